@@ -1,0 +1,29 @@
+"""Launching CUDA C++: CuPy on a GPU, the simulator elsewhere, the same text and the same call.
+
+    kernel = cuda.RawKernel(source, "saxpy")
+    kernel(grid, block, (n, np.float32(2), x, y), shared_mem=0)
+
+`backend()` says which of the two it is; COURSE_DEVICE=gpu|simulator chooses. Arrays are CuPy's on a GPU and
+NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnumpy` brings them back.
+"""
+
+from .arrays import asarray, asnumpy, empty, full, operator, synchronize, zeros
+from .device import backend, cache_dir
+from .errors import CompileError, KernelError
+from .kernels import RawKernel, RawModule
+
+__all__ = [
+    "CompileError",
+    "KernelError",
+    "RawKernel",
+    "RawModule",
+    "asarray",
+    "asnumpy",
+    "backend",
+    "cache_dir",
+    "empty",
+    "full",
+    "operator",
+    "synchronize",
+    "zeros",
+]

@@ -1,0 +1,150 @@
+"""Arrays of the backend, and operators that take anyone's arrays and give back the same kind."""
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .device import backend
+from .simulator.memory import fenced
+
+
+def _cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+def empty(shape: Any, dtype: Any = np.float32) -> Any:
+    """A new C-contiguous array of the backend. On the simulator its bytes are 0xFF (NaN), on a GPU unspecified."""
+    return _cupy().empty(shape, dtype) if backend() == "gpu" else fenced(shape, dtype)
+
+
+def full(shape: Any, value: Any, dtype: Any = np.float32) -> Any:
+    """A new C-contiguous array of the backend with one value everywhere."""
+    array = empty(shape, dtype)
+    array[...] = value
+    return array
+
+
+def zeros(shape: Any, dtype: Any = np.float32) -> Any:
+    """A new C-contiguous array of zeros of the backend."""
+    return full(shape, 0, dtype)
+
+
+def asarray(array: Any, dtype: Any = None) -> Any:
+    """Anything array-like as a C-contiguous array of the backend, copied where it must be."""
+    if backend() == "gpu":
+        cupy = _cupy()
+        kind = _kind(array)
+        if kind == "torch" and array.is_cuda:
+            array = cupy.from_dlpack(array.detach())
+        elif kind == "torch":
+            array = array.detach().numpy()
+        return cupy.ascontiguousarray(cupy.asarray(array), dtype)
+    array = asnumpy(array)
+    result = fenced(array.shape, dtype or array.dtype)
+    result[...] = array
+    return result
+
+
+def asnumpy(array: Any) -> np.ndarray:
+    """Anything array-like as a NumPy array; from a GPU it is copied."""
+    kind = _kind(array)
+    if kind == "cupy":
+        return _cupy().asnumpy(array)
+    if kind == "torch":
+        return array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def synchronize() -> None:
+    """Waits until the GPU has done what it was given; on the simulator a launch is over when it returns."""
+    if backend() == "gpu":
+        _cupy().cuda.get_current_stream().synchronize()
+
+
+def _kind(array: Any) -> str:
+    """"numpy", "cupy", "torch", "dlpack" for what else offers it, or "" for what is no array."""
+    if isinstance(array, np.ndarray):
+        return "numpy"
+    for name, attribute in (("cupy", "ndarray"), ("torch", "Tensor")):
+        module = sys.modules.get(name)  # an array of a library that was never imported cannot be
+        if module is not None and isinstance(array, getattr(module, attribute)):
+            return name
+    if hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__"):
+        return "dlpack"
+    return ""
+
+
+def _borrow(name: str, array: Any) -> Any:
+    """The backend's view of an array, without a copy. TypeError if the array lies elsewhere."""
+    kind, gpu = _kind(array), backend() == "gpu"
+    if kind == ("cupy" if gpu else "numpy"):
+        return array
+    if kind in ("numpy", "cupy"):
+        where = "a GPU" if gpu else "the simulator"
+        raise TypeError(f"{name}: kernels run on {where}, got a {kind} array; common.cuda.asarray brings it there")
+    if kind == "torch":
+        if array.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise TypeError(f"{name}: this operator has no gradient, got a tensor that requires one; use tensor.detach()")
+        if array.is_cuda != gpu:
+            raise TypeError(f"{name}: kernels run on {'a GPU' if gpu else 'the simulator'}, got a tensor on {array.device}")
+        return _cupy().from_dlpack(array.detach()) if gpu else array.detach().numpy()
+    try:
+        if hasattr(array, "__dlpack__"):
+            return _cupy().from_dlpack(array) if gpu else np.from_dlpack(array)
+        return _cupy().asarray(array)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise TypeError(f"{name}: cannot use a {type(array).__qualname__} here without a copy: {error}") from None
+
+
+@contextlib.contextmanager
+def _callers_stream(kinds: set[str]) -> Iterator[None]:
+    """Work goes on PyTorch's current stream if the arrays are PyTorch's, else on CuPy's."""
+    if backend() != "gpu" or "torch" not in kinds:
+        yield
+        return
+    import torch
+
+    with _cupy().cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+        yield
+
+
+def _give(result: Any, kind: str) -> Any:
+    if kind == "torch":
+        import torch
+
+        return torch.from_dlpack(result) if backend() == "gpu" else torch.from_numpy(result)
+    return result
+
+
+def operator(function: Callable) -> Callable:
+    """Lets a launcher written for the backend's arrays take NumPy, CuPy, PyTorch and DLPack arrays.
+
+    Nothing is copied: arrays are viewed as the backend's, the launcher runs on the caller's current stream, and the result
+    is given back as the kind of the first array. An `out` array that was given is itself returned.
+    """
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        kinds = {name: kind for name, value in given.items() if (kind := _kind(value))}
+        first = next(iter(kinds.values()), "numpy")
+        with _callers_stream(set(kinds.values())):
+            borrowed = {name: _borrow(name, given[name]) for name in kinds}
+            result = function(
+                *[borrowed.get(name, value) for name, value in zip(names, args, strict=False)],
+                *args[len(names) :],
+                **{name: borrowed.get(name, value) for name, value in kwargs.items()},
+            )
+            if kwargs.get("out") is not None:
+                return kwargs["out"]
+            return _give(result, first)
+
+    return call

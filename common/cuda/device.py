@@ -1,0 +1,48 @@
+"""Which machine runs the kernels, and where compiled ones are kept."""
+
+import functools
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+@functools.cache
+def _find_gpu() -> str | None:
+    """None when CuPy finds a GPU it can use, else the reason why not."""
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy finds no CUDA driver or device ({error})"
+    return None if count else "CuPy finds no CUDA device"
+
+
+def backend() -> str:
+    """"gpu" if kernels run on a GPU through CuPy, "simulator" if they run on this machine's CPU.
+
+    The environment variable COURSE_DEVICE asks for one of the two by name. RuntimeError if it asks for a
+    GPU that is not there, or for anything else.
+    """
+    wanted = os.environ.get("COURSE_DEVICE", "")
+    if wanted == "simulator":
+        return "simulator"
+    if wanted not in ("", "gpu"):
+        raise RuntimeError(f"COURSE_DEVICE must be 'gpu' or 'simulator', got {wanted!r}")
+    missing = _find_gpu()
+    if missing is None:
+        return "gpu"
+    if wanted == "gpu":
+        raise RuntimeError(f"COURSE_DEVICE=gpu, but {missing}. `python -m common doctor` says what to do.")
+    return "simulator"
+
+
+def cache_dir() -> Path:
+    """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time."""
+    named = os.environ.get("COURSE_CACHE")
+    folder = Path(named) if named else Path(platformdirs.user_cache_dir("mobilenetv2-engine-course"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,189 @@
+"""The parameters of a kernel, read from its source, and the check of a launch's arguments against them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    `type` is NumPy's name of the element type ("float32"), with "x4" behind it for float4 and its relatives, "void"
+    for `void*`, or None for a type that NumPy does not know (a structure, a template's parameter).
+    `size` is the size of the value, or of what the pointer points to, in bytes; 0 if unknown.
+    """
+
+    name: str
+    type: str | None
+    pointer: bool
+    constant: bool = False
+    size: int = 0
+
+    @property
+    def element(self) -> np.dtype | None:
+        if self.type in (None, "void"):
+            return None
+        return np.dtype(self.type.split("x")[0])
+
+    def __str__(self) -> str:
+        return f"{self.type or 'structure'}{' array' if self.pointer else ''}"
+
+
+_SCALARS = {
+    "bool": "bool", "char": "int8", "signed char": "int8", "unsigned char": "uint8",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "signed": "int32", "signed int": "int32",
+    "unsigned": "uint32", "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64",
+    "long long": "int64", "unsigned long long": "uint64", "long int": "int64", "long long int": "int64",
+    "unsigned long int": "uint64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
+    "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
+    "half2": "float16x2", "__half2": "float16x2", "float2": "float32x2", "float4": "float32x4",
+    "double2": "float64x2", "int2": "int32x2", "int4": "int32x4", "uint2": "uint32x2", "uint4": "uint32x4",
+    "char2": "int8x2", "char4": "int8x4", "uchar2": "uint8x2", "uchar4": "uint8x4", "void": "void",
+}  # fmt: skip
+
+
+def without_comments(source: str) -> str:
+    """The source with comments and string literals blanked; every character keeps its line."""
+
+    def blank(match: re.Match) -> str:
+        text = match.group()
+        return text if text.startswith(('"', "'")) else re.sub(r"[^\n]", " ", text)
+
+    return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, source, flags=re.S)
+
+
+_KERNEL = re.compile(
+    r"(?P<template>template\s*<[^{};]*>\s*)?"
+    r"(?P<c>extern\s*\"C\"\s*)?"
+    r"(?:static\s+|inline\s+)*__global__\s+"
+    r"(?:__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)?"
+    r"void\s+"
+    r"(?:__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)?"
+    r"(?P<name>\w+)\s*\((?P<parameters>[^(){}]*(?:\([^()]*\)[^(){}]*)*)\)"
+)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A kernel as it stands in the source."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    template: bool
+    extern_c: bool
+
+
+def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str, Declaration]:
+    """Every kernel that `source` defines, by name. `macros` are -D options, which may name types."""
+    text = without_comments(source)
+    in_c_block = re.search(r'extern\s*"C"\s*\{', text) is not None
+    found = {}
+    for match in _KERNEL.finditer(text):
+        inner = match["parameters"].strip()
+        pieces = [] if inner in ("", "void") else _split(inner)
+        found[match["name"]] = Declaration(
+            match["name"],
+            tuple(_parameter(piece, macros or {}) for piece in pieces),
+            template=match["template"] is not None,
+            extern_c=match["c"] is not None or in_c_block,
+        )
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Splits at the commas that stand in no brackets."""
+    pieces, depth, start = [], 0, 0
+    for i, character in enumerate(text):
+        depth += character in "<([" and 1 or -(character in ">)]")
+        if character == "," and depth == 0:
+            pieces.append(text[start:i])
+            start = i + 1
+    return [*pieces, text[start:]]
+
+
+def _parameter(text: str, macros: dict[str, str]) -> Parameter:
+    text = text.split("=")[0]
+    text = re.sub(r"__restrict__|__restrict|__grid_constant__|\bvolatile\b", " ", text)
+    match = re.match(r"(?P<type>.*?)(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)$", text.strip(), flags=re.S)
+    if match is None:
+        return Parameter(text.strip() or "?", None, "*" in text)
+    words = re.sub(r"[*&]", " ", match["type"]).split()
+    constant = "const" in words
+    spelled = " ".join(macros.get(word, word) for word in words if word != "const")
+    pointer = "*" in match["type"] or bool(match["array"])
+    kind = _SCALARS.get(spelled)
+    size = 0 if kind in (None, "void") else np.dtype(kind.split("x")[0]).itemsize * int((kind.split("x") + ["1"])[1])
+    return Parameter(match["name"], kind, pointer, constant and pointer, size)
+
+
+def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any], array_type: type) -> list[Any]:
+    """The arguments of a launch, each checked against its parameter; TypeError names what does not fit.
+
+    Arrays must have the parameter's dtype and lie in memory without gaps; scalars must be integers (any that fit)
+    for integer parameters and NumPy scalars of the very type for floating point: a Python float is 8 bytes
+    long, and plain CuPy would pass its first 4 to a `float`. None passes a null pointer.
+    """
+    if len(arguments) != len(parameters):
+        names = ", ".join(p.name for p in parameters)
+        raise TypeError(f"{kernel}() takes {len(parameters)} arguments ({names}), got {len(arguments)}")
+    return [
+        _check_array(kernel, p, a, array_type) if p.pointer else _check_scalar(kernel, p, a)
+        for p, a in zip(parameters, arguments, strict=True)
+    ]
+
+
+def _refuse(kernel: str, parameter: Parameter, got: str, hint: str = "") -> TypeError:
+    return TypeError(f"{kernel}(): argument '{parameter.name}' must be {_article(str(parameter))}, got {got}{hint}")
+
+
+def _article(text: str) -> str:
+    return f"{'an' if text[0] in 'aeiou' and not text.startswith('uint') else 'a'} {text}"
+
+
+def _check_array(kernel: str, parameter: Parameter, argument: Any, array_type: type) -> Any:
+    if argument is None or (isinstance(argument, int) and not isinstance(argument, bool) and argument == 0):
+        return None
+    if not isinstance(argument, array_type):
+        module = array_type.__module__.split(".")[0]
+        hint = f" (make it a {module} array with common.cuda.asarray)" if hasattr(argument, "dtype") else ""
+        raise _refuse(kernel, parameter, f"{type(argument).__module__}.{type(argument).__qualname__}", hint)
+    element = parameter.element
+    bytes_as_bool = element is not None and {element.name, argument.dtype.name} == {"bool", "uint8"}
+    if element is not None and argument.dtype != element and not bytes_as_bool:
+        raise _refuse(kernel, parameter, f"{_article(str(argument.dtype))} array")
+    if not (argument.flags.c_contiguous or argument.flags.f_contiguous):
+        raise _refuse(
+            kernel, parameter, f"one with gaps (shape {argument.shape}, strides {argument.strides})",
+            ": the kernel gets a bare pointer; copy it first",
+        )  # fmt: skip
+    if isinstance(argument, np.ndarray) and not (parameter.constant or argument.flags.writeable):
+        raise _refuse(kernel, parameter, "a read-only one", ": the parameter is not const, so the kernel may write")
+    return argument
+
+
+def _check_scalar(kernel: str, parameter: Parameter, argument: Any) -> Any:
+    kind = parameter.element
+    got = f"{type(argument).__name__} {argument!r}" if isinstance(argument, (int, float)) else type(argument).__name__
+    if kind is None or "x" in (parameter.type or ""):
+        if isinstance(argument, (np.void, np.generic)) and parameter.size in (0, argument.dtype.itemsize):
+            return argument
+        if isinstance(argument, int) and parameter.size == 0:
+            return np.int64(argument)
+        raise _refuse(kernel, parameter, got, f": pass a NumPy scalar of {parameter.size} bytes" if parameter.size else "")
+    if isinstance(argument, np.ndarray) and argument.ndim == 0:
+        argument = argument[()]
+    if kind.kind == "b" and isinstance(argument, (bool, np.bool_)):
+        return np.bool_(argument)
+    if kind.kind in "iu" and isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
+        limits = np.iinfo(kind)
+        if not limits.min <= int(argument) <= limits.max:
+            raise _refuse(kernel, parameter, f"{int(argument)}", f", which does not fit ({limits.min} to {limits.max})")
+        return kind.type(argument)
+    if kind.kind == "f" and isinstance(argument, np.floating) and argument.dtype == kind:
+        return argument
+    hint = f": write numpy.{kind}({argument})" if isinstance(argument, (int, float, np.number)) else ""
+    raise _refuse(kernel, parameter, got, hint)

@@ -1,0 +1,16 @@
+"""CUDA C++ on a CPU: the simulator.
+
+A kernel is compiled as C++ by the machine's compiler (compiler.py), with headers that give CUDA's words a
+meaning there (include/), and run by a small runtime (runtime/) in which every CUDA thread has a stack
+of its own and every block in flight a core. Arrays lie between pages that must not be touched (memory.py),
+so that a kernel that writes past their end is stopped and reported.
+
+What it is not: a model of time. It has no caches, no warps in parallel, no latency; it says what a kernel
+computes, never how fast a GPU would compute it.
+"""
+
+from .compiler import find_compiler
+from .memory import fenced
+from .module import SimulatedKernel, SimulatedModule
+
+__all__ = ["SimulatedKernel", "SimulatedModule", "fenced", "find_compiler"]

@@ -1,0 +1,55 @@
+// cooperative_groups.h - barriers as objects: a block, a tile of a warp, the whole grid.
+//
+// Covers thread_block, thread_block_tile<1..32>, grid_group and coalescing them with sync(). A grid
+// barrier needs every block on the machine at once: RawKernel(..., enable_cooperative_groups=True).
+#pragma once
+
+namespace cooperative_groups {
+
+struct thread_block {
+    static void sync() { __syncthreads(); }
+    static unsigned thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+    static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+    static unsigned size() { return num_threads(); }
+    static dim3 group_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 thread_index() { return dim3(threadIdx.x, threadIdx.y, threadIdx.z); }
+    static dim3 dim_threads() { return dim3(blockDim.x, blockDim.y, blockDim.z); }
+};
+SIM_INLINE thread_block this_thread_block() { return thread_block(); }
+
+struct grid_group {
+    static void sync() { sim_grid_barrier(); }
+    static unsigned long long block_rank() { return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z); }
+    static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
+    static unsigned long long thread_rank() { return block_rank() * thread_block::num_threads() + thread_block::thread_rank(); }
+    static unsigned long long num_threads() { return num_blocks() * thread_block::num_threads(); }
+    static unsigned long long size() { return num_threads(); }
+    static bool is_valid() { return true; }
+};
+SIM_INLINE grid_group this_grid() { return grid_group(); }
+
+template <unsigned Size> struct thread_block_tile {
+    static_assert(Size && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+    static unsigned thread_rank() { return sim_lane() & (Size - 1); }
+    static constexpr unsigned num_threads() { return Size; }
+    static constexpr unsigned size() { return Size; }
+    static unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
+    static unsigned meta_group_size() { return (thread_block::num_threads() + Size - 1) / Size; }
+    static unsigned first_lane() { return sim_lane() & ~(Size - 1); }
+    static unsigned mask() { return (Size == 32 ? 0xffffffffu : (1u << (Size & 31)) - 1) << first_lane(); }
+    static void sync() { __syncwarp(mask()); }
+    template <class T> T shfl(T value, int source) const { return __shfl_sync(mask(), value, source, Size); }
+    template <class T> T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, Size); }
+    template <class T> T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, Size); }
+    template <class T> T shfl_xor(T value, int flip) const { return __shfl_xor_sync(mask(), value, flip, Size); }
+    int any(int predicate) const { return __any_sync(mask(), predicate); }
+    int all(int predicate) const { return __all_sync(mask(), predicate); }
+    unsigned ballot(int predicate) const { return __ballot_sync(mask(), predicate) >> first_lane(); }
+};
+template <unsigned Size, class Parent> SIM_INLINE thread_block_tile<Size> tiled_partition(const Parent&) {
+    return thread_block_tile<Size>();
+}
+
+template <class Group> SIM_INLINE void sync(const Group& group) { group.sync(); }
+
+}  // namespace cooperative_groups

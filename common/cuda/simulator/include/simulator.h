@@ -1,0 +1,98 @@
+// simulator.h - makes the text of a CUDA C++ kernel ordinary C++17.
+//
+// The simulator puts this header in front of every kernel it compiles, as NVRTC puts its own
+// built-in declarations. No system header is included, so a kernel compiles in a fraction of a second.
+//
+//   this file               what a kernel sees without any #include: qualifiers, built-in variables, barriers
+//   simulator/vectors.h     float4 and its relatives
+//   simulator/arithmetic.h  math functions and intrinsics
+//   simulator/atomics.h     atomicAdd and its relatives
+//   simulator/warp.h        shuffles, votes and other operations that the lanes of a warp do together
+//   simulator/entry.h       how the runtime gets at a kernel and the types of its parameters
+//   cuda_fp16.h, cooperative_groups.h    only if the kernel includes them, as on a GPU
+#pragma once
+
+#define __CUDA_SIMULATOR__ 1
+#define __CUDA_ARCH__ 800
+
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+
+// ---- Qualifiers. Host and device are one machine here, so most of them say nothing.
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __grid_constant__
+#define __constant__ static
+#define __restrict__ __restrict
+
+// A block runs from its start to its end on one thread of the operating system, so memory that each such
+// thread has for itself is memory that each block in flight has for itself: shared memory.
+#define __shared__ static __thread
+// `extern __shared__ float tile[];` is rewritten to this line before compilation.
+#define SIM_DYNAMIC_SHARED(type, name) type* name = (type*)sim_here.dynamic_shared
+
+#define SIM_INLINE static inline __attribute__((always_inline, unused))
+#define SIM_MEMBER __attribute__((always_inline)) inline
+
+// ---- Built-in variables: where this CUDA thread stands. The runtime sets them before it lets a thread run.
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct SimHere {  // the same layout stands in runtime/block.h
+    uint3 thread_index, block_index, block_size, grid_size;
+    void* dynamic_shared;
+    void* block;
+};
+extern "C" __attribute__((tls_model("initial-exec"))) __thread SimHere sim_here;
+#define threadIdx (sim_here.thread_index)
+#define blockIdx (sim_here.block_index)
+#define blockDim (sim_here.block_size)
+#define gridDim (sim_here.grid_size)
+static const int warpSize = 32;
+
+// ---- What the runtime does for a kernel (runtime/block.h)
+extern "C" {
+void sim_barrier();
+int sim_barrier_reduce(int predicate, int operation);  // 0 counts, 1 ands, 2 ors
+void sim_grid_barrier();
+void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes, void** operands));
+unsigned sim_active_lanes();
+int sim_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void sim_pause();
+void* memcpy(void*, const void*, size_t) noexcept;
+void* memset(void*, int, size_t) noexcept;
+}
+#define printf(...) sim_printf(__VA_ARGS__)
+
+// ---- Barriers and fences
+SIM_INLINE void __syncthreads() { sim_barrier(); }
+SIM_INLINE int __syncthreads_count(int predicate) { return sim_barrier_reduce(predicate, 0); }
+SIM_INLINE int __syncthreads_and(int predicate) { return sim_barrier_reduce(predicate, 1); }
+SIM_INLINE int __syncthreads_or(int predicate) { return sim_barrier_reduce(predicate, 2); }
+SIM_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+SIM_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+SIM_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+SIM_INLINE void __trap() { __builtin_trap(); }
+SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }
+
+// ---- Loads with a cache hint are loads: there is no such cache here.
+template <class T> SIM_INLINE T __ldg(const T* p) { return *p; }
+template <class T> SIM_INLINE T __ldcs(const T* p) { return *p; }
+template <class T> SIM_INLINE T __ldcg(const T* p) { return *p; }
+template <class T> SIM_INLINE void __stcs(T* p, T value) { *p = value; }
+template <class T> SIM_INLINE void __stcg(T* p, T value) { *p = value; }
+
+#include "simulator/vectors.h"
+#include "simulator/arithmetic.h"
+#include "simulator/atomics.h"
+#include "simulator/warp.h"
+#include "simulator/entry.h"

@@ -1,0 +1,270 @@
+"""Kernels on the simulator: from source to a call."""
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import signature
+from ..errors import KernelError
+from . import compiler
+from .memory import Fence, FencedCopies, fence_of
+
+
+class _Uint3(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+
+    def __str__(self) -> str:
+        return f"({self.x}, {self.y}, {self.z})"
+
+
+class _Parameter(ctypes.Structure):  # SimParameter in include/simulator/entry.h
+    _fields_ = [
+        ("type", ctypes.c_char_p), ("size", ctypes.c_uint), ("pointer", ctypes.c_bool), ("constant", ctypes.c_bool),
+    ]  # fmt: skip
+
+
+class _Kernel(ctypes.Structure):  # SimKernel in include/simulator/entry.h
+    _fields_ = [
+        ("parameter_count", ctypes.c_int), ("parameters", ctypes.POINTER(_Parameter)),
+        ("run_thread", ctypes.c_void_p), ("run_block", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class _Fault(ctypes.Structure):  # Fault in runtime/launch.cpp
+    _fields_ = [
+        ("kind", ctypes.c_int), ("thread", _Uint3), ("block", _Uint3), ("address", ctypes.c_uint64),
+        ("at_barrier", ctypes.c_int), ("at_collective", ctypes.c_int), ("finished", ctypes.c_int),
+    ]  # fmt: skip
+
+
+class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
+    _fields_ = [
+        ("kernel", ctypes.POINTER(_Kernel)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
+        ("grid", _Uint3), ("block", _Uint3), ("dynamic_shared", ctypes.c_uint64),
+        ("fibers", ctypes.c_int), ("cooperative", ctypes.c_int), ("workers", ctypes.c_int), ("fault", _Fault),
+    ]  # fmt: skip
+
+
+# FaultKind in runtime/block.h
+(_NONE, _BAD_ADDRESS, _BAD_ARITHMETIC, _TRAP, _DEADLOCK, _STACK_OVERFLOW, _CANCELLED, _NOT_COOPERATIVE, _NOT_IN_MASK,
+ _GRID_DEADLOCK) = range(10)  # fmt: skip
+
+_one_launch_at_a_time = threading.Lock()
+
+
+@functools.cache
+def _runtime() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(compiler.build_runtime()), mode=ctypes.RTLD_GLOBAL)
+    library.sim_start.argtypes = [ctypes.POINTER(_Launch)]
+    library.sim_printed.restype = ctypes.c_char_p
+    library.sim_printed.argtypes = [ctypes.POINTER(ctypes.c_int)]
+    return library
+
+
+def _workers() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[int, int, int]:
+    if not isinstance(value, (tuple, list)) or not 1 <= len(value) <= 3 or not all(isinstance(v, (int, np.integer)) for v in value):
+        raise TypeError(f"{what} must be a tuple of one to three integers, got {value!r}")
+    full = tuple(int(v) for v in value) + (1,) * (3 - len(value))
+    for v, limit, axis in zip(full, limits, "xyz", strict=True):
+        if not 1 <= v <= limit:
+            raise ValueError(f"{what}.{axis} must be from 1 to {limit}, got {v}")
+    return full  # type: ignore[return-value]
+
+
+class SimulatedKernel:
+    """One kernel of a SimulatedModule; called as CuPy's RawKernel is."""
+
+    def __init__(self, module: "SimulatedModule", name: str, number: int, declared: Sequence[signature.Parameter]) -> None:
+        self._module = module  # keeps the library loaded
+        self.name = name
+        self.max_dynamic_shared_size_bytes = 48 * 1024  # a launch may ask for more only after this was raised
+        entry = getattr(module.library, f"sim_kernel_{number}")
+        entry.restype = ctypes.POINTER(_Kernel)
+        self._kernel = entry()
+        kernel = self._kernel.contents
+        self.parameters = [
+            signature.Parameter(
+                declared[i].name if i < len(declared) else f"#{i}",
+                p.type.decode() if p.type else None, p.pointer, p.constant, p.size,
+            )
+            for i, p in enumerate(kernel.parameters[j] for j in range(kernel.parameter_count))
+        ]  # fmt: skip
+
+    def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
+        """Runs the kernel to its end.
+
+        grid, block: one to three integers, blocks and threads. args: NumPy arrays (C- or F-contiguous) and scalars.
+        shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that does not fit;
+        KernelError says what stopped the kernel. What the kernel prints is printed when it is over.
+        """
+        size = _dimensions("block", block, (1024, 1024, 64))
+        blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
+        if size[0] * size[1] * size[2] > 1024:
+            raise ValueError(f"block: a block has at most 1024 threads, got {size[0] * size[1] * size[2]}")
+        if not 0 <= shared_mem <= self.max_dynamic_shared_size_bytes:
+            raise ValueError(
+                f"shared_mem must be from 0 to {self.max_dynamic_shared_size_bytes} bytes, got {shared_mem}"
+                " (max_dynamic_shared_size_bytes raises the limit, up to 232448 on a large card)"
+            )
+        values = signature.check(self.name, self.parameters, args, np.ndarray)
+        arrays = [
+            (p, v) for p, v in zip(self.parameters, values, strict=True) if p.pointer and v is not None
+        ]  # fmt: skip
+        fences = {id(v): fence_of(v) for _, v in arrays}
+        copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
+
+        where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
+        holders: list[Any] = []  # what each argument pointer points to
+        for parameter, value in zip(self.parameters, values, strict=True):
+            if not parameter.pointer:
+                holders.append(np.array(value))
+            elif value is None:
+                holders.append(np.zeros(1, np.uint64))
+            else:
+                fence = fences[id(value)]
+                address, fence = (value.ctypes.data, fence) if fence else copies.address(value)
+                where.append((parameter, value, address, fence))
+                holders.append(np.array([address], np.uint64))
+        pointers = (ctypes.c_void_p * max(len(holders), 1))(*[h.ctypes.data for h in holders])
+
+        launch = _Launch(
+            kernel=self._kernel, arguments=pointers, grid=_Uint3(*blocks), block=_Uint3(*size),
+            dynamic_shared=shared_mem, fibers=self._module.threads_meet, cooperative=self._module.cooperative,
+            workers=_workers(),
+        )  # fmt: skip
+        with _one_launch_at_a_time:
+            self._run(launch)
+            fault = launch.fault
+            lost = ctypes.c_int(0)
+            printed = _runtime().sim_printed(ctypes.byref(lost)).decode(errors="replace")
+        if printed:
+            sys.stdout.write(printed)
+        if lost.value:
+            print("[printf: the buffer of 1 MiB was full, the rest is lost]")
+        if fault.kind != _NONE:
+            for _, _, _, fence in where:
+                fence.mend()
+            raise KernelError(self._explain(fault, where, shared_mem))
+        self._check_fences(where)
+        copies.give_back([v for p, v in arrays if fences[id(v)] is None and not p.constant])
+
+    def _run(self, launch: _Launch) -> None:
+        runtime = _runtime()
+        error = runtime.sim_start(ctypes.byref(launch))
+        if error:
+            raise KernelError(f"{self.name}: a cooperative launch needs every block at once, and "
+                              f"{launch.grid} blocks are too many here: {os.strerror(error)}")  # fmt: skip
+        try:
+            while not runtime.sim_wait(100):  # returns to Python now and then, so that Ctrl-C is heard
+                pass
+        except BaseException:
+            runtime.sim_cancel()
+            raise
+
+    def _explain(self, fault: _Fault, where: list, shared_mem: int) -> str:
+        thread = f"thread {fault.thread} of block {fault.block}"
+        if fault.kind == _BAD_ADDRESS:
+            return f"{self.name}: {thread} {_touched(fault.address, where)}"
+        if fault.kind == _DEADLOCK:
+            return (
+                f"{self.name}: deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads, "
+                f"{fault.at_collective} at a warp operation whose mask names lanes that never arrive, "
+                f"{fault.finished} have returned. Every thread must reach the same barrier."
+            )
+        return f"{self.name}: {thread} " + {
+            _BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
+            _TRAP: "executed __trap()",
+            _STACK_OVERFLOW: "used more local memory than its stack of 64 KiB",
+            _NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative: RawKernel(..., enable_cooperative_groups=True)",
+            _NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
+            _GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
+        }[fault.kind]
+
+    def _check_fences(self, where: list) -> None:
+        for parameter, array, address, fence in where:
+            broken = fence.broken()
+            if broken is None:
+                continue
+            fence.mend()
+            first, last = ((b - address) // array.itemsize for b in broken)
+            indices = f"index {first}" if first == last else f"indices {first} to {last}"
+            raise KernelError(
+                f"{self.name}: out of bounds: something wrote at {indices} of '{parameter.name}', "
+                f"which has {array.size} elements ({array.dtype}, shape {array.shape})"
+            )
+
+
+def _touched(address: int, where: list) -> str:
+    """A bad address in words: the array that is nearest, and the index in it."""
+    if address == 0 or not where:
+        return ("used a null pointer, or a vector access (float4, ...) at an address that is not a multiple of its size"
+                if address == 0 else f"used a bad address ({address:#x})")  # fmt: skip
+    if address < 65536:
+        return f"used a null pointer (address {address:#x})"
+
+    def distance(entry: tuple) -> int:
+        _, array, start, _ = entry
+        return start - address if address < start else max(0, address - (start + array.nbytes) + 1)
+
+    parameter, array, start, _ = min(where, key=distance)
+    if distance((parameter, array, start, None)) > 1 << 40:
+        return f"used a bad address ({address:#x}), far from every array"
+    return (
+        f"went out of bounds: index {(address - start) // max(array.itemsize, 1)} of '{parameter.name}', "
+        f"which has {array.size} elements ({array.dtype}, shape {array.shape})"
+    )
+
+
+class SimulatedModule:
+    """All kernels of one source, compiled; made as CuPy's RawModule is."""
+
+    def __init__(
+        self,
+        code: str,
+        options: Sequence[str] = (),
+        name_expressions: Sequence[str] = (),
+        enable_cooperative_groups: bool = False,
+    ) -> None:
+        macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
+        self._declared = signature.declarations(code, macros)
+        self._entries = [name for name, d in self._declared.items() if not d.template and name not in name_expressions]
+        self._entries += list(name_expressions)
+        self._named = set(name_expressions)
+        self.cooperative = bool(enable_cooperative_groups)
+        _runtime()  # loaded first: kernels find its functions by name
+        path = compiler.build_kernels(code, self._entries, options)
+        self.library = ctypes.CDLL(str(path))
+        # Threads meet only in these functions of the runtime. A library that calls none of them can run each
+        # block as a plain loop.
+        content = path.read_bytes()
+        self.threads_meet = any(
+            name in content for name in (b"sim_barrier", b"sim_collective", b"sim_grid_barrier", b"sim_active_lanes")
+        )
+
+    def get_function(self, name: str) -> SimulatedKernel:
+        """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`."""
+        base = name.split("<")[0].strip()
+        declared = self._declared.get(base)
+        if name not in self._entries or (name not in self._named and declared and not declared.extern_c):
+            raise ValueError(missing_kernel(name, self._declared))
+        return SimulatedKernel(self, name, self._entries.index(name), declared.parameters if declared else ())
+
+
+def missing_kernel(name: str, declared: dict[str, signature.Declaration]) -> str:
+    """Why a kernel cannot be found by its name, in words."""
+    known = declared.get(name.split("<")[0].strip())
+    if known is None:
+        return f"no kernel '{name}' in this source; it defines {', '.join(declared) or 'none'}"
+    if known.template:
+        return f"kernel '{name}' is a template: RawModule(code=..., name_expressions=['{name}']) instantiates it"
+    return f"kernel '{name}' must be declared extern \"C\", or its C++ name stand in name_expressions"

@@ -1,0 +1,237 @@
+// block.h - one block in flight: its threads, its warps, its barriers.
+//
+// A block stays on one thread of the operating system (a worker) from start to end. Its CUDA threads are
+// fibers: each has a stack, and they take turns. A thread runs until it meets a barrier or a warp operation;
+// there it waits, and the next one that can run goes on. Threads of a warp are run one after the other, so
+// code that relies on lanes moving in lockstep without __syncwarp fails here, as it may on a GPU.
+#pragma once
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "context_switch.h"
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct SimHere {  // what a kernel sees: include/simulator.h
+    uint3 thread_index, block_index, block_size, grid_size;
+    void* dynamic_shared;
+    void* block;
+};
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+EXPORTED __attribute__((tls_model("initial-exec"))) __thread SimHere sim_here;
+__thread SimHere sim_here;
+
+struct SimParameter {
+    const char* type;
+    unsigned size;
+    bool pointer, constant;
+};
+struct SimKernel {  // include/simulator/entry.h
+    int parameter_count;
+    const SimParameter* parameters;
+    void (*run_thread)(void** arguments);
+    void (*run_block)(void** arguments);
+};
+
+typedef void (*Combine)(unsigned lanes, void** operands);
+
+struct Fiber {
+    void* stack_pointer;
+    uint3 thread_index;
+    unsigned short warp, lane;
+    unsigned mask;     // of the warp operation it waits at
+    Combine combine;   // which operation that is
+    void* operand;
+};
+struct Warp {  // a bit for each lane
+    unsigned alive, ready, at_barrier, at_collective;
+};
+struct Launch;
+struct Block {
+    Launch* launch;
+    Fiber* fibers;
+    Warp warps[32];
+    int threads, warp_count, current, alive, arrived;
+    bool grid_barrier;     // the barrier being waited at is the grid's
+    int reduce[3], reduced[3];
+    void* worker_stack;    // where the worker waits for its fibers
+    char* stacks;
+    int capacity;          // fibers that `stacks` has room for
+};
+
+// Stacks are 64 KiB, plus three cache lines so that neighbours do not fall on the same cache sets.
+enum { STACK_BYTES = 65536 + 192 };
+static const uint64_t STACK_END_MARK = 0x5afe5afe5afe5afeull;
+static inline uint64_t* stack_end(Block* b, int fiber) { return (uint64_t*)(b->stacks + (size_t)STACK_BYTES * fiber); }
+
+static inline Block* this_block() { return (Block*)sim_here.block; }
+[[noreturn]] static void fault(int kind, const void* address);            // launch.cpp
+static void wait_for_other_blocks(Block*);                                // launch.cpp
+static bool cancelled(Launch*);                                           // launch.cpp
+static void set_busy(bool);                                               // launch.cpp
+
+enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
+                 NOT_IN_MASK, GRID_DEADLOCK };
+
+// ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one.
+static bool choose_next(Block* b) {
+    Fiber& f = b->fibers[b->current];
+    unsigned ready = b->warps[f.warp].ready;
+    if (ready) {
+        unsigned later = f.lane == 31 ? 0 : ready & (~0u << (f.lane + 1));
+        b->current = f.warp * 32 + __builtin_ctz(later ? later : ready);
+        return true;
+    }
+    for (int i = 1; i < b->warp_count; ++i) {
+        int w = (f.warp + i) % b->warp_count;
+        if (b->warps[w].ready) {
+            b->current = w * 32 + __builtin_ctz(b->warps[w].ready);
+            return true;
+        }
+    }
+    return false;
+}
+static void run_others(Block* b, Fiber* me) {
+    if (cancelled(b->launch)) fault(CANCELLED, 0);
+    if (!choose_next(b)) {
+        if (b->alive) fault(DEADLOCK, 0);
+        context_switch(&me->stack_pointer, b->worker_stack);
+        return;
+    }
+    Fiber* next = &b->fibers[b->current];
+    sim_here.thread_index = next->thread_index;
+    if (next != me) context_switch(&me->stack_pointer, next->stack_pointer);
+}
+
+// ---- Barriers. Threads that have returned are not waited for, as on a GPU.
+static void release_barrier(Block* b) {
+    if (b->grid_barrier) {
+        b->grid_barrier = false;
+        wait_for_other_blocks(b);
+    }
+    for (int w = 0; w < b->warp_count; ++w) {
+        b->warps[w].ready |= b->warps[w].at_barrier;
+        b->warps[w].at_barrier = 0;
+    }
+    b->arrived = 0;
+    for (int i = 0; i < 3; ++i) b->reduced[i] = b->reduce[i];
+    b->reduce[0] = 0, b->reduce[1] = 1, b->reduce[2] = 0;
+}
+EXPORTED void sim_barrier() {
+    Block* b = this_block();
+    Fiber* me = &b->fibers[b->current];
+    Warp& w = b->warps[me->warp];
+    w.ready &= ~(1u << me->lane);
+    w.at_barrier |= 1u << me->lane;
+    if (++b->arrived == b->alive) release_barrier(b);
+    else run_others(b, me);
+}
+EXPORTED int sim_barrier_reduce(int predicate, int operation) {
+    Block* b = this_block();
+    b->reduce[0] += predicate != 0;
+    b->reduce[1] &= predicate != 0;
+    b->reduce[2] |= predicate != 0;
+    sim_barrier();
+    return b->reduced[operation];
+}
+EXPORTED void sim_grid_barrier() {
+    this_block()->grid_barrier = true;
+    sim_barrier();
+}
+
+// ---- Operations of a warp: the last lane of the mask to arrive does the work for all.
+// Does so if every lane that `mask` names, and that has not returned, waits at this same operation.
+static bool try_to_complete(Block* b, int warp, unsigned mask, Combine combine) {
+    Warp& w = b->warps[warp];
+    unsigned needed = mask & w.alive;
+    if ((w.at_collective & needed) != needed) return false;
+    void* operands[32];
+    for (unsigned rest = needed; rest; rest &= rest - 1) {
+        int lane = __builtin_ctz(rest);
+        Fiber& f = b->fibers[warp * 32 + lane];
+        if (f.mask != mask || f.combine != combine) return false;
+        operands[lane] = f.operand;
+    }
+    combine(needed, operands);
+    w.at_collective &= ~needed;
+    w.ready |= needed;
+    return true;
+}
+EXPORTED void sim_collective(unsigned mask, void* operand, Combine combine) {
+    Block* b = this_block();
+    Fiber* me = &b->fibers[b->current];
+    Warp& w = b->warps[me->warp];
+    unsigned my_bit = 1u << me->lane;
+    if (!(mask & my_bit)) fault(NOT_IN_MASK, 0);
+    me->mask = mask;
+    me->combine = combine;
+    me->operand = operand;
+    w.ready &= ~my_bit;
+    w.at_collective |= my_bit;
+    if (!try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
+}
+EXPORTED unsigned sim_active_lanes() {
+    Block* b = this_block();
+    return b->warps[b->fibers[b->current].warp].alive;
+}
+
+// ---- A thread from its first line to its last, and a block of them.
+static void run_kernel_thread(Block* b);  // launch.cpp
+static void fiber_main() {
+    Block* b = this_block();
+    run_kernel_thread(b);
+    int mine = b->current;
+    Fiber* me = &b->fibers[mine];
+    if (*stack_end(b, mine) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
+    Warp& w = b->warps[me->warp];
+    w.alive &= ~(1u << me->lane);
+    w.ready &= ~(1u << me->lane);
+    --b->alive;
+    if (b->alive && b->arrived == b->alive) release_barrier(b);
+    for (unsigned rest = w.at_collective; rest; rest &= rest - 1) {  // some may have waited for this lane alone
+        Fiber& f = b->fibers[me->warp * 32 + __builtin_ctz(rest)];
+        if (w.at_collective >> f.lane & 1) try_to_complete(b, me->warp, f.mask, f.combine);
+    }
+    run_others(b, me);
+    abort();  // a finished thread is never chosen again
+}
+static void run_as_fibers(Block* b) {
+    if (b->capacity < b->threads) {
+        set_busy(true);
+        if (b->stacks) munmap(b->stacks, (size_t)STACK_BYTES * b->capacity);
+        free(b->fibers);
+        b->stacks = (char*)mmap(0, (size_t)STACK_BYTES * b->threads, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        b->fibers = (Fiber*)calloc(b->threads, sizeof(Fiber));
+        b->capacity = b->threads;
+        for (int i = 0; i < b->threads; ++i) *stack_end(b, i) = STACK_END_MARK;
+        set_busy(false);
+    }
+    b->warp_count = (b->threads + 31) / 32;
+    b->alive = b->threads;
+    b->arrived = 0;
+    b->grid_barrier = false;
+    b->reduce[0] = 0, b->reduce[1] = 1, b->reduce[2] = 0;
+    for (int w = 0; w < b->warp_count; ++w) {
+        int lanes = b->threads - 32 * w;
+        unsigned all = lanes >= 32 ? ~0u : (1u << lanes) - 1;
+        b->warps[w] = Warp{all, all, 0, 0};
+    }
+    int i = 0;
+    const uint3 size = sim_here.block_size;
+    for (unsigned z = 0; z < size.z; ++z)
+        for (unsigned y = 0; y < size.y; ++y)
+            for (unsigned x = 0; x < size.x; ++x, ++i) {
+                Fiber& f = b->fibers[i];
+                f.thread_index = uint3{x, y, z};
+                f.warp = i / 32;
+                f.lane = i % 32;
+                f.stack_pointer = fresh_stack(b->stacks + (size_t)STACK_BYTES * (i + 1), fiber_main);
+            }
+    b->current = 0;
+    sim_here.thread_index = b->fibers[0].thread_index;
+    context_switch(&b->worker_stack, b->fibers[0].stack_pointer);
+}

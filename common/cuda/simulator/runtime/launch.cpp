@@ -1,0 +1,349 @@
+// launch.cpp - runs the blocks of a grid on the CPU's cores, and turns a crash of a kernel into a report.
+//
+// sim_start hands a launch to a pool of workers, sim_wait waits for its end (in slices, so that Python can
+// react to Ctrl-C), sim_cancel stops it. One launch runs at a time; module.py holds the lock.
+//
+// A kernel that touches memory it must not, divides an integer by zero or executes a trap raises a signal. The
+// handler below runs on a stack of its own, notes which thread of which block did it, and jumps back
+// to the worker, which drops the launch. The process lives on.
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "block.h"
+
+struct Fault {  // read by module.py
+    int kind;
+    uint3 thread, block;
+    uint64_t address;
+    int at_barrier, at_collective, finished;  // of a deadlock: how many threads stand where
+};
+struct Launch {  // filled in by module.py
+    const SimKernel* kernel;
+    void** arguments;
+    uint3 grid, block;
+    uint64_t dynamic_shared;
+    int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
+    int cooperative;   // 1: every block at once, each on a worker of its own
+    int workers;
+    Fault fault;
+};
+
+// ---- State of the launch in hand
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_to_do = PTHREAD_COND_INITIALIZER, work_done = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t grid_released = PTHREAD_COND_INITIALIZER;
+static Launch* current_launch;
+static uint64_t launch_number, next_block, block_count;
+static int wanted_workers, busy_workers, pool_size;
+static int grid_arrived;
+static bool block_has_left;  // a block ended: a barrier that others reach after that never completes
+static uint64_t grid_epoch;
+static volatile bool stopping;
+
+static bool cancelled(Launch*) { return stopping; }
+
+enum { DYNAMIC_SHARED_MAX = 227 * 1024, SIGNAL_STACK_BYTES = 65536 };
+struct Worker {
+    Block block;
+    sigjmp_buf landing;      // where a fault takes the worker back to
+    char* dynamic_shared;    // its end lies against a page that must not be touched
+    size_t dynamic_capacity;
+    volatile bool busy_inside;  // inside the C library: not a moment to jump away
+    pthread_t thread;
+};
+static __thread Worker* this_worker;
+static void set_busy(bool busy) { this_worker->busy_inside = busy; }
+enum { MAX_WORKERS = 2048 };
+static Worker* workers[MAX_WORKERS];
+
+// ---- Device printf: collected here, printed by Python when the launch is over
+enum { PRINTED_MAX = 1 << 20 };  // as a GPU's buffer: what comes after is lost
+static char printed[PRINTED_MAX];
+static int printed_length;
+static bool printed_overflow;
+static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool printing;
+EXPORTED int sim_printf(const char* format, ...) {
+    set_busy(true);
+    pthread_mutex_lock(&print_lock);
+    printing = true;
+    va_list values;
+    va_start(values, format);
+    int room = PRINTED_MAX - printed_length;
+    int length = vsnprintf(printed + printed_length, room, format, values);
+    va_end(values);
+    if (length >= room) printed_overflow = true, printed[printed_length] = 0;
+    else if (length > 0) printed_length += length;
+    printing = false;
+    pthread_mutex_unlock(&print_lock);
+    set_busy(false);
+    return length;
+}
+// ---- Faults
+static void note_fault(int kind, const void* address) {
+    set_busy(true);
+    pthread_mutex_lock(&lock);
+    if (!stopping && current_launch && current_launch->fault.kind == NO_FAULT) {
+        Fault& f = current_launch->fault;
+        f.kind = kind;
+        f.thread = sim_here.thread_index;
+        f.block = sim_here.block_index;
+        f.address = (uint64_t)address;
+        if (kind == DEADLOCK) {
+            Block* b = this_block();
+            for (int w = 0; w < b->warp_count; ++w) {
+                f.at_barrier += __builtin_popcount(b->warps[w].at_barrier);
+                f.at_collective += __builtin_popcount(b->warps[w].at_collective);
+            }
+            f.finished = b->threads - b->alive;
+        }
+    }
+    stopping = true;
+    pthread_cond_broadcast(&grid_released);
+    pthread_mutex_unlock(&lock);
+    set_busy(false);
+}
+[[noreturn]] static void fault(int kind, const void* address) {
+    if (kind != CANCELLED) note_fault(kind, address);
+    siglongjmp(this_worker->landing, 1);
+}
+static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
+enum { CAUGHT = sizeof caught_signals / sizeof *caught_signals };
+static struct sigaction handlers_before[CAUGHT];
+
+static void on_signal(int number, siginfo_t* info, void*) {
+    Worker* me = this_worker;
+    if (number == SIGURG) {  // sim_cancel asks this worker to drop its block
+        if (me && sim_here.block && stopping && !me->busy_inside) siglongjmp(me->landing, 1);
+        return;
+    }
+    if (!me || !sim_here.block) {  // not a kernel's doing: whoever handled it before handles it
+        for (int i = 0; i < CAUGHT; ++i)
+            if (caught_signals[i] == number) sigaction(number, &handlers_before[i], 0);
+        return;  // the instruction is executed again
+    }
+    if (printing) {  // printf was given a bad pointer
+        printing = false;
+        pthread_mutex_unlock(&print_lock);
+    }
+    int kind = number == SIGFPE ? BAD_ARITHMETIC : number == SIGILL ? TRAP : BAD_ADDRESS;
+    fault(kind, kind == BAD_ADDRESS ? info->si_addr : 0);
+}
+static void catch_signals() {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (int i = 0; i < CAUGHT; ++i) sigaction(caught_signals[i], &action, &handlers_before[i]);
+}
+static void release_signals() {
+    for (int i = 0; i < CAUGHT; ++i) sigaction(caught_signals[i], &handlers_before[i], 0);
+}
+
+EXPORTED void sim_pause() {
+    struct timespec moment = {0, 1000};
+    nanosleep(&moment, 0);
+    if (stopping) fault(CANCELLED, 0);
+}
+
+// ---- The grid's barrier, for cooperative launches
+static void wait_for_other_blocks(Block* b) {
+    if (!b->launch->cooperative) fault(NOT_COOPERATIVE, 0);
+    set_busy(true);
+    pthread_mutex_lock(&lock);
+    uint64_t epoch = grid_epoch;
+    bool stuck = block_has_left;
+    if (++grid_arrived == (int)block_count) {
+        grid_arrived = 0;
+        ++grid_epoch;
+        pthread_cond_broadcast(&grid_released);
+    }
+    while (grid_epoch == epoch && !stopping && !stuck) pthread_cond_wait(&grid_released, &lock);
+    pthread_mutex_unlock(&lock);
+    set_busy(false);
+    if (stuck) fault(GRID_DEADLOCK, 0);
+    if (stopping) fault(CANCELLED, 0);
+}
+static void leave_grid() {
+    pthread_mutex_lock(&lock);
+    block_has_left = true;
+    bool stuck = grid_arrived > 0;
+    pthread_mutex_unlock(&lock);
+    if (stuck) note_fault(GRID_DEADLOCK, 0);
+}
+
+// ---- A worker
+static void run_kernel_thread(Block* b) { b->launch->kernel->run_thread(b->launch->arguments); }
+
+static void set_dynamic_shared(Worker* me, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (!me->dynamic_shared) {
+        me->dynamic_capacity = (DYNAMIC_SHARED_MAX + page - 1) / page * page;
+        char* start = (char*)mmap(0, me->dynamic_capacity + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect(start + me->dynamic_capacity, page, PROT_NONE);
+        me->dynamic_shared = start;
+    }
+    sim_here.dynamic_shared = me->dynamic_shared + me->dynamic_capacity - (bytes + 127) / 128 * 128;
+}
+// A plain loop may keep the thread's index in a register, so a fault in it cannot tell whose it was.
+// Running the block once more, a thread at a time, can.
+static void find_the_thread(Worker* me, Launch* L) {
+    Fault& f = L->fault;
+    if (sigsetjmp(me->landing, 0) == 0) {
+        for (unsigned z = 0; z < L->block.z; ++z)
+            for (unsigned y = 0; y < L->block.y; ++y)
+                for (unsigned x = 0; x < L->block.x; ++x) {
+                    sim_here.thread_index = uint3{x, y, z};
+                    L->kernel->run_thread(L->arguments);
+                }
+    } else {
+        f.thread = sim_here.thread_index;
+    }
+}
+static void run_block(Worker* me, Launch* L, uint64_t number) {
+    sim_here.block_index = uint3{(unsigned)(number % L->grid.x), (unsigned)(number / L->grid.x % L->grid.y),
+                                 (unsigned)(number / L->grid.x / L->grid.y)};
+    if (sigsetjmp(me->landing, 0) == 0) {
+        sim_here.block = &me->block;
+        if (L->fibers) run_as_fibers(&me->block);
+        else L->kernel->run_block(L->arguments);
+        sim_here.block = 0;
+        if (L->cooperative) leave_grid();
+    } else {
+        const uint3 here = sim_here.block_index, there = L->fault.block;
+        bool mine = here.x == there.x && here.y == there.y && here.z == there.z;
+        if (!L->fibers && mine && L->fault.kind != NO_FAULT && L->fault.kind != CANCELLED) find_the_thread(me, L);
+    }
+    sim_here.block = 0;
+}
+static void run_blocks(Worker* me, Launch* L, int worker_number) {
+    me->block.launch = L;
+    me->block.threads = L->block.x * L->block.y * L->block.z;
+    sim_here.block_size = L->block;
+    sim_here.grid_size = L->grid;
+    set_dynamic_shared(me, L->dynamic_shared);
+    if (L->cooperative) {
+        run_block(me, L, worker_number);
+        return;
+    }
+    for (;;) {
+        uint64_t number = __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
+        if (number >= block_count || stopping) return;
+        run_block(me, L, number);
+    }
+}
+static void* worker_main(void* number_as_pointer) {
+    int number = (int)(intptr_t)number_as_pointer;
+    Worker* me = workers[number];
+    this_worker = me;
+    stack_t signal_stack;
+    memset(&signal_stack, 0, sizeof signal_stack);
+    signal_stack.ss_size = SIGNAL_STACK_BYTES;
+    signal_stack.ss_sp = malloc(SIGNAL_STACK_BYTES);
+    sigaltstack(&signal_stack, 0);
+
+    uint64_t seen = 0;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (launch_number == seen || number >= wanted_workers) {
+            seen = launch_number;
+            pthread_cond_wait(&work_to_do, &lock);
+        }
+        seen = launch_number;
+        Launch* L = current_launch;
+        pthread_mutex_unlock(&lock);
+        run_blocks(me, L, number);
+        pthread_mutex_lock(&lock);
+        if (--busy_workers == 0) pthread_cond_broadcast(&work_done);
+    }
+    return 0;
+}
+
+// ---- Called from module.py
+EXPORTED int sim_start(Launch* L) {
+    pthread_mutex_lock(&lock);
+    block_count = (uint64_t)L->grid.x * L->grid.y * L->grid.z;
+    int wanted = L->cooperative ? (int)block_count : L->workers;
+    if (!L->cooperative && (uint64_t)wanted > block_count) wanted = (int)block_count;
+    if (wanted > MAX_WORKERS) {
+        pthread_mutex_unlock(&lock);
+        return E2BIG;
+    }
+    while (pool_size < wanted) {
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, 1 << 20);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        workers[pool_size] = (Worker*)calloc(1, sizeof(Worker));
+        int error = pthread_create(&workers[pool_size]->thread, &attributes, worker_main, (void*)(intptr_t)pool_size);
+        pthread_attr_destroy(&attributes);
+        if (error) {
+            free(workers[pool_size]);
+            pthread_mutex_unlock(&lock);
+            return error;
+        }
+        ++pool_size;
+    }
+    next_block = 0;
+    stopping = false;
+    printed_length = 0;
+    printed_overflow = false;
+    grid_arrived = 0;
+    block_has_left = false;
+    current_launch = L;
+    wanted_workers = busy_workers = wanted;
+    ++launch_number;
+    catch_signals();
+    pthread_cond_broadcast(&work_to_do);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+// 1 when the launch is over, 0 when `milliseconds` have passed first
+EXPORTED int sim_wait(int milliseconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)milliseconds * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&lock);
+    int timed_out = 0;
+    while (busy_workers && !timed_out) timed_out = pthread_cond_timedwait(&work_done, &lock, &until);
+    bool over = busy_workers == 0;
+    if (over && current_launch) {
+        current_launch = 0;
+        release_signals();
+    }
+    pthread_mutex_unlock(&lock);
+    return over;
+}
+EXPORTED void sim_cancel() {
+    stopping = true;
+    while (!sim_wait(20)) {
+        pthread_mutex_lock(&lock);
+        pthread_cond_broadcast(&grid_released);
+        for (int i = 0; i < wanted_workers; ++i) pthread_kill(workers[i]->thread, SIGURG);
+        pthread_mutex_unlock(&lock);
+    }
+}
+EXPORTED const char* sim_printed(int* overflow) {
+    *overflow = printed_overflow;
+    printed[printed_length] = 0;
+    return printed;
+}
+EXPORTED int sim_pool_size() { return pool_size; }
+
+// A child of fork() has none of its parent's workers: it starts a pool of its own.
+static void forget_workers() {
+    pthread_mutex_init(&lock, 0);
+    pthread_cond_init(&work_to_do, 0);
+    pthread_cond_init(&work_done, 0);
+    pthread_cond_init(&grid_released, 0);
+    pthread_mutex_init(&print_lock, 0);
+    pool_size = busy_workers = wanted_workers = 0;
+    current_launch = 0;
+}
+__attribute__((constructor)) static void initialise() { pthread_atfork(0, 0, forget_workers); }
