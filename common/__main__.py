@@ -1,8 +1,165 @@
 """The command line: python -m common COMMAND. Every command imports what it needs when it runs."""
 
+import sys
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def fail(message: object) -> typer.Exit:
+    """One line on standard error, and the exit status of bad input."""
+    print(" ".join(str(message).split()), file=sys.stderr)
+    return typer.Exit(2)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the contact sheet.")] = Path("out"),
+) -> None:
+    """Read held-out handwritten digits and a photograph with this project's kernels, and compare with ONNX Runtime."""
+    from rich.console import Console
+
+    from .demo import run
+
+    if not run(out, Console(highlight=False)):
+        print("The kernels and ONNX Runtime disagree.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def classify(
+    pictures: Annotated[
+        list[Path] | None, typer.Argument(help="Picture files; without any, held-out digits.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="digits, seeded or imagenet.")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
+    backend: Annotated[str, typer.Option(help="kernels, torch or onnxruntime.")] = "kernels",
+    top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
+    count: Annotated[int, typer.Option(min=1, help="How many digits to show.")] = 8,
+) -> None:
+    """Say what is in pictures: held-out digits, or picture files."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from . import classify, cuda, images
+    from .network import BACKENDS, Network
+
+    if backend not in BACKENDS:
+        raise fail(f"--backend: must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    if weights and onnx:
+        raise fail("--weights and --onnx: give one of them")
+    console = Console(highlight=False)
+    if not pictures:
+        if onnx or weights not in (None, "digits"):
+            pictures = [images.sample()]
+        else:
+            reading = classify.read_digits(backend)
+            for i, (digit, label, guess) in enumerate(
+                zip(reading.images, reading.labels, reading.predictions, strict=True)
+            ):
+                if i == count:
+                    break
+                lines = classify.as_text(digit)
+                lines[3] += f"   label {label}, read as {guess}" + (
+                    "" if label == guess else "   [red]wrong[/]"
+                )
+                console.print("\n".join(lines))
+            right = int((reading.predictions == reading.labels).sum())
+            console.print(f"{right} of all {len(reading.labels)} held-out digits read correctly ({backend})")
+            return
+    try:
+        task = classify.task(weights, onnx)
+        net = Network(task.model, backend)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise fail(error) from None
+    broken = 0
+    for path in pictures:
+        try:
+            scores = cuda.asnumpy(net(task.prepare(path)))
+        except images.ImageError as error:
+            print(error, file=sys.stderr)
+            broken += 1
+            continue
+        table = Table("class", "probability", title=str(path), title_justify="left", box=None)
+        for index, p in classify.best(scores, top):
+            name = f"{index}  {task.labels[index]}" if task.labels else f"class {index}"
+            table.add_row(name, f"{100 * p:.2f} %")
+        console.print(table)
+    if task.source is not None and task.labels is None and broken < len(pictures):
+        console.print(
+            "Seeded weights are random: the classes have no names and mean nothing. --weights imagenet has both."
+        )
+    if broken:
+        raise typer.Exit(2)
+
+
+@app.command()
+def compare(
+    onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
+    weights: Annotated[str, typer.Option(help="digits, seeded or imagenet, if no --onnx.")] = "seeded",
+    inputs: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 10,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
+) -> None:
+    """Run every backend on random inputs and compare with ONNX Runtime; exit status 1 if one is outside the contract."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from . import weights as sources
+    from .network.compare import TOLERANCE
+    from .network.compare import compare as run
+
+    try:
+        rows = run(onnx or sources.model(weights), inputs, size, seed=seed)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise fail(error) from None
+    table = Table("backend", "relative error", "same top 5", "ms per picture", "", box=None)
+    for row in rows:
+        verdict = (
+            "the reference"
+            if row.backend == "onnxruntime"
+            else "ok"
+            if row.within_contract
+            else "[red]outside[/]"
+        )
+        table.add_row(
+            row.backend,
+            f"{row.error:.1e}",
+            f"{row.same_top5} of {row.images}",
+            f"{row.milliseconds:.1f}",
+            verdict,
+        )
+    Console(highlight=False).print(table)
+    print(f"allowed: a relative error of {TOLERANCE:.0e} and the same top 5")
+    if not all(row.within_contract for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def topology(
+    onnx: Annotated[Path | None, typer.Option(help="List the layers of this ONNX file.")] = None,
+    width: Annotated[float, typer.Option(help="Width multiplier of MobileNetV2.")] = 1.0,
+    classes: Annotated[int, typer.Option(help="Number of classes of MobileNetV2.")] = 1000,
+    size: Annotated[
+        int | None, typer.Option(help="Height and width of the input; 224 unless a file fixes it.")
+    ] = None,
+) -> None:
+    """List a network layer by layer: shapes, multiply-accumulates, parameters, and the census."""
+    from .topology import build, read_onnx
+
+    try:
+        if onnx is not None:
+            graph = read_onnx(onnx, input_shape=None if size is None else (None, None, size, size))
+        else:
+            graph = build(width=width, num_classes=classes, input_size=224 if size is None else size)
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    print(graph)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnumpy` brings them back.
 """
 
-from .arrays import asarray, asnumpy, empty, full, operator, synchronize, zeros
+from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
 from .device import backend, cache_dir
 from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
@@ -23,7 +23,9 @@ __all__ = [
     "cache_dir",
     "empty",
     "full",
+    "give_as",
     "operator",
+    "stream_of",
     "synchronize",
     "zeros",
 ]

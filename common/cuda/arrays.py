@@ -148,3 +148,24 @@ def operator(function: Callable) -> Callable:
             return _give(result, first)
 
     return call
+
+
+def give_as(result: Any, example: Any) -> Any:
+    """An array of the backend as the kind that `example` is, and where it is: NumPy, CuPy or PyTorch. May copy."""
+    kind = _kind(example)
+    if kind == "torch":
+        import torch
+
+        if backend() == "gpu" and example.is_cuda:
+            return torch.from_dlpack(result)
+        return torch.from_numpy(asnumpy(result)).to(example.device)
+    if kind == "cupy":
+        return _cupy().asarray(result)
+    return asnumpy(result)
+
+
+@contextlib.contextmanager
+def stream_of(example: Any) -> Iterator[None]:
+    """Inside, work goes on PyTorch's current stream if `example` is a tensor, else on CuPy's."""
+    with _callers_stream({_kind(example)}):
+        yield

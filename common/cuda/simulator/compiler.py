@@ -155,15 +155,24 @@ _GPU_ONLY = ("--use_fast_math", "-use_fast_math", "-lineinfo", "--generate-line-
              "--expt-relaxed-constexpr", "--extra-device-vectorization", "-dopt", "--restrict", "-w")  # fmt: skip
 
 
-def cpu_options(options: Sequence[str]) -> list[str]:
-    """NVRTC's options as a C++ compiler takes them: -D, -U and -I; those that only mean something on a GPU are dropped."""
-    kept = []
+def cpu_options(options: Sequence[str]) -> tuple[str, list[str]]:
+    """NVRTC's options for a C++ compiler: (-D and -U as lines of source, -I as options).
+
+    Options that only mean something on a GPU are dropped. Macros become lines that follow the simulator's headers, so
+    that a learner's -DN=4 or -DT=float cannot change them.
+    """
+    lines, kept = [], []
     for option in options:
-        if option.startswith(("-D", "-U", "-I")):
+        if option.startswith("-D"):
+            name, _, value = option[2:].strip().partition("=")
+            lines.append(f"#define {name} {value if '=' in option else 1}\n")
+        elif option.startswith("-U"):
+            lines.append(f"#undef {option[2:].strip()}\n")
+        elif option.startswith("-I"):
             kept.append(option)
         elif not option.startswith(_GPU_ONLY):
             raise ValueError(f"options: the simulator does not know {option!r}; it takes -D, -U, -I and options of NVRTC")
-    return kept
+    return "".join(lines), kept
 
 
 def build_kernels(source: str, entries: Sequence[str], options: Sequence[str]) -> Path:
@@ -174,8 +183,9 @@ def build_kernels(source: str, entries: Sequence[str], options: Sequence[str]) -
     compiler = find_compiler()
     text = _DYNAMIC_SHARED.sub(lambda m: f"SIM_DYNAMIC_SHARED({m[1]}, {m[2]});" + "\n" * m[0].count("\n"), source)
     exports = "".join(f"SIM_ENTRY({i}, {entry})\n" for i, entry in enumerate(entries))
-    unit = f'#include "simulator.h"\n#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}'
-    flags = [*_flags(compiler), "-w", "-fdiagnostics-color=never", f"-I{INCLUDE}", *cpu_options(options)]
+    defines, includes = cpu_options(options)
+    unit = f'#include "simulator.h"\n{defines}#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}'
+    flags = [*_flags(compiler), "-w", "-fdiagnostics-color=never", f"-I{INCLUDE}", *includes]
     flags.append("-fno-diagnostics-show-caret" if compiler.family == "gcc" else "-fno-caret-diagnostics")
     try:
         return _build(compiler, unit, flags, "kernel", _headers())

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "context_switch.h"
 
@@ -21,7 +22,12 @@ struct SimHere {  // what a kernel sees: include/simulator.h
     void* block;
 };
 #define EXPORTED extern "C" __attribute__((visibility("default")))
-EXPORTED __attribute__((tls_model("initial-exec"))) __thread SimHere sim_here;
+#if defined(__APPLE__)
+#define FAST_TLS  // Mach-O has one kind of thread-local storage
+#else
+#define FAST_TLS __attribute__((tls_model("initial-exec")))
+#endif
+EXPORTED FAST_TLS __thread SimHere sim_here;
 __thread SimHere sim_here;
 
 struct SimParameter {
@@ -60,12 +66,26 @@ struct Block {
     void* worker_stack;    // where the worker waits for its fibers
     char* stacks;
     int capacity;          // fibers that `stacks` has room for
+    bool guarded;          // there is a guard page below each
 };
 
-// Stacks are 64 KiB, plus three cache lines so that neighbours do not fall on the same cache sets.
-enum { STACK_BYTES = 65536 + 192 };
+// From low to high, each thread has: a guard page that must not be touched, 64 KiB of stack that grows down
+// towards it, and a page of which a different part is left out for each, so that the stacks' warm ends do not
+// all fall on the same cache sets. Guards are entries in a table of the kernel's that is not endless: where
+// they have run out, a mark at the stack's end must do, which only shows when the thread is over.
+enum { STACK_BYTES = 65536, GUARDS_MAX = 16384 };
 static const uint64_t STACK_END_MARK = 0x5afe5afe5afe5afeull;
-static inline uint64_t* stack_end(Block* b, int fiber) { return (uint64_t*)(b->stacks + (size_t)STACK_BYTES * fiber); }
+static int guards_used;
+static size_t page_bytes() {
+    static size_t bytes;
+    return bytes ? bytes : bytes = (size_t)sysconf(_SC_PAGESIZE);
+}
+static inline size_t stack_stride() { return STACK_BYTES + 2 * page_bytes(); }
+static inline char* stack_guard(Block* b, int fiber) { return b->stacks + stack_stride() * fiber; }
+static inline uint64_t* stack_end(Block* b, int fiber) { return (uint64_t*)(stack_guard(b, fiber) + page_bytes()); }
+static inline char* stack_top(Block* b, int fiber) {
+    return stack_guard(b, fiber) + stack_stride() - (size_t)fiber * 192 % 4096;
+}
 
 static inline Block* this_block() { return (Block*)sim_here.block; }
 [[noreturn]] static void fault(int kind, const void* address);            // launch.cpp
@@ -74,18 +94,19 @@ static bool cancelled(Launch*);                                           // lau
 static void set_busy(bool);                                               // launch.cpp
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
-                 NOT_IN_MASK, GRID_DEADLOCK };
+                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, STATIC_SHARED_OVERRUN };
 
-// ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one.
-static bool choose_next(Block* b) {
+// ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
+// that gives way (`go_round`) lets every other one have its turn first.
+static bool choose_next(Block* b, bool go_round = false) {
     Fiber& f = b->fibers[b->current];
     unsigned ready = b->warps[f.warp].ready;
-    if (ready) {
-        unsigned later = f.lane == 31 ? 0 : ready & (~0u << (f.lane + 1));
+    unsigned later = f.lane == 31 ? 0 : ready & (~0u << (f.lane + 1));
+    if (later || (ready && !go_round)) {
         b->current = f.warp * 32 + __builtin_ctz(later ? later : ready);
         return true;
     }
-    for (int i = 1; i < b->warp_count; ++i) {
+    for (int i = 1; i <= b->warp_count; ++i) {
         int w = (f.warp + i) % b->warp_count;
         if (b->warps[w].ready) {
             b->current = w * 32 + __builtin_ctz(b->warps[w].ready);
@@ -94,9 +115,9 @@ static bool choose_next(Block* b) {
     }
     return false;
 }
-static void run_others(Block* b, Fiber* me) {
+static void run_others(Block* b, Fiber* me, bool go_round = false) {
     if (cancelled(b->launch)) fault(CANCELLED, 0);
-    if (!choose_next(b)) {
+    if (!choose_next(b, go_round)) {
         if (b->alive) fault(DEADLOCK, 0);
         context_switch(&me->stack_pointer, b->worker_stack);
         return;
@@ -173,6 +194,12 @@ EXPORTED void sim_collective(unsigned mask, void* operand, Combine combine) {
     w.at_collective |= my_bit;
     if (!try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
 }
+// A thread that waits for what another one does lets the others go on (__nanosleep).
+static bool give_way(Block* b) {
+    Fiber* me = &b->fibers[b->current];
+    run_others(b, me, true);
+    return b->alive > 1;
+}
 EXPORTED unsigned sim_active_lanes() {
     Block* b = this_block();
     return b->warps[b->fibers[b->current].warp].alive;
@@ -185,7 +212,7 @@ static void fiber_main() {
     run_kernel_thread(b);
     int mine = b->current;
     Fiber* me = &b->fibers[mine];
-    if (*stack_end(b, mine) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
+    if (!b->guarded && *stack_end(b, mine) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
     Warp& w = b->warps[me->warp];
     w.alive &= ~(1u << me->lane);
     w.ready &= ~(1u << me->lane);
@@ -198,16 +225,27 @@ static void fiber_main() {
     run_others(b, me);
     abort();  // a finished thread is never chosen again
 }
+static void free_stacks(Block* b) {
+    if (b->stacks) munmap(b->stacks, stack_stride() * b->capacity);
+    __atomic_sub_fetch(&guards_used, b->capacity, __ATOMIC_RELAXED);
+    free(b->fibers);
+    b->stacks = 0;
+    b->capacity = 0;
+}
 static void run_as_fibers(Block* b) {
     if (b->capacity < b->threads) {
         set_busy(true);
-        if (b->stacks) munmap(b->stacks, (size_t)STACK_BYTES * b->capacity);
-        free(b->fibers);
-        b->stacks = (char*)mmap(0, (size_t)STACK_BYTES * b->threads, PROT_READ | PROT_WRITE,
+        free_stacks(b);
+        b->stacks = (char*)mmap(0, stack_stride() * b->threads, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         b->fibers = (Fiber*)calloc(b->threads, sizeof(Fiber));
+        if (b->stacks == MAP_FAILED || !b->fibers) abort();  // an address space of terabytes is full
         b->capacity = b->threads;
-        for (int i = 0; i < b->threads; ++i) *stack_end(b, i) = STACK_END_MARK;
+        b->guarded = __atomic_add_fetch(&guards_used, b->threads, __ATOMIC_RELAXED) <= GUARDS_MAX;
+        for (int i = 0; i < b->threads; ++i) {
+            if (b->guarded) mprotect(stack_guard(b, i), page_bytes(), PROT_NONE);
+            else *stack_end(b, i) = STACK_END_MARK;
+        }
         set_busy(false);
     }
     b->warp_count = (b->threads + 31) / 32;
@@ -229,7 +267,7 @@ static void run_as_fibers(Block* b) {
                 f.thread_index = uint3{x, y, z};
                 f.warp = i / 32;
                 f.lane = i % 32;
-                f.stack_pointer = fresh_stack(b->stacks + (size_t)STACK_BYTES * (i + 1), fiber_main);
+                f.stack_pointer = fresh_stack(stack_top(b, i), fiber_main);
             }
     b->current = 0;
     sim_here.thread_index = b->fibers[0].thread_index;

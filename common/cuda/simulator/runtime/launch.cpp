@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "block.h"
 
@@ -29,6 +28,7 @@ struct Launch {  // filled in by module.py
     int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
     int cooperative;   // 1: every block at once, each on a worker of its own
     int workers;
+    int (*static_shared_broken)();  // did a block write beside its static shared arrays? (0: it has none)
     Fault fault;
 };
 
@@ -46,15 +46,24 @@ static volatile bool stopping;
 
 static bool cancelled(Launch*) { return stopping; }
 
-enum { DYNAMIC_SHARED_MAX = 227 * 1024, SIGNAL_STACK_BYTES = 65536 };
+enum { DYNAMIC_SHARED_MAX = 227 * 1024, SIGNAL_STACK_BYTES = 65536, WORKER_STACK_BYTES = 1 << 20 };
+#if defined(__APPLE__)
+enum { SAVE_SIGNAL_STATE = 1 };  // macOS must be told that the signal stack is free again
+#else
+enum { SAVE_SIGNAL_STATE = 0 };  // elsewhere a jump off the signal stack is all it takes, and no system call
+#endif
 struct Worker {
     Block block;
     sigjmp_buf landing;      // where a fault takes the worker back to
-    char* dynamic_shared;    // its end lies against a page that must not be touched
-    size_t dynamic_capacity;
+    char* stack_top;
+    char* dynamic_shared;    // ends against a page that must not be touched
+    size_t dynamic_capacity, dynamic_bytes;
     volatile bool busy_inside;  // inside the C library: not a moment to jump away
+    volatile bool interrupted;
     pthread_t thread;
+    void* signal_stack;
 };
+static const uint3 NO_THREAD = {~0u, ~0u, ~0u};
 static __thread Worker* this_worker;
 static void set_busy(bool busy) { this_worker->busy_inside = busy; }
 enum { MAX_WORKERS = 2048 };
@@ -92,7 +101,7 @@ static void note_fault(int kind, const void* address) {
         f.kind = kind;
         f.thread = sim_here.thread_index;
         f.block = sim_here.block_index;
-        f.address = (uint64_t)address;
+        f.address = (uint64_t)(uintptr_t)address;
         if (kind == DEADLOCK) {
             Block* b = this_block();
             for (int w = 0; w < b->warp_count; ++w) {
@@ -111,14 +120,27 @@ static void note_fault(int kind, const void* address) {
     if (kind != CANCELLED) note_fault(kind, address);
     siglongjmp(this_worker->landing, 1);
 }
-static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};
+// SIGTRAP: what __builtin_trap raises on aarch64
+static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
 enum { CAUGHT = sizeof caught_signals / sizeof *caught_signals };
 static struct sigaction handlers_before[CAUGHT];
 
+static bool in_stack_guard(Worker* me, char* address) {
+    if (current_launch && current_launch->fibers) {
+        char* guard = stack_guard(&me->block, me->block.current);
+        return me->block.guarded && address >= guard && address < guard + page_bytes();
+    }
+    // the thread library's guard page lies about where the stack ends
+    const ptrdiff_t below_top = me->stack_top - address, slack = 65536;
+    return below_top > WORKER_STACK_BYTES - slack && below_top < WORKER_STACK_BYTES + slack;
+}
 static void on_signal(int number, siginfo_t* info, void*) {
     Worker* me = this_worker;
     if (number == SIGURG) {  // sim_cancel asks this worker to drop its block
-        if (me && sim_here.block && stopping && !me->busy_inside) siglongjmp(me->landing, 1);
+        if (me && sim_here.block && stopping && !me->busy_inside) {
+            me->interrupted = true;
+            siglongjmp(me->landing, 1);
+        }
         return;
     }
     if (!me || !sim_here.block) {  // not a kernel's doing: whoever handled it before handles it
@@ -130,8 +152,14 @@ static void on_signal(int number, siginfo_t* info, void*) {
         printing = false;
         pthread_mutex_unlock(&print_lock);
     }
-    int kind = number == SIGFPE ? BAD_ARITHMETIC : number == SIGILL ? TRAP : BAD_ADDRESS;
-    fault(kind, kind == BAD_ADDRESS ? info->si_addr : 0);
+    if (number == SIGFPE) fault(BAD_ARITHMETIC, 0);
+    if (number == SIGILL || number == SIGTRAP) fault(TRAP, 0);
+    char* address = (char*)info->si_addr;
+    if (in_stack_guard(me, address)) fault(STACK_OVERFLOW, 0);
+    char* shared_end = me->dynamic_shared + me->dynamic_capacity;
+    if (address >= shared_end && address < shared_end + page_bytes())
+        fault(SHARED_OVERRUN, (void*)(address - (char*)sim_here.dynamic_shared));
+    fault(BAD_ADDRESS, address);
 }
 static void catch_signals() {
     struct sigaction action;
@@ -145,9 +173,10 @@ static void release_signals() {
 }
 
 EXPORTED void sim_pause() {
+    if (stopping) fault(CANCELLED, 0);
+    if (current_launch->fibers && give_way(this_block())) return;
     struct timespec moment = {0, 1000};
     nanosleep(&moment, 0);
-    if (stopping) fault(CANCELLED, 0);
 }
 
 // ---- The grid's barrier, for cooperative launches
@@ -180,43 +209,60 @@ static void leave_grid() {
 static void run_kernel_thread(Block* b) { b->launch->kernel->run_thread(b->launch->arguments); }
 
 static void set_dynamic_shared(Worker* me, size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t page = page_bytes();
     if (!me->dynamic_shared) {
         me->dynamic_capacity = (DYNAMIC_SHARED_MAX + page - 1) / page * page;
         char* start = (char*)mmap(0, me->dynamic_capacity + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         mprotect(start + me->dynamic_capacity, page, PROT_NONE);
         me->dynamic_shared = start;
     }
-    sim_here.dynamic_shared = me->dynamic_shared + me->dynamic_capacity - (bytes + 127) / 128 * 128;
+    me->dynamic_bytes = bytes;
+    const size_t room = (bytes + 127) / 128 * 128;  // it starts at a multiple of 128, so a few bytes are left behind it
+    char* start = me->dynamic_shared + me->dynamic_capacity - room;
+    memset(start + bytes, 0xff, room - bytes);
+    sim_here.dynamic_shared = start;
+}
+// Those few bytes must be as they were when a block is over.
+static void check_dynamic_shared(Worker* me) {
+    unsigned char* start = (unsigned char*)sim_here.dynamic_shared;
+    unsigned char* end = (unsigned char*)me->dynamic_shared + me->dynamic_capacity;
+    for (unsigned char* p = start + me->dynamic_bytes; p < end; ++p)
+        if (*p != 0xff) {
+            sim_here.thread_index = NO_THREAD;
+            note_fault(SHARED_OVERRUN, (void*)(p - start));
+            return;
+        }
 }
 // A plain loop may keep the thread's index in a register, so a fault in it cannot tell whose it was.
 // Running the block once more, a thread at a time, can.
 static void find_the_thread(Worker* me, Launch* L) {
     Fault& f = L->fault;
-    if (sigsetjmp(me->landing, 0) == 0) {
+    me->interrupted = false;
+    if (sigsetjmp(me->landing, SAVE_SIGNAL_STATE) == 0) {
         for (unsigned z = 0; z < L->block.z; ++z)
             for (unsigned y = 0; y < L->block.y; ++y)
                 for (unsigned x = 0; x < L->block.x; ++x) {
                     sim_here.thread_index = uint3{x, y, z};
                     L->kernel->run_thread(L->arguments);
                 }
-    } else {
+    } else if (!me->interrupted) {
         f.thread = sim_here.thread_index;
     }
 }
 static void run_block(Worker* me, Launch* L, uint64_t number) {
     sim_here.block_index = uint3{(unsigned)(number % L->grid.x), (unsigned)(number / L->grid.x % L->grid.y),
                                  (unsigned)(number / L->grid.x / L->grid.y)};
-    if (sigsetjmp(me->landing, 0) == 0) {
+    if (sigsetjmp(me->landing, SAVE_SIGNAL_STATE) == 0) {
         sim_here.block = &me->block;
         if (L->fibers) run_as_fibers(&me->block);
         else L->kernel->run_block(L->arguments);
         sim_here.block = 0;
+        check_dynamic_shared(me);
         if (L->cooperative) leave_grid();
     } else {
         const uint3 here = sim_here.block_index, there = L->fault.block;
         bool mine = here.x == there.x && here.y == there.y && here.z == there.z;
-        if (!L->fibers && mine && L->fault.kind != NO_FAULT && L->fault.kind != CANCELLED) find_the_thread(me, L);
+        if (!L->fibers && mine && L->fault.kind != NO_FAULT) find_the_thread(me, L);
     }
     sim_here.block = 0;
 }
@@ -226,15 +272,27 @@ static void run_blocks(Worker* me, Launch* L, int worker_number) {
     sim_here.block_size = L->block;
     sim_here.grid_size = L->grid;
     set_dynamic_shared(me, L->dynamic_shared);
-    if (L->cooperative) {
-        run_block(me, L, worker_number);
-        return;
-    }
-    for (;;) {
+    if (L->cooperative) run_block(me, L, worker_number);
+    while (!L->cooperative) {
         uint64_t number = __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
-        if (number >= block_count || stopping) return;
+        if (number >= block_count || stopping) break;
         run_block(me, L, number);
     }
+    if (L->static_shared_broken && L->static_shared_broken()) {
+        sim_here.thread_index = sim_here.block_index = NO_THREAD;
+        note_fault(STATIC_SHARED_OVERRUN, 0);
+    }
+}
+// A cooperative launch has a worker for each block; those that no other launch needs end with it.
+static void dismiss(Worker* me) {
+    free_stacks(&me->block);
+    if (me->dynamic_shared) munmap(me->dynamic_shared, me->dynamic_capacity + page_bytes());
+    stack_t none;
+    memset(&none, 0, sizeof none);
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, 0);
+    free(me->signal_stack);
+    free(me);
 }
 static void* worker_main(void* number_as_pointer) {
     int number = (int)(intptr_t)number_as_pointer;
@@ -243,8 +301,9 @@ static void* worker_main(void* number_as_pointer) {
     stack_t signal_stack;
     memset(&signal_stack, 0, sizeof signal_stack);
     signal_stack.ss_size = SIGNAL_STACK_BYTES;
-    signal_stack.ss_sp = malloc(SIGNAL_STACK_BYTES);
+    signal_stack.ss_sp = me->signal_stack = malloc(SIGNAL_STACK_BYTES);
     sigaltstack(&signal_stack, 0);
+    me->stack_top = (char*)&signal_stack;
 
     uint64_t seen = 0;
     pthread_mutex_lock(&lock);
@@ -257,10 +316,35 @@ static void* worker_main(void* number_as_pointer) {
         Launch* L = current_launch;
         pthread_mutex_unlock(&lock);
         run_blocks(me, L, number);
+        bool leaves = number >= L->workers;
+        if (leaves) dismiss(me);
         pthread_mutex_lock(&lock);
+        if (leaves) workers[number] = 0;
         if (--busy_workers == 0) pthread_cond_broadcast(&work_done);
+        if (leaves) break;
     }
+    pthread_mutex_unlock(&lock);
     return 0;
+}
+// Starts a worker. It is to hear of its own faults and of sim_cancel, and of no other signal: a handler of
+// the interpreter's would run on the small stack of a CUDA thread.
+static int start_worker(int number) {
+    Worker* me = (Worker*)calloc(1, sizeof(Worker));
+    if (!me) return ENOMEM;
+    workers[number] = me;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigset_t others, before;
+    sigfillset(&others);
+    for (int i = 0; i < CAUGHT; ++i) sigdelset(&others, caught_signals[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
+    int error = pthread_create(&me->thread, &attributes, worker_main, (void*)(intptr_t)number);
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    pthread_attr_destroy(&attributes);
+    if (error) free(me), workers[number] = 0;
+    return error;
 }
 
 // ---- Called from module.py
@@ -274,15 +358,7 @@ EXPORTED int sim_start(Launch* L) {
         return E2BIG;
     }
     while (pool_size < wanted) {
-        pthread_attr_t attributes;
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, 1 << 20);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        workers[pool_size] = (Worker*)calloc(1, sizeof(Worker));
-        int error = pthread_create(&workers[pool_size]->thread, &attributes, worker_main, (void*)(intptr_t)pool_size);
-        pthread_attr_destroy(&attributes);
-        if (error) {
-            free(workers[pool_size]);
+        if (int error = start_worker(pool_size)) {
             pthread_mutex_unlock(&lock);
             return error;
         }
@@ -314,27 +390,27 @@ EXPORTED int sim_wait(int milliseconds) {
     while (busy_workers && !timed_out) timed_out = pthread_cond_timedwait(&work_done, &lock, &until);
     bool over = busy_workers == 0;
     if (over && current_launch) {
+        if (pool_size > current_launch->workers) pool_size = current_launch->workers;  // the others have left
         current_launch = 0;
         release_signals();
+    }
+    if (!over && stopping) {  // after a fault or sim_cancel; those that are in an endless loop must be fetched
+        pthread_cond_broadcast(&grid_released);
+        for (int i = 0; i < wanted_workers; ++i)
+            if (workers[i]) pthread_kill(workers[i]->thread, SIGURG);
     }
     pthread_mutex_unlock(&lock);
     return over;
 }
 EXPORTED void sim_cancel() {
     stopping = true;
-    while (!sim_wait(20)) {
-        pthread_mutex_lock(&lock);
-        pthread_cond_broadcast(&grid_released);
-        for (int i = 0; i < wanted_workers; ++i) pthread_kill(workers[i]->thread, SIGURG);
-        pthread_mutex_unlock(&lock);
-    }
+    while (!sim_wait(20)) {}
 }
 EXPORTED const char* sim_printed(int* overflow) {
     *overflow = printed_overflow;
     printed[printed_length] = 0;
     return printed;
 }
-EXPORTED int sim_pool_size() { return pool_size; }
 
 // A child of fork() has none of its parent's workers: it starts a pool of its own.
 static void forget_workers() {
@@ -343,6 +419,7 @@ static void forget_workers() {
     pthread_cond_init(&work_done, 0);
     pthread_cond_init(&grid_released, 0);
     pthread_mutex_init(&print_lock, 0);
+    if (current_launch) release_signals();
     pool_size = busy_workers = wanted_workers = 0;
     current_launch = 0;
 }

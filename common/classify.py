@@ -1,0 +1,104 @@
+"""From pictures to class scores: which picture, prepared how, for which network, shown how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import cuda, images, topology, weights
+from .network import Network
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network and what has to be done to a picture before it sees it.
+
+    source: the weights' Source, or None for a file of the user's own, which is taken to expect ImageNet's normalisation.
+    """
+
+    model: Any
+    input_size: tuple[int, int]
+    source: weights.Source | None
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        return self.source.labels if self.source else None
+
+    def prepare(self, path: str | Path) -> np.ndarray:
+        """A picture file as the network's input (1, 3, H, W) float32. images.ImageError if it cannot be read."""
+        picture = images.read(path)
+        if self.source is not None and self.source.name == "digits":
+            try:
+                return weights.digits_input(weights.digit_from_picture(picture)[None])
+            except ValueError as error:
+                raise images.ImageError(f"{path}: {error}") from None
+        spec = self.source or weights.SOURCES["seeded"]
+        height, width = self.input_size
+        # the shorter side in the proportion to the input that the weights were trained with
+        resize = round(max(height, width) * (spec.resize or 256) / spec.input_size)
+        return images.to_input(picture, self.input_size, resize, spec.mean, spec.std)
+
+
+def task(source: str | None = None, onnx: str | Path | None = None) -> Task:
+    """The task for weights by name ("digits", "seeded", "imagenet") or for an ONNX file."""
+    if onnx is not None:
+        graph = topology.read_onnx(onnx)
+        _, channels, height, width = graph.input_shape
+        if channels != 3:
+            raise topology.UnsupportedModel(f"{onnx}: pictures have 3 channels, the model's input has {channels}")
+        return Task(topology.load_model(onnx), (height, width), None)
+    spec = weights.source(source or "seeded")
+    return Task(weights.model(spec.name), (spec.input_size, spec.input_size), spec)
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Softmax along the last dimension, in float64; scores that are probabilities already are kept."""
+    scores = np.asarray(scores, np.float64)
+    if (scores >= 0).all() and np.allclose(scores.sum(-1), 1.0, atol=1e-3):
+        return scores
+    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def best(scores: np.ndarray, k: int) -> list[tuple[int, float]]:
+    """The k most probable classes of one row of scores, (class, probability), best first."""
+    p = probabilities(scores.reshape(-1))
+    return [(int(i), float(p[i])) for i in np.argsort(-p, kind="stable")[:k]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a network made of the held-out digits: images (N, 8, 8), their labels and its scores (N, 10)."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def predictions(self) -> np.ndarray:
+        return self.scores.argmax(1)
+
+    @property
+    def accuracy(self) -> float:
+        return float((self.predictions == self.labels).mean())
+
+
+def read_digits(backend: str = "kernels", count: int | None = None, batch: int = 32) -> Reading:
+    """Runs held-out handwritten digits (the first `count`, or all) through the trained network, `batch` at a time."""
+    from tqdm import tqdm
+
+    split = weights.digits_split()
+    pictures, labels = split.test_images[:count], split.test_labels[:count]
+    net = Network(weights.model("digits"), backend)
+    inputs = weights.digits_input(pictures)
+    starts = tqdm(range(0, len(inputs), batch), desc=f"reading {len(inputs)} digits", unit="batch", leave=False)
+    scores = [cuda.asnumpy(net(inputs[start : start + batch])) for start in starts]
+    return Reading(pictures, labels, np.concatenate(scores))
+
+
+def as_text(digit: np.ndarray) -> list[str]:
+    """A digit (8, 8), 0 … 16, as eight lines of characters, darker for more ink."""
+    shades = " ░▒▓█"
+    return ["".join(shades[min(4, (int(v) + 3) // 4)] * 2 for v in row) for row in digit]

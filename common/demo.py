@@ -1,0 +1,73 @@
+"""The main job: a trained MobileNetV2 reads held-out digits, and the full-size network looks at a photograph.
+
+Both through this project's own CUDA C++ kernels, on a GPU or on the simulator, both compared with ONNX Runtime.
+"""
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from . import classify, cuda, images
+from .network import Network
+from .network.compare import TOLERANCE, relative_error
+
+
+def run(out: Path, console: Console) -> bool:
+    """Runs the demo, writes digits.png into the folder `out`, and says whether every result agreed."""
+    where = "this machine's GPU, through CuPy" if cuda.backend() == "gpu" else "the simulator, on this machine's CPU"
+    console.print(f"CUDA C++ kernels run on [bold]{where}[/].\n")
+    agreed = _digits(out, console)
+    return _photo(console) and agreed
+
+
+def _digits(out: Path, console: Console) -> bool:
+    console.print("[bold]1. Handwritten digits[/], of writers whose digits the network was not trained on")
+    ours, reference = classify.read_digits("kernels"), classify.read_digits("onnxruntime")
+    wrong = ours.predictions != ours.labels
+    different = int((ours.predictions != reference.predictions).sum())
+    out.mkdir(parents=True, exist_ok=True)
+    sheet = out / "digits.png"
+    images.contact_sheet(
+        ours.images,
+        [
+            f"{p}, not {label}" if bad else str(p)
+            for p, label, bad in zip(ours.predictions, ours.labels, wrong, strict=True)
+        ],
+        wrong,
+        sheet,
+        title=f"{len(wrong)} held-out digits, {int((~wrong).sum())} read correctly ({100 * ours.accuracy:.1f} %)",
+    )
+    console.print(f"   {int((~wrong).sum())} of {len(wrong)} read correctly: {100 * ours.accuracy:.1f} %")
+    console.print(f"   {len(wrong) - different} of {len(wrong)} predictions are ONNX Runtime's")
+    console.print(f"   relative error of the scores {relative_error(ours.scores, reference.scores):.1e}")
+    console.print(f"   every digit and what it was taken for: {sheet}\n")
+    return different == 0
+
+
+def _photo(console: Console) -> bool:
+    photo = images.sample()
+    console.print(f"[bold]2. The full-size network[/], 224 × 224, 1000 classes, on the photograph {photo.name}")
+    task = classify.task("seeded")
+    x = task.prepare(photo)
+    net, reference = Network(task.model), Network(task.model, "onnxruntime")
+    net(x)  # compiles the kernels, makes the buffers
+    start = time.perf_counter()
+    ours = net(x)
+    seconds = time.perf_counter() - start
+    theirs = reference(x)
+    error = relative_error(ours, theirs)
+
+    table = Table("rank", "our kernels", "ONNX Runtime", box=None, pad_edge=False, padding=(0, 3))
+    pairs = zip(classify.best(ours, 5), classify.best(theirs, 5), strict=True)
+    for rank, ((mine, p), (other, q)) in enumerate(pairs, 1):
+        table.add_row(str(rank), f"class {mine:4d}  {100 * p:6.3f} %", f"class {other:4d}  {100 * q:6.3f} %")
+    console.print(table)
+    console.print(
+        "   (seeded weights: the arithmetic is that of the trained network, the classes mean nothing;"
+        "\n    `python -m common classify PICTURE --weights imagenet` downloads weights that have names for them)"
+    )
+    console.print(f"   relative error {error:.1e}, allowed are {TOLERANCE:.0e}; {seconds:.3f} s for the picture")
+    same = [c for c, _ in classify.best(ours, 5)] == [c for c, _ in classify.best(theirs, 5)]
+    return error <= TOLERANCE and same

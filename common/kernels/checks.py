@@ -1,0 +1,92 @@
+"""What launchers check before they launch. Every error names the argument, what was expected and what came."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .ladder import ELEMENT_TYPES
+
+MAX_ELEMENTS = 2**31 - 1  # kernels index with a 32-bit int
+
+
+def array(name: str, value: Any, shape: tuple, like: Any = None) -> Any:
+    """`value` if it is an array of that shape (None stands for any size), fp32 or fp16, and of the dtype of `like`."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise TypeError(f"{name} must be an array, got {type(value).__name__}")
+    if np.dtype(value.dtype) not in ELEMENT_TYPES:
+        raise TypeError(f"{name} must be float32 or float16, got {value.dtype}")
+    if like is not None and value.dtype != like.dtype:
+        raise TypeError(f"{name} must be {like.dtype} as the first argument is, got {value.dtype}")
+    fits = len(value.shape) == len(shape) and all(
+        want in (None, size) for want, size in zip(shape, value.shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise ValueError(f"{name} must have shape {wanted}, got {tuple(value.shape)}")
+    size(name, tuple(value.shape))
+    if not value.flags.c_contiguous:
+        raise ValueError(f"{name} must be C-contiguous, got strides {value.strides} for shape {tuple(value.shape)}")
+    return value
+
+
+def size(name: str, shape: tuple[int, ...]) -> None:
+    """ValueError for an array that is empty or too large to be indexed with an int."""
+    if not 0 < math.prod(shape) <= MAX_ELEMENTS:
+        raise ValueError(f"{name} must have from 1 to {MAX_ELEMENTS} elements, got shape {shape}")
+
+
+def output(out: Any, shape: tuple[int, ...], like: Any) -> Any:
+    """`out` if it fits, or a new array of that shape and the dtype of `like`."""
+    from .. import cuda
+
+    if out is None:
+        size("out", shape)
+        return cuda.empty(shape, like.dtype)
+    return array("out", out, shape, like)
+
+
+def pair(name: str, value: Any, least: int) -> tuple[int, int]:
+    """An int, or a pair of them (height, width), as a pair."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(values) != 2 or not all(isinstance(v, (int, np.integer)) and v >= least for v in values):
+        raise ValueError(f"{name} must be an integer of at least {least} or a pair of them, got {value!r}")
+    return int(values[0]), int(values[1])
+
+
+def padding(value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Padding as ((top, bottom), (left, right)), from an int, a pair (height, width), or that."""
+    if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(v, (tuple, list)) for v in value):
+        return pair("padding", value[0], 0), pair("padding", value[1], 0)
+    height, width = pair("padding", value, 0)
+    return (height, height), (width, width)
+
+
+def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int) -> int:
+    """How many windows of a convolution fit along one side: PyTorch's formula, with unequal padding allowed."""
+    count = (extent + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+    if count < 1:
+        reach = dilation * (kernel - 1) + 1
+        raise ValueError(f"the kernel reaches over {reach} pixels, but the padded input has {extent + sum(pads)}")
+    return count
+
+
+ACTIVATIONS = {None: (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0.0, 6.0)}
+
+
+def bounds(activation: Any) -> tuple[np.float32, np.float32]:
+    """The range that an activation clamps to: None, "relu", "relu6" or a pair (low, high)."""
+    if isinstance(activation, (tuple, list)) and len(activation) == 2:
+        low, high = activation
+    elif activation is None or isinstance(activation, str) and activation in ACTIVATIONS:
+        low, high = ACTIVATIONS[activation]
+    else:
+        raise ValueError(f"activation must be None, 'relu', 'relu6' or a pair (low, high), got {activation!r}")
+    if not low <= high:
+        raise ValueError(f"activation: low must not exceed high, got ({low}, {high})")
+    return np.float32(low), np.float32(high)
+
+
+def blocks(threads: int, per_block: int) -> int:
+    """How many blocks cover so many threads."""
+    return -(-threads // per_block)

@@ -1,0 +1,34 @@
+"""clamp: values cut off at a lower and an upper bound; ReLU and ReLU6 are two such ranges."""
+
+from typing import Any
+
+from ... import cuda
+from .. import checks
+from ..ladder import Ladder
+
+ladder = Ladder(__file__, {"naive": {}})
+
+
+@cuda.operator
+def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = min(max(x, low), high), element by element; NaN stays NaN, as in torch.clamp.
+
+    x, out: arrays of one shape (any), float32 or float16. ValueError and TypeError name what does not fit.
+    """
+    checks.array("x", x, (None,) * x.ndim)
+    lowest, highest = checks.bounds((low, high))
+    out = checks.output(out, x.shape, like=x)
+    threads = 256
+    kernel = ladder.kernel(variant, x.dtype)
+    kernel((checks.blocks(x.size, threads),), (threads,), (x, out, lowest, highest, x.size))
+    return out
+
+
+def relu(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = max(x, 0); see clamp."""
+    return clamp(x, 0.0, float("inf"), out=out, variant=variant)
+
+
+def relu6(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = min(max(x, 0), 6); see clamp."""
+    return clamp(x, 0.0, 6.0, out=out, variant=variant)

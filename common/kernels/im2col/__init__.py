@@ -1,0 +1,42 @@
+"""im2col: the pixels under every window of a convolution, written out side by side."""
+
+from typing import Any
+
+from ... import cuda
+from .. import checks
+from ..ladder import Ladder
+
+ladder = Ladder(__file__, {"naive": {}})
+
+
+@cuda.operator
+def im2col(
+    x: Any,
+    kernel_size: Any,
+    *,
+    dilation: Any = 1,
+    padding: Any = 0,
+    stride: Any = 1,
+    out: Any = None,
+    variant: str | None = None,
+) -> Any:
+    """out[n, c·kH·kW + kh·kW + kw, oh·oW + ow] = x[n, c, ih, iw], 0 in the padding: torch.nn.functional.unfold.
+
+    x: (N, C, H, W) NCHW; out: (N, C·kH·kW, oH·oW); float32 or float16. kernel_size, dilation, stride: an int or a pair
+    (height, width); padding: an int, a pair, or ((top, bottom), (left, right)).
+    ValueError and TypeError name what does not fit.
+    """
+    n, c, h, w = checks.array("x", x, (None,) * 4).shape
+    kh, kw = checks.pair("kernel_size", kernel_size, 1)
+    (sh, sw), (dh, dw) = checks.pair("stride", stride, 1), checks.pair("dilation", dilation, 1)
+    rows, columns = checks.padding(padding)
+    oh, ow = checks.windows(h, kh, sh, rows, dh), checks.windows(w, kw, sw, columns, dw)
+    out = checks.output(out, (n, c * kh * kw, oh * ow), like=x)
+
+    threads = 256
+    kernel = ladder.kernel(variant, x.dtype)
+    kernel(
+        (checks.blocks(out.size, threads),), (threads,),
+        (x, out, h, w, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, out.size),
+    )  # fmt: skip
+    return out

@@ -1,0 +1,23 @@
+"""softmax: scores to probabilities, along the last dimension."""
+
+from typing import Any
+
+from ... import cuda
+from .. import checks
+from ..ladder import Ladder
+
+ladder = Ladder(__file__, {"naive": {}})
+
+
+@cuda.operator
+def softmax(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = exp(x) / sum(exp(x)) along the last dimension.
+
+    x, out: (..., C), float32 or float16, C-contiguous. ValueError and TypeError name what does not fit.
+    """
+    checks.array("x", x, (None,) * max(x.ndim, 1))
+    out = checks.output(out, x.shape, like=x)
+    columns = x.shape[-1]
+    rows, threads = x.size // columns, 64
+    ladder.kernel(variant, x.dtype)((checks.blocks(rows, threads),), (threads,), (x, out, rows, columns))
+    return out
