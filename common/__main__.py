@@ -141,6 +141,17 @@ def compare(
 
 
 @app.command()
+def doctor() -> None:
+    """Say what is installed, what is missing and what mends it; exit status 1 if something needed is missing."""
+    from rich.console import Console
+
+    from .doctor import run
+
+    if not run(Console(highlight=False)):
+        raise typer.Exit(1)
+
+
+@app.command()
 def topology(
     onnx: Annotated[Path | None, typer.Option(help="List the layers of this ONNX file.")] = None,
     width: Annotated[float, typer.Option(help="Width multiplier of MobileNetV2.")] = 1.0,
@@ -160,6 +171,63 @@ def topology(
     except (ValueError, OSError) as error:
         raise fail(error) from None
     print(graph)
+
+
+weights_app = typer.Typer(help="Weights of MobileNetV2: make, extract and check them.", no_args_is_help=True)
+app.add_typer(weights_app, name="weights")
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
+
+
+@weights_app.command("make")
+def weights_make(
+    source: Annotated[str, typer.Argument(help="digits, seeded or imagenet.")],
+    out: Annotated[Path, typer.Option(help="Where to: .onnx, .npz or .txt.")],
+    size: Annotated[int | None, typer.Option(min=1, help="Height and width of the input.")] = None,
+    force: Force = False,
+) -> None:
+    """Write a network with its weights as ONNX, or the weights alone; batch-norms are folded."""
+    from .weights import commands
+
+    try:
+        commands.make_file(source, out, size, force)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise fail(error) from None
+    print(f"{out}: {out.stat().st_size:,} bytes")
+
+
+@weights_app.command("extract")
+def weights_extract(
+    onnx: Annotated[Path, typer.Argument(help="An ONNX file.")],
+    out: Annotated[Path, typer.Option(help="Where to: .npz or .txt.")],
+    raw: Annotated[bool, typer.Option("--raw", help="Every initializer just as it is stored.")] = False,
+    force: Force = False,
+) -> None:
+    """Take the parameters of the layers out of an ONNX file."""
+    from .weights import commands
+
+    try:
+        parameters = commands.extract_file(onnx, out, raw, force)
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    print(f"{out}: {len(parameters)} arrays, {out.stat().st_size:,} bytes")
+
+
+@weights_app.command("check")
+def weights_check(
+    file: Annotated[Path, typer.Argument(help="Weights: .npz, .txt or .onnx.")],
+    onnx: Annotated[Path | None, typer.Option(help="The network they are for, if not MobileNetV2.")] = None,
+) -> None:
+    """Compare weights with their layers; exit status 1 if any is missing, misshapen or not finite."""
+    from .weights import commands
+
+    try:
+        lines, wrong = commands.check_file(file, onnx)
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    print("\n".join(lines))
+    if wrong:
+        print(f"{file}: {wrong} parameters are out of order", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,126 @@
+"""A network as a list of layers in the order in which they run, with its census, totals and listing."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .layers import Concat, Layer, Mul, ResidualAdd, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """Layers from the tensor `input`, of shape `input_shape`, to the tensor `output`.
+
+    Every tensor is written once, before it is read, and shapes agree: ValueError otherwise.
+    """
+
+    name: str
+    input: str
+    input_shape: Shape
+    layers: tuple[Layer, ...]
+    output: str
+
+    def __post_init__(self) -> None:
+        shapes = self.shapes
+        if len(shapes) != 1 + len(self.layers):
+            raise ValueError("two layers write the same tensor")
+        written = {self.input}
+        for layer in self.layers:
+            for tensor, shape in zip(layer.inputs, layer.input_shapes, strict=True):
+                if tensor not in written:
+                    raise ValueError(f"layer {layer.name!r} reads {tensor!r} before any layer writes it")
+                if shapes[tensor] != shape:
+                    raise ValueError(
+                        f"layer {layer.name!r} takes {tensor!r} to be {shape}, it is {shapes[tensor]}"
+                    )
+            written.add(layer.output)
+        if self.output not in written:
+            raise ValueError(f"no layer writes the output {self.output!r}")
+        self.parameter_shapes  # noqa: B018  raises where two layers disagree on a parameter
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Shape of every activation, by tensor name, the input's first."""
+        return {self.input: self.input_shape} | {layer.output: layer.output_shape for layer in self.layers}
+
+    @property
+    def output_shape(self) -> Shape:
+        return self.shapes[self.output]
+
+    @property
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """Shape of every parameter array, by name, in the order of first use."""
+        shapes: dict[str, Shape] = {}
+        for layer in self.layers:
+            for name, shape in layer.parameter_shapes.items():
+                if shapes.setdefault(name, shape) != shape:
+                    raise ValueError(f"the parameter {name!r} is used as {shapes[name]} and as {shape}")
+        return shapes
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one run at this batch size."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def params(self) -> int:
+        """Learned numbers; layers that share their parameters are counted once."""
+        return sum({tuple(layer.parameter_shapes): layer.params for layer in self.layers}.values())
+
+    def census(self) -> Counter[str]:
+        """How many layers there are of each kind."""
+        return Counter(type(layer).__name__ for layer in self.layers)
+
+    def with_batch(self, batch: int) -> "Graph":
+        """The same network for another batch size."""
+        layers = tuple(
+            replace(layer, input_shapes=tuple((batch, *shape[1:]) for shape in layer.input_shapes))
+            for layer in self.layers
+        )
+        return replace(self, input_shape=(batch, *self.input_shape[1:]), layers=layers)
+
+    def describe(self, layer: Layer) -> str:
+        """`str(layer)`, with layers that have several inputs naming them by index: `ResidualAdd(9, 14)`."""
+        if not isinstance(layer, ResidualAdd | Mul | Concat):
+            return str(layer)
+        index = {other.output: str(i) for i, other in enumerate(self.layers)}
+        return f"{type(layer).__name__}({', '.join(index.get(tensor, 'input') for tensor in layer.inputs)})"
+
+    def __str__(self) -> str:
+        """The listing: index, layer, output shape, MACs and parameters; then census and totals."""
+        rows = [
+            (
+                f"{i}:",
+                self.describe(layer),
+                " × ".join(map(str, layer.output_shape)),
+                f"{layer.macs:,}" if layer.macs else "",
+                f"{layer.params:,}" if layer.params else "",
+            )
+            for i, layer in enumerate(self.layers)
+        ]
+        rows = [("", "layer", "output", "MACs", "parameters"), *rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = [
+            f"{row[0]:>{widths[0]}} {row[1]:<{widths[1]}}  {row[2]:<{widths[2]}}  "
+            f"{row[3]:>{widths[3]}}  {row[4]:>{widths[4]}}".rstrip()
+            for row in rows
+        ]
+        census = ", ".join(f"{count} {kind}" for kind, count in self.census().most_common())
+        shape = " × ".join(map(str, self.input_shape))
+        return "\n".join(
+            [
+                f"{self.name}, input {shape}",
+                "",
+                *lines,
+                "",
+                f"{len(self)} layers: {census}",
+                f"{self.macs / 1e6:,.1f} million multiply-accumulates, "
+                f"{self.params / 1e6:,.3f} million parameters",
+            ]
+        )

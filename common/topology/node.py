@@ -1,0 +1,156 @@
+"""One ONNX node with its attributes typed, and the order in which the nodes of a graph run."""
+
+import heapq
+import math
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto
+
+from .errors import InvalidModel, UnsupportedModel
+from .tensors import decode
+
+
+class Node:
+    """A NodeProto whose attributes are read by name and type; `opset` is the version it is written in.
+
+    inputs, outputs: tensor names, "" where an optional one is left out.
+    """
+
+    def __init__(self, proto: NodeProto, opset: int):
+        self.op_type = proto.op_type
+        self.domain = proto.domain
+        self.opset = opset
+        self.inputs = list(proto.input)
+        self.outputs = list(proto.output)
+        self.name = proto.name or next(filter(None, self.outputs), "")
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self._unread = set(self._attributes)
+        if len(self._attributes) != len(proto.attribute):
+            raise self.invalid("an attribute is given twice")
+
+    def __str__(self) -> str:
+        return f"node {self.name!r} ({self.op_type})"
+
+    def invalid(self, reason: object) -> InvalidModel:
+        return InvalidModel(f"{self}: {reason}")
+
+    def unsupported(self, reason: object) -> UnsupportedModel:
+        return UnsupportedModel(f"{self}: {reason}")
+
+    def _attribute(self, name: str, kind: int) -> AttributeProto | None:
+        self._unread.discard(name)
+        attribute = self._attributes.get(name)
+        if attribute is None:
+            return None
+        if attribute.ref_attr_name:
+            raise self.invalid(f"attribute {name!r} refers to a function's argument")
+        if attribute.type != kind:
+            raise self.invalid(f"attribute {name!r} is not of type {AttributeProto.AttributeType.Name(kind)}")
+        return attribute
+
+    def has(self, name: str) -> bool:
+        return name in self._attributes
+
+    def integer(self, name: str, default: int) -> int:
+        attribute = self._attribute(name, AttributeProto.INT)
+        return default if attribute is None else attribute.i
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An integer attribute that means yes or no; runtimes disagree on what other numbers mean."""
+        value = self.integer(name, int(default))
+        if value not in (0, 1):
+            raise self.invalid(f"attribute {name!r} is {value}, not 0 or 1")
+        return bool(value)
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        attribute = self._attribute(name, AttributeProto.INTS)
+        return None if attribute is None else tuple(attribute.ints)
+
+    def number(self, name: str, default: float) -> float:
+        """A float attribute; NaN is refused."""
+        attribute = self._attribute(name, AttributeProto.FLOAT)
+        value = default if attribute is None else attribute.f
+        if math.isnan(value):
+            raise self.invalid(f"attribute {name!r} is NaN")
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        attribute = self._attribute(name, AttributeProto.STRING)
+        if attribute is None:
+            return default
+        return attribute.s.decode("utf-8", errors="replace")
+
+    def tensor(self, name: str) -> np.ndarray | None:
+        attribute = self._attribute(name, AttributeProto.TENSOR)
+        return None if attribute is None else decode(attribute.t)
+
+    def pair(self, name: str, default: tuple[int, int]) -> tuple[int, int]:
+        """An attribute with one integer for the height and one for the width."""
+        values = self.integers(name)
+        if values is None:
+            return default
+        if len(values) != 2:
+            raise self.invalid(f"attribute {name!r} has {len(values)} numbers, not 2")
+        return (values[0], values[1])
+
+    def check_all_read(self) -> None:
+        """An attribute that nobody asked for would change the result behind our back."""
+        if self._unread:
+            raise self.invalid(
+                f"attribute {min(self._unread)!r} does not belong to it in operator set {self.opset}"
+            )
+
+
+def nodes_in_order(graph: GraphProto, opset: int) -> list[Node]:
+    """The nodes that the outputs depend on, each after those it reads from, in the file's order where free.
+
+    InvalidModel: a tensor written twice, read but never written, or dependent on itself.
+    """
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    if len({tensor.name for tensor in graph.initializer}) != len(graph.initializer):
+        raise InvalidModel("two initializers have the same name")
+    writer: dict[str, int] = {}
+    for index, proto in enumerate(graph.node):
+        for name in filter(None, proto.output):
+            if name in writer or name in given:
+                raise InvalidModel(f"the tensor {name!r} is written twice")
+            writer[name] = index
+
+    # Backwards from the outputs: which nodes count at all, and who waits for whom.
+    waiting: dict[int, int] = {}
+    readers: dict[int, set[int]] = {}
+    todo = []
+    for value in graph.output:
+        if value.name in writer:
+            todo.append(writer[value.name])
+        elif value.name not in given:
+            raise InvalidModel(f"no node writes the output {value.name!r}")
+    while todo:
+        index = todo.pop()
+        if index in waiting:
+            continue
+        sources = set()
+        for name in filter(None, graph.node[index].input):
+            if name in writer:
+                sources.add(writer[name])
+            elif name not in given:
+                raise Node(graph.node[index], opset).invalid(f"it reads {name!r}, which nothing writes")
+        waiting[index] = len(sources)
+        for source in sources:
+            readers.setdefault(source, set()).add(index)
+            todo.append(source)
+
+    ready = [index for index, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for reader in readers.get(index, ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, reader)
+    if len(order) != len(waiting):
+        stuck = min(set(waiting) - set(order))
+        raise Node(graph.node[stuck], opset).invalid("it is part of a cycle, or waits for one")
+    return [Node(graph.node[index], opset) for index in order]

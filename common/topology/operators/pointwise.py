@@ -1,0 +1,183 @@
+"""Activations and arithmetic: what treats every element alike, or every channel."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ..constants import normalized
+from ..layers import (
+    BatchNorm2d,
+    Clip,
+    HardSigmoid,
+    HardSwish,
+    Layer,
+    Mul,
+    ReLU,
+    ReLU6,
+    ResidualAdd,
+    Sigmoid,
+    Softmax,
+)
+from ..node import Node
+from ..tensors import FLOATS
+from ..translation import Activation, Translation
+from .helpers import decimal, scalar
+
+FLOAT_MAX = float(np.finfo(np.float32).max)  # what Clip means by "no bound" before operator set 11
+
+
+def clip_node(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    if node.opset < 11:
+        return clipped(state, node, source, node.number("min", -FLOAT_MAX), node.number("max", FLOAT_MAX))
+    lower, upper = state.constant(node, 1), state.constant(node, 2)
+    state.check_type(node, source, lower, upper)
+    return clipped(
+        state,
+        node,
+        source,
+        -math.inf if lower is None else scalar(node, lower),
+        math.inf if upper is None else scalar(node, upper),
+    )
+
+
+def minimum_maximum(state: Translation, node: Node) -> Activation:
+    """Min or Max of one computed tensor and constants is a Clip with one bound."""
+    values = [state.value(node, position) for position in range(len(node.inputs))]
+    positions = [position for position, value in enumerate(values) if isinstance(value, Activation)]
+    if len(positions) != 1:
+        raise node.unsupported(f"it has {len(positions)} computed inputs, not one")
+    source = state.activation(node, positions[0])
+    bounds = [value for value in values if isinstance(value, np.ndarray)]
+    state.check_type(node, source, *bounds)
+    numbers = [scalar(node, bound) for bound in bounds]
+    if node.op_type == "Min":
+        return clipped(state, node, source, -math.inf, min(numbers, default=math.inf))
+    return clipped(state, node, source, max(numbers, default=-math.inf), math.inf)
+
+
+def clipped(state: Translation, node: Node, source: Activation, lower: float, upper: float) -> Activation:
+    lower = -math.inf if lower <= -FLOAT_MAX else decimal(lower)
+    upper = math.inf if upper >= FLOAT_MAX else decimal(upper)
+    kind, fields = clip_kind(lower, upper)
+    return source if kind is None else state.pointwise(kind, node, source, **fields)
+
+
+def clip_kind(lower: float, upper: float) -> tuple[type[Layer] | None, dict[str, float]]:
+    """The layer that keeps numbers between two bounds, with its fields, or None for no bounds."""
+    if (lower, upper) == (-math.inf, math.inf):
+        return None, {}
+    if (lower, upper) == (0, 6):
+        return ReLU6, {}
+    if (lower, upper) == (0, math.inf):
+        return ReLU, {}
+    return Clip, {"min": lower, "max": upper}
+
+
+def relu(state: Translation, node: Node) -> Activation:
+    return state.pointwise(ReLU, node, state.activation(node))
+
+
+def sigmoid(state: Translation, node: Node) -> Activation:
+    return state.pointwise(Sigmoid, node, state.activation(node))
+
+
+def hard_sigmoid(state: Translation, node: Node) -> Activation:
+    alpha, beta = decimal(node.number("alpha", 0.2)), decimal(node.number("beta", 0.5))
+    return state.pointwise(HardSigmoid, node, state.activation(node), alpha=alpha, beta=beta)
+
+
+def hard_swish(state: Translation, node: Node) -> Activation:
+    return state.pointwise(HardSwish, node, state.activation(node))
+
+
+def softmax(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    rank = len(source.shape)
+    if node.opset >= 13:
+        (axis,) = normalized((node.integer("axis", -1),), rank)
+    else:
+        # Before operator set 13 the sum runs over all axes from this one on.
+        (axis,) = normalized((node.integer("axis", 1),), rank)
+        summed = [i for i in range(axis, rank) if source.shape[i] > 1]
+        if len(summed) > 1:
+            raise node.unsupported(f"it sums over {len(summed)} axes of {source.shape} at once")
+        axis = summed[0] if summed else axis
+    if source.dims is None:
+        source = state.materialize(node, source, node.inputs[0])
+    dim = axis if source.dims is None else source.dims[axis]
+    return state.pointwise(Softmax, node, source, dim=dim)
+
+
+def arithmetic(state: Translation, node: Node) -> Activation:
+    """Add, Sub, Mul, Div, Sum: of two computed tensors, or a scale and shift by channel with a constant."""
+    if len(node.inputs) != 2:
+        raise node.unsupported(f"it has {len(node.inputs)} inputs, not 2")
+    first, second = state.value(node, 0), state.value(node, 1)
+    if isinstance(first, Activation) and isinstance(second, Activation):
+        if node.op_type in ("Sub", "Div"):
+            raise node.unsupported("both of its inputs are computed at run time")
+        kind = Mul if node.op_type == "Mul" else ResidualAdd
+        state.activation(node, 0), state.activation(node, 1)
+        if first.dtype != second.dtype:
+            raise node.invalid(f"its inputs are {first.dtype} and {second.dtype}")
+        if first.dims != second.dims or first.dims is None:
+            first, second = state.direct(node, 0), state.direct(node, 1)
+        shape = tuple(np.broadcast_shapes(first.shape, second.shape)) if fits(first, second) else None
+        if shape is None:
+            raise node.invalid(f"the shapes {first.shape} and {second.shape} do not fit")
+        if kind is ResidualAdd and first.shape != second.shape:
+            raise node.unsupported(f"it adds shapes that differ, {first.shape} and {second.shape}")
+        result = state.emit(kind, node, [first, second])
+        return replace(result, shape=shape, dims=first.dims)
+
+    position = 0 if isinstance(first, Activation) else 1
+    source, constant = state.activation(node, position), state.constant(node, 1 - position)
+    if constant is None:
+        raise node.invalid(f"input {1 - position} is missing")
+    state.check_type(node, source, constant)
+    if constant.dtype not in FLOATS:
+        raise node.unsupported(f"it computes with {constant.dtype}")
+    numbers = state.per_channel(node, source, constant).astype(np.float64)
+    ones, zeros = np.ones_like(numbers), np.zeros_like(numbers)
+    if node.op_type in ("Add", "Sum"):
+        return affine(state, node, source, ones, numbers, node.inputs[1 - position])
+    if node.op_type == "Mul":
+        return affine(state, node, source, numbers, zeros)
+    if node.op_type == "Sub":
+        return affine(
+            state, node, source, ones if position == 0 else -ones, -numbers if position == 0 else numbers
+        )
+    if position == 1:
+        raise node.unsupported("it divides a constant by a computed tensor")
+    if not numbers.all():
+        raise node.invalid("it divides by zero")
+    return affine(state, node, source, 1 / numbers, zeros)
+
+
+def fits(first: Activation, second: Activation) -> bool:
+    return len(first.shape) == len(second.shape) and all(
+        a == b or 1 in (a, b) for a, b in zip(first.shape, second.shape, strict=True)
+    )
+
+
+def affine(
+    state: Translation,
+    node: Node,
+    source: Activation,
+    scale: np.ndarray,
+    shift: np.ndarray,
+    shift_name: str | None = None,
+) -> Activation:
+    """scale · in + shift by channel: a batch-norm that has nothing left to normalise."""
+    if (scale == 1).all() and (shift == 0).all():
+        return source
+    output = node.outputs[0]
+    fields = {
+        "weight": state.parameter(f"{output}.weight", scale, node),
+        "bias": state.parameter(shift_name or f"{output}.bias", shift, node),
+        "running_mean": state.parameter(f"{output}.running_mean", np.zeros_like(scale), node),
+        "running_var": state.parameter(f"{output}.running_var", np.ones_like(scale), node),
+    }
+    return state.pointwise(BatchNorm2d, node, source, num_features=len(scale), eps=0.0, **fields)

@@ -1,0 +1,149 @@
+"""Concatenation, padding, views, and nodes that leave the numbers as they are."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from onnx import TensorProto
+
+from ..constants import axes_of, integers, normalized, reshaped, squeezed, unsqueezed
+from ..layers import (
+    Concat,
+    Pad,
+)
+from ..node import Node
+from ..tensors import FLOATS, element_type
+from ..translation import Activation, Translation
+from .helpers import decimal, scalar
+
+
+def concat(state: Translation, node: Node) -> Activation:
+    sources = [state.activation(node, position) for position in range(len(node.inputs))]
+    if len({(source.dims, len(source.shape)) for source in sources}) > 1 or sources[0].dims is None:
+        sources = [state.direct(node, position) for position in range(len(node.inputs))]
+    if not node.has("axis"):
+        raise node.invalid("it has no axis")
+    (axis,) = normalized((node.integer("axis", 0),), len(sources[0].shape))
+    if axis == 0:
+        raise node.unsupported("it joins along the batch")
+    if len({source.dtype for source in sources}) > 1:
+        raise node.invalid("its inputs differ in type")
+    dims = sources[0].dims or tuple(range(len(sources[0].shape)))
+    result = state.emit(Concat, node, sources, dim=dims[axis])
+    return replace(result, shape=tuple(result.stored[dim] for dim in dims), dims=dims)
+
+
+def pad(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    if source.dims is None:
+        source = state.materialize(node, source, node.inputs[0])
+    mode = node.text("mode", "constant")
+    if mode != "constant":
+        raise node.unsupported(f"it pads by {mode}, not with a constant")
+    rank = len(source.shape)
+    axes: tuple[int, ...] = tuple(range(rank))
+    if node.opset < 11:
+        pads, value = list(node.integers("pads") or ()), node.number("value", 0.0)
+    else:
+        pads, constant = integers(state.constant(node, 1)), state.constant(node, 2)
+        value = 0.0 if constant is None else scalar(node, constant)
+        state.check_type(node, source, constant)
+        if node.opset >= 18 and (given := state.constant(node, 3)) is not None:
+            normalized(tuple(integers(given)), rank)
+            axes = tuple(axis % rank for axis in integers(given))
+    if len(pads) != 2 * len(axes):
+        raise node.invalid(f"it has {len(pads)} paddings for {len(axes)} axes")
+    around = {}
+    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        around[source.dims[axis] if source.dims else axis] = (before, after)
+    if not any(any(pair) for pair in around.values()):
+        return source
+    if rank != 4 or any(any(pair) for dim, pair in around.items() if dim not in (2, 3)):
+        raise node.unsupported("it pads other axes than height and width")
+    if any(min(pair) < 0 for pair in around.values()):
+        raise node.unsupported("negative paddings cut the image")
+    padding = (around.get(2, (0, 0)), around.get(3, (0, 0)))
+    result = state.emit(Pad, node, [source], padding=padding, value=decimal(value))
+    dims = source.dims or (0, 1, 2, 3)
+    return replace(result, shape=tuple(result.stored[dim] for dim in dims), dims=dims)
+
+
+def reshape(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    target = integers(state.constant(node, 1))
+    allowzero = node.opset >= 14 and node.flag("allowzero")
+    n = source.shape[0]
+    if target and target[0] == state.file_batch and target[0] != n:
+        target[0] = n  # the file spells out its own batch size, another one was asked for
+    return state.view(node, source, reshaped(source.shape, target, allowzero))
+
+
+def flatten(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    (axis,) = normalized((node.integer("axis", 1),), len(source.shape))
+    if axis != 1:
+        raise node.unsupported(f"axis {axis} does not keep the batch apart")
+    return state.view(node, source, (source.shape[0], math.prod(source.shape[1:])))
+
+
+def squeeze(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    axes = axes_of(node, [None, state.constant(node, 1)], since=13)
+    return state.view(node, source, squeezed(source.shape, axes))
+
+
+def unsqueeze(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    axes = axes_of(node, [None, state.constant(node, 1)], since=13)
+    return state.view(node, source, unsqueezed(source.shape, axes))
+
+
+def transpose(state: Translation, node: Node) -> Activation:
+    source = state.activation(node)
+    perm = node.integers("perm") or tuple(reversed(range(len(source.shape))))
+    return state.transposed(node, source, perm)
+
+
+def shape(state: Translation, node: Node) -> np.ndarray:
+    source = state.activation(node)
+    start, end = 0, len(source.shape)
+    if node.opset >= 15:
+        start, end = node.integer("start", 0), node.integer("end", end)
+    return np.array(source.shape[start:end], np.int64)
+
+
+def identity(state: Translation, node: Node) -> Activation:
+    return state.activation(node)
+
+
+def dropout(state: Translation, node: Node) -> Activation:
+    node.integer("seed", 0)
+    if node.opset < 12:
+        node.number("ratio", 0.5)
+    else:
+        training = state.constant(node, 2)
+        if training is not None and training.any():
+            raise node.unsupported("it is in training mode")
+    return state.activation(node)
+
+
+def cast(state: Translation, node: Node) -> Activation | np.ndarray:
+    """Between floating-point types: every layer here computes in float32, whatever the file stores."""
+    source = state.value(node, 0)
+    if not isinstance(source, np.ndarray):
+        source = state.activation(node)
+    if node.op_type == "CastLike":
+        like = state.value(node, 1)
+        if like is None:
+            raise node.invalid("input 1 is missing")
+        dtype = like.dtype
+    else:
+        dtype = element_type(node.integer("to", TensorProto.UNDEFINED), str(node))
+    node.integer("saturate", 1)
+    node.text("round_mode", "up")
+    if isinstance(source, np.ndarray):  # a constant that becomes what a computed tensor is
+        state.budget.take(source.shape)
+        return source.astype(dtype)
+    if dtype not in FLOATS:
+        raise node.unsupported(f"it makes {dtype} of floating-point numbers")
+    return replace(source, dtype=dtype)

@@ -1,0 +1,151 @@
+"""An ONNX model as a Graph of typed layers, with its parameters."""
+
+import os
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto
+
+from .constants import FOLD, Budget, fold
+from .errors import InvalidModel, UnsupportedModel
+from .graph import Graph
+from .layers import Shape
+from .loading import load_model, opset_version
+from .node import Node, nodes_in_order
+from .operators import TRANSLATE
+from .simplify import simplified
+from .tensors import FLOATS, checked_size, decode, element_type
+from .translation import Activation, Translation, direct
+
+DEFAULT_SIZE = 224  # height and width where the file leaves them open, the paper's own
+
+
+def read_onnx(
+    source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None
+) -> Graph:
+    """The layers of an ONNX model; arguments and errors as for `read_onnx_with_parameters`."""
+    return read_onnx_with_parameters(source, input_shape)[0]
+
+
+def read_onnx_with_parameters(
+    source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None
+) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The layers of an ONNX model, and the arrays that they name.
+
+    input_shape: (N, C, H, W); it replaces what the file says, None keeps it. Where the file leaves the batch
+    open it is 1, and where it leaves height or width open they are 224.
+
+    The parameters are C-contiguous float32 under their ONNX names, in the layers' own form: convolution
+    (out_channels, in_channels / groups, kH, kW), linear (out_features, in_features) with Gemm's alpha and
+    beta multiplied in, batch-norm and biases (channels,). Constants added after a convolution or a matrix
+    product are its bias. float16, bfloat16 and float64 files are read as float32.
+
+    InvalidModel: the model is broken. UnsupportedModel: it has something that no layer here expresses.
+    """
+    return translate(load_model(source), input_shape)
+
+
+def translate(
+    model: ModelProto, input_shape: tuple[int | None, ...] | None
+) -> tuple[Graph, dict[str, np.ndarray]]:
+    graph, opset = model.graph, opset_version(model)
+    nodes = nodes_in_order(graph, opset)
+    if len(graph.output) != 1:
+        raise UnsupportedModel(f"the model has {len(graph.output)} outputs, not one")
+    output = graph.output[0].name
+    wanted = {name for node in nodes for name in node.inputs} | {output}
+
+    tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in wanted}
+    if graph.sparse_initializer:
+        raise UnsupportedModel("the model stores sparse initializers")
+    inputs = [value for value in graph.input if value.name in wanted and value.name not in tensors]
+    if len(inputs) != 1:
+        raise UnsupportedModel(f"the model has {len(inputs)} inputs, not one")
+    shape, file_batch = requested_shape(inputs[0], input_shape)
+    dtype = element_type(inputs[0].type.tensor_type.elem_type, f"the input {inputs[0].name!r}")
+    if dtype not in FLOATS:
+        raise UnsupportedModel(f"the input {inputs[0].name!r} is {dtype}, not floating-point")
+
+    elements = sum(checked_size(tensor, f"tensor {name!r}") for name, tensor in tensors.items())
+    values: dict[str, Activation | np.ndarray] = {name: decode(tensor) for name, tensor in tensors.items()}
+    values[inputs[0].name] = direct(inputs[0].name, shape, dtype)
+    names = set(values) | {name for node in nodes for name in node.outputs}
+    state = Translation(values, names, file_batch, Budget(16 * elements + 2**20))
+    for node in nodes:
+        run(state, node)
+
+    result = values.get(output)
+    if not isinstance(result, Activation):
+        raise UnsupportedModel(f"the output {output!r} does not depend on the input")
+    if result.averaged:
+        raise UnsupportedModel(f"the output {output!r} is a mean over only one of height and width")
+    if not result.direct:
+        result = state.materialize(nodes[-1], result, output)
+    try:
+        network = Graph(
+            name=graph.name or "model",
+            input=inputs[0].name,
+            input_shape=shape,
+            layers=tuple(simplified(state.layers, result.tensor, state.parameters)),
+            output=result.tensor,
+        )
+    except ValueError as error:
+        raise InvalidModel(f"its layers do not fit together: {error}") from error
+    return network, {name: state.parameters[name] for name in network.parameter_shapes}
+
+
+def run(state: Translation, node: Node) -> None:
+    """Find out what the node's first output is: folded if all of its inputs are known, else translated."""
+    if node.domain not in ("", "ai.onnx"):
+        raise node.unsupported(f"the operator belongs to {node.domain!r}, not to standard ONNX")
+    if not any(node.outputs):
+        raise node.invalid("it has no output")
+    inputs = [state.value(node, position) for position in range(len(node.inputs))]
+    known: list[np.ndarray | None] = [value for value in inputs if not isinstance(value, Activation)]
+    result: Activation | np.ndarray
+    if node.op_type in FOLD and len(known) == len(inputs):
+        result = fold(node, known, state.budget)
+    elif node.op_type in TRANSLATE:
+        try:
+            result = TRANSLATE[node.op_type](state, node)
+        except (InvalidModel, UnsupportedModel) as error:
+            raise error if str(error).startswith("node ") else type(error)(f"{node}: {error}") from error
+    else:
+        raise node.unsupported("there is no layer for this operator")
+    node.check_all_read()
+    if node.outputs[0]:
+        state.values[node.outputs[0]] = result
+        state.writer[node.outputs[0]] = node.name
+
+
+def requested_shape(
+    value: ValueInfoProto, input_shape: tuple[int | None, ...] | None
+) -> tuple[Shape, int | None]:
+    """The input's shape, the caller's numbers before the file's, and the batch size if the file fixes it."""
+    what = f"the input {value.name!r}"
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        raise UnsupportedModel(f"{what} is not a tensor")
+    if tensor.HasField("shape"):
+        fixed = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    elif input_shape is not None:
+        fixed = [None] * len(input_shape)
+    else:
+        raise UnsupportedModel(f"{what} has no shape in the file, so input_shape has to be given")
+    if any(size is not None and size < 1 for size in fixed):
+        raise InvalidModel(f"{what} has the shape {tuple(fixed)}")
+    if not 2 <= len(fixed) <= 4:
+        raise UnsupportedModel(f"{what} has {len(fixed)} dimensions, not (N, C, H, W)")
+
+    asked = (None,) * len(fixed) if input_shape is None else tuple(input_shape)
+    if len(asked) != len(fixed):
+        raise ValueError(f"input_shape {asked} does not have the {len(fixed)} dimensions of {what}")
+    if any(size is not None and size < 1 for size in asked):
+        raise ValueError(f"input_shape {asked} has a size below 1")
+    default = (1, None, DEFAULT_SIZE, DEFAULT_SIZE)
+    shape = [
+        next((size for size in choices if size is not None), None)
+        for choices in zip(asked, fixed, default, strict=False)
+    ]
+    if None in shape:
+        raise UnsupportedModel(f"{what} leaves the number of channels open, so input_shape has to be given")
+    return tuple(size for size in shape if size is not None), fixed[0]

@@ -1,0 +1,109 @@
+"""Layers that another can do on the side: padding before a convolution, a bias after it, a second clip.
+
+The results stay the same; the list becomes the one that the network's author had in mind.
+"""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from .layers import BatchNorm2d, Clip, Conv2d, Layer, Linear, Pad, ReLU, ReLU6
+from .operators.pointwise import clip_kind
+
+Parameters = dict[str, np.ndarray]
+
+
+def simplified(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
+    layers = pads_into_convolutions(layers, output)
+    layers = shifts_into_biases(layers, output, parameters)
+    return clips_into_one(layers, output)
+
+
+def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
+    """A Pad with zeros that only convolutions read becomes their own padding."""
+    other_readers = {name for layer in layers if not isinstance(layer, Conv2d) for name in layer.inputs} | {
+        output
+    }
+    pads = {
+        layer.output: layer
+        for layer in layers
+        if isinstance(layer, Pad) and layer.value == 0 and layer.output not in other_readers
+    }
+    result = []
+    for layer in layers:
+        if layer.output in pads:
+            continue
+        if isinstance(layer, Conv2d) and layer.inputs[0] in pads:
+            pad = pads[layer.inputs[0]]
+            rows, columns = (
+                (a[0] + b[0], a[1] + b[1]) for a, b in zip(pad.padding, layer.padding, strict=True)
+            )
+            layer = replace(layer, inputs=pad.inputs, input_shapes=pad.input_shapes, padding=(rows, columns))
+        result.append(layer)
+    return result
+
+
+def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
+    """A shift by channel becomes the bias of the convolution, linear layer or batch-norm before it.
+
+    Only where nothing else reads what that layer writes.
+    """
+    readers = Counter(name for layer in layers for name in layer.inputs) + Counter([output])
+    result: dict[str, Layer] = {}
+    for layer in layers:
+        before = result.get(layer.inputs[0])
+        if (
+            isinstance(layer, BatchNorm2d)
+            and isinstance(before, Conv2d | Linear | BatchNorm2d)
+            and readers[before.output] == 1
+            and only_shifts(layer, parameters)
+        ):
+            bias = layer.bias
+            if before.bias is not None:
+                bias = f"{before.bias}+{layer.bias}"
+                while bias in parameters:
+                    bias += "'"
+                parameters[bias] = parameters[before.bias] + parameters[layer.bias]
+            del result[before.output]
+            layer = replace(before, output=layer.output, bias=bias)
+        result[layer.output] = layer
+    return list(result.values())
+
+
+def only_shifts(layer: BatchNorm2d, parameters: Parameters) -> bool:
+    scale, mean, var = (parameters[name] for name in (layer.weight, layer.running_mean, layer.running_var))
+    return layer.eps == 0 and bool((scale == 1).all() and (mean == 0).all() and (var == 1).all())
+
+
+def clips_into_one(layers: list[Layer], output: str) -> list[Layer]:
+    """Bounds on a bounded tensor that nothing else reads: max(in, 0), then min(·, 6), is a ReLU6."""
+    readers = Counter(name for layer in layers for name in layer.inputs) + Counter([output])
+    result: dict[str, Layer] = {}
+    for layer in layers:
+        before, outer = result.get(layer.inputs[0]), bounds(layer)
+        if before is not None and outer and (inner := bounds(before)) and readers[before.output] == 1:
+            lower, upper = (min(max(bound, outer[0]), outer[1]) for bound in inner)
+            kind, fields = clip_kind(lower, upper)
+            if kind is not None:
+                del result[before.output]
+                layer = kind(
+                    name=layer.name,
+                    inputs=before.inputs,
+                    output=layer.output,
+                    input_shapes=before.input_shapes,
+                    **fields,
+                )
+        result[layer.output] = layer
+    return list(result.values())
+
+
+def bounds(layer: Layer) -> tuple[float, float] | None:
+    if isinstance(layer, ReLU6):
+        return (0.0, 6.0)
+    if isinstance(layer, ReLU):
+        return (0.0, math.inf)
+    if isinstance(layer, Clip):
+        return (layer.min, layer.max)
+    return None
