@@ -24,6 +24,10 @@ def demo(
 
     from .demo import run
 
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise fail(f"--out: {error}") from None
     if not run(out, Console(highlight=False)):
         print("The kernels and ONNX Runtime disagree.", file=sys.stderr)
         raise typer.Exit(1)
@@ -83,10 +87,11 @@ def classify(
             print(error, file=sys.stderr)
             broken += 1
             continue
-        table = Table("class", "probability", title=str(path), title_justify="left", box=None)
+        table = Table("class", "probability", box=None)
         for index, p in classify.best(scores, top):
             name = f"{index}  {task.labels[index]}" if task.labels else f"class {index}"
             table.add_row(name, f"{100 * p:.2f} %")
+        console.print(path, soft_wrap=True, markup=False)
         console.print(table)
     if task.source is not None and task.labels is None and broken < len(pictures):
         console.print(

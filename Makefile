@@ -1,0 +1,40 @@
+# Each of these sets up all that it needs, in .venv/; what is set up already is not set up again.
+#
+#   make demo     a trained MobileNetV2 reads real pictures through the course's own CUDA kernels
+#   make lab      the chapters, in JupyterLab
+#   make test     everything: the tests and every notebook
+#   make doctor   what is installed, what is missing, what to do about it
+#   make lint     code quality alone
+#   make clean    removes the set-up; what the kernels' cache holds stays
+#
+# Without make: python3 bootstrap.py, then .venv/bin/python -m common demo
+
+# Another Python, 3.11 to 3.13, to set up with: make PYTHON=python3.12 demo
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.PHONY: demo lab test doctor lint clean setup
+
+demo: setup
+	@$(PY) -m common demo
+
+lab: setup
+	@$(PY) -m jupyterlab
+
+test: setup
+	@$(PY) -m pytest --nbval
+
+doctor: setup
+	@$(PY) -m common doctor
+
+lint: setup
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+setup:
+	@$(PYTHON) bootstrap.py
+
+clean:
+	rm -rf .venv

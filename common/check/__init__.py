@@ -1,0 +1,32 @@
+"""Exercises: a learner's answer, tried out where it was written.
+
+In a notebook, one line under the exercise's cell:
+
+    check.run("receptive_field", receptive_field)
+
+prints `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. An exercise is a folder
+`<chapter>/exercises/<name>/`:
+
+    skeleton.py   what the notebook's cell holds, word for word, with lines `...  # your code` to fill in
+    solution.py   the skeleton with lines added
+    check.py      def check(receptive_field): … tries the answer with expect(), require() and expect_error();
+                  its parameters have the names that the learner defines
+    wrong/*.py    answers to be refused; the first line, `# expect: …`, quotes the message deserved
+"""
+
+from .answers import ToDo, Wrong, expect, expect_error, require
+from .exercises import Exercise, find, find_all
+from .runner import Result, run
+
+__all__ = [
+    "Exercise",
+    "Result",
+    "ToDo",
+    "Wrong",
+    "expect",
+    "expect_error",
+    "find",
+    "find_all",
+    "require",
+    "run",
+]

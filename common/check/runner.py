@@ -1,0 +1,108 @@
+"""Try an answer and say in one line what came of it."""
+
+import inspect
+import linecache
+import re
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import answers
+from .answers import ToDo, Wrong
+from .exercises import Exercise, find
+from .limit import TimeUp, time_limit
+
+SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a check: true if the answer passed. A notebook does not show it: run() has printed it."""
+
+    passed: bool
+    message: str
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def _ipython_display_(self) -> None:
+        pass
+
+
+def run(name: str, *objects: Any, seconds: float = SECONDS) -> Result:
+    """Check the answer to an exercise and print the outcome as one line.
+
+    name      the exercise's: the folder <chapter>/exercises/<name>
+    objects   what the learner has written: functions or values, in the order of check.py's parameters
+    seconds   how long all of it may take
+
+    Whatever is wrong with the answer is printed, never raised. Raises LookupError if no exercise is called so
+    and TypeError if it takes another number of objects.
+    """
+    exercise = find(name)
+    check = exercise.check()
+    wanted = list(inspect.signature(check).parameters)
+    if len(objects) != len(wanted):
+        call = f"check.run({name!r}, {', '.join(wanted)})"
+        raise TypeError(f"{len(objects)} answers given, {len(wanted)} expected: {call}")
+
+    result = _judge(exercise, check, objects, seconds)
+    print(result.message)
+    return result
+
+
+def _judge(exercise: Exercise, check: Callable, objects: tuple, seconds: float) -> Result:
+    """The outcome of a check. An untouched skeleton is not a wrong answer: it gets no hint."""
+    answers.counter = 0
+    message = _complaint(check, objects, seconds)
+    if message is None:
+        number = answers.counter
+        return Result(True, f"✓ {exercise.name}: passed ({number} check{'s' * (number != 1)})")
+    if any(answer is None or answer is ... for answer in objects) or _untouched(exercise, objects):
+        message = "not started yet. Put your code in the place of `...  # your code` and run the cell again."
+    return Result(False, f"✗ {exercise.name}: {_one_line(message)}")
+
+
+def _complaint(check: Callable, objects: tuple, seconds: float) -> str | None:
+    """What is wrong with the answer, or None if nothing is."""
+    try:
+        with time_limit(seconds):
+            check(*objects)
+    except Wrong as wrong:
+        return f"{wrong.what}. Hint: {wrong.hint}" if wrong.hint else f"{wrong.what}."
+    except ToDo as todo:
+        return f"{todo or 'not started yet'}. Hint: is there a line `return ...` at its end?"
+    except TimeUp:
+        return f"not finished after {seconds:g} s. Hint: does every loop come to its end?"
+    except (Exception, SystemExit) as error:
+        return _describe(error, objects)
+    return None
+
+
+def _describe(error: BaseException, objects: tuple) -> str:
+    """An error that came out of the learner's code, with the line it came from."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    files = {code.co_filename for answer in objects if (code := getattr(answer, "__code__", None))}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    if not frames:
+        return (
+            f"{text}. Hint: the arguments or what is returned are not of the kind that the exercise asks for."
+        )
+    where = frames[-1]
+    line = linecache.getline(where.filename, where.lineno or 0).strip()
+    return f"{text}, in line {where.lineno}: `{line}`"
+
+
+def _untouched(exercise: Exercise, objects: tuple) -> bool:
+    """Whether all that was handed in stands in the skeleton just so."""
+    skeleton = exercise.skeleton.read_text(encoding="utf-8")
+    try:
+        return all(inspect.getsource(answer).strip() in skeleton for answer in objects)
+    except (TypeError, OSError):  # a value, not a function; or its text is not to be had
+        return False
+
+
+def _one_line(message: str) -> str:
+    """The message without line ends, and without addresses, which differ in every run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", " ".join(message.split()))

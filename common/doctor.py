@@ -1,0 +1,320 @@
+"""What is installed here, what is missing, and the command that mends it."""
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from . import cuda
+
+SET_UP = "python3 bootstrap.py --force"  # without it, a finished set-up is not looked at again
+
+
+class State(Enum):
+    """What a finding means: an optional thing may be missing; where a needed one is, the exit status is 1."""
+
+    FINE = "[green]✓[/]"
+    OPTIONAL = "[yellow]–[/]"
+    MISSING = "[red]✗[/]"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; `mend` is the command or the advice that changes it, if any."""
+
+    name: str
+    value: str
+    state: State = State.FINE
+    mend: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """All findings, in order. It takes some seconds: packages are imported, a kernel is compiled."""
+    yield python()
+    yield machine()
+    yield gpu()
+    yield backend()
+    yield compiler()
+    yield trial_launch()
+    yield kernel_cache()
+    yield cupy()
+    yield nvrtc()
+    yield cudnn()
+    yield nvml()
+    for name, use in NEEDED.items():
+        yield package(name, use, State.MISSING)
+    for name, use in OPTIONAL.items():
+        yield package(name, use, State.OPTIONAL)
+
+
+def run(console: Console) -> bool:
+    """Print the findings as a table; whether all that is needed is there."""
+    with console.status("looking around"):
+        findings = list(examine())
+    table = Table(
+        "",
+        "what",
+        Column("found", overflow="fold"),
+        "to mend it",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
+    for finding in findings:
+        table.add_row(finding.state.value, *map(escape, (finding.name, finding.value, finding.mend)))
+    console.print(table)
+    missing = [finding.name for finding in findings if finding.state is State.MISSING]
+    console.print(f"needed and missing: {', '.join(missing)}" if missing else "all that is needed is here")
+    return not missing
+
+
+# The machine
+
+
+def python() -> Finding:
+    found = f"{platform.python_version()} at {sys.executable}"
+    if (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return Finding("Python", found)
+    return Finding("Python", found, State.MISSING, "Python 3.11, 3.12 or 3.13, then " + SET_UP)
+
+
+def machine() -> Finding:
+    system = f"{platform.system()} {platform.machine()}"
+    return Finding("machine", f"{_processor_name() or 'processor'}, {os.cpu_count()} cores, {system}")
+
+
+def _processor_name() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def gpu() -> Finding:
+    """The first GPU with its driver, from nvidia-smi, which comes with the driver."""
+    fields = "name,memory.total,compute_cap,driver_version"
+    lines = _output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]).splitlines()
+    if not lines:
+        if shutil.which("nvidia-smi") is None:
+            return Finding("GPU", "none: there is no nvidia-smi here", State.OPTIONAL)
+        return Finding("GPU", "nvidia-smi sees none", State.OPTIONAL, "see what nvidia-smi says")
+    name, memory, capability, driver = (field.strip() for field in lines[0].split(","))
+    others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    value = f"{name}, {memory}, compute capability {capability}{others}; driver {driver}"
+    if tuple(map(int, capability.split("."))) < (7, 5):
+        return Finding("GPU", value, State.OPTIONAL, "7.5 (Turing) is needed: COURSE_DEVICE=simulator")
+    return Finding("GPU", value)
+
+
+def _output(command: list[str]) -> str:
+    """What a command prints; nothing if it is not there or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+# Running kernels
+
+
+def backend() -> Finding:
+    wanted = os.environ.get("COURSE_DEVICE")
+    reason = f"COURSE_DEVICE={wanted}" if wanted else "COURSE_DEVICE is not set"
+    try:
+        return Finding("kernels run on", f"the {cuda.backend().replace('gpu', 'GPU')} ({reason})")
+    except RuntimeError as error:
+        return Finding("kernels run on", _one_line(error), State.MISSING, "unset COURSE_DEVICE")
+
+
+def compiler() -> Finding:
+    """The simulator's compiler; a machine that runs kernels on its GPU can do without one."""
+    from .cuda.simulator import find_compiler
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it falls back on ziglang: the table says so
+            found = find_compiler()
+    except RuntimeError as error:
+        state = State.OPTIONAL if _runs_on_gpu() else State.MISSING
+        return Finding("C++ compiler", _one_line(error), state, "pip install ziglang")
+    return Finding("C++ compiler", f"{found.version} ({' '.join(Path(part).name for part in found.command)})")
+
+
+def trial_launch() -> Finding:
+    """Compile and launch a kernel, and look at what it computed."""
+    source = """
+    extern "C" __global__ void triple(int n, const float* x, float* y) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;  // 0 … n−1, and beyond in the last block
+        if (i < n) y[i] = 3.0f * x[i];
+    }
+    """
+    n = 1000
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            x = cuda.asarray(np.arange(n, dtype=np.float32))
+            y = cuda.full(n, np.nan, np.float32)
+            cuda.RawKernel(source, "triple")(((n + 127) // 128,), (128,), (np.int32(n), x, y))
+            right = bool((cuda.asnumpy(y) == 3 * np.arange(n)).all())
+    except Exception as error:  # whatever it is, it is what the doctor is asked about
+        return Finding("a test kernel", _one_line(error), State.MISSING, "see the lines above")
+    if not right:
+        return Finding("a test kernel", "gives wrong results", State.MISSING, "COURSE_DEVICE=simulator")
+    return Finding("a test kernel", f"compiled, launched, {n} right results")
+
+
+def kernel_cache() -> Finding:
+    try:
+        folder = cuda.cache_dir()
+    except RuntimeError as error:
+        return Finding("kernel cache", _one_line(error), State.MISSING, "COURSE_CACHE=<another folder>")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 1e6
+    return Finding("kernel cache", f"{folder}: {len(files)} files, {size:.1f} MB; it may be deleted")
+
+
+def _runs_on_gpu() -> bool:
+    try:
+        return cuda.backend() == "gpu"
+    except RuntimeError:
+        return False
+
+
+def _has_gpu() -> bool:
+    return "GPU 0" in _output(["nvidia-smi", "-L"])
+
+
+# Packages: imported rather than looked up, as one that is there may still not load
+
+NEEDED = {
+    "numpy": "arrays",
+    "onnx": "models",
+    "onnxruntime": "the reference result",
+    "torch": "the reference network",
+    "onnxscript": "export to ONNX",
+    "PIL": "pictures",
+    "sklearn": "the handwritten digits",
+    "matplotlib": "plots",
+}
+OPTIONAL = {
+    "jupyterlab": "the notebooks: make lab",
+    "pytest": "the tests: make test",
+    "nbval": "the tests of the notebooks",
+}
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
+
+
+def package(name: str, use: str, when_missing: State) -> Finding:
+    """A package that can be imported as `name`, with the version of the distribution that it comes in."""
+    distribution = DISTRIBUTIONS.get(name, name)
+    label = f"{distribution} ({use})"
+    try:
+        importlib.import_module(name)
+        return Finding(label, importlib.metadata.version(distribution))
+    except ModuleNotFoundError as error:
+        if error.name == name:
+            return Finding(label, "not installed", when_missing, SET_UP)
+        return Finding(label, _one_line(error), when_missing, SET_UP)
+    except Exception as error:  # a shared library that does not load, versions that do not go together
+        mend = f"pip install --force-reinstall {distribution}"
+        return Finding(label, f"does not load: {_one_line(error)}", when_missing, mend)
+
+
+def cupy() -> Finding:
+    versions = _versions("cupy-cuda12x", "cupy-cuda13x", "cupy")
+    if len(versions) > 1:
+        return Finding("CuPy", ", ".join(versions), State.MISSING, "pip uninstall all but one of them")
+    if not versions:
+        return _absent("CuPy", "runs the kernels", needed=True)
+    try:
+        import cupy as cp
+
+        runtime = cp.cuda.runtime.runtimeGetVersion()
+        driver = cp.cuda.runtime.driverGetVersion()
+    except Exception as error:
+        return Finding("CuPy", f"{versions[0]}: {_one_line(error)}", *_missing_on_gpu())
+    if driver == 0:
+        return Finding("CuPy", f"{versions[0]}, CUDA {_cuda(runtime)}, no driver", *_missing_on_gpu())
+    return Finding("CuPy", f"{versions[0]}, CUDA {_cuda(runtime)}; the driver's CUDA is {_cuda(driver)}")
+
+
+def nvrtc() -> Finding:
+    """The compiler of CUDA C++: the one that CuPy uses, else the wheel that the tests compile with."""
+    try:
+        from cupy.cuda import nvrtc as library
+
+        major, minor = library.getVersion()
+        return Finding("NVRTC", f"{major}.{minor} (CuPy's)")
+    except Exception:
+        versions = _versions("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc")
+        if versions:
+            return Finding("NVRTC", f"{versions[0]}, for the tests")
+        return _absent("NVRTC", "compiles the kernels", needed=True)
+
+
+def cudnn() -> Finding:
+    versions = _versions("nvidia-cudnn-frontend", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
+    if not versions or not versions[0].startswith("nvidia-cudnn-frontend"):
+        return _absent("cuDNN", "what the kernels are compared with")
+    try:
+        import cudnn as frontend
+
+        number = frontend.backend_version()  # 92600 is 9.26.0
+        return Finding("cuDNN", f"{number // 10000}.{number // 100 % 100}.{number % 100}, {versions[0]}")
+    except Exception as error:
+        return Finding("cuDNN", f"{', '.join(versions)}: {_one_line(error)}", State.OPTIONAL)
+
+
+def nvml() -> Finding:
+    versions = _versions("nvidia-ml-py")
+    return Finding("NVML", versions[0]) if versions else _absent("NVML", "measures power and energy")
+
+
+def _absent(name: str, use: str, needed: bool = False) -> Finding:
+    """A package of the GPU extra that is not installed: of no use where there is no GPU."""
+    state, mend = _missing_on_gpu()
+    value = f"not installed ({use})" if mend else f"not installed ({use}, on a GPU)"
+    return Finding(name, value, state if needed else State.OPTIONAL, mend)
+
+
+def _missing_on_gpu() -> tuple[State, str]:
+    """How bad it is that kernels cannot run on the GPU: bad if there is one and it is meant to be used."""
+    if os.environ.get("COURSE_DEVICE") == "simulator" or not _has_gpu():
+        return State.OPTIONAL, ""
+    return State.MISSING, SET_UP
+
+
+def _versions(*distributions: str) -> list[str]:
+    """`name version` of those of the distributions that are installed."""
+    found = []
+    for name in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
+    return found
+
+
+def _cuda(number: int) -> str:
+    """CUDA's version numbers: 12090 is 12.9."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())

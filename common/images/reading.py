@@ -1,0 +1,93 @@
+"""An image file of any kind, as 8-bit RGB."""
+
+import importlib.util
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+
+BACKGROUND = (255, 255, 255)  # transparent parts of a picture show white paper
+
+
+class ImageError(ValueError):
+    """A file that cannot be read as an image: one line with the file's name and the reason."""
+
+
+def read(path: str | os.PathLike) -> Image.Image:
+    """Read an image file as 8-bit RGB, upright.
+
+    Greyscale, palette, 16-bit and CMYK images are converted, transparency is laid over white, the rotation
+    that a camera wrote into EXIF is carried out, and of an animation the first frame is taken.
+
+    Raises ImageError if there is no such file, if it is not an image, broken or cut off, or if it unpacks to
+    more pixels than Pillow holds safe (a decompression bomb).
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as file:
+                return to_rgb(ImageOps.exif_transpose(file))
+    # A damaged file can make Pillow's decoders raise nearly anything: SyntaxError, struct.error, IndexError
+    except Exception as error:
+        raise ImageError(f"{os.fspath(path)}: {_reason(error)}") from error
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """The image in mode RGB, whatever its mode."""
+    if image.mode == "RGB" and not image.has_transparency_data:
+        return image.copy()
+    if image.mode == "F" or image.mode.startswith("I"):
+        return _to_8_bit(image).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        paper = Image.new("RGBA", image.size, BACKGROUND)
+        return Image.alpha_composite(paper, image).convert("RGB")
+    if image.mode == "LAB":
+        lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+        converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
+        assert converted is not None  # None is for a conversion in place
+        return converted
+    return image.convert("RGB")
+
+
+def sample() -> Path:
+    """The photo of Grace Hopper, 512×600, that Matplotlib brings along; found without importing it."""
+    spec = importlib.util.find_spec("matplotlib")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImageError("the sample photo comes with Matplotlib: pip install matplotlib")
+    return Path(spec.submodule_search_locations[0]) / "mpl-data" / "sample_data" / "grace_hopper.jpg"
+
+
+def _to_8_bit(image: Image.Image) -> Image.Image:
+    """Greyscale with more than 8 bits a pixel, scaled to 8: Pillow's own conversion would cut it off at 255.
+
+    16-bit integers run to 65535. 32-bit ones are taken to be 8- or 16-bit values in a wider type, and floats
+    to run to 1 or to 255, whichever their largest value fits.
+    """
+    pixels = np.asarray(image)
+    if not np.isfinite(pixels).all() or pixels.min() < 0:
+        raise ValueError("negative or non-finite pixels")
+    if image.mode.startswith("I;16"):
+        full_scales = [65535]
+    else:
+        full_scales = [255, 65535] if image.mode == "I" else [1, 255]
+    largest = pixels.max()
+    if largest > full_scales[-1]:
+        raise ValueError(f"pixels up to {largest:g}, of unknown full scale")
+    full_scale = next(scale for scale in full_scales if largest <= scale)
+    return Image.fromarray(np.round(pixels * (255.0 / full_scale)).astype(np.uint8))
+
+
+def _reason(error: Exception) -> str:
+    """Why an image could not be read, in a few words on one line."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image of a known format, or broken at its beginning"
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return f"too large: more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels once unpacked"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = " ".join(str(error).split())
+    return f"broken image ({text or type(error).__name__})"

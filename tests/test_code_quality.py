@@ -1,0 +1,62 @@
+"""The whole repository is linted, formatted, typed, and imports in one direction only."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def run(*command: str) -> None:
+    """Run a tool of this environment over the repository; what it says is the failure's message."""
+    path = shutil.which(command[0], path=str(Path(sys.executable).parent)) or shutil.which(command[0])
+    assert path, f"{command[0]} is not installed: pip install -e .[test]"
+    done = subprocess.run([path, *command[1:]], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_finds_nothing():
+    run("ruff", "check")
+
+
+def test_everything_is_formatted():
+    run("ruff", "format", "--check")
+
+
+def test_types():
+    run("mypy")
+
+
+def test_data_walks_one_way():
+    run("lint-imports")
+
+
+def in_a_fresh_process(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["common", "common.__main__"])
+def test_importing_is_quick_and_touches_no_gpu(module):
+    heavy = ["cupy", "matplotlib", "numpy", "onnx", "onnxruntime", "sklearn", "torch"]
+    loaded = in_a_fresh_process(f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])")
+    assert loaded.strip() == "[]"
+
+
+def test_importing_common_takes_well_under_half_a_second():
+    code = "import time; t = time.perf_counter(); import common; print(time.perf_counter() - t)"
+    assert min(float(in_a_fresh_process(code)) for _ in range(3)) < 0.1
+
+
+def test_the_command_line_answers_quickly():
+    def seconds() -> float:
+        began = time.perf_counter()
+        in_a_fresh_process("import sys; sys.argv[1:] = ['--version']; import common.__main__")
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(3)) < 1

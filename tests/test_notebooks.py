@@ -1,0 +1,174 @@
+"""Every notebook is executed, honest about what is compared, and says at its top what it is for."""
+
+import copy
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted(REPOSITORY.glob("[0-9][0-9]_*/*.ipynb"))
+
+FRONT_MATTER = ["You will be able to", "You need", "Time", "Hardware"]
+ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/(home|root|Users|tmp|work|opt|usr|var|private|mnt)/\w|\b[A-Z]:\\\w")
+
+
+def text_of(source) -> str:
+    return source if isinstance(source, str) else "".join(source)
+
+
+def tags(cell) -> list[str]:
+    return cell["metadata"].get("tags", [])
+
+
+def output_texts(cell) -> list[str]:
+    """All that a cell shows as text: printed lines, values, error messages. Pictures are not text."""
+    texts = []
+    for output in cell["outputs"]:
+        texts.append(text_of(output.get("text", "")))
+        texts += output.get("traceback", [])
+        for kind, data in output.get("data", {}).items():
+            if kind.startswith("text/"):
+                texts.append(text_of(data))
+    return texts
+
+
+def complaints(notebook) -> list[str]:
+    """What is wrong with a notebook, a line each."""
+    cells = notebook["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code" and text_of(cell["source"]).strip()]
+    ignored = [cell for cell in code if "nbval-ignore-output" in tags(cell)]
+    found = []
+
+    front = text_of(cells[0]["source"]) if cells and cells[0]["cell_type"] == "markdown" else ""
+    found += [f"the first cell does not say {words!r}" for words in FRONT_MATTER if words not in front]
+    if notebook["metadata"].get("kernelspec", {}).get("name") != "python3":
+        found.append("its kernel is not python3")
+
+    # 1, 2, 3, …: run in a fresh kernel from top to bottom, and not saved half-way
+    if [cell["execution_count"] for cell in code] != list(range(1, len(code) + 1)):
+        found.append("not executed from top to bottom in a fresh kernel")
+
+    if 2 * len(ignored) > len(code):
+        found.append(f"{len(ignored)} of {len(code)} cells are not compared")
+    for cell in code:
+        source = text_of(cell["source"])
+        start = f"cell [{cell['execution_count']}]"
+        if "nbval-ignore-output" in tags(cell) and not re.search(r"^\s*assert\b", source, re.M):
+            found.append(f"{start} is not compared and asserts nothing")
+        if "NBVAL" in source or {"nbval-skip"} & set(tags(cell)):
+            found.append(f"{start} is skipped, or marked by a comment instead of a tag")
+        errors = any(output["output_type"] == "error" for output in cell["outputs"])
+        if errors != ("raises-exception" in tags(cell)):
+            found.append(f"{start} raises and is not tagged raises-exception, or the reverse")
+        if "print(" in source and re.search(r"^print\(", source, re.MULTILINE) and not cell["outputs"]:
+            found.append(f"{start} prints but holds no output")
+        if any(ABSOLUTE_PATH.search(text) for text in [source, *output_texts(cell)]):
+            found.append(f"{start} shows an absolute path")
+    return found
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_notebook(path):
+    assert complaints(json.loads(path.read_text(encoding="utf-8"))) == []
+
+
+def test_every_chapter_has_a_readme():
+    chapters = {path.parent for path in NOTEBOOKS}
+    assert [chapter.name for chapter in chapters if not (chapter / "README.md").exists()] == []
+
+
+# The rules, tried out on a notebook that keeps them and on ones that break one each
+
+
+def cell(source, output=None, count=1, tags=()):
+    outputs = [] if output is None else [{"output_type": "stream", "name": "stdout", "text": [output]}]
+    return {
+        "cell_type": "code",
+        "source": source,
+        "outputs": outputs,
+        "execution_count": count,
+        "metadata": {"tags": list(tags)},
+    }
+
+
+GOOD = {
+    "metadata": {"kernelspec": {"name": "python3"}},
+    "cells": [
+        {"cell_type": "markdown", "source": "# T\n" + "\n".join(FRONT_MATTER), "metadata": {}},
+        cell("print(1)", "1\n", 1),
+        cell("assert speed > 2\nprint(speed)", "3.17\n", 2, ["nbval-ignore-output"]),
+    ],
+}
+
+
+def test_a_good_notebook():
+    assert complaints(GOOD) == []
+
+
+def no_front_matter(notebook):
+    notebook["cells"].pop(0)
+
+
+def other_kernel(notebook):
+    notebook["metadata"]["kernelspec"]["name"] = "conda-env-mine"
+
+
+def not_executed(notebook):
+    notebook["cells"][2]["execution_count"] = None
+
+
+def executed_twice(notebook):
+    notebook["cells"][2]["execution_count"] = 7
+
+
+def mostly_ignored(notebook):
+    notebook["cells"].append(cell("assert True", None, 3, ["nbval-ignore-output"]))
+
+
+def nothing_asserted(notebook):
+    notebook["cells"][2]["source"] = "print(speed)  # asserted"
+
+
+def skipped(notebook):
+    notebook["cells"][1]["metadata"]["tags"] = ["nbval-skip"]
+
+
+def marked_by_comment(notebook):
+    notebook["cells"][1]["source"] = "# NBVAL_IGNORE_OUTPUT\nprint(1)"
+
+
+def failed(notebook):
+    error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
+    notebook["cells"][1]["outputs"].append(error)
+
+
+def output_cleared(notebook):
+    notebook["cells"][1]["outputs"] = []
+
+
+def path_printed(notebook):
+    notebook["cells"][1]["outputs"][0]["text"] = ["saved in /home/me/sheet.png\n"]
+
+
+BREACHES = {
+    no_front_matter: "does not say 'Hardware'",
+    other_kernel: "kernel",
+    not_executed: "not executed",
+    executed_twice: "not executed",
+    mostly_ignored: "2 of 3 cells are not compared",
+    nothing_asserted: "asserts nothing",
+    skipped: "skipped",
+    marked_by_comment: "comment",
+    failed: "raises",
+    output_cleared: "no output",
+    path_printed: "absolute path",
+}
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: breach.__name__)
+def test_each_rule_sees_its_breach(breach):
+    notebook = copy.deepcopy(GOOD)
+    breach(notebook)
+    assert any(BREACHES[breach] in complaint for complaint in complaints(notebook))
