@@ -20,7 +20,7 @@ def _cupy() -> Any:
 
 
 def empty(shape: Any, dtype: Any = np.float32) -> Any:
-    """A new C-contiguous array of the backend. On the simulator its bytes are 0xFF (NaN), on a GPU unspecified."""
+    """A new C-contiguous array of the backend. Its bytes are 0xFF (NaN) on the simulator."""
     return _cupy().empty(shape, dtype) if backend() == "gpu" else fenced(shape, dtype)
 
 
@@ -59,6 +59,8 @@ def asnumpy(array: Any) -> np.ndarray:
         return _cupy().asnumpy(array)
     if kind == "torch":
         return array.detach().cpu().numpy()
+    if kind == "dlpack" and not hasattr(array, "__array__"):
+        return np.from_dlpack(array) if hasattr(array, "__dlpack__") else _cupy().asnumpy(_cupy().asarray(array))
     return np.asarray(array)
 
 
@@ -69,7 +71,7 @@ def synchronize() -> None:
 
 
 def _kind(array: Any) -> str:
-    """"numpy", "cupy", "torch", "dlpack" for what else offers it, or "" for what is no array."""
+    """ "numpy", "cupy", "torch", "dlpack" for what else offers it, or "" for what is no array."""
     if isinstance(array, np.ndarray):
         return "numpy"
     for name, attribute in (("cupy", "ndarray"), ("torch", "Tensor")):
@@ -91,15 +93,22 @@ def _borrow(name: str, array: Any) -> Any:
         raise TypeError(f"{name}: kernels run on {where}, got a {kind} array; common.cuda.asarray brings it there")
     if kind == "torch":
         if array.requires_grad and sys.modules["torch"].is_grad_enabled():
-            raise TypeError(f"{name}: this operator has no gradient, got a tensor that requires one; use tensor.detach()")
+            raise TypeError(
+                f"{name}: this operator has no gradient, got a tensor that requires one; use tensor.detach()"
+            )
         if array.is_cuda != gpu:
-            raise TypeError(f"{name}: kernels run on {'a GPU' if gpu else 'the simulator'}, got a tensor on {array.device}")
-        return _cupy().from_dlpack(array.detach()) if gpu else array.detach().numpy()
+            raise TypeError(
+                f"{name}: kernels run on {'a GPU' if gpu else 'the simulator'}, got a tensor on {array.device}"
+            )
     try:
+        if kind == "torch":
+            return _cupy().from_dlpack(array.detach()) if gpu else array.detach().numpy()
         if hasattr(array, "__dlpack__"):
             return _cupy().from_dlpack(array) if gpu else np.from_dlpack(array)
+        if not gpu:
+            raise BufferError("it lies on a GPU, and kernels run on the simulator")
         return _cupy().asarray(array)
-    except (BufferError, RuntimeError, ValueError) as error:
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(f"{name}: cannot use a {type(array).__qualname__} here without a copy: {error}") from None
 
 
@@ -126,10 +135,12 @@ def _give(result: Any, kind: str) -> Any:
 def operator(function: Callable) -> Callable:
     """Lets a launcher written for the backend's arrays take NumPy, CuPy, PyTorch and DLPack arrays.
 
-    Nothing is copied: arrays are viewed as the backend's, the launcher runs on the caller's current stream, and the result
-    is given back as the kind of the first array. An `out` array that was given is itself returned.
+    Nothing is copied: arrays are viewed as the backend's, the launcher runs on the caller's current stream,
+    and the result is given back as the kind of the first array. An `out` array that was given is itself
+    returned.
     """
-    names = list(inspect.signature(function).parameters)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, p in inspect.signature(function).parameters.items() if p.kind in positional]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -143,15 +154,15 @@ def operator(function: Callable) -> Callable:
                 *args[len(names) :],
                 **{name: borrowed.get(name, value) for name, value in kwargs.items()},
             )
-            if kwargs.get("out") is not None:
-                return kwargs["out"]
+            if given.get("out") is not None:
+                return given["out"]
             return _give(result, first)
 
     return call
 
 
 def give_as(result: Any, example: Any) -> Any:
-    """An array of the backend as the kind that `example` is, and where it is: NumPy, CuPy or PyTorch. May copy."""
+    """An array of the backend as the kind that `example` is, and where it is. May copy."""
     kind = _kind(example)
     if kind == "torch":
         import torch

@@ -22,7 +22,7 @@ def _find_gpu() -> str | None:
 
 
 def backend() -> str:
-    """"gpu" if kernels run on a GPU through CuPy, "simulator" if they run on this machine's CPU.
+    """ "gpu" if kernels run on a GPU through CuPy, "simulator" if they run on this machine's CPU.
 
     The environment variable COURSE_DEVICE asks for one of the two by name. RuntimeError if it asks for a
     GPU that is not there, or for anything else.
@@ -44,5 +44,11 @@ def cache_dir() -> Path:
     """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time."""
     named = os.environ.get("COURSE_CACHE")
     folder = Path(named) if named else Path(platformdirs.user_cache_dir("mobilenetv2-engine-course"))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(
+            f"cannot make the folder {folder} for compiled kernels: {error.strerror}."
+            " The environment variable COURSE_CACHE names another one."
+        ) from error
     return folder

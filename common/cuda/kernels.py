@@ -1,4 +1,4 @@
-"""RawKernel and RawModule: on a GPU they are CuPy's, elsewhere the simulator's; the arguments are checked on both."""
+"""RawKernel and RawModule: on a GPU they are CuPy's, elsewhere the simulator's; both check the arguments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,9 +30,10 @@ class GpuKernel:
         import cupy
         import numpy as np
 
+        blocks, threads = signature.check_sizes(grid, block, shared_mem, self._kernel.max_dynamic_shared_size_bytes)
         values = signature.check(self.name, self.parameters, args, cupy.ndarray)
         values = [np.uint64(0) if v is None else v for v in values]
-        self._kernel(grid, block, tuple(values), shared_mem=shared_mem)
+        self._kernel(blocks, threads, tuple(values), shared_mem=shared_mem)
 
 
 class GpuModule:
@@ -60,7 +61,7 @@ class GpuModule:
         try:
             self._module.compile()
         except cupy.cuda.compiler.CompileException as error:
-            raise CompileError(readable_errors(str(error), code, r"\((\d+)\): ")) from None
+            raise CompileError(readable_errors(str(error), code, r"\.cu\((\d+)\)")) from None
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._module, attribute)

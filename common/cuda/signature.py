@@ -1,5 +1,6 @@
 """The parameters of a kernel, read from its source, and the check of a launch's arguments against them."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ import numpy as np
 class Parameter:
     """One parameter of a kernel.
 
-    `type` is NumPy's name of the element type ("float32"), with "x4" behind it for float4 and its relatives, "void"
-    for `void*`, or None for a type that NumPy does not know (a structure, a template's parameter).
+    `type` is NumPy's name of the element type ("float32"), with "x4" behind it for float4 and its relatives,
+    "void" for `void*`, or None for a type that NumPy does not know (a structure, a template's parameter).
     `size` is the size of the value, or of what the pointer points to, in bytes; 0 if unknown.
     """
 
@@ -38,7 +39,8 @@ _SCALARS = {
     "short": "int16", "unsigned short": "uint16", "int": "int32", "signed": "int32", "signed int": "int32",
     "unsigned": "uint32", "unsigned int": "uint32", "long": "int64", "unsigned long": "uint64",
     "long long": "int64", "unsigned long long": "uint64", "long int": "int64", "long long int": "int64",
-    "unsigned long int": "uint64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
+    "unsigned long int": "uint64", "unsigned long long int": "uint64", "size_t": "uint64",
+    "ptrdiff_t": "int64",
     "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
     "half2": "float16x2", "__half2": "float16x2", "float2": "float32x2", "float4": "float32x4",
     "double2": "float64x2", "int2": "int32x2", "int4": "int32x4", "uint2": "uint32x2", "uint4": "uint32x4",
@@ -98,7 +100,7 @@ def _split(text: str) -> list[str]:
     """Splits at the commas that stand in no brackets."""
     pieces, depth, start = [], 0, 0
     for i, character in enumerate(text):
-        depth += character in "<([" and 1 or -(character in ">)]")
+        depth += (character in "<([" and 1) or -(character in ">)]")
         if character == "," and depth == 0:
             pieces.append(text[start:i])
             start = i + 1
@@ -116,16 +118,16 @@ def _parameter(text: str, macros: dict[str, str]) -> Parameter:
     spelled = " ".join(macros.get(word, word) for word in words if word != "const")
     pointer = "*" in match["type"] or bool(match["array"])
     kind = _SCALARS.get(spelled)
-    size = 0 if kind in (None, "void") else np.dtype(kind.split("x")[0]).itemsize * int((kind.split("x") + ["1"])[1])
+    size = 0 if kind in (None, "void") else np.dtype(kind.split("x")[0]).itemsize * int([*kind.split("x"), "1"][1])
     return Parameter(match["name"], kind, pointer, constant and pointer, size)
 
 
 def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any], array_type: type) -> list[Any]:
     """The arguments of a launch, each checked against its parameter; TypeError names what does not fit.
 
-    Arrays must have the parameter's dtype and lie in memory without gaps; scalars must be integers (any that fit)
-    for integer parameters and NumPy scalars of the very type for floating point: a Python float is 8 bytes
-    long, and plain CuPy would pass its first 4 to a `float`. None passes a null pointer.
+    Arrays must have the parameter's dtype and lie in memory without gaps; scalars must be integers (any that
+    fit) for integer parameters and NumPy scalars of the very type for floating point: a Python float is 8
+    bytes long, and plain CuPy would pass its first 4 to a `float`. None passes a null pointer.
     """
     if len(arguments) != len(parameters):
         names = ", ".join(p.name for p in parameters)
@@ -136,6 +138,34 @@ def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any]
     ]
 
 
+def check_sizes(grid: Any, block: Any, shared_mem: int, shared_limit: int) -> tuple[tuple, tuple]:
+    """Grid and block of a launch as (x, y, z) each. TypeError or ValueError if CUDA allows no such launch."""
+    blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
+    threads = _dimensions("block", block, (1024, 1024, 64))
+    if math.prod(threads) > 1024:
+        raise ValueError(f"block: a block has at most 1024 threads, got {math.prod(threads)}")
+    if not 0 <= shared_mem <= shared_limit:
+        raise ValueError(
+            f"shared_mem must be from 0 to {shared_limit} bytes, got {shared_mem}"
+            " (kernel.max_dynamic_shared_size_bytes = ... raises the limit, up to 232448 on an H200)"
+        )
+    return blocks, threads
+
+
+def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[int, int, int]:
+    if (
+        not isinstance(value, (tuple, list))
+        or not 1 <= len(value) <= 3
+        or not all(isinstance(v, (int, np.integer)) for v in value)
+    ):
+        raise TypeError(f"{what} must be a tuple of one to three integers, got {value!r}")
+    x, y, z = (*(int(v) for v in value), 1, 1)[:3]
+    for v, limit, axis in zip((x, y, z), limits, "xyz", strict=True):
+        if not 1 <= v <= limit:
+            raise ValueError(f"{what}.{axis} must be from 1 to {limit}, got {v}")
+    return x, y, z
+
+
 def _refuse(kernel: str, parameter: Parameter, got: str, hint: str = "") -> TypeError:
     return TypeError(f"{kernel}(): argument '{parameter.name}' must be {_article(str(parameter))}, got {got}{hint}")
 
@@ -144,7 +174,7 @@ def _article(text: str) -> str:
     return f"{'an' if text[0] in 'aeiou' and not text.startswith('uint') else 'a'} {text}"
 
 
-def _check_array(kernel: str, parameter: Parameter, argument: Any, array_type: type) -> Any:
+def _check_array(kernel: str, parameter: Parameter, argument: Any, array_type: Any) -> Any:
     if argument is None or (isinstance(argument, int) and not isinstance(argument, bool) and argument == 0):
         return None
     if not isinstance(argument, array_type):
@@ -173,7 +203,12 @@ def _check_scalar(kernel: str, parameter: Parameter, argument: Any) -> Any:
             return argument
         if isinstance(argument, int) and parameter.size == 0:
             return np.int64(argument)
-        raise _refuse(kernel, parameter, got, f": pass a NumPy scalar of {parameter.size} bytes" if parameter.size else "")
+        raise _refuse(
+            kernel,
+            parameter,
+            got,
+            f": pass a NumPy scalar of {parameter.size} bytes" if parameter.size else "",
+        )
     if isinstance(argument, np.ndarray) and argument.ndim == 0:
         argument = argument[()]
     if kind.kind == "b" and isinstance(argument, (bool, np.bool_)):

@@ -4,13 +4,18 @@ A fenced array ends right before a page that must not be touched, and starts soo
 
     | no access |  canary | the array's bytes, from a multiple of 128 | canary | no access |
 
-An access beyond the canary stops the kernel at once; a write into it is found when the launch is over. The canary
-is all ones, which is NaN for every floating-point type, so reading there shows in the result as well.
+An access beyond the canary stops the kernel at once; a write into it is found when the launch is over. The
+canary is all ones, which is NaN for every floating-point type, so reading there shows in the result as well.
+The part without access is a gigabyte on either side (of addresses, which cost no memory): an index that is
+wrong by a stride still falls there and not on the interpreter's own data. An index wrong by more than that
+may hit anything.
 """
 
 import bisect
 import ctypes
 import mmap
+import os
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +24,10 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 PAGE = mmap.PAGESIZE
+GUARD = 1 << 30
 ALIGNMENT = 128  # bytes: a cache line of a GPU, and more than any vector type needs
 _PROT_NONE = 0
+_MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # addresses alone, no promise of memory
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -59,6 +66,18 @@ def _forget(low: int) -> None:
         del _starts[i]
 
 
+def _reserve(inside: int) -> tuple[mmap.mmap, int]:
+    """Memory of `inside` bytes with a guard on either side, and the size of a guard."""
+    for guard in (GUARD, PAGE):  # the small one where the process may not have so many addresses (ulimit -v)
+        try:
+            # private: a forked child's writes stay its own
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+            return mmap.mmap(-1, inside + 2 * guard, flags=flags), guard
+        except OSError as error:
+            problem = error
+    raise MemoryError(f"{problem.strerror}: an array of {inside} bytes between fences")
+
+
 def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     """A new C-contiguous array between fences, aligned to 128 bytes, every byte 0xFF (NaN for floats)."""
     dtype = np.dtype(dtype)
@@ -66,19 +85,19 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     room = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
     inside = -(-room // PAGE) * PAGE
-    memory = mmap.mmap(-1, inside + 2 * PAGE)
+    memory, guard = _reserve(inside)
     base = np.frombuffer(memory, np.uint8)
     address = base.ctypes.data
-    base[PAGE : PAGE + inside] = 0xFF
-    for guard in (address, address + PAGE + inside):
-        if _libc.mprotect(guard, PAGE, _PROT_NONE):
-            raise OSError(ctypes.get_errno(), "mprotect")
-    low, high = address + PAGE, address + PAGE + inside
+    low, high = address + guard, address + guard + inside
+    for forbidden in (address, high):
+        if _libc.mprotect(forbidden, guard, _PROT_NONE):
+            raise MemoryError(f"{os.strerror(ctypes.get_errno())}: an array of {size} bytes between fences")
+    base[guard : guard + inside] = 0xFF
     fence = Fence(low, high - room, high - room + size, high)
     _fences[low] = fence
     bisect.insort(_starts, low)
     weakref.finalize(base, _forget, low)
-    return base[high - room - address : high - room - address + size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, buffer=base, offset=fence.start - address)
 
 
 def fence_of(array: np.ndarray) -> Fence | None:
@@ -94,8 +113,8 @@ def fence_of(array: np.ndarray) -> Fence | None:
 class FencedCopies:
     """Fenced stand-ins for the plain NumPy arrays of one launch.
 
-    A plain array's neighbours are the interpreter's own data, so the kernel gets a copy and the array gets the result.
-    Arrays that share memory share one copy.
+    A plain array's neighbours are the interpreter's own data, so the kernel gets a copy and the array gets
+    the result. Arrays that share memory share one copy.
     """
 
     def __init__(self, arrays: list[np.ndarray]) -> None:

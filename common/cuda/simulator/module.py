@@ -25,7 +25,8 @@ class _Uint3(ctypes.Structure):
 
 class _Parameter(ctypes.Structure):  # SimParameter in include/simulator/entry.h
     _fields_ = [
-        ("type", ctypes.c_char_p), ("size", ctypes.c_uint), ("pointer", ctypes.c_bool), ("constant", ctypes.c_bool),
+        ("type", ctypes.c_char_p), ("size", ctypes.c_uint), ("pointer", ctypes.c_bool),
+        ("constant", ctypes.c_bool),
     ]  # fmt: skip
 
 
@@ -52,9 +53,12 @@ class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
 
 
 # FaultKind in runtime/block.h
-(_NONE, _BAD_ADDRESS, _BAD_ARITHMETIC, _TRAP, _DEADLOCK, _STACK_OVERFLOW, _CANCELLED, _NOT_COOPERATIVE, _NOT_IN_MASK,
- _GRID_DEADLOCK) = range(10)  # fmt: skip
+(_NONE, _BAD_ADDRESS, _BAD_ARITHMETIC, _TRAP, _DEADLOCK, _STACK_OVERFLOW, _CANCELLED, _NOT_COOPERATIVE,
+ _NOT_IN_MASK, _GRID_DEADLOCK, _SHARED_OVERRUN) = range(11)  # fmt: skip
 
+_DYNAMIC_SHARED_MAX = (
+    227 * 1024
+)  # bytes for a block, as on the largest cards (DYNAMIC_SHARED_MAX in runtime/launch.cpp)
 _one_launch_at_a_time = threading.Lock()
 
 
@@ -71,23 +75,24 @@ def _workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[int, int, int]:
-    if not isinstance(value, (tuple, list)) or not 1 <= len(value) <= 3 or not all(isinstance(v, (int, np.integer)) for v in value):
-        raise TypeError(f"{what} must be a tuple of one to three integers, got {value!r}")
-    full = tuple(int(v) for v in value) + (1,) * (3 - len(value))
-    for v, limit, axis in zip(full, limits, "xyz", strict=True):
-        if not 1 <= v <= limit:
-            raise ValueError(f"{what}.{axis} must be from 1 to {limit}, got {v}")
-    return full  # type: ignore[return-value]
+def _forget_launches() -> None:
+    """A forked child has none of its parent's launches, even if one went on in another thread."""
+    global _one_launch_at_a_time
+    _one_launch_at_a_time = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_launches)
 
 
 class SimulatedKernel:
     """One kernel of a SimulatedModule; called as CuPy's RawKernel is."""
 
-    def __init__(self, module: "SimulatedModule", name: str, number: int, declared: Sequence[signature.Parameter]) -> None:
+    def __init__(
+        self, module: "SimulatedModule", name: str, number: int, declared: Sequence[signature.Parameter]
+    ) -> None:
         self._module = module  # keeps the library loaded
         self.name = name
-        self.max_dynamic_shared_size_bytes = 48 * 1024  # a launch may ask for more only after this was raised
+        self._max_dynamic_shared = 48 * 1024
         entry = getattr(module.library, f"sim_kernel_{number}")
         entry.restype = ctypes.POINTER(_Kernel)
         self._kernel = entry()
@@ -100,23 +105,28 @@ class SimulatedKernel:
             for i, p in enumerate(kernel.parameters[j] for j in range(kernel.parameter_count))
         ]  # fmt: skip
 
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """A launch may ask for more dynamic shared memory than 48 KiB only after this was raised."""
+        return self._max_dynamic_shared
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if not 0 <= size <= _DYNAMIC_SHARED_MAX:
+            raise ValueError(f"max_dynamic_shared_size_bytes must be from 0 to {_DYNAMIC_SHARED_MAX}, got {size}")
+        self._max_dynamic_shared = int(size)
+
     def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
         """Runs the kernel to its end.
 
-        grid, block: one to three integers, blocks and threads. args: NumPy arrays (C- or F-contiguous) and scalars.
-        shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that does not fit;
-        KernelError says what stopped the kernel. What the kernel prints is printed when it is over.
+        grid, block: one to three integers, blocks and threads. args: NumPy arrays (C- or F-contiguous) and
+        scalars. shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that
+        does not fit; KernelError says what stopped the kernel. What the kernel prints is printed when it is
+        over.
         """
-        size = _dimensions("block", block, (1024, 1024, 64))
-        blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
-        if size[0] * size[1] * size[2] > 1024:
-            raise ValueError(f"block: a block has at most 1024 threads, got {size[0] * size[1] * size[2]}")
-        if not 0 <= shared_mem <= self.max_dynamic_shared_size_bytes:
-            raise ValueError(
-                f"shared_mem must be from 0 to {self.max_dynamic_shared_size_bytes} bytes, got {shared_mem}"
-                " (max_dynamic_shared_size_bytes raises the limit, up to 232448 on a large card)"
-            )
+        blocks, size = signature.check_sizes(grid, block, shared_mem, self.max_dynamic_shared_size_bytes)
         values = signature.check(self.name, self.parameters, args, np.ndarray)
+        nulls = [p.name for p, v in zip(self.parameters, values, strict=True) if p.pointer and v is None]
         arrays = [
             (p, v) for p, v in zip(self.parameters, values, strict=True) if p.pointer and v is not None
         ]  # fmt: skip
@@ -143,7 +153,12 @@ class SimulatedKernel:
             workers=_workers(),
         )  # fmt: skip
         with _one_launch_at_a_time:
-            self._run(launch)
+            try:
+                self._run(launch)
+            except BaseException:
+                for _, _, _, fence in where:
+                    fence.mend()
+                raise
             fault = launch.fault
             lost = ctypes.c_int(0)
             printed = _runtime().sim_printed(ctypes.byref(lost)).decode(errors="replace")
@@ -154,41 +169,54 @@ class SimulatedKernel:
         if fault.kind != _NONE:
             for _, _, _, fence in where:
                 fence.mend()
-            raise KernelError(self._explain(fault, where, shared_mem))
+            raise KernelError(self._explain(fault, where, nulls, shared_mem))
         self._check_fences(where)
         copies.give_back([v for p, v in arrays if fences[id(v)] is None and not p.constant])
 
     def _run(self, launch: _Launch) -> None:
         runtime = _runtime()
-        error = runtime.sim_start(ctypes.byref(launch))
-        if error:
-            raise KernelError(f"{self.name}: a cooperative launch needs every block at once, and "
-                              f"{launch.grid} blocks are too many here: {os.strerror(error)}")  # fmt: skip
         try:
+            error = runtime.sim_start(ctypes.byref(launch))
             while not runtime.sim_wait(100):  # returns to Python now and then, so that Ctrl-C is heard
                 pass
         except BaseException:
             runtime.sim_cancel()
             raise
+        if error:
+            needs = f"{launch.workers} workers cannot be started"
+            if launch.cooperative:
+                needs = "a cooperative launch needs a worker for every block at once, at most 2048"
+            raise KernelError(f"{self.name}: {needs}; the grid is {launch.grid}: {os.strerror(error)}")
 
-    def _explain(self, fault: _Fault, where: list, shared_mem: int) -> str:
+    def _explain(self, fault: _Fault, where: list, nulls: list[str], shared_mem: int) -> str:
         thread = f"thread {fault.thread} of block {fault.block}"
         if fault.kind == _BAD_ADDRESS:
-            return f"{self.name}: {thread} {_touched(fault.address, where)}"
+            return f"{self.name}: {thread} {_touched(fault.address, where, nulls)}"
+        if fault.kind == _SHARED_OVERRUN:
+            who = f"a thread of block {fault.block}" if fault.thread.x == 2**32 - 1 else thread
+            return (
+                f"{self.name}: {who} went out of bounds: byte {fault.address} of dynamic shared memory, "
+                f"of which the launch asked for {shared_mem} (shared_mem={shared_mem})"
+            )
         if fault.kind == _DEADLOCK:
             return (
-                f"{self.name}: deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads, "
-                f"{fault.at_collective} at a warp operation whose mask names lanes that never arrive, "
-                f"{fault.finished} have returned. Every thread must reach the same barrier."
+                f"{self.name}: deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads,"
+                f" {fault.at_collective} at a warp operation whose mask names lanes that never arrive,"
+                f" {fault.finished} have returned. Every thread must reach the same barrier."
             )
-        return f"{self.name}: {thread} " + {
-            _BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
-            _TRAP: "executed __trap()",
-            _STACK_OVERFLOW: "used more local memory than its stack of 64 KiB",
-            _NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative: RawKernel(..., enable_cooperative_groups=True)",
-            _NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
-            _GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
-        }[fault.kind]
+        return (
+            f"{self.name}: {thread} "
+            + {
+                _BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
+                _TRAP: "executed __trap()",
+                _STACK_OVERFLOW: "needs more local memory (local arrays, recursion) than its stack has: 64 KiB,"
+                " or 1 MiB in a kernel without barriers and warp operations",
+                _NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative:"
+                " RawKernel(..., enable_cooperative_groups=True)",
+                _NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
+                _GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
+            }[fault.kind]
+        )
 
     def _check_fences(self, where: list) -> None:
         for parameter, array, address, fence in where:
@@ -204,13 +232,16 @@ class SimulatedKernel:
             )
 
 
-def _touched(address: int, where: list) -> str:
+def _touched(address: int, where: list, nulls: list[str]) -> str:
     """A bad address in words: the array that is nearest, and the index in it."""
-    if address == 0 or not where:
-        return ("used a null pointer, or a vector access (float4, ...) at an address that is not a multiple of its size"
-                if address == 0 else f"used a bad address ({address:#x})")  # fmt: skip
-    if address < 65536:
-        return f"used a null pointer (address {address:#x})"
+    whose = f" ({' and '.join(repr(n) for n in nulls)} is None)" if nulls else ""
+    if address == 0:  # the processor reports no address for a misaligned access
+        vector = "a vector access (float4, ...) at an address that is not a multiple of its size"
+        return f"used a null pointer{whose}, or {vector}"
+    if address < 2**32:
+        return f"used a null pointer{whose}, at address {address:#x}"
+    if not where:
+        return f"used a bad address ({address:#x})"
 
     def distance(entry: tuple) -> int:
         _, array, start, _ = entry
@@ -242,13 +273,20 @@ class SimulatedModule:
         self._named = set(name_expressions)
         self.cooperative = bool(enable_cooperative_groups)
         _runtime()  # loaded first: kernels find its functions by name
-        path = compiler.build_kernels(code, self._entries, options)
+        path = compiler.build_kernels(code, self._entries, options, required=self._named)
         self.library = ctypes.CDLL(str(path))
         # Threads meet only in these functions of the runtime. A library that calls none of them can run each
         # block as a plain loop.
         content = path.read_bytes()
         self.threads_meet = any(
-            name in content for name in (b"sim_barrier", b"sim_collective", b"sim_grid_barrier", b"sim_active_lanes")
+            name in content
+            for name in (
+                b"sim_barrier",
+                b"sim_collective",
+                b"sim_grid_barrier",
+                b"sim_active_lanes",
+                b"sim_pause",
+            )
         )
 
     def get_function(self, name: str) -> SimulatedKernel:
@@ -257,6 +295,8 @@ class SimulatedModule:
         declared = self._declared.get(base)
         if name not in self._entries or (name not in self._named and declared and not declared.extern_c):
             raise ValueError(missing_kernel(name, self._declared))
+        if not hasattr(self.library, f"sim_kernel_{self._entries.index(name)}"):
+            raise ValueError(f"kernel '{name}' is not there: an #if leaves it out, or it stands in a namespace")
         return SimulatedKernel(self, name, self._entries.index(name), declared.parameters if declared else ())
 
 

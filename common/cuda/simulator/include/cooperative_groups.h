@@ -1,6 +1,6 @@
 // cooperative_groups.h - barriers as objects: a block, a tile of a warp, the whole grid.
 //
-// Covers thread_block, thread_block_tile<1..32>, grid_group and coalescing them with sync(). A grid
+// Covers thread_block, thread_block_tile<1..32> and grid_group. A grid
 // barrier needs every block on the machine at once: RawKernel(..., enable_cooperative_groups=True).
 #pragma once
 
@@ -28,26 +28,27 @@ struct grid_group {
 };
 SIM_INLINE grid_group this_grid() { return grid_group(); }
 
-template <unsigned Size> struct thread_block_tile {
-    static_assert(Size && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
-    static unsigned thread_rank() { return sim_lane() & (Size - 1); }
-    static constexpr unsigned num_threads() { return Size; }
-    static constexpr unsigned size() { return Size; }
-    static unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
-    static unsigned meta_group_size() { return (thread_block::num_threads() + Size - 1) / Size; }
-    static unsigned first_lane() { return sim_lane() & ~(Size - 1); }
-    static unsigned mask() { return (Size == 32 ? 0xffffffffu : (1u << (Size & 31)) - 1) << first_lane(); }
+template <unsigned Lanes> struct thread_block_tile {
+    static_assert(Lanes && Lanes <= 32 && (Lanes & (Lanes - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+    static unsigned thread_rank() { return sim_lane() & (Lanes - 1); }
+    static constexpr unsigned num_threads() { return Lanes; }
+    static constexpr unsigned size() { return Lanes; }
+    static unsigned meta_group_rank() { return thread_block::thread_rank() / Lanes; }
+    static unsigned meta_group_size() { return (thread_block::num_threads() + Lanes - 1) / Lanes; }
+    static unsigned first_lane() { return sim_lane() & ~(Lanes - 1); }
+    static unsigned mask() { return (Lanes == 32 ? 0xffffffffu : (1u << (Lanes & 31)) - 1) << first_lane(); }
     static void sync() { __syncwarp(mask()); }
-    template <class T> T shfl(T value, int source) const { return __shfl_sync(mask(), value, source, Size); }
-    template <class T> T shfl_up(T value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, Size); }
-    template <class T> T shfl_down(T value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, Size); }
-    template <class T> T shfl_xor(T value, int flip) const { return __shfl_xor_sync(mask(), value, flip, Size); }
+    template <class V> V shfl(V value, int source) const { return __shfl_sync(mask(), value, source, Lanes); }
+    template <class V> V shfl_up(V value, unsigned delta) const { return __shfl_up_sync(mask(), value, delta, Lanes); }
+    template <class V> V shfl_down(V value, unsigned delta) const { return __shfl_down_sync(mask(), value, delta, Lanes); }
+    template <class V> V shfl_xor(V value, int flip) const { return __shfl_xor_sync(mask(), value, flip, Lanes); }
     int any(int predicate) const { return __any_sync(mask(), predicate); }
     int all(int predicate) const { return __all_sync(mask(), predicate); }
+    template <class V> unsigned match_any(V value) const { return __match_any_sync(mask(), value) >> first_lane(); }
     unsigned ballot(int predicate) const { return __ballot_sync(mask(), predicate) >> first_lane(); }
 };
-template <unsigned Size, class Parent> SIM_INLINE thread_block_tile<Size> tiled_partition(const Parent&) {
-    return thread_block_tile<Size>();
+template <unsigned Lanes, class Parent> SIM_INLINE thread_block_tile<Lanes> tiled_partition(const Parent&) {
+    return thread_block_tile<Lanes>();
 }
 
 template <class Group> SIM_INLINE void sync(const Group& group) { group.sync(); }

@@ -3,17 +3,23 @@
 // Every operation is computed in a wider type and rounded once to the nearest half, as the hardware rounds.
 #pragma once
 
+#if defined(__aarch64__)
+typedef __fp16 SimHalf;  // (g++ has _Float16 there only from version 13 on)
+#else
+typedef _Float16 SimHalf;
+#endif
+
 struct __attribute__((aligned(2))) __half {
     unsigned short bits;
     typedef unsigned short __attribute__((may_alias)) Bits;
     __half() = default;
     SIM_MEMBER __half(const __half& other) : bits(*(const Bits*)&other.bits) {}
     SIM_MEMBER __half& operator=(const __half& other) { *(Bits*)&bits = *(const Bits*)&other.bits; return *this; }
-    SIM_MEMBER __half(float value) : bits(sim_bits<unsigned short>((_Float16)value)) {}
-    SIM_MEMBER __half(double value) : bits(sim_bits<unsigned short>((_Float16)value)) {}
-    SIM_MEMBER __half(int value) : __half((float)value) {}
-    SIM_MEMBER __half(unsigned value) : __half((float)value) {}
-    SIM_MEMBER operator float() const { return (float)sim_bits<_Float16>(bits); }
+    SIM_MEMBER __half(float value) : bits(sim_bits<unsigned short>((SimHalf)value)) {}
+    SIM_MEMBER __half(double value) : bits(sim_bits<unsigned short>((SimHalf)value)) {}
+    SIM_MEMBER __half(int value) : __half((double)value) {}  // (by way of float some would be rounded twice)
+    SIM_MEMBER __half(unsigned value) : __half((double)value) {}
+    SIM_MEMBER operator float() const { return (float)sim_bits<SimHalf>(bits); }
 };
 typedef __half half;
 SIM_TYPE(__half, "float16")
@@ -23,7 +29,9 @@ SIM_INLINE __half __float2half_rn(float x) { return __half(x); }
 SIM_INLINE __half __double2half(double x) { return __half(x); }
 SIM_INLINE float __half2float(__half x) { return (float)x; }
 SIM_INLINE __half __int2half_rn(int x) { return __half((double)x); }
+SIM_INLINE __half __uint2half_rn(unsigned x) { return __half((double)x); }
 SIM_INLINE int __half2int_rn(__half x) { return __float2int_rn((float)x); }
+SIM_INLINE int __half2int_rz(__half x) { return __float2int_rz((float)x); }
 SIM_INLINE unsigned short __half_as_ushort(__half x) { return x.bits; }
 SIM_INLINE __half __ushort_as_half(unsigned short bits) { __half x; x.bits = bits; return x; }
 
@@ -41,6 +49,7 @@ SIM_HALF_COMPARE(==, __heq) SIM_HALF_COMPARE(!=, __hne)
 SIM_INLINE __half __hneg(__half a) { return -a; }
 SIM_INLINE __half __habs(__half a) { return __ushort_as_half(a.bits & 0x7fff); }
 SIM_INLINE bool __hisnan(__half a) { return (a.bits & 0x7fff) > 0x7c00; }
+SIM_INLINE int __hisinf(__half a) { return a.bits == 0x7c00 ? 1 : a.bits == 0xfc00 ? -1 : 0; }
 SIM_INLINE __half __hmax(__half a, __half b) { return __half(__builtin_fmaxf((float)a, (float)b)); }
 SIM_INLINE __half __hmin(__half a, __half b) { return __half(__builtin_fminf((float)a, (float)b)); }
 // the product of two halves is exact in double, so that the sum is rounded to a half only once
@@ -50,6 +59,12 @@ SIM_INLINE __half __hfma(__half a, __half b, __half c) {
 SIM_INLINE __half hexp(__half a) { return __half(expf((float)a)); }
 SIM_INLINE __half hsqrt(__half a) { return __half(sqrtf((float)a)); }
 SIM_INLINE __half hrsqrt(__half a) { return __half(rsqrtf((float)a)); }
+SIM_INLINE __half hrcp(__half a) { return __half(1.0f / (float)a); }
+SIM_INLINE __half hlog(__half a) { return __half(logf((float)a)); }
+SIM_INLINE __half htrunc(__half a) { return __half(__builtin_truncf((float)a)); }
+SIM_INLINE __half hfloor(__half a) { return __half(__builtin_floorf((float)a)); }
+SIM_INLINE __half hceil(__half a) { return __half(__builtin_ceilf((float)a)); }
+SIM_INLINE __half hrint(__half a) { return __half(__builtin_rintf((float)a)); }
 
 // ---- Two halves in one 32-bit register
 struct __attribute__((aligned(4))) __half2 {
@@ -74,9 +89,15 @@ SIM_INLINE float __low2float(__half2 v) { return (float)v.x; }
 SIM_INLINE float __high2float(__half2 v) { return (float)v.y; }
 SIM_INLINE __half __low2half(__half2 v) { return v.x; }
 SIM_INLINE __half __high2half(__half2 v) { return v.y; }
+SIM_INLINE __half2 __low2half2(__half2 v) { return __half2(v.x, v.x); }
+SIM_INLINE __half2 __high2half2(__half2 v) { return __half2(v.y, v.y); }
+SIM_INLINE __half2 __lows2half2(__half2 a, __half2 b) { return __half2(a.x, b.x); }
+SIM_INLINE __half2 __highs2half2(__half2 a, __half2 b) { return __half2(a.y, b.y); }
+SIM_INLINE __half2 __lowhigh2highlow(__half2 v) { return __half2(v.y, v.x); }
 #define SIM_HALF2_OPERATOR(op, name)                                                                \
     SIM_INLINE __half2 name(__half2 a, __half2 b) { return __half2(a.x op b.x, a.y op b.y); }       \
-    SIM_INLINE __half2 operator op(__half2 a, __half2 b) { return name(a, b); }
+    SIM_INLINE __half2 operator op(__half2 a, __half2 b) { return name(a, b); }                     \
+    SIM_INLINE __half2& operator op##=(__half2& a, __half2 b) { return a = name(a, b); }
 SIM_HALF2_OPERATOR(+, __hadd2) SIM_HALF2_OPERATOR(-, __hsub2) SIM_HALF2_OPERATOR(*, __hmul2) SIM_HALF2_OPERATOR(/, __h2div)
 SIM_INLINE __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
 SIM_INLINE __half2 __hmax2(__half2 a, __half2 b) { return __half2(__hmax(a.x, b.x), __hmax(a.y, b.y)); }
@@ -87,4 +108,7 @@ SIM_INLINE __half atomicAdd(__half* p, __half value) {
     unsigned short old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(at, &old, (__ushort_as_half(old) + value).bits, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     return __ushort_as_half(old);
+}
+SIM_INLINE __half2 atomicAdd(__half2* p, __half2 value) {  // two additions: not one access, on a GPU either
+    return __half2(atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y));
 }

@@ -46,17 +46,23 @@ struct uint3 {
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    operator uint3() const { return uint3{x, y, z}; }
 };
 struct SimHere {  // the same layout stands in runtime/block.h
     uint3 thread_index, block_index, block_size, grid_size;
     void* dynamic_shared;
     void* block;
 };
+#if defined(__APPLE__)
+extern "C" __thread SimHere sim_here;
+#else
 extern "C" __attribute__((tls_model("initial-exec"))) __thread SimHere sim_here;
-#define threadIdx (sim_here.thread_index)
-#define blockIdx (sim_here.block_index)
-#define blockDim (sim_here.block_size)
-#define gridDim (sim_here.grid_size)
+#endif
+#define threadIdx ((const uint3&)sim_here.thread_index)
+#define blockIdx ((const uint3&)sim_here.block_index)
+#define blockDim ((const uint3&)sim_here.block_size)
+#define gridDim ((const uint3&)sim_here.grid_size)
 static const int warpSize = 32;
 
 // ---- What the runtime does for a kernel (runtime/block.h)
@@ -82,14 +88,24 @@ SIM_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST);
 SIM_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 SIM_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 SIM_INLINE void __trap() { __builtin_trap(); }
-SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }
+SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }  // (the other threads of the block have their turn)
+// As on a GPU, an assertion that fails is printed and stops the launch.
+#define assert(condition) ((condition) ? (void)0 : sim_assertion_failed(#condition, __LINE__))
+static inline __attribute__((noinline, unused)) void sim_assertion_failed(const char* condition, int line) {
+    sim_printf("kernel.cu:%d: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", line, blockIdx.x, blockIdx.y,
+               blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, condition);
+    __trap();
+}
 
 // ---- Loads with a cache hint are loads: there is no such cache here.
 template <class T> SIM_INLINE T __ldg(const T* p) { return *p; }
 template <class T> SIM_INLINE T __ldcs(const T* p) { return *p; }
 template <class T> SIM_INLINE T __ldcg(const T* p) { return *p; }
-template <class T> SIM_INLINE void __stcs(T* p, T value) { *p = value; }
-template <class T> SIM_INLINE void __stcg(T* p, T value) { *p = value; }
+template <class T> SIM_INLINE T __ldca(const T* p) { return *p; }
+template <class T> struct SimSame { typedef T type; };  // a parameter that takes no part in choosing T
+template <class T> SIM_INLINE void __stcs(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> SIM_INLINE void __stcg(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> SIM_INLINE void __stwt(T* p, typename SimSame<T>::type value) { *p = value; }
 
 #include "simulator/vectors.h"
 #include "simulator/arithmetic.h"

@@ -3,7 +3,8 @@
 // A block stays on one thread of the operating system (a worker) from start to end. Its CUDA threads are
 // fibers: each has a stack, and they take turns. A thread runs until it meets a barrier or a warp operation;
 // there it waits, and the next one that can run goes on. Threads of a warp are run one after the other, so
-// code that relies on lanes moving in lockstep without __syncwarp fails here, as it may on a GPU.
+// code that relies on lanes moving in lockstep without __syncwarp fails here, as it may on a GPU. A thread that waits in
+// a loop for another one of its block must give way in it (__nanosleep), or the other one never has its turn.
 #pragma once
 #include <pthread.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ static bool cancelled(Launch*);                                           // lau
 static void set_busy(bool);                                               // launch.cpp
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
-                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, STATIC_SHARED_OVERRUN };
+                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN };
 
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.

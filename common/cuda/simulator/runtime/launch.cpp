@@ -28,7 +28,6 @@ struct Launch {  // filled in by module.py
     int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
     int cooperative;   // 1: every block at once, each on a worker of its own
     int workers;
-    int (*static_shared_broken)();  // did a block write beside its static shared arrays? (0: it has none)
     Fault fault;
 };
 
@@ -39,6 +38,7 @@ static pthread_cond_t grid_released = PTHREAD_COND_INITIALIZER;
 static Launch* current_launch;
 static uint64_t launch_number, next_block, block_count;
 static int wanted_workers, busy_workers, pool_size;
+static int kept_workers;  // as many stay for the next launch; those of a cooperative launch beyond them leave
 static int grid_arrived;
 static bool block_has_left;  // a block ended: a barrier that others reach after that never completes
 static uint64_t grid_epoch;
@@ -131,7 +131,7 @@ static bool in_stack_guard(Worker* me, char* address) {
         return me->block.guarded && address >= guard && address < guard + page_bytes();
     }
     // the thread library's guard page lies about where the stack ends
-    const ptrdiff_t below_top = me->stack_top - address, slack = 65536;
+    const intptr_t below_top = me->stack_top - address, slack = 65536;
     return below_top > WORKER_STACK_BYTES - slack && below_top < WORKER_STACK_BYTES + slack;
 }
 static void on_signal(int number, siginfo_t* info, void*) {
@@ -278,10 +278,6 @@ static void run_blocks(Worker* me, Launch* L, int worker_number) {
         if (number >= block_count || stopping) break;
         run_block(me, L, number);
     }
-    if (L->static_shared_broken && L->static_shared_broken()) {
-        sim_here.thread_index = sim_here.block_index = NO_THREAD;
-        note_fault(STATIC_SHARED_OVERRUN, 0);
-    }
 }
 // A cooperative launch has a worker for each block; those that no other launch needs end with it.
 static void dismiss(Worker* me) {
@@ -316,10 +312,15 @@ static void* worker_main(void* number_as_pointer) {
         Launch* L = current_launch;
         pthread_mutex_unlock(&lock);
         run_blocks(me, L, number);
-        bool leaves = number >= L->workers;
-        if (leaves) dismiss(me);
         pthread_mutex_lock(&lock);
-        if (leaves) workers[number] = 0;
+        const bool leaves = number >= kept_workers;
+        if (leaves) {
+            workers[number] = 0;
+            pthread_mutex_unlock(&lock);
+            this_worker = 0;
+            dismiss(me);
+            pthread_mutex_lock(&lock);
+        }
         if (--busy_workers == 0) pthread_cond_broadcast(&work_done);
         if (leaves) break;
     }
@@ -353,6 +354,7 @@ EXPORTED int sim_start(Launch* L) {
     block_count = (uint64_t)L->grid.x * L->grid.y * L->grid.z;
     int wanted = L->cooperative ? (int)block_count : L->workers;
     if (!L->cooperative && (uint64_t)wanted > block_count) wanted = (int)block_count;
+    if (kept_workers < L->workers) kept_workers = L->workers;
     if (wanted > MAX_WORKERS) {
         pthread_mutex_unlock(&lock);
         return E2BIG;
@@ -390,7 +392,7 @@ EXPORTED int sim_wait(int milliseconds) {
     while (busy_workers && !timed_out) timed_out = pthread_cond_timedwait(&work_done, &lock, &until);
     bool over = busy_workers == 0;
     if (over && current_launch) {
-        if (pool_size > current_launch->workers) pool_size = current_launch->workers;  // the others have left
+        if (pool_size > kept_workers) pool_size = kept_workers;
         current_launch = 0;
         release_signals();
     }

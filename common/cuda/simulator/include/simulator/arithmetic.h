@@ -15,9 +15,15 @@ SIM_MATH1(sqrt) SIM_MATH1(cbrt) SIM_MATH1(exp) SIM_MATH1(exp2) SIM_MATH1(expm1)
 SIM_MATH1(log) SIM_MATH1(log2) SIM_MATH1(log10) SIM_MATH1(log1p)
 SIM_MATH1(sin) SIM_MATH1(cos) SIM_MATH1(tan) SIM_MATH1(asin) SIM_MATH1(acos) SIM_MATH1(atan)
 SIM_MATH1(sinh) SIM_MATH1(cosh) SIM_MATH1(tanh) SIM_MATH1(erf) SIM_MATH1(erfc)
-SIM_MATH1(fabs) SIM_MATH1(floor) SIM_MATH1(ceil) SIM_MATH1(trunc) SIM_MATH1(round) SIM_MATH1(rint)
+SIM_MATH1(asinh) SIM_MATH1(acosh) SIM_MATH1(atanh) SIM_MATH1(tgamma) SIM_MATH1(lgamma)
+SIM_MATH1(fabs) SIM_MATH1(floor) SIM_MATH1(ceil) SIM_MATH1(trunc) SIM_MATH1(round) SIM_MATH1(rint) SIM_MATH1(nearbyint)
 SIM_MATH2(pow) SIM_MATH2(fmod) SIM_MATH2(atan2) SIM_MATH2(fmin) SIM_MATH2(fmax) SIM_MATH2(copysign)
-SIM_MATH2(hypot)
+SIM_MATH2(hypot) SIM_MATH2(fdim) SIM_MATH2(remainder)
+extern "C" { float ldexpf(float, int) noexcept; double ldexp(double, int) noexcept; long lroundf(float) noexcept; long lrintf(float) noexcept; }
+SIM_INLINE float exp10f(float x) { return (float)pow(10.0, (double)x); }
+SIM_INLINE double exp10(double x) { return pow(10.0, x); }
+SIM_INLINE void sincosf(float x, float* sine, float* cosine) { *sine = sinf(x), *cosine = cosf(x); }
+SIM_INLINE void sincos(double x, double* sine, double* cosine) { *sine = sin(x), *cosine = cos(x); }
 SIM_INLINE float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 SIM_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 SIM_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -26,6 +32,11 @@ SIM_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 SIM_INLINE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 SIM_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 SIM_INLINE int abs(int x) { return x < 0 ? -x : x; }
+SIM_INLINE long abs(long x) { return x < 0 ? -x : x; }
+SIM_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
+SIM_INLINE long long llabs(long long x) { return x < 0 ? -x : x; }
+SIM_INLINE bool signbit(float x) { return __builtin_signbit(x); }
+SIM_INLINE bool signbit(double x) { return __builtin_signbit(x); }
 SIM_INLINE float abs(float x) { return __builtin_fabsf(x); }
 SIM_INLINE double abs(double x) { return __builtin_fabs(x); }
 SIM_INLINE bool isnan(float x) { return x != x; }
@@ -40,20 +51,31 @@ SIM_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
     SIM_INLINE T max(T a, T b) { return a < b ? b : a; }
 SIM_MIN_MAX(int) SIM_MIN_MAX(unsigned) SIM_MIN_MAX(long) SIM_MIN_MAX(unsigned long)
 SIM_MIN_MAX(long long) SIM_MIN_MAX(unsigned long long)
+// of mixed arguments the unsigned one, or the double, gives the type
+#define SIM_MIN_MAX_MIXED(A, B, T)                                                      \
+    SIM_INLINE T min(A a, B b) { return min((T)a, (T)b); }                              \
+    SIM_INLINE T min(B a, A b) { return min((T)a, (T)b); }                              \
+    SIM_INLINE T max(A a, B b) { return max((T)a, (T)b); }                              \
+    SIM_INLINE T max(B a, A b) { return max((T)a, (T)b); }
+SIM_MIN_MAX_MIXED(int, unsigned, unsigned) SIM_MIN_MAX_MIXED(long, unsigned long, unsigned long)
+SIM_MIN_MAX_MIXED(long long, unsigned long long, unsigned long long)
 // a NaN loses against a number, as fminf's does
 SIM_INLINE float min(float a, float b) { return __builtin_fminf(a, b); }
 SIM_INLINE float max(float a, float b) { return __builtin_fmaxf(a, b); }
 SIM_INLINE double min(double a, double b) { return __builtin_fmin(a, b); }
 SIM_INLINE double max(double a, double b) { return __builtin_fmax(a, b); }
+SIM_MIN_MAX_MIXED(float, double, double)
 
 // ---- Intrinsics on float
 SIM_INLINE float __expf(float x) { return expf(x); }
-SIM_INLINE float __exp10f(float x) { return powf(10.0f, x); }
+SIM_INLINE float __exp10f(float x) { return exp10f(x); }
 SIM_INLINE float __logf(float x) { return logf(x); }
 SIM_INLINE float __log2f(float x) { return log2f(x); }
 SIM_INLINE float __sinf(float x) { return sinf(x); }
 SIM_INLINE float __cosf(float x) { return cosf(x); }
 SIM_INLINE float __tanf(float x) { return tanf(x); }
+SIM_INLINE float __log10f(float x) { return log10f(x); }
+SIM_INLINE void __sincosf(float x, float* sine, float* cosine) { sincosf(x, sine, cosine); }
 SIM_INLINE float __powf(float x, float y) { return powf(x, y); }
 SIM_INLINE float __fdividef(float a, float b) { return a / b; }
 SIM_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }  // NaN gives 0
@@ -80,6 +102,14 @@ SIM_INLINE int __float2int_rz(float x) { return sim_clamp_to_int(__builtin_trunc
 SIM_INLINE int __float2int_rd(float x) { return sim_clamp_to_int(__builtin_floor(x)); }
 SIM_INLINE int __float2int_ru(float x) { return sim_clamp_to_int(__builtin_ceil(x)); }
 SIM_INLINE float __int2float_rn(int x) { return (float)x; }
+SIM_INLINE unsigned sim_clamp_to_unsigned(double x) {
+    return x != x || x <= 0.0 ? 0u : x >= 4294967295.0 ? 4294967295u : (unsigned)x;
+}
+SIM_INLINE unsigned __float2uint_rn(float x) { return sim_clamp_to_unsigned(__builtin_rint(x)); }
+SIM_INLINE unsigned __float2uint_rz(float x) { return sim_clamp_to_unsigned(__builtin_trunc(x)); }
+SIM_INLINE int __double2int_rn(double x) { return sim_clamp_to_int(__builtin_rint(x)); }
+SIM_INLINE int __double2int_rz(double x) { return sim_clamp_to_int(__builtin_trunc(x)); }
+SIM_INLINE float __double2float_rn(double x) { return (float)x; }
 SIM_INLINE float __uint2float_rn(unsigned x) { return (float)x; }
 template <class To, class From> SIM_INLINE To sim_bits(From value) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
@@ -101,6 +131,7 @@ SIM_INLINE int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 SIM_INLINE int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 SIM_INLINE int __ffs(int x) { return __builtin_ffs(x); }
 SIM_INLINE int __ffsll(long long x) { return __builtin_ffsll(x); }
+SIM_INLINE unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
 SIM_INLINE int __mul24(int a, int b) { return ((a << 8) >> 8) * ((b << 8) >> 8); }
 SIM_INLINE int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 SIM_INLINE unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }

@@ -56,7 +56,7 @@ template <class... A, void (*kernel)(A...)> struct SimEntry<kernel> {
         for (unsigned z = 0; z < size.z; ++z)
             for (unsigned y = 0; y < size.y; ++y)
                 for (unsigned x = 0; x < size.x; ++x) {
-                    threadIdx = uint3{x, y, z};
+                    sim_here.thread_index = uint3{x, y, z};
                     call(arguments, typename SimCount<sizeof...(A)>::indices());
                 }
     }

@@ -21,7 +21,7 @@ template <class T> struct SimShuffle {
             if (!(lanes >> lane & 1)) continue;
             SimShuffle* mine = (SimShuffle*)records[lane];
             // a source that takes no part is undefined in CUDA; here a lane then keeps its own value
-            bool there = lanes >> mine->source & 1;
+            bool there = lanes >> (mine->source & 31) & 1;
             mine->result = there ? ((SimShuffle*)records[mine->source])->value : mine->value;
         }
     }
@@ -39,16 +39,16 @@ template <class T> SIM_INLINE T __shfl_sync(unsigned mask, T value, int source, 
     return sim_shuffle(mask, value, section | (source & (width - 1)));
 }
 template <class T> SIM_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-    int lane = sim_lane(), source = lane - (int)delta;
+    int lane = sim_lane(), source = lane - (int)(delta & 31);  // (the hardware looks at five bits)
     return sim_shuffle(mask, value, source < (lane & ~(width - 1)) ? lane : source);
 }
 template <class T> SIM_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-    int lane = sim_lane(), source = lane + (int)delta;
+    int lane = sim_lane(), source = lane + (int)(delta & 31);
     return sim_shuffle(mask, value, source > (lane | (width - 1)) ? lane : source);
 }
 template <class T> SIM_INLINE T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32) {
-    int lane = sim_lane(), source = lane ^ flip;
-    return sim_shuffle(mask, value, (source & ~(width - 1)) > (lane | (width - 1)) ? lane : source);
+    int lane = sim_lane(), source = lane ^ (flip & 31);  // earlier sections may be read, later ones not
+    return sim_shuffle(mask, value, source > (lane | (width - 1)) ? lane : source);
 }
 
 // ---- Votes: a bit from every lane.
@@ -91,6 +91,12 @@ template <class T> SIM_INLINE unsigned __match_any_sync(unsigned mask, T value) 
     record.value = value;
     sim_collective(mask, &record, SimMatch<T>::combine);
     return record.equal;
+}
+
+template <class T> SIM_INLINE unsigned __match_all_sync(unsigned mask, T value, int* predicate) {
+    const unsigned equal = __match_any_sync(mask, value);
+    *predicate = __all_sync(mask, equal == __ballot_sync(mask, 1));
+    return *predicate ? equal : 0;
 }
 
 // ---- Reductions over a warp in one instruction (sm_80 and later)

@@ -1,0 +1,217 @@
+"""Compilers and the cache of compiled kernels (the simulator's: on a GPU both are CuPy's business)."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from common import cuda
+from common.cuda.simulator import compiler, find_compiler
+
+pytestmark = pytest.mark.skipif(cuda.backend() == "gpu", reason="on a GPU NVRTC compiles, and CuPy keeps the results")
+
+PROGRAM = r"""
+import sys, warnings
+import numpy as np
+from common import cuda
+
+SOURCE = r'''
+#include <cuda_fp16.h>
+#ifndef OFFSET
+#define OFFSET 0
+#endif
+__constant__ float table[3] = {1, 2, 3};
+template <typename T> __global__ void half_scale(int n, const T* x, T* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * T(2.0f);
+}
+extern "C" __global__ void sum(int n, const float* x, float* y) {
+    __shared__ float s[32];
+    extern __shared__ float4 dynamic[];
+    float v = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) v += x[i];
+    for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
+    if (threadIdx.x % 32 == 0) s[threadIdx.x / 32] = v;
+    dynamic[threadIdx.x] = make_float4(v, 0, 0, 0);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        float total = OFFSET;
+        for (int w = 0; w < blockDim.x / 32; ++w) total += s[w];
+        atomicAdd(y, total + dynamic[1].y + table[2] - 3);
+        printf("total %.1f\n", total);
+    }
+}
+extern "C" __global__ void wild(float* y) { y[threadIdx.x << 18] = 1; }
+'''
+
+def main():
+    module = cuda.RawModule(code=SOURCE, name_expressions=["half_scale<__half>", "half_scale<double>"])
+    x = np.arange(100, dtype=np.float16)
+    y = cuda.zeros(100, np.float16)
+    module.get_function("half_scale<__half>")((4,), (32,), (100, cuda.asarray(x), y))
+    assert (y == 2 * x).all()
+    y = cuda.zeros(1)
+    module.get_function("sum")((1,), (128,), (1000, cuda.full(1000, 1), y), shared_mem=2048)
+    assert y[0] == 1000
+    try:
+        module.get_function("wild")((2,), (32,), (y,))
+    except cuda.KernelError as error:
+        assert "out of bounds" in str(error), error
+    else:
+        raise AssertionError("not noticed")
+    try:
+        cuda.RawModule(code="\n\nint a = wrong;")
+    except cuda.CompileError as error:
+        assert "line 3:" in str(error) and "wrong" in str(error), error
+    print("done")
+"""
+
+
+def start(code, cache, **environment):
+    environment = {**os.environ, "COURSE_CACHE": str(cache), **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + textwrap.dedent(code)], env={k: v for k, v in environment.items() if v is not None},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def finish(process, timeout=240):
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def test_processes_that_compile_the_same_at_once_leave_one_file(tmp_path):
+    for process in [start("main()", tmp_path) for _ in range(5)]:
+        out, _ = finish(process)
+        assert out == "total 1000.0\ndone\n"
+    names = sorted(path.name.split("-")[0] for path in tmp_path.iterdir())
+    assert names == ["kernel", "runtime"]
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    log = tmp_path / "calls"
+    wrapper = tmp_path / "compiler"
+    real = find_compiler().command
+    wrapper.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {" ".join(real)} "$@"\n')
+    wrapper.chmod(0o755)
+    good = PROGRAM.index("    try:\n        cuda.RawModule")  # a compile error is kept nowhere
+
+    def compilations():
+        code = PROGRAM[:good] + "\nmain()\n"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "COURSE_CACHE": str(tmp_path / "cache"), "CXX": str(wrapper)},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return log.read_text().count("kernel.cpp")
+
+    first = compilations()
+    assert first == 2  # the runtime and the kernels
+    assert compilations() == first
+
+
+def kernel_files(folder):
+    return {path.name for path in folder.iterdir() if path.name.startswith("kernel-")}
+
+
+def test_what_changes_the_kernel_changes_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    (headers / "inner.h").write_text("#define VALUE 1\n")
+    (headers / "outer.h").write_text('#include "inner.h"\n')
+    source = '#include "outer.h"\nextern "C" __global__ void k(int* y) { y[0] = VALUE * SCALE; }'
+
+    def value(scale):
+        y = cuda.zeros(1, "i4")
+        cuda.RawKernel(source, "k", options=(f"-I{headers}", f"-DSCALE={scale}"))((1,), (1,), (y,))
+        return y[0]
+
+    assert value(1) == 1
+    assert len(kernel_files(tmp_path / "cache")) == 1
+    assert value(1) == 1
+    assert len(kernel_files(tmp_path / "cache")) == 1
+    assert value(5) == 5
+    assert len(kernel_files(tmp_path / "cache")) == 2
+    (headers / "inner.h").write_text("#define VALUE 7\n")
+    assert value(1) == 7
+    assert len(kernel_files(tmp_path / "cache")) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_a_clear_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(RuntimeError, match=r"cannot make the folder .*cache for compiled kernels: .*COURSE_CACHE"):
+        cuda.RawModule(code='extern "C" __global__ void never_seen_before_1() {}')
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(RuntimeError, match=r"cannot keep a compiled kernel in .*: Permission denied\. .*COURSE_CACHE"):
+        cuda.RawModule(code='extern "C" __global__ void never_seen_before_2() {}')
+
+
+def test_a_failed_compilation_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    with pytest.raises(cuda.CompileError):
+        cuda.RawModule(code="wrong;")
+    assert not list(tmp_path.glob("kernel-*"))
+    assert not list(tmp_path.glob("building-*"))
+
+
+def test_the_compiler_is_named_by_cxx(tmp_path):
+    command = " ".join(find_compiler().command)
+    out, _ = finish(
+        start(
+            "from common.cuda.simulator import find_compiler; print(find_compiler().command)",
+            tmp_path,
+            CXX=command,
+        )
+    )
+    assert out.strip() == repr(find_compiler().command)
+
+
+def test_without_a_compiler_the_ziglang_wheel_is_taken(tmp_path):
+    """Also what a learner on a bare machine gets: everything works, and a warning says what was taken and why."""
+    pytest.importorskip("ziglang")
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    _, err = finish(start("main()", tmp_path / "cache", CXX=None, PATH=str(empty)))
+    assert (
+        "UserWarning: No C++ compiler that the simulator can use (c++: not found; g++: not found; clang++: not found)"
+        in err
+    )
+    assert "taking clang from the ziglang wheel. Its first compilation takes some ten seconds longer." in err
+
+
+def test_no_compiler_at_all_says_what_to_install(tmp_path):
+    code = """
+        import importlib.util
+        real = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name == "ziglang" else real(name, *rest)
+        try:
+            cuda.RawModule(code="")
+        except RuntimeError as error:
+            print(error)
+    """
+    out, _ = finish(start(code, tmp_path, CXX=None, PATH=str(tmp_path)))
+    assert out.startswith("The simulator needs a C++ compiler, and none can be used (c++: not found; g++: not found;")
+    assert out.endswith(
+        "Install g++ 12 or later or clang 15 or later, or the wheel that carries one: pip install ziglang\n"
+    )
+
+
+def test_a_compiler_that_is_too_old_is_passed_over(tmp_path):
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\necho 'error: unrecognized option -std=c++17' >&2\nexit 1\n")
+    old.chmod(0o755)
+    code = "from common.cuda.simulator import find_compiler; print(find_compiler().command)"
+    out, err = finish(start(code, tmp_path, CXX=str(old)))
+    assert "error: unrecognized option -std=c++17" in err
+    assert "too old (no C++17 or no " in err
+    assert "ziglang" in out

@@ -1,0 +1,207 @@
+"""Every CUDA text of this repository goes through NVIDIA's own compiler, for every card, on a machine without one.
+
+NVRTC is called through ctypes, as cuda.h's documentation describes it: three wheels, no driver, no toolkit. It compiles to
+machine code (--gpu-architecture=sm_…), so `ptxas` has its say as well, about shared memory for example.
+"""
+
+import ast
+import ctypes
+import functools
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from common import cuda
+
+ROOT = Path(__file__).parents[2]
+CARDS = ["sm_75", "sm_80", "sm_90"]
+WHEELS = "nvidia-cuda-nvrtc-cu12, nvidia-cuda-runtime-cu12, nvidia-cuda-cccl-cu12"
+
+
+@functools.cache
+def nvrtc():
+    """(the library, the folders of CUDA's headers); skips where the wheels are not installed."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(p) for p in spec.submodule_search_locations] if spec else []
+    libraries = [path for root in roots for path in root.glob("cuda_nvrtc/lib/libnvrtc.so.12")]
+    includes = [
+        path
+        for root in roots
+        for path in root.glob("*/include")
+        if (path / "cuda_fp16.h").is_file() or (path / "nv").is_dir()
+    ]
+    if not libraries or not any((path / "cuda_fp16.h").is_file() for path in includes):
+        pytest.skip(f"NVRTC is not installed ({sys.platform}; on Linux: pip install {WHEELS})")
+    if not any((path / "nv" / "target").is_file() for path in includes):
+        pytest.skip("the headers behind cooperative_groups.h are not installed: pip install nvidia-cuda-cccl-cu12")
+    return ctypes.CDLL(str(libraries[0])), includes
+
+
+def compile_with_nvrtc(source, card, options=(), names=()):
+    """None if NVRTC takes the source, else its log. Templates in `names` are instantiated."""
+    library, includes = nvrtc()
+    program = ctypes.c_void_p()
+    assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
+    try:
+        for name in names:
+            assert library.nvrtcAddNameExpression(program, name.encode()) == 0
+        given = [
+            f"--gpu-architecture={card}",
+            "-std=c++17",
+            *(f"--include-path={path}" for path in includes),
+            *options,
+        ]
+        failed = library.nvrtcCompileProgram(
+            program, len(given), (ctypes.c_char_p * len(given))(*(o.encode() for o in given))
+        )
+        size = ctypes.c_size_t()
+        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetProgramLog(program, log)
+        return log.value.decode(errors="replace") if failed else None
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def required_card(source):
+    """What `requires: sm_80` in the first lines of a kernel says, as a number."""
+    found = re.search(r"requires: sm_(\d+)", "\n".join(source.splitlines()[:12]))
+    return int(found[1]) if found else 0
+
+
+def cards(source):
+    return [card for card in CARDS if int(card[3:]) >= required_card(source)]
+
+
+# ---- The kernels of the repository
+
+
+def kernel_files():
+    """(path, options) of every .cu file: those of common.kernels with the options that their launchers use."""
+    found = {}
+    try:
+        from common.kernels import sources
+    except ImportError:
+        pass
+    else:
+        for path, options in sources():
+            found.setdefault(Path(path), []).append(tuple(options))
+    for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):
+        found.setdefault(path, [("-Dscalar_t=float",), ("-Dscalar_t=__half",)])
+    return [(path, options) for path, several in found.items() for options in dict.fromkeys(several)]
+
+
+def name_of(case):
+    path, options = case
+    return f"{path.parent.name}/{path.stem}-{'-'.join(o.removeprefix('-D') for o in options)}"
+
+
+@pytest.mark.parametrize("case", kernel_files(), ids=name_of)
+def test_every_kernel_compiles_for_every_card(case):
+    path, options = case
+    source = path.read_text()
+    for card in cards(source):
+        log = compile_with_nvrtc(source, card, options)
+        assert log is None, f"{path.relative_to(ROOT)} for {card}:\n{log}"
+
+
+# ---- The kernels of the tests
+
+
+def texts_of_tests():
+    """Every string with a kernel in the tests of features and of random launches, by file and line."""
+    for name in ("test_cuda_features.py", "test_cuda_random.py"):
+        for node in ast.walk(ast.parse((Path(__file__).parent / name).read_text())):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and "__global__" in text and "{" in text and "__global__ void t_" not in text:
+                yield pytest.param(text, id=f"{name.removesuffix('.py')}:{node.lineno}")
+
+
+@pytest.mark.parametrize("source", list(texts_of_tests()))
+def test_the_kernels_of_the_tests_are_cuda(source):
+    options = ("-Dscalar_t=double", "-DTILE=4", "-DHAS(x)=(x + 1)") if "TILE *" in source else ()
+    for card in cards(source)[:1] + cards(source)[-1:]:
+        log = compile_with_nvrtc(source, card, options)
+        assert log is None, f"for {card}:\n{log}"
+
+
+def test_math_functions_are_cuda():
+    from test_cuda_features import MATH  # made from a table, so it is no literal
+
+    assert compile_with_nvrtc(MATH, "sm_75") is None
+
+
+def test_templates_are_instantiated():
+    source = "template <typename T> __global__ void k(T* y) { y[0] = y[1].no; }"
+    assert compile_with_nvrtc(source, "sm_80") is None
+    assert "must have class" in compile_with_nvrtc(source, "sm_80", names=["k<float>"])
+
+
+# ---- What only one of the two would take
+
+
+BODY = 'extern "C" __global__ void k(float* y, int n, unsigned u, size_t s) {{ {} }}'
+REFUSED_BY_BOTH = {
+    "an undeclared fixed-width type": "uint32_t a = n; y[0] = a;",
+    "a macro of the C library": "y[0] = INFINITY;",
+    "a function of the C++ library": "y[0] = std::max(y[0], y[1]);",
+    "a store to a built-in variable": "threadIdx.x = 1;",
+    "an ambiguous minimum": "y[0] = min(s, n);",
+    "a missing declaration": "y[0] = undeclared;",
+    "a stream": "cout << y[0];",
+    "a shuffle without a mask": "y[0] = __shfl_down(y[0], 1);",
+    "a dim3 that is no number": "y[0] = blockDim;",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED_BY_BOTH.values(), ids=REFUSED_BY_BOTH)
+def test_what_nvrtc_refuses_the_simulator_refuses(body):
+    source = BODY.format(body)
+    assert compile_with_nvrtc(source, "sm_80") is not None
+    if cuda.backend() == "simulator":
+        with pytest.raises(cuda.CompileError, match="line 1:"):
+            cuda.RawModule(code=source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BODY.format("y[0] = undeclared;"),
+        BODY.format("y[0] = 1") + "\n",
+        'extern "C" __global__ void k(float* y) {\n    y[0] = 1;\n',
+        '\n#include "nowhere.h"\n',
+    ],
+    ids=["name", "semicolon", "brace", "header"],
+)
+def test_nvrtc_errors_are_read_as_the_simulators_are(source):
+    from common.cuda.simulator.compiler import readable_errors
+
+    log = compile_with_nvrtc(source, "sm_80")
+    text = readable_errors(log, source, r"\.cu\((\d+)\)")
+    assert re.search(r"^line \d+: .+\n +\d+ \| ", text, flags=re.M), text
+
+
+# what the simulator takes although NVRTC does not: a known difference, which these tests keep honest
+TAKEN_BY_THE_SIMULATOR_ALONE = {
+    "an initialised shared variable": "__shared__ int a = 0; y[0] = a;",
+    "more static shared memory than 48 KiB": "__shared__ float t[20000]; t[threadIdx.x] = 1; __syncthreads(); y[0] = t[n];",
+}
+
+
+@pytest.mark.parametrize("body", TAKEN_BY_THE_SIMULATOR_ALONE.values(), ids=TAKEN_BY_THE_SIMULATOR_ALONE)
+def test_known_differences(body):
+    source = BODY.format(body)
+    assert compile_with_nvrtc(source, "sm_80") is not None
+    if cuda.backend() == "simulator":
+        cuda.RawModule(code=source)
+
+
+def test_a_macro_of_one_letter_breaks_nvrtcs_own_headers():
+    """So the kernels of this repository call their element type scalar_t, not T."""
+    source = 'extern "C" __global__ void k(T* y) { y[0] = 1; }'
+    assert "__nv_nvrtc_builtin_header" in compile_with_nvrtc(source, "sm_80", ("-DT=float",))
+    if cuda.backend() == "simulator":
+        cuda.RawModule(code=source, options=("-DT=float",))
