@@ -45,7 +45,7 @@ def asarray(array: Any, dtype: Any = None) -> Any:
             array = cupy.from_dlpack(array.detach())
         elif kind == "torch":
             array = array.detach().numpy()
-        return cupy.ascontiguousarray(cupy.asarray(array), dtype)
+        return cupy.asarray(array, dtype, order="C")
     array = asnumpy(array)
     result = fenced(array.shape, dtype or array.dtype)
     result[...] = array
@@ -167,7 +167,7 @@ def give_as(result: Any, example: Any) -> Any:
     if kind == "torch":
         import torch
 
-        if backend() == "gpu" and example.is_cuda:
+        if example.is_cuda and _kind(result) == "cupy":
             return torch.from_dlpack(result)
         return torch.from_numpy(asnumpy(result)).to(example.device)
     if kind == "cupy":

@@ -175,7 +175,7 @@ def test_ways_to_declare_dynamic_shared_memory():
         y[threadIdx.x] = same[4 * (31 - threadIdx.x)] + v[threadIdx.x].w;
     }
     template <typename T> __global__ void c(T* y) {
-        extern __shared__ alignas(16) char memory[];
+        extern __shared__ __align__(16) char memory[];
         T* s = (T*)memory;
         s[threadIdx.x] = threadIdx.x;
         __syncthreads();
