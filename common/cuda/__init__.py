@@ -11,6 +11,8 @@ from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of,
 from .device import backend, cache_dir
 from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
+from .simulator.guard import guarded
+from .simulator.tracing import trace
 
 __all__ = [
     "CompileError",
@@ -24,8 +26,10 @@ __all__ = [
     "empty",
     "full",
     "give_as",
+    "guarded",
     "operator",
     "stream_of",
     "synchronize",
+    "trace",
     "zeros",
 ]

@@ -17,6 +17,7 @@ class GpuKernel:
         object.__setattr__(self, "_module", module)
         object.__setattr__(self, "_kernel", kernel)
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "origin", module.origin)  # all that it takes to compile it again, for a trace
         object.__setattr__(self, "parameters", list(parameters))
 
     def __getattr__(self, attribute: str) -> Any:
@@ -48,6 +49,7 @@ class GpuModule:
     ) -> None:
         import cupy
 
+        self.origin = (code, tuple(options), tuple(name_expressions), bool(enable_cooperative_groups))
         macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
         self._declared = signature.declarations(code, macros)
         self._named = set(name_expressions)

@@ -132,6 +132,24 @@ def _flags(compiler: Compiler) -> list[str]:
     return flags
 
 
+# So that code lies in the order of the source, and accesses are those of the source (ptxas does not merge
+# or hoist less than -O1 does; -O2 moves blocks about, which the replay of a warp could not follow).
+_TRACED = {
+    "gcc": ["-fsanitize-coverage=trace-pc", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-store-merging",
+            "-fno-tree-loop-distribute-patterns", "-fno-reorder-blocks", "-fno-thread-jumps",
+            "-fno-tree-dominator-opts", "-fno-split-paths"],
+    "clang": ["-fsanitize-coverage=bb,no-prune,trace-pc", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
+              "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-disable-vector-combine",
+              "-mllvm", "-disable-block-placement"],
+}  # fmt: skip
+
+
+def _traced_flags(compiler: Compiler) -> list[str]:
+    kept = [f for f in _flags(compiler) if f not in ("-O3", "-fstack-clash-protection")]
+    return [*kept, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
+            *_TRACED[compiler.family]]  # fmt: skip
+
+
 def _link_flags() -> list[str]:
     return ["-shared", "-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-shared", "-lm"]
 
@@ -155,7 +173,12 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
         with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
             text, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
             text.write_text(source, encoding="utf-8", newline="")
-            done = _run([*compiler.command, *flags, str(text), "-o", str(result), *_link_flags()])
+            if "-fsanitize=thread" in flags:  # linked by itself, so that the sanitizer's own library stays out
+                done = _run([*compiler.command, *flags, "-c", str(text), "-o", f"{result}.o"])
+                command = [*compiler.command, f"{result}.o", "-o", str(result), "-g", *_link_flags()]
+                done = done if done.returncode else _run(command)
+            else:
+                done = _run([*compiler.command, *flags, str(text), "-o", str(result), *_link_flags()])
             if done.returncode:
                 raise CompileError(done.stderr.replace(str(folder) + os.sep, ""))
             os.replace(result, library)
@@ -250,7 +273,9 @@ def cpu_options(options: Sequence[str]) -> tuple[str, list[str]]:
     return "".join(lines), kept
 
 
-def build_kernels(source: str, entries: Sequence[str], options: Sequence[str], required: Collection[str] = ()) -> Path:
+def build_kernels(
+    source: str, entries: Sequence[str], options: Sequence[str], required: Collection[str] = (), traced: bool = False
+) -> Path:
     """The shared library that exports the kernels `entries` (C++ expressions) of `source`.
 
     Of entries that are not `required` those are left out that the compiler does not see, because an #if hides
@@ -260,14 +285,14 @@ def build_kernels(source: str, entries: Sequence[str], options: Sequence[str], r
     text = _rewrite_dynamic_shared(source)
     defines, includes = cpu_options(options)
     headers = _headers() + _included(source, [Path(option[2:]) for option in includes])
-    flags = [*_flags(compiler), "-w", "-fdiagnostics-color=never", f"-I{INCLUDE}", *includes]
+    flags = [*(_traced_flags if traced else _flags)(compiler), "-w", "-fdiagnostics-color=never", f"-I{INCLUDE}", *includes]
     flags.append("-fno-diagnostics-show-caret" if compiler.family == "gcc" else "-fno-caret-diagnostics")
     lines = [f"SIM_ENTRY({i}, {entry})" for i, entry in enumerate(entries)]
     while True:
         exports = "\n".join(lines)
         unit = f'#include "simulator.h"\n{defines}#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}\n'
         try:
-            return _build(compiler, unit, flags, "kernel", headers)
+            return _build(compiler, unit, flags, "traced" if traced else "kernel", headers)
         except CompileError as error:
             log = str(error)
         unseen = {int(number) - 1 for number in re.findall(r"^exports:(\d+):\d+: error: ", log, flags=re.M)}

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import signature
 from ..errors import KernelError
-from . import compiler
+from . import compiler, guard
 from .memory import Fence, FencedCopies, fence_of
 
 
@@ -33,7 +33,7 @@ class _Parameter(ctypes.Structure):  # SimParameter in include/simulator/entry.h
 class _Kernel(ctypes.Structure):  # SimKernel in include/simulator/entry.h
     _fields_ = [
         ("parameter_count", ctypes.c_int), ("parameters", ctypes.POINTER(_Parameter)),
-        ("run_thread", ctypes.c_void_p), ("run_block", ctypes.c_void_p),
+        ("run_thread", ctypes.c_void_p), ("run_block", ctypes.c_void_p), ("shared_memory", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -48,13 +48,14 @@ class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
     _fields_ = [
         ("kernel", ctypes.POINTER(_Kernel)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
         ("grid", _Uint3), ("block", _Uint3), ("dynamic_shared", ctypes.c_uint64),
-        ("fibers", ctypes.c_int), ("cooperative", ctypes.c_int), ("workers", ctypes.c_int), ("fault", _Fault),
+        ("fibers", ctypes.c_int), ("cooperative", ctypes.c_int), ("workers", ctypes.c_int),
+        ("trace", ctypes.c_void_p), ("fault", _Fault),
     ]  # fmt: skip
 
 
 # FaultKind in runtime/block.h
-(_NONE, _BAD_ADDRESS, _BAD_ARITHMETIC, _TRAP, _DEADLOCK, _STACK_OVERFLOW, _CANCELLED, _NOT_COOPERATIVE,
- _NOT_IN_MASK, _GRID_DEADLOCK, _SHARED_OVERRUN) = range(11)  # fmt: skip
+(NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE, NOT_IN_MASK,
+ GRID_DEADLOCK, SHARED_OVERRUN) = range(11)  # fmt: skip
 
 _DYNAMIC_SHARED_MAX = (
     227 * 1024
@@ -63,7 +64,7 @@ _one_launch_at_a_time = threading.Lock()
 
 
 @functools.cache
-def _runtime() -> ctypes.CDLL:
+def runtime() -> ctypes.CDLL:
     library = ctypes.CDLL(str(compiler.build_runtime()), mode=ctypes.RTLD_GLOBAL)
     library.sim_start.argtypes = [ctypes.POINTER(_Launch)]
     library.sim_printed.restype = ctypes.c_char_p
@@ -71,7 +72,7 @@ def _runtime() -> ctypes.CDLL:
     return library
 
 
-def _workers() -> int:
+def worker_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -84,6 +85,42 @@ def _forget_launches() -> None:
 os.register_at_fork(after_in_child=_forget_launches)
 
 
+class Arguments:
+    """The arguments of a launch as the runtime takes them, plain NumPy arrays replaced by fenced copies.
+
+    where: of each array its parameter, the array, the address that the kernel gets, and the fence around it.
+    """
+
+    def __init__(self, kernel: "SimulatedKernel", args: Sequence[Any]) -> None:
+        values = signature.check(kernel.name, kernel.parameters, args, np.ndarray)
+        pairs = list(zip(kernel.parameters, values, strict=True))
+        arrays = [(p, v) for p, v in pairs if p.pointer and v is not None]
+        self.nulls = [p.name for p, v in pairs if p.pointer and v is None]
+        fences = {id(v): fence_of(v) for _, v in arrays}
+        self._copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
+        self._written = [v for p, v in arrays if fences[id(v)] is None and not p.constant]
+        self.where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
+        self._holders: list[Any] = []  # what each argument pointer points to
+        for parameter, value in pairs:
+            if not parameter.pointer:
+                self._holders.append(np.array(value))
+            elif value is None:
+                self._holders.append(np.zeros(1, np.uint64))
+            else:
+                fence = fences[id(value)]
+                address, fence = (value.ctypes.data, fence) if fence else self._copies.address(value)
+                self.where.append((parameter, value, address, fence))
+                self._holders.append(np.array([address], np.uint64))
+        self.pointers = (ctypes.c_void_p * max(len(pairs), 1))(*[h.ctypes.data for h in self._holders])
+
+    def mend(self) -> None:
+        for _, _, _, fence in self.where:
+            fence.mend()
+
+    def give_back(self) -> None:
+        self._copies.give_back(self._written)
+
+
 class SimulatedKernel:
     """One kernel of a SimulatedModule; called as CuPy's RawKernel is."""
 
@@ -92,6 +129,7 @@ class SimulatedKernel:
     ) -> None:
         self._module = module  # keeps the library loaded
         self.name = name
+        self.origin = module.origin  # all that it takes to compile it again, for a trace
         self._max_dynamic_shared = 48 * 1024
         entry = getattr(module.library, f"sim_kernel_{number}")
         entry.restype = ctypes.POINTER(_Kernel)
@@ -124,63 +162,52 @@ class SimulatedKernel:
         does not fit; KernelError says what stopped the kernel. What the kernel prints is printed when it is
         over.
         """
+        if guard.is_on():
+            from .tracing import run_guarded
+
+            run_guarded(self, grid, block, args, shared_mem)
+            return
         blocks, size = signature.check_sizes(grid, block, shared_mem, self.max_dynamic_shared_size_bytes)
-        values = signature.check(self.name, self.parameters, args, np.ndarray)
-        nulls = [p.name for p, v in zip(self.parameters, values, strict=True) if p.pointer and v is None]
-        arrays = [
-            (p, v) for p, v in zip(self.parameters, values, strict=True) if p.pointer and v is not None
-        ]  # fmt: skip
-        fences = {id(v): fence_of(v) for _, v in arrays}
-        copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
+        prepared = Arguments(self, args)
+        fault = self.launch(blocks, size, prepared, shared_mem)
+        if fault.kind != NO_FAULT:
+            raise KernelError(self.explain(fault, prepared, shared_mem))
+        self._check_fences(prepared.where)
+        prepared.give_back()
 
-        where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
-        holders: list[Any] = []  # what each argument pointer points to
-        for parameter, value in zip(self.parameters, values, strict=True):
-            if not parameter.pointer:
-                holders.append(np.array(value))
-            elif value is None:
-                holders.append(np.zeros(1, np.uint64))
-            else:
-                fence = fences[id(value)]
-                address, fence = (value.ctypes.data, fence) if fence else copies.address(value)
-                where.append((parameter, value, address, fence))
-                holders.append(np.array([address], np.uint64))
-        pointers = (ctypes.c_void_p * max(len(holders), 1))(*[h.ctypes.data for h in holders])
-
+    def launch(
+        self, blocks: tuple, size: tuple, prepared: "Arguments", shared_mem: int, trace: Any = None, workers: int = 0
+    ) -> _Fault:
+        """Runs the kernel, prints what it printed, and returns what stopped it. `trace` is for tracing.py."""
         launch = _Launch(
-            kernel=self._kernel, arguments=pointers, grid=_Uint3(*blocks), block=_Uint3(*size),
-            dynamic_shared=shared_mem, fibers=self._module.threads_meet, cooperative=self._module.cooperative,
-            workers=_workers(),
+            kernel=self._kernel, arguments=prepared.pointers, grid=_Uint3(*blocks), block=_Uint3(*size),
+            dynamic_shared=shared_mem, fibers=self._module.threads_meet or trace is not None,
+            cooperative=self._module.cooperative, workers=workers or worker_count(), trace=trace,
         )  # fmt: skip
         with _one_launch_at_a_time:
             try:
                 self._run(launch)
             except BaseException:
-                for _, _, _, fence in where:
-                    fence.mend()
+                prepared.mend()
                 raise
-            fault = launch.fault
             lost = ctypes.c_int(0)
-            printed = _runtime().sim_printed(ctypes.byref(lost)).decode(errors="replace")
+            printed = runtime().sim_printed(ctypes.byref(lost)).decode(errors="replace")
         if printed:
             sys.stdout.write(printed)
         if lost.value:
             print("[printf: the buffer of 1 MiB was full, the rest is lost]")
-        if fault.kind != _NONE:
-            for _, _, _, fence in where:
-                fence.mend()
-            raise KernelError(self._explain(fault, where, nulls, shared_mem))
-        self._check_fences(where)
-        copies.give_back([v for p, v in arrays if fences[id(v)] is None and not p.constant])
+        if launch.fault.kind != NO_FAULT:
+            prepared.mend()
+        return launch.fault
 
     def _run(self, launch: _Launch) -> None:
-        runtime = _runtime()
+        library = runtime()
         try:
-            error = runtime.sim_start(ctypes.byref(launch))
-            while not runtime.sim_wait(100):  # returns to Python now and then, so that Ctrl-C is heard
+            error = library.sim_start(ctypes.byref(launch))
+            while not library.sim_wait(100):  # returns to Python now and then, so that Ctrl-C is heard
                 pass
         except BaseException:
-            runtime.sim_cancel()
+            library.sim_cancel()
             raise
         if error:
             needs = f"{launch.workers} workers cannot be started"
@@ -188,17 +215,18 @@ class SimulatedKernel:
                 needs = "a cooperative launch needs a worker for every block at once, at most 2048"
             raise KernelError(f"{self.name}: {needs}; the grid is {launch.grid}: {os.strerror(error)}")
 
-    def _explain(self, fault: _Fault, where: list, nulls: list[str], shared_mem: int) -> str:
+    def explain(self, fault: _Fault, prepared: "Arguments", shared_mem: int) -> str:
+        """What stopped a launch, in words."""
         thread = f"thread {fault.thread} of block {fault.block}"
-        if fault.kind == _BAD_ADDRESS:
-            return f"{self.name}: {thread} {_touched(fault.address, where, nulls)}"
-        if fault.kind == _SHARED_OVERRUN:
+        if fault.kind == BAD_ADDRESS:
+            return f"{self.name}: {thread} {_touched(fault.address, prepared.where, prepared.nulls)}"
+        if fault.kind == SHARED_OVERRUN:
             who = f"a thread of block {fault.block}" if fault.thread.x == 2**32 - 1 else thread
             return (
                 f"{self.name}: {who} went out of bounds: byte {fault.address} of dynamic shared memory, "
                 f"of which the launch asked for {shared_mem} (shared_mem={shared_mem})"
             )
-        if fault.kind == _DEADLOCK:
+        if fault.kind == DEADLOCK:
             return (
                 f"{self.name}: deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads,"
                 f" {fault.at_collective} at a warp operation whose mask names lanes that never arrive,"
@@ -207,14 +235,14 @@ class SimulatedKernel:
         return (
             f"{self.name}: {thread} "
             + {
-                _BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
-                _TRAP: "executed __trap()",
-                _STACK_OVERFLOW: "needs more local memory (local arrays, recursion) than its stack has: 64 KiB,"
+                BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
+                TRAP: "executed __trap()",
+                STACK_OVERFLOW: "needs more local memory (local arrays, recursion) than its stack has: 64 KiB,"
                 " or 1 MiB in a kernel without barriers and warp operations",
-                _NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative:"
+                NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative:"
                 " RawKernel(..., enable_cooperative_groups=True)",
-                _NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
-                _GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
+                NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
+                GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
             }[fault.kind]
         )
 
@@ -265,15 +293,17 @@ class SimulatedModule:
         options: Sequence[str] = (),
         name_expressions: Sequence[str] = (),
         enable_cooperative_groups: bool = False,
+        traced: bool = False,
     ) -> None:
+        self.origin = (code, tuple(options), tuple(name_expressions), bool(enable_cooperative_groups))
         macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
         self._declared = signature.declarations(code, macros)
         self._entries = [name for name, d in self._declared.items() if not d.template and name not in name_expressions]
         self._entries += list(name_expressions)
         self._named = set(name_expressions)
         self.cooperative = bool(enable_cooperative_groups)
-        _runtime()  # loaded first: kernels find its functions by name
-        path = compiler.build_kernels(code, self._entries, options, required=self._named)
+        runtime()  # loaded first: kernels find its functions by name
+        self.path = path = compiler.build_kernels(code, self._entries, options, required=self._named, traced=traced)
         self.library = ctypes.CDLL(str(path))
         # Threads meet only in these functions of the runtime. A library that calls none of them can run each
         # block as a plain loop.

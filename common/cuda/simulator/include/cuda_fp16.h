@@ -104,6 +104,7 @@ SIM_INLINE __half2 __hmax2(__half2 a, __half2 b) { return __half2(__hmax(a.x, b.
 SIM_INLINE __half2 __hmin2(__half2 a, __half2 b) { return __half2(__hmin(a.x, b.x), __hmin(a.y, b.y)); }
 
 SIM_INLINE __half atomicAdd(__half* p, __half value) {
+    SIM_NOTE_ATOMIC(p);
     __half::Bits* at = (__half::Bits*)p;
     unsigned short old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(at, &old, (__ushort_as_half(old) + value).bits, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}

@@ -19,7 +19,11 @@ typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 
 // ---- Qualifiers. Host and device are one machine here, so most of them say nothing.
+#ifdef SIM_TRACE
+#define __global__ __attribute__((noinline))  // or its accesses would be those of the function that calls it
+#else
 #define __global__
+#endif
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
@@ -36,8 +40,19 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 // `extern __shared__ float tile[];` is rewritten to this line before compilation.
 #define SIM_DYNAMIC_SHARED(type, name) type* name = (type*)sim_here.dynamic_shared
 
-#define SIM_INLINE static inline __attribute__((always_inline, unused))
+// What the headers define. When a kernel is compiled for tracing, SIM_INLINE functions stay out of sight: they are
+// neither instrumented nor inlined. SIM_MEMBER functions access memory in the kernel's name, so they are both.
 #define SIM_MEMBER __attribute__((always_inline)) inline
+#if !defined(SIM_TRACE)
+#define SIM_INLINE static inline __attribute__((always_inline, unused))
+#define SIM_HIDDEN
+#elif defined(__clang__)
+#define SIM_HIDDEN __attribute__((disable_sanitizer_instrumentation, no_sanitize("coverage")))
+#define SIM_INLINE static SIM_HIDDEN __attribute__((noinline, unused))
+#else
+#define SIM_HIDDEN __attribute__((no_sanitize("thread"), no_sanitize_coverage))
+#define SIM_INLINE static SIM_HIDDEN __attribute__((noinline, unused))
+#endif
 
 // ---- Built-in variables: where this CUDA thread stands. The runtime sets them before it lets a thread run.
 struct uint3 {
@@ -68,6 +83,9 @@ static const int warpSize = 32;
 // ---- What the runtime does for a kernel (runtime/block.h)
 extern "C" {
 void sim_barrier();
+void sim_barrier_at(int place);
+void sim_note_fence();
+void sim_note_atomic(const void* address, int size, const void* caller);
 int sim_barrier_reduce(int predicate, int operation);  // 0 counts, 1 ands, 2 ors
 void sim_grid_barrier();
 void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes, void** operands));
@@ -79,33 +97,48 @@ void* memset(void*, int, size_t) noexcept;
 }
 #define printf(...) sim_printf(__VA_ARGS__)
 
+#ifdef SIM_TRACE
+#define SIM_NOTE_FENCE() sim_note_fence()
+#define SIM_NOTE_ATOMIC(p) sim_note_atomic(p, sizeof *(p), __builtin_return_address(0))
+#else
+#define SIM_NOTE_FENCE() ((void)0)
+#define SIM_NOTE_ATOMIC(p) ((void)0)
+#endif
+
 // ---- Barriers and fences
+#ifdef SIM_TRACE
+#define __syncthreads() sim_barrier_at(__COUNTER__)  // numbered, so that two places cannot be merged into one
+#else
 SIM_INLINE void __syncthreads() { sim_barrier(); }
+#endif
 SIM_INLINE int __syncthreads_count(int predicate) { return sim_barrier_reduce(predicate, 0); }
 SIM_INLINE int __syncthreads_and(int predicate) { return sim_barrier_reduce(predicate, 1); }
 SIM_INLINE int __syncthreads_or(int predicate) { return sim_barrier_reduce(predicate, 2); }
 SIM_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-SIM_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-SIM_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+SIM_INLINE void __threadfence() {
+    SIM_NOTE_FENCE();
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+SIM_INLINE void __threadfence_system() { __threadfence(); }
 SIM_INLINE void __trap() { __builtin_trap(); }
 SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }  // (the other threads of the block have their turn)
 // As on a GPU, an assertion that fails is printed and stops the launch.
 #define assert(condition) ((condition) ? (void)0 : sim_assertion_failed(#condition, __LINE__))
-static inline __attribute__((noinline, unused)) void sim_assertion_failed(const char* condition, int line) {
+SIM_HIDDEN static inline __attribute__((noinline, unused)) void sim_assertion_failed(const char* condition, int line) {
     sim_printf("kernel.cu:%d: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", line, blockIdx.x, blockIdx.y,
                blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, condition);
     __trap();
 }
 
 // ---- Loads with a cache hint are loads: there is no such cache here.
-template <class T> SIM_INLINE T __ldg(const T* p) { return *p; }
-template <class T> SIM_INLINE T __ldcs(const T* p) { return *p; }
-template <class T> SIM_INLINE T __ldcg(const T* p) { return *p; }
-template <class T> SIM_INLINE T __ldca(const T* p) { return *p; }
+template <class T> static SIM_MEMBER T __ldg(const T* p) { return *p; }
+template <class T> static SIM_MEMBER T __ldcs(const T* p) { return *p; }
+template <class T> static SIM_MEMBER T __ldcg(const T* p) { return *p; }
+template <class T> static SIM_MEMBER T __ldca(const T* p) { return *p; }
 template <class T> struct SimSame { typedef T type; };  // a parameter that takes no part in choosing T
-template <class T> SIM_INLINE void __stcs(T* p, typename SimSame<T>::type value) { *p = value; }
-template <class T> SIM_INLINE void __stcg(T* p, typename SimSame<T>::type value) { *p = value; }
-template <class T> SIM_INLINE void __stwt(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> static SIM_MEMBER void __stcs(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> static SIM_MEMBER void __stcg(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> static SIM_MEMBER void __stwt(T* p, typename SimSame<T>::type value) { *p = value; }
 
 #include "simulator/vectors.h"
 #include "simulator/arithmetic.h"

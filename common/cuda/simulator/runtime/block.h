@@ -41,6 +41,7 @@ struct SimKernel {  // include/simulator/entry.h
     const SimParameter* parameters;
     void (*run_thread)(void** arguments);
     void (*run_block)(void** arguments);
+    void* (*shared_memory)();
 };
 
 typedef void (*Combine)(unsigned lanes, void** operands);
@@ -52,13 +53,17 @@ struct Fiber {
     unsigned mask;     // of the warp operation it waits at
     Combine combine;   // which operation that is
     void* operand;
+    int barrier;           // which __syncthreads it waits at, when traced
+    uint64_t barrier_pc;
 };
 struct Warp {  // a bit for each lane
     unsigned alive, ready, at_barrier, at_collective;
 };
 struct Launch;
+struct Trace;
 struct Block {
     Launch* launch;
+    Trace* trace;          // 0: nobody watches
     Fiber* fibers;
     Warp warps[32];
     int threads, warp_count, current, alive, arrived;
@@ -93,14 +98,31 @@ static inline Block* this_block() { return (Block*)sim_here.block; }
 static void wait_for_other_blocks(Block*);                                // launch.cpp
 static bool cancelled(Launch*);                                           // launch.cpp
 static void set_busy(bool);                                               // launch.cpp
+static void replay(Block*, int warp);                                     // trace.h
+static void trace_barrier(Block*);                                        // trace.h
+static void trace_warp_operation(Block*, int warp);                       // trace.h
+static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
                  NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN };
+
+// When traced: all lanes of a warp have come as far as they can. What they did is replayed in lockstep, and only then
+// is a warp operation completed that some of them wait at: lanes that are not part of it may have a share in requests
+// before it.
+static void end_of_turn(Block* b, int warp) {
+    replay(b, warp);
+    Warp& w = b->warps[warp];
+    for (unsigned rest = w.at_collective; rest; rest &= rest - 1) {
+        Fiber& f = b->fibers[warp * 32 + __builtin_ctz(rest)];
+        if (w.at_collective >> f.lane & 1 && try_to_complete(b, warp, f.mask, f.combine)) trace_warp_operation(b, warp);
+    }
+}
 
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.
 static bool choose_next(Block* b, bool go_round = false) {
     Fiber& f = b->fibers[b->current];
+    if (b->trace && !b->warps[f.warp].ready) end_of_turn(b, f.warp);
     unsigned ready = b->warps[f.warp].ready;
     unsigned later = f.lane == 31 ? 0 : ready & (~0u << (f.lane + 1));
     if (later || (ready && !go_round)) {
@@ -134,6 +156,7 @@ static void release_barrier(Block* b) {
         b->grid_barrier = false;
         wait_for_other_blocks(b);
     }
+    if (b->trace) trace_barrier(b);
     for (int w = 0; w < b->warp_count; ++w) {
         b->warps[w].ready |= b->warps[w].at_barrier;
         b->warps[w].at_barrier = 0;
@@ -150,6 +173,12 @@ EXPORTED void sim_barrier() {
     w.at_barrier |= 1u << me->lane;
     if (++b->arrived == b->alive) release_barrier(b);
     else run_others(b, me);
+}
+EXPORTED void sim_barrier_at(int place) {
+    Fiber& me = this_block()->fibers[this_block()->current];
+    me.barrier = place;
+    me.barrier_pc = (uint64_t)__builtin_return_address(0);
+    sim_barrier();
 }
 EXPORTED int sim_barrier_reduce(int predicate, int operation) {
     Block* b = this_block();
@@ -193,7 +222,7 @@ EXPORTED void sim_collective(unsigned mask, void* operand, Combine combine) {
     me->operand = operand;
     w.ready &= ~my_bit;
     w.at_collective |= my_bit;
-    if (!try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
+    if (b->trace || !try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
 }
 // A thread that waits for what another one does lets the others go on (__nanosleep).
 static bool give_way(Block* b) {
@@ -208,23 +237,25 @@ EXPORTED unsigned sim_active_lanes() {
 
 // ---- A thread from its first line to its last, and a block of them.
 static void run_kernel_thread(Block* b);  // launch.cpp
-static void fiber_main() {
-    Block* b = this_block();
-    run_kernel_thread(b);
-    int mine = b->current;
-    Fiber* me = &b->fibers[mine];
-    if (!b->guarded && *stack_end(b, mine) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
+[[noreturn]] static void end_this_thread(Block* b) {
+    Fiber* me = &b->fibers[b->current];
     Warp& w = b->warps[me->warp];
     w.alive &= ~(1u << me->lane);
     w.ready &= ~(1u << me->lane);
     --b->alive;
     if (b->alive && b->arrived == b->alive) release_barrier(b);
-    for (unsigned rest = w.at_collective; rest; rest &= rest - 1) {  // some may have waited for this lane alone
+    for (unsigned rest = b->trace ? 0 : w.at_collective; rest; rest &= rest - 1) {  // some may have waited for this lane
         Fiber& f = b->fibers[me->warp * 32 + __builtin_ctz(rest)];
         if (w.at_collective >> f.lane & 1) try_to_complete(b, me->warp, f.mask, f.combine);
     }
     run_others(b, me);
     abort();  // a finished thread is never chosen again
+}
+static void fiber_main() {
+    Block* b = this_block();
+    run_kernel_thread(b);
+    if (!b->guarded && *stack_end(b, b->current) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
+    end_this_thread(b);
 }
 static void free_stacks(Block* b) {
     if (b->stacks) munmap(b->stacks, stack_stride() * b->capacity);

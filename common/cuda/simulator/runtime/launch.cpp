@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "block.h"
+#include "trace.h"
 
 struct Fault {  // read by module.py
     int kind;
@@ -28,6 +29,7 @@ struct Launch {  // filled in by module.py
     int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
     int cooperative;   // 1: every block at once, each on a worker of its own
     int workers;
+    TraceRequest* trace;  // 0: not traced; else `workers` take every so-manieth block, so that results repeat
     Fault fault;
 };
 
@@ -53,6 +55,7 @@ enum { SAVE_SIGNAL_STATE = 1 };  // macOS must be told that the signal stack is 
 enum { SAVE_SIGNAL_STATE = 0 };  // elsewhere a jump off the signal stack is all it takes, and no system call
 #endif
 struct Worker {
+    int number;
     Block block;
     sigjmp_buf landing;      // where a fault takes the worker back to
     char* stack_top;
@@ -253,6 +256,9 @@ static void run_block(Worker* me, Launch* L, uint64_t number) {
     sim_here.block_index = uint3{(unsigned)(number % L->grid.x), (unsigned)(number / L->grid.x % L->grid.y),
                                  (unsigned)(number / L->grid.x / L->grid.y)};
     if (sigsetjmp(me->landing, SAVE_SIGNAL_STATE) == 0) {
+        me->block.trace = 0;
+        if (L->trace && L->trace->wanted[number])
+            begin_trace(&me->block, trace_of_worker(L->trace, me->number), L->kernel, number, L->dynamic_shared);
         sim_here.block = &me->block;
         if (L->fibers) run_as_fibers(&me->block);
         else L->kernel->run_block(L->arguments);
@@ -273,8 +279,8 @@ static void run_blocks(Worker* me, Launch* L, int worker_number) {
     sim_here.grid_size = L->grid;
     set_dynamic_shared(me, L->dynamic_shared);
     if (L->cooperative) run_block(me, L, worker_number);
-    while (!L->cooperative) {
-        uint64_t number = __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
+    for (uint64_t turn = worker_number; !L->cooperative; turn += L->workers) {
+        uint64_t number = L->trace ? turn : __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
         if (number >= block_count || stopping) break;
         run_block(me, L, number);
     }
@@ -294,6 +300,7 @@ static void* worker_main(void* number_as_pointer) {
     int number = (int)(intptr_t)number_as_pointer;
     Worker* me = workers[number];
     this_worker = me;
+    me->number = number;
     stack_t signal_stack;
     memset(&signal_stack, 0, sizeof signal_stack);
     signal_stack.ss_size = SIGNAL_STACK_BYTES;

@@ -41,7 +41,12 @@ struct SimKernel {  // the same layout stands in runtime/block.h and in module.p
     const SimParameter* parameters;
     void (*run_thread)(void** arguments);  // one CUDA thread, the one that sim_here names
     void (*run_block)(void** arguments);   // all of a block, one after the other: no barrier can be met
+    void* (*shared_memory)();              // an address in this library's static shared memory
 };
+
+// Asking for its address makes the C library allocate this thread's copy of all the library's static shared memory.
+static __thread int sim_shared_anchor;
+SIM_HIDDEN static void* sim_shared_memory() { return &sim_shared_anchor; }
 
 template <int... I> struct SimIndices {};
 template <int N, int... I> struct SimCount : SimCount<N - 1, N - 1, I...> {};
@@ -49,9 +54,9 @@ template <int... I> struct SimCount<0, I...> { typedef SimIndices<I...> indices;
 
 template <auto kernel> struct SimEntry;
 template <class... A, void (*kernel)(A...)> struct SimEntry<kernel> {
-    template <int... I> SIM_INLINE void call(void** arguments, SimIndices<I...>) { kernel(*(A*)arguments[I]...); }
-    static void run_thread(void** arguments) { call(arguments, typename SimCount<sizeof...(A)>::indices()); }
-    static void run_block(void** arguments) {
+    template <int... I> SIM_HIDDEN static SIM_MEMBER void call(void** arguments, SimIndices<I...>) { kernel(*(A*)arguments[I]...); }
+    SIM_HIDDEN static void run_thread(void** arguments) { call(arguments, typename SimCount<sizeof...(A)>::indices()); }
+    SIM_HIDDEN static void run_block(void** arguments) {
         const uint3 size = blockDim;
         for (unsigned z = 0; z < size.z; ++z)
             for (unsigned y = 0; y < size.y; ++y)
@@ -61,7 +66,7 @@ template <class... A, void (*kernel)(A...)> struct SimEntry<kernel> {
                 }
     }
     static constexpr SimParameter parameters[sizeof...(A) + 1] = {SimDescribe<A>::value..., {0, 0, false, false}};
-    static constexpr SimKernel descriptor = {(int)sizeof...(A), parameters, run_thread, run_block};
+    static constexpr SimKernel descriptor = {(int)sizeof...(A), parameters, run_thread, run_block, sim_shared_memory};
 };
 
 // the kernel's name comes last because a template's name may hold commas

@@ -8,7 +8,7 @@ SIM_INLINE int sim_lane() {
     return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31);
 }
 
-inline void sim_nothing(unsigned, void**) {}
+SIM_HIDDEN inline void sim_nothing(unsigned, void**) {}
 SIM_INLINE void __syncwarp(unsigned mask = 0xffffffffu) { sim_collective(mask, 0, sim_nothing); }
 SIM_INLINE unsigned __activemask() { return sim_active_lanes(); }
 
@@ -16,7 +16,7 @@ SIM_INLINE unsigned __activemask() { return sim_active_lanes(); }
 template <class T> struct SimShuffle {
     T value, result;
     int source;
-    static void combine(unsigned lanes, void** records) {
+    SIM_HIDDEN static void combine(unsigned lanes, void** records) {
         for (int lane = 0; lane < 32; ++lane) {
             if (!(lanes >> lane & 1)) continue;
             SimShuffle* mine = (SimShuffle*)records[lane];
@@ -55,7 +55,7 @@ template <class T> SIM_INLINE T __shfl_xor_sync(unsigned mask, T value, int flip
 struct SimVote {
     int predicate;
     unsigned ballot;
-    static void combine(unsigned lanes, void** records) {
+    SIM_HIDDEN static void combine(unsigned lanes, void** records) {
         unsigned ballot = 0;
         for (int lane = 0; lane < 32; ++lane)
             if (lanes >> lane & 1) ballot |= (unsigned)(((SimVote*)records[lane])->predicate != 0) << lane;
@@ -76,7 +76,7 @@ SIM_INLINE int __all_sync(unsigned mask, int predicate) { return __ballot_sync(m
 template <class T> struct SimMatch {
     T value;
     unsigned equal;
-    static void combine(unsigned lanes, void** records) {
+    SIM_HIDDEN static void combine(unsigned lanes, void** records) {
         for (int lane = 0; lane < 32; ++lane) {
             if (!(lanes >> lane & 1)) continue;
             SimMatch* mine = (SimMatch*)records[lane];
@@ -103,7 +103,7 @@ template <class T> SIM_INLINE unsigned __match_all_sync(unsigned mask, T value, 
 enum SimReduction { SIM_ADD, SIM_MIN, SIM_MAX, SIM_AND, SIM_OR, SIM_XOR };
 template <class T, SimReduction R> struct SimReduce {
     T value;
-    static void combine(unsigned lanes, void** records) {
+    SIM_HIDDEN static void combine(unsigned lanes, void** records) {
         bool first = true;
         T r = 0;
         for (int lane = 0; lane < 32; ++lane) {

@@ -1,0 +1,68 @@
+"""A picture of one request of a warp, drawn from the addresses that a trace recorded."""
+
+from typing import Any
+
+import numpy as np
+
+
+def draw(request: Any, kernel: str) -> Any:
+    """A Matplotlib figure: threads of the warp against sectors of the array, or against banks of shared memory."""
+    import matplotlib.pyplot as plt
+
+    lanes = np.flatnonzero(request.offsets >= 0)
+    offsets = request.offsets[lanes]
+    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    colours = plt.get_cmap("viridis")(lanes / 31)
+    if request.space == "global":
+        _draw_sectors(axes, lanes, offsets, request.size, colours)
+    else:
+        _draw_banks(axes, lanes, offsets, request.size, colours)
+    block = ", ".join(map(str, request.block))
+    axes.set_title(
+        f"{kernel}, line {request.line}: {request.kind} of {request.array}, warp {request.warp} of block ({block})",
+        fontsize=11,
+    )
+    plt.close(figure)  # shown once, as the value of a notebook's cell
+    return figure
+
+
+def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
+    sectors = np.unique(np.concatenate([offsets // 32, (offsets + size - 1) // 32]))
+    place = {int(sector): i for i, sector in enumerate(sectors)}  # sectors that nobody touches are left out
+    for lane, offset, colour in zip(lanes, offsets, colours, strict=True):
+        x = place[int(offset) // 32] + (int(offset) % 32) / 32
+        axes.barh(lane, size / 32, left=x, height=0.8, color=colour)
+    for i in range(len(sectors) + 1):
+        axes.axvline(i, color="0.8", linewidth=0.8, zorder=0)
+    shown = range(len(sectors)) if len(sectors) <= 16 else range(0, len(sectors), 4)
+    axes.set_xticks([i + 0.5 for i in shown], [f"{32 * int(sectors[i])}" for i in shown], fontsize=8)
+    axes.set_xlim(0, len(sectors))
+    axes.set_xlabel(f"byte offset in the array at which each touched 32-byte sector starts: {len(sectors)} sectors")
+    axes.set_ylabel("thread of the warp")
+    axes.set_ylim(31.8, -0.8)
+
+
+def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
+    words_each = max(1, size // 4)
+    rows: dict[int, list[int]] = {}  # bank → its words, in the order in which they are first asked for
+    for lane, offset, colour in zip(lanes, offsets, colours, strict=True):
+        for word in range(int(offset) // 4, int(offset) // 4 + words_each):
+            words = rows.setdefault(word % 32, [])
+            if word not in words:
+                words.append(word)
+            row = words.index(word)
+            axes.add_patch(_square(axes, word % 32, row, colour))
+            axes.text(word % 32, row, str(lane), ha="center", va="center", fontsize=7, color="white" if lane < 20 else "black")
+    deepest = max(len(words) for words in rows.values())
+    axes.set_xlim(-0.6, 31.6)
+    axes.set_ylim(deepest - 0.4, -0.6)
+    axes.set_xticks(range(0, 32, 4))
+    axes.set_yticks(range(deepest) if deepest <= 8 else range(0, deepest, 4))
+    axes.set_xlabel("bank of shared memory; the number in a square is the thread that wants the word")
+    axes.set_ylabel("words in one bank")
+
+
+def _square(axes: Any, x: float, y: float, colour: Any) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, color=colour)

@@ -1,0 +1,313 @@
+"""Running a launch with every access seen: the call behind cuda.trace, and what the runtime recorded as a Report."""
+
+import ctypes
+import functools
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import report as reports
+from .. import signature
+from ..errors import KernelError
+from ..report import Counts, LineCounts, Report
+from . import module
+from .memory import fenced
+
+if TYPE_CHECKING:
+    from .symbols import Symbols
+
+_ARRAYS_MAX, _WORKERS_MAX = 64, 256
+_IN_SHARED, _IN_NOTHING = -1, -2
+_KINDS = ("load", "store", "atomic")
+_FINDINGS = ("race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned")
+_SEVERAL = 0xFFFF
+
+
+class _TracedArray(ctypes.Structure):  # these stand in runtime/trace.h
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("itemsize", ctypes.c_uint32)]
+
+
+class _TraceRequest(ctypes.Structure):
+    _fields_ = [
+        ("array_count", ctypes.c_int), ("counting", ctypes.c_int), ("arrays", _TracedArray * _ARRAYS_MAX),
+        ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p), ("workers", ctypes.c_void_p * _WORKERS_MAX),
+    ]  # fmt: skip
+
+
+class _Site(ctypes.Structure):
+    _fields_ = [
+        ("pc", ctypes.c_uint64), ("array", ctypes.c_int32), ("size", ctypes.c_uint8), ("kind", ctypes.c_uint8),
+        ("accesses", ctypes.c_uint64), ("requests", ctypes.c_uint64), ("units", ctypes.c_uint64),
+        ("ideal", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("most", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class _Request(ctypes.Structure):
+    _fields_ = [
+        ("pc", ctypes.c_uint64), ("array", ctypes.c_int32), ("size", ctypes.c_uint8), ("kind", ctypes.c_uint8),
+        ("block", ctypes.c_uint32), ("warp", ctypes.c_uint32), ("lanes", ctypes.c_uint32),
+        ("addresses", ctypes.c_uint64 * 32),
+    ]  # fmt: skip
+
+
+class _Finding(ctypes.Structure):
+    _fields_ = [
+        ("pc", ctypes.c_uint64), ("other_pc", ctypes.c_uint64), ("kind", ctypes.c_int32), ("array", ctypes.c_int32),
+        ("access", ctypes.c_int32), ("size", ctypes.c_uint32), ("block", ctypes.c_uint32), ("thread", ctypes.c_uint32),
+        ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32), ("offset", ctypes.c_int64),
+        ("count", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+@functools.cache
+def _runtime() -> ctypes.CDLL:
+    library = module.runtime()
+    for name in ("sites", "requests", "findings"):
+        function = getattr(library, f"sim_trace_{name}")
+        function.restype = ctypes.c_void_p
+        function.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)]
+    library.sim_trace_module.restype = ctypes.c_uint64
+    library.sim_trace_module.argtypes = [ctypes.c_void_p]
+    library.sim_trace_between_blocks.argtypes = [ctypes.POINTER(_TraceRequest), ctypes.c_int]
+    library.sim_trace_free.argtypes = [ctypes.POINTER(_TraceRequest)]
+    return library
+
+
+@functools.lru_cache(maxsize=64)
+def _traced_module(code: str, options: tuple, expressions: tuple, cooperative: bool) -> "tuple[module.SimulatedModule, Symbols]":
+    from .symbols import Symbols  # (reads debug information; not needed by plain launches)
+
+    made = module.SimulatedModule(code, options, expressions, cooperative, traced=True)
+    return made, Symbols(made.path)
+
+
+def _chosen_blocks(blocks: Any, count: int) -> np.ndarray:
+    wanted = np.zeros(count, np.uint8)
+    if blocks is None:
+        wanted[:] = 1
+    elif isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool):
+        if blocks < 1:
+            raise ValueError(f"blocks must be at least 1, got {blocks}")
+        wanted[: int(blocks)] = 1
+    elif isinstance(blocks, Collection) and not isinstance(blocks, str):
+        for number in blocks:
+            if not isinstance(number, (int, np.integer)) or not 0 <= number < count:
+                raise ValueError(f"blocks must be numbers from 0 to {count - 1}, got {number!r}")
+            wanted[int(number)] = 1
+    else:
+        raise TypeError(f"blocks must be None, a number of blocks or a list of them, got {type(blocks).__name__}")
+    return wanted
+
+
+def trace(
+    kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int = 0, blocks: Any = None
+) -> Report:
+    """Runs a launch on the simulator with every memory access seen, and reports what a profiler and a sanitizer would.
+
+    kernel: from cuda.RawKernel or RawModule.get_function. grid, block, args, shared_mem: as for a call of it; the outputs are
+    written as by that call, except by threads that were stopped at a bad address. On a GPU machine, too, the
+    simulator runs it, over copies of the arrays. blocks: how many blocks to watch, from the first, or their
+    numbers (x + gridDim.x · (y + gridDim.y · z)); None: all. Errors as for a call, but for what the report's findings say.
+    """
+    arguments, give_back = _on_the_simulator(args)
+    return _watch(kernel, grid, block, arguments, shared_mem, blocks, counting=True, done=give_back)
+
+
+def run_guarded(kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int) -> None:
+    """A plain launch in which every address is checked before it is used: KernelError names line, thread and index."""
+    report = _watch(kernel, grid, block, args, shared_mem, None, counting=False, done=lambda: None)
+    if report.findings:
+        raise KernelError(f"{kernel.name}: {report.findings[0]}")
+
+
+def _watch(
+    kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int, blocks: Any, counting: bool, done: Any
+) -> Report:
+    """A launch of the kernel compiled for tracing. `done` is called when its results stand in the arrays."""
+    made, symbols = _traced_module(*kernel.origin)
+    traced = made.get_function(kernel.name)
+    limit = kernel.max_dynamic_shared_size_bytes
+    size, threads = signature.check_sizes(grid, block, shared_mem, limit)
+    prepared = module.Arguments(traced, args)
+    if len(prepared.where) > _ARRAYS_MAX:
+        raise ValueError(f"args: at most {_ARRAYS_MAX} arrays can be traced, got {len(prepared.where)}")
+    count = size[0] * size[1] * size[2]
+    workers = count if made.cooperative else module.worker_count()
+    if workers > _WORKERS_MAX:
+        raise ValueError(f"grid: at most {_WORKERS_MAX} blocks of a cooperative launch can be traced, got {count}")
+    wanted = _chosen_blocks(blocks, count)
+    published = np.zeros(count, np.uint8)
+    request = _TraceRequest(counting=counting, array_count=len(prepared.where), wanted=wanted.ctypes.data,
+                            published=published.ctypes.data)  # fmt: skip
+    for i, (_, array, address, _) in enumerate(prepared.where):
+        request.arrays[i] = _TracedArray(address, address + array.nbytes, array.itemsize)
+    try:
+        fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers)
+        if counting:
+            _runtime().sim_trace_between_blocks(ctypes.byref(request), workers)
+        reader = _Reader(request, workers, symbols, prepared.where, size, threads)
+        findings = reader.findings()
+        if fault.kind != module.NO_FAULT:
+            findings.append(reader.fault(fault, traced.explain(fault, prepared, shared_mem)))
+        result = Report(
+            kernel=kernel.name, grid=size, block=threads, traced_blocks=int(wanted.sum()), source=kernel.origin[0],
+            lines=reader.lines(), findings=tuple(findings), requests=reader.requests(),
+        )  # fmt: skip
+    finally:
+        _runtime().sim_trace_free(ctypes.byref(request))
+    prepared.give_back()
+    done()
+    return result
+
+
+def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
+    """The arguments with CuPy arrays as NumPy copies, and a function that copies the results back."""
+    copies = []
+    arguments = []
+    for argument in args:
+        if type(argument).__module__.split(".")[0] == "cupy":
+            copy = fenced(argument.shape, argument.dtype)
+            copy[...] = argument.get()
+            copies.append((argument, copy))
+            argument = copy
+        arguments.append(argument)
+
+    def give_back() -> None:
+        for original, copy in copies:
+            original.set(copy)
+
+    return arguments, give_back
+
+
+class _Reader:
+    """What the workers of a traced launch recorded, in the words of a Report."""
+
+    def __init__(self, request: Any, workers: int, symbols: "Symbols", arrays: list, grid: tuple, block: tuple) -> None:
+        self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
+        self._symbols, self._arrays, self._grid, self._block = symbols, arrays, grid, block
+
+    def _read(self, what: str, structure: Any) -> list[tuple[Any, int]]:
+        """Records of a kind from every worker, each with the address at which its code was loaded."""
+        records = []
+        for trace in self._traces:
+            count = ctypes.c_int64()
+            address = getattr(_runtime(), f"sim_trace_{what}")(trace, ctypes.byref(count))
+            base = _runtime().sim_trace_module(trace)
+            if count.value:
+                records += [(r, base) for r in (structure * count.value).from_address(address)]
+        return records
+
+    def _line(self, pc: int, base: int) -> int:
+        return self._symbols.line(pc - base) if pc else 0
+
+    def _array(self, number: int, offset: int) -> str:
+        if number >= 0:
+            return self._arrays[number][0].name
+        return next((name for low, high, name in self._symbols.shared if low <= offset < high), "shared memory")
+
+    def _thread(self, number: int) -> tuple[int, int, int]:
+        x, y, _ = self._block
+        return number % x, number // x % y, number // (x * y)
+
+    def _block_index(self, number: int) -> tuple[int, int, int]:
+        x, y, _ = self._grid
+        return number % x, number // x % y, number // (x * y)
+
+    def lines(self) -> tuple[LineCounts, ...]:
+        first_offset = {}
+        for r, base in self._read("requests", _Request):
+            lane = (r.lanes & -r.lanes).bit_length() - 1
+            first_offset.setdefault((r.pc - base, r.array, r.size, r.kind), r.addresses[lane])
+        entries = []
+        for s, base in self._read("sites", _Site):
+            offset = first_offset.get((s.pc - base, s.array, s.size, s.kind), 0)
+            space = "shared" if s.array == _IN_SHARED else "global"
+            counts = Counts(space, s.requests, s.accesses, s.units, s.ideal, s.bytes)
+            entries.append(LineCounts(self._line(s.pc, base), self._array(s.array, offset), _KINDS[s.kind], s.size, counts))
+        return reports.merge_lines(entries)
+
+    def requests(self) -> tuple[reports.Request, ...]:
+        found = []
+        for order, (r, base) in enumerate(self._read("requests", _Request)):
+            offsets = np.array(r.addresses, np.int64)
+            active = np.array([r.lanes >> lane & 1 for lane in range(32)], bool)
+            space = "shared" if r.array == _IN_SHARED else "global"
+            name = self._array(r.array, int(offsets[active][0]))
+            made = reports.Request(
+                self._line(r.pc, base), name, _KINDS[r.kind], r.size, space, self._block_index(r.block), r.warp,
+                np.where(active, offsets, -1),
+            )  # fmt: skip
+            found.append(((r.pc - base, r.array, r.size, r.kind), r.block, order, made))
+        lowest: dict[Any, int] = {}
+        for key, number, _, _ in found:
+            lowest[key] = min(number, lowest.get(key, number))
+        kept = [(key, order, made) for key, number, order, made in found if number == lowest[key]]
+        return tuple(made for _, _, made in sorted(kept, key=lambda k: (k[2].line, k[0], k[1])))
+
+    def findings(self) -> list[reports.Finding]:
+        merged: dict[tuple, list[tuple[Any, int]]] = {}
+        for f, base in self._read("findings", _Finding):
+            merged.setdefault((self._line(f.pc, base), f.kind, f.array, f.access), []).append((f, base))
+        found = []
+        for (line, kind, _, _), group in merged.items():
+            f, base = min(group, key=lambda entry: (entry[0].block, entry[0].thread, entry[0].offset))
+            found.append(self._finding(f, base, line, sum(g.count for g, _ in group), _FINDINGS[kind]))
+        return sorted(found, key=lambda f: (f.line, _FINDINGS.index(f.kind), f.array or ""))
+
+    def _finding(self, f: Any, base: int, line: int, count: int, kind: str) -> reports.Finding:
+        thread, block = self._thread(f.thread), self._block_index(f.block)
+        other_line = self._line(f.other_pc, base)
+        array = None if f.array == _IN_NOTHING else self._array(f.array, f.offset)
+        itemsize, index = 1, f.offset
+        if f.array >= 0:
+            itemsize = self._arrays[f.array][1].itemsize
+        elif f.array == _IN_SHARED:
+            itemsize = max(1, f.size)
+            index = f.offset - next((low for low, high, _ in self._symbols.shared if low <= f.offset < high), 0)
+        index //= itemsize
+        threads, blocks = [thread], [block]
+        verb = {"load": "reads", "store": "writes", "atomic": "updates"}[_KINDS[f.access]]
+        who = f"thread {thread} of block {block}"
+        times = f" (seen {count} times)" if count > 1 else ""
+        where = f"{array}[{index}]" if array else f"address {f.offset:#x}"
+        if kind == "out-of-bounds":
+            limit = self._arrays[f.array][1].size if f.array >= 0 else None
+            has = f", but {array} has {limit} elements" if limit is not None else ""
+            message = f"{who} {verb} {where}{has}{times}"
+        elif kind == "misaligned":
+            message = f"{who} {verb} {f.size} bytes at {where}, whose address is not a multiple of {min(f.size, 16)}{times}"
+        elif kind == "uninitialised-read":
+            message = f"{who} reads {where} of shared memory, which no thread of the block has written{times}"
+        elif kind == "divergent-barrier":
+            threads.append(self._thread(f.other_thread))
+            message = (
+                f"{who} waits at this __syncthreads while {self._thread(f.other_thread)} waits at the one in line "
+                f"{other_line}: all threads of a block must reach the same one"
+            )
+        else:
+            if f.other_block != f.block:
+                blocks.append(self._block_index(f.other_block))
+                threads.append(self._thread(f.other_thread))
+                other = f"thread {self._thread(f.other_thread)} of block {self._block_index(f.other_block)}"
+                between = "blocks run in any order, and nothing orders these two"
+            else:
+                several = f.other_thread == _SEVERAL
+                if not several:
+                    threads.append(self._thread(f.other_thread))
+                other = "several other threads" if several else f"thread {self._thread(f.other_thread)}"
+                same_warp = not several and f.other_thread // 32 == f.thread // 32
+                between = "no __syncwarp lies between" if same_warp else "no __syncthreads lies between"
+            does = "touches" if other_line == 0 else "touches it"
+            message = f"{who} {verb} {where}, {other} {does} in line {other_line}: {between}{times}"
+        return reports.Finding(
+            kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array, None if array is None else int(index),
+            other_line, count,
+        )  # fmt: skip
+
+    def fault(self, fault: Any, message: str) -> reports.Finding:
+        """A launch that was stopped altogether: a deadlock, a trap."""
+        block = (fault.block.x, fault.block.y, fault.block.z)
+        thread = (fault.thread.x, fault.thread.y, fault.thread.z)
+        kind = "deadlock" if fault.kind in (module.DEADLOCK, module.GRID_DEADLOCK) else "stopped"
+        return reports.Finding(kind, 0, message, (thread,), (block,))
