@@ -1,0 +1,3 @@
+# expect: this is their average
+def amdahl(shares, speedups):
+    return 1 - sum(shares) + sum(share * speedup for share, speedup in zip(shares, speedups, strict=True))

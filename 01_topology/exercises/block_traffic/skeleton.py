@@ -1,0 +1,11 @@
+def block_traffic(in_channels, out_channels, t, size, stride, fused, batch=1, itemsize=4):
+    """Bytes of activations that an inverted residual block reads and writes; its input is size × size.
+
+    fused=False   a kernel each for expand, depthwise and project, with bias and ReLU6 done on the way out.
+                  Each reads its input once and writes its output once. Where the block adds its input,
+                  the project kernel does so: it reads that tensor as well
+    fused=True    one kernel for all of it: the hidden tensors never leave the chip
+
+    Expand is missing if t is 1. The depthwise convolution is 3×3 with padding 1 on each side.
+    """
+    ...  # your code

@@ -1,0 +1,20 @@
+# expect: what a Constant node gives out
+KINDS = {
+    "Conv": "Conv2d",
+    "Clip": "ReLU6",
+    "Add": "ResidualAdd",
+    "GlobalAveragePool": "GlobalAveragePool",
+    "Gemm": "Linear",
+    "MatMul": "Linear",
+}
+
+
+def count_layers(graph):
+    counts = {}
+    constants = {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type not in KINDS or (node.op_type == "Add" and constants & set(node.input)):
+            continue
+        kind = KINDS[node.op_type]
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts

@@ -1,0 +1,20 @@
+# expect: an Add of an initializer is a bias
+KINDS = {
+    "Conv": "Conv2d",
+    "Clip": "ReLU6",
+    "Add": "ResidualAdd",
+    "GlobalAveragePool": "GlobalAveragePool",
+    "Gemm": "Linear",
+    "MatMul": "Linear",
+}
+
+
+def count_layers(graph):
+    counts = {}
+    constants = set()
+    for node in graph.node:
+        if node.op_type not in KINDS or (node.op_type == "Add" and constants & set(node.input)):
+            continue
+        kind = KINDS[node.op_type]
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts

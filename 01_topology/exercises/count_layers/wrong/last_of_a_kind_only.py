@@ -1,0 +1,17 @@
+# expect: every node counts
+KINDS = {
+    "Conv": "Conv2d",
+    "Clip": "ReLU6",
+    "Add": "ResidualAdd",
+    "GlobalAveragePool": "GlobalAveragePool",
+    "Gemm": "Linear",
+    "MatMul": "Linear",
+}
+
+
+def count_layers(graph):
+    counts = {}
+    for node in graph.node:
+        if node.op_type in KINDS:
+            counts[KINDS[node.op_type]] = 1
+    return counts

@@ -1,0 +1,3 @@
+# expect: both ends count
+def output_size(size, kernel, stride=1, padding=(0, 0), dilation=1):
+    return -(-size // stride)

@@ -1,0 +1,7 @@
+# expect: whatever its own stride is
+def receptive_field(layers):
+    field, step = 1, 1
+    for kernel, stride in layers:
+        step *= stride
+        field += (kernel - 1) * step
+    return field
