@@ -259,6 +259,11 @@ def install_course():
         [PYTHON, "-m", "ipykernel", "install", "--prefix", VENV, "--display-name", KERNEL_TITLE],
         "The Jupyter kernel could not be installed.",
     )
+    # JupyterLab would open with a question about news from the Jupyter project
+    settings = os.path.join(VENV, "share", "jupyter", "lab", "settings")
+    os.makedirs(settings, exist_ok=True)
+    with open(os.path.join(settings, "overrides.json"), "w") as file:
+        json.dump({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}, file)
 
 
 def report_compiler():
