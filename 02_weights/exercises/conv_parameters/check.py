@@ -1,0 +1,50 @@
+import numpy as np
+from onnx import helper, numpy_helper
+
+from common.check import expect
+
+
+def graph_of(nodes, names):
+    tensors = [numpy_helper.from_array(np.zeros(1, np.float32), name) for name in names]
+    made = [helper.make_node(op, inputs, [output], name=name) for op, inputs, output, name in nodes]
+    return helper.make_graph(made, "exercise", [], [], tensors)
+
+
+def check(conv_parameters):
+    def compare(graph, want, hint):
+        got = conv_parameters(graph)
+        expect(got, want, what="conv_parameters(graph)", hint=hint)
+
+    one = graph_of([("Conv", ["x", "a.weight", "a.bias"], "y", "first")], ["a.weight", "a.bias"])
+    compare(one, {"y": ("a.weight", "a.bias")}, "the key is node.output[0], the inputs are x, weight, bias")
+
+    nodes = [
+        ("Conv", ["x", "a.weight", "a.bias"], "y", "first"),
+        ("Conv", ["y", "b.weight", "b.bias"], "z", "second"),
+    ]
+    want = {"y": ("a.weight", "a.bias"), "z": ("b.weight", "b.bias")}
+    hint = "the initializers come in any order: only a node's inputs say which of them it reads"
+    compare(graph_of(nodes, ["b.bias", "a.bias", "b.weight", "a.weight"]), want, hint)
+    compare(graph_of(nodes, ["b.weight", "b.bias", "a.weight", "a.bias"]), want, hint)
+
+    nodes = [("Conv", ["x", "onnx::Conv_517", "onnx::Conv_518"], "y", ""), ("Conv", ["y", "w", "v"], "z", "")]
+    want = {"y": ("onnx::Conv_517", "onnx::Conv_518"), "z": ("w", "v")}
+    hint = "exporters give any names, and nodes may have none: do not read a meaning into them"
+    compare(graph_of(nodes, ["w", "onnx::Conv_518", "v", "onnx::Conv_517"]), want, hint)
+
+    without = graph_of([("Conv", ["x", "w"], "y", ""), ("Conv", ["y", "v", ""], "z", "")], ["v", "w"])
+    hint = "a bias is optional: it is None where there is no third input, and where that is an empty string"
+    compare(without, {"y": ("w", None), "z": ("v", None)}, hint)
+
+    nodes = [
+        ("Conv", ["x", "w", "b"], "y", "conv"),
+        ("Clip", ["y", "low", "high"], "clipped", "relu6"),
+        ("Gemm", ["clipped", "classifier.weight", "classifier.bias"], "scores", "linear"),
+    ]
+    graph = graph_of(nodes, ["low", "high", "w", "b", "classifier.weight", "classifier.bias"])
+    hint = "only nodes whose op_type is Conv: Gemm and Clip have three inputs as well"
+    compare(graph, {"y": ("w", "b")}, hint)
+    # one weight for two convolutions
+    nodes = [("Conv", ["x", "w", "b"], "y", ""), ("Conv", ["y", "w", "c"], "z", "")]
+    hint = "two convolutions may read the same weight"
+    compare(graph_of(nodes, ["w", "c", "b"]), {"y": ("w", "b"), "z": ("w", "c")}, hint)

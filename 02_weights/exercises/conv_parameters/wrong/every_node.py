@@ -1,0 +1,13 @@
+# expect: only nodes whose op_type is Conv
+def conv_parameters(graph):
+    """Which weight and which bias each convolution reads: {output: (weight, bias)}, all of them names.
+
+    graph: an onnx GraphProto. Each Conv node stands under the name of the tensor that it writes. Its inputs
+    are x, weight and bias, in this order; the bias may be left out or be "", and is None then.
+    """
+    found = {}
+    for node in graph.node:
+        if len(node.input) > 1:
+            inputs = [*node.input, ""]
+            found[node.output[0]] = (inputs[1], inputs[2] or None)
+    return found

@@ -1,0 +1,66 @@
+"""The numbers of a network: out of files, into files, folded, trained, seeded, downloaded (chapter 02).
+
+    sources     digits, seeded, imagenet: what each is, and its network as ONNX
+    extraction  the initializers of an ONNX file
+    folding     a convolution and the batch-norm after it as one convolution
+    commands    what the command line does with all this
+    files       .npz and plain text, exact to the bit
+    checking    do these parameters belong to that network?
+    digits      the handwritten digits: who wrote which, and how they become the network's input
+    seeded      random weights under which activations stay sane
+    imagenet    torchvision's checkpoint
+
+Everything named in `__all__` can be used from here; PyTorch and onnx are imported on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .checking import Finding, check, findings
+from .digits import Split, digit_from_picture, digits_input, digits_split
+from .files import Parameters, load, load_npz, load_text, save, save_npz, save_text
+from .folding import fold, fold_batch_norm, fold_state_dict
+from .seeded import seeded_parameters
+from .sources import SOURCES, Source, labels, model, network, source
+
+if TYPE_CHECKING:
+    from .extraction import extract
+    from .imagenet import imagenet_parameters
+
+__all__ = [
+    "SOURCES",
+    "Finding",
+    "Parameters",
+    "Source",
+    "Split",
+    "check",
+    "digit_from_picture",
+    "digits_input",
+    "digits_split",
+    "extract",
+    "findings",
+    "fold",
+    "fold_batch_norm",
+    "fold_state_dict",
+    "imagenet_parameters",
+    "labels",
+    "load",
+    "load_npz",
+    "load_text",
+    "model",
+    "network",
+    "save",
+    "save_npz",
+    "save_text",
+    "seeded_parameters",
+    "source",
+]
+
+# Names whose module needs PyTorch or onnx: imported when first asked for (PEP 562).
+_LAZY = {"extract": "extraction", "imagenet_parameters": "imagenet"}
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,54 @@
+"""Do these parameters belong to that network: every one there, none left over, the right shapes, finite?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..topology import Graph
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One parameter as the graph wants it and as it is; `problem` is empty where the two agree."""
+
+    name: str
+    layer: str  # the layer that reads it, "" where none does
+    expected: tuple[int, ...] | None
+    array: np.ndarray | None
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+def findings(graph: Graph, parameters: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    """A Finding for each parameter of the graph, in its order, then for each that no layer reads."""
+    readers = {name: layer.name for layer in reversed(graph.layers) for name in layer.parameter_shapes}
+    for name, shape in graph.parameter_shapes.items():
+        array = parameters.get(name)
+        yield Finding(name, readers[name], shape, array, problem_with(array, shape))
+    for name in parameters:
+        if name not in readers:
+            array = np.asarray(parameters[name])
+            yield Finding(name, "", None, array, f"no layer reads it, got {array.shape}")
+
+
+def problem_with(array: np.ndarray | None, shape: tuple[int, ...]) -> str:
+    if array is None:
+        return f"missing, expected {shape}"
+    if array.shape != shape:
+        return f"expected {shape}, got {array.shape}"
+    if array.dtype.kind != "f":
+        return f"expected floating-point numbers, got {array.dtype}"
+    if bad := array.size - int(np.isfinite(array).sum()):
+        return f"{bad} of {array.size} numbers are infinite or not a number"
+    return ""
+
+
+def check(graph: Graph, parameters: Mapping[str, np.ndarray]) -> None:
+    """ValueError naming every parameter that is missing, left over, misshapen or not finite."""
+    problems = [str(finding) for finding in findings(graph, parameters) if finding.problem]
+    if problems:
+        count = f"{len(problems)} parameters do not fit" if len(problems) > 1 else "a parameter does not fit"
+        raise ValueError(f"{graph.name}: {count}: " + "; ".join(problems))

@@ -1,0 +1,126 @@
+"""Batch-norm folding: a convolution and the batch-norm after it are one convolution with a bias.
+
+At inference a batch-norm is an affine map of each channel o, with numbers that no longer change:
+
+    bn(y)[o] = (y[o] − mean[o]) · s[o] + beta[o],          s[o] = gamma[o] / √(var[o] + eps)
+
+(gamma is the layer's `weight`, beta its `bias`; mean and var are the running statistics.) A convolution is
+linear in its weight, so with y = weight ⋆ x + bias the scale moves into the weight, the rest into the bias:
+
+    bn(weight ⋆ x + bias)[o] = (s[o] · weight[o]) ⋆ x[o] + (bias[o] − mean[o]) · s[o] + beta[o]
+                                └── weight'[o] ──┘        └────────── bias'[o] ─────────────┘
+
+Groups and depthwise change nothing: dimension 0 of the weight is the output channel in all of them.
+Sources: S. Ioffe, C. Szegedy, "Batch Normalization" (arXiv:1502.03167), algorithm 2; B. Jacob et al.,
+"Quantization and Training of Neural Networks" (arXiv:1712.05877), section 3.2.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..topology import BatchNorm2d, Conv2d, Graph, build
+from .checking import check
+from .files import Parameters
+
+
+def fold(
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    eps: float = 1e-5,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(weight', bias') of the one convolution, by the formulas above.
+
+    weight: (out_channels, in_channels / groups, kH, kW), all others (out_channels,). Computed in float64,
+    returned in the weight's dtype, so each number is rounded once.
+    ValueError for a variance that, with eps, is not positive.
+    """
+    variance = np.asarray(var, np.float64) + eps
+    if not (variance > 0).all():
+        channel = int(np.argmin(variance))
+        raise ValueError(f"the variance of channel {channel} is {var[channel]}, not positive even with eps")
+    scale = gamma / np.sqrt(variance)
+    centre = np.float64(0) if bias is None else np.asarray(bias, np.float64)
+    shift = beta + (centre - mean) * scale
+    folded = np.asarray(weight, np.float64) * scale.reshape(-1, 1, 1, 1)
+    return folded.astype(weight.dtype), shift.astype(weight.dtype)
+
+
+def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple[Graph, Parameters]:
+    """Replace every Conv2d with a BatchNorm2d after it by a Conv2d with a bias.
+
+    The convolution keeps its name and its weight's name; a new bias is called as the weight, with "bias" for
+    "weight". A batch-norm stays as it is where it follows something else (DenseNet normalises before it
+    convolves), where another layer reads the convolution's output too, or where layers share the numbers.
+    The arguments are not changed. ValueError where the parameters do not fit the graph.
+    """
+    check(graph, parameters)
+    readers = Counter(tensor for layer in graph for tensor in layer.inputs)
+    readers[graph.output] += 1
+    uses = Counter(name for layer in graph for name in layer.parameter_shapes)
+    produced_by = {layer.output: layer for layer in graph}
+
+    pairs: dict[str, BatchNorm2d] = {}  # convolution's output → the batch-norm that goes into it
+    for norm in graph:
+        conv = produced_by.get(norm.inputs[0])
+        if (
+            isinstance(norm, BatchNorm2d)
+            and isinstance(conv, Conv2d)
+            and readers[conv.output] == 1
+            and all(uses[name] == 1 for name in conv.parameter_shapes)
+        ):
+            pairs[conv.output] = norm
+
+    renamed = {norm.output: output for output, norm in pairs.items()}  # who read the norm, reads the conv
+    folded = {name: parameters[name] for name in graph.parameter_shapes}
+    layers = []
+    for layer in graph:
+        if layer.output in renamed:
+            continue
+        if isinstance(layer, Conv2d) and layer.output in pairs:
+            norm = pairs[layer.output]
+            bias_name = layer.bias or new_name(layer.weight.removesuffix(".weight") + ".bias", folded)
+            try:
+                weight, bias = fold(
+                    parameters[layer.weight],
+                    None if layer.bias is None else parameters[layer.bias],
+                    parameters[norm.weight],
+                    parameters[norm.bias],
+                    parameters[norm.running_mean],
+                    parameters[norm.running_var],
+                    norm.eps,
+                )
+            except ValueError as error:
+                raise ValueError(f"batch-norm {norm.name!r}: {error}") from error
+            folded |= {layer.weight: weight, bias_name: bias}
+            layer = replace(layer, bias=bias_name)
+        layers.append(replace(layer, inputs=tuple(renamed.get(tensor, tensor) for tensor in layer.inputs)))
+
+    result = replace(graph, layers=tuple(layers), output=renamed.get(graph.output, graph.output))
+    return result, {name: folded[name] for name in result.parameter_shapes}
+
+
+def fold_state_dict(
+    state_dict: Mapping, width: float = 1.0, num_classes: int = 1000, input_size: int = 224
+) -> tuple[Graph, Parameters]:
+    """MobileNetV2's folded layers and parameters out of a PyTorch state dict with torchvision's names.
+
+    The values are torch tensors or NumPy arrays; the counters `num_batches_tracked`, of use in training only,
+    are left out. ValueError naming every parameter that is missing, left over or of another shape.
+    """
+    graph = build(width, num_classes, input_size, batch_norm=True)
+    counters = "num_batches_tracked"
+    parameters = {name: np.asarray(x) for name, x in state_dict.items() if not name.endswith(counters)}
+    return fold_batch_norm(graph, parameters)
+
+
+def new_name(name: str, taken: Mapping) -> str:
+    while name in taken:
+        name += "_folded"
+    return name

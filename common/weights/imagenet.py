@@ -1,0 +1,73 @@
+"""torchvision's MobileNetV2 checkpoint: downloaded once, its hash checked, its numbers taken out."""
+
+import hashlib
+import http.client
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import torch
+
+from .files import Parameters
+
+# MobileNet_V2_Weights.IMAGENET1K_V2 of torchvision (torchvision/models/mobilenetv2.py). What stands after the
+# dash is how the file's SHA-256 begins.
+URL = "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"
+TIMEOUT = 10  # seconds without an answer
+
+
+def imagenet_parameters() -> Parameters:
+    """The checkpoint's float32 parameters, named as in the file, with batch-norms.
+
+    Kept in PyTorch's download folder ($TORCH_HOME/hub/checkpoints) and read from there afterwards. Nothing
+    but tensors is unpickled (weights_only). RuntimeError saying what to do where the file cannot be
+    downloaded or is not the one expected.
+    """
+    file = checkpoint_path()
+    if not file.exists():
+        download(file)
+    check_hash(file)  # PyTorch looks at the hash of what it downloads, not of what is there already
+    state_dict = torch.hub.load_state_dict_from_url(
+        URL, map_location="cpu", check_hash=True, weights_only=True
+    )
+    return {
+        name: tensor.numpy().astype(np.float32)
+        for name, tensor in state_dict.items()
+        if not name.endswith("num_batches_tracked")  # a counter, of use in training only
+    }
+
+
+def checkpoint_path() -> Path:
+    """Where PyTorch keeps the file."""
+    return Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(URL).path).name
+
+
+def download(file: Path) -> None:
+    """Fetch URL; the file is there once it is complete and its hash is right. RuntimeError otherwise."""
+    patience = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(URL, str(file), expected_hash(file))
+    except (OSError, http.client.HTTPException, RuntimeError) as error:
+        raise RuntimeError(
+            f"the imagenet weights could not be downloaded ({error}): connect to the internet, "
+            f"or fetch {URL} elsewhere and put it at {file}"
+        ) from error
+    finally:
+        socket.setdefaulttimeout(patience)
+
+
+def expected_hash(file: Path) -> str:
+    return file.stem.rpartition("-")[2]
+
+
+def check_hash(file: Path) -> None:
+    """RuntimeError where the SHA-256 of the file does not begin as its name says."""
+    expected = expected_hash(file)
+    got = hashlib.sha256(file.read_bytes()).hexdigest()[: len(expected)]
+    if got != expected:
+        raise RuntimeError(
+            f"{file} is damaged: its SHA-256 begins {got}, not {expected}; delete it, try again"
+        )

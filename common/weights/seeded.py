@@ -1,0 +1,153 @@
+"""A full-size network without a download: random numbers under which activations stay sane in every layer.
+
+Random weights usually make a poor stand-in: signals die out or blow up with depth, and after some dozens of
+ReLUs every picture gets the same scores, as the mean of a channel outgrows what differs between pictures.
+Trained networks have batch-norms whose running statistics take that mean away. So here the statistics are
+worked out along with the weights: each channel's mean and variance are carried from layer to layer, as if the
+values within a channel were normally distributed and channels were independent (the "mean field" of B. Poole
+et al., arXiv:1606.05340), and each batch-norm gets the mean and variance that arrive at it.
+
+The numbers come from `numpy.random.RandomState.random_sample`, a stream that NumPy promises never to change
+(NEP 19), through plain arithmetic; no library's random normals, whose last bits may differ.
+"""
+
+import math
+
+import numpy as np
+
+from ..topology import BatchNorm2d, Conv2d, GlobalAveragePool, Graph, Linear, ReLU6, ResidualAdd
+
+SEED = 2018
+
+# Depthwise weights are drawn from this range: more often positive than not, so that a layer blurs more than
+# it sharpens, and what differs between pictures as a whole outlasts what differs between pixels. With as
+# many negative, the scores of any two pictures are alike (correlation 0.7), and the rounding errors of
+# float32, 6e-8 an operation, grow to 3e-6 of the scores, in PyTorch as in any engine; like this, to 2e-6.
+DEPTHWISE = (-0.6, 1.0)
+
+# Batch-norm's weight (standard deviation after it) and bias (mean after it) are drawn from these ranges.
+# Before a ReLU6: three in ten of all values are cut off at 0 and one in a hundred at 6, so that a kernel
+# without the clamp is found out. Elsewhere, in the linear bottlenecks: smaller, as up to four are added up.
+BEFORE_RELU6 = (1.0, 2.5), (0.0, 2.0)
+LINEAR = (0.5, 1.0), (-0.5, 0.5)
+POOLED = 0.1  # of a feature's variance, about what is left between pictures after averaging over the picture
+LOGIT_STD = 3.0
+
+Moments = tuple[np.ndarray, np.ndarray]  # mean and variance of each channel
+
+
+def seeded_parameters(graph: Graph, seed: int = SEED) -> dict[str, np.ndarray]:
+    """float32 parameters for a MobileNetV2 with batch-norms (`topology.build(..., batch_norm=True)`).
+
+    Meant for inputs normalised to mean 0 and standard deviation 1, of the graph's input size; others do as
+    well. The same numbers on every machine and with every NumPy. TypeError for a kind of layer that
+    MobileNetV2 lacks.
+    """
+    random = np.random.RandomState(seed)
+    parameters: dict[str, np.ndarray] = {}
+    channels = graph.input_shape[1]
+    moments: dict[str, Moments] = {graph.input: (np.zeros(channels), np.ones(channels))}
+    before_relu6 = {layer.inputs[0] for layer in graph if isinstance(layer, ReLU6)}
+
+    def uniform(low: float, high: float, shape: int | tuple[int, ...]) -> np.ndarray:
+        return (random.random_sample(shape) * (high - low) + low).astype(np.float32)
+
+    def centred(std: float, shape: int | tuple[int, ...]) -> np.ndarray:
+        return uniform(-math.sqrt(3) * std, math.sqrt(3) * std, shape)
+
+    for layer in graph:
+        mean, var = moments[layer.inputs[0]]
+        match layer:
+            case Conv2d():
+                shape = layer.parameter_shapes[layer.weight]
+                depthwise = layer.groups > 1
+                std = 1 / math.sqrt(math.prod(shape[1:]))
+                weight = uniform(*DEPTHWISE, shape) if depthwise else centred(std, shape)
+                parameters[layer.weight] = weight
+                mean, var = after_convolution(layer, weight.astype(np.float64), mean, var)
+            case BatchNorm2d():
+                scales, shifts = BEFORE_RELU6 if layer.output in before_relu6 else LINEAR
+                size = layer.num_features
+                numbers = {
+                    layer.weight: uniform(*scales, size),
+                    layer.bias: uniform(*shifts, size),
+                    layer.running_mean: coarse(mean + np.sqrt(var) * centred(0.1, size)),
+                    layer.running_var: coarse(var * uniform(0.8, 1.25, size)),
+                }
+                parameters |= numbers
+                gamma, beta, running_mean, running_var = numbers.values()
+                scale = gamma / np.sqrt(running_var.astype(np.float64) + layer.eps)
+                mean, var = (mean - running_mean) * scale + beta, var * scale**2
+            case ReLU6():
+                mean, var = after_clamp(mean, var, 0.0, 6.0)
+            case ResidualAdd():
+                other_mean, other_var = moments[layer.inputs[1]]
+                mean, var = mean + other_mean, var + other_var
+            case GlobalAveragePool():
+                var = var * POOLED
+            case Linear():
+                shape = layer.parameter_shapes[layer.weight]
+                std = float(coarse(LOGIT_STD / np.sqrt(var.sum())))
+                weight = parameters[layer.weight] = centred(std, shape)
+                # what all pictures have in common is taken off, or one class would win every time
+                bias = centred(0.1, layer.out_features) - weight.astype(np.float64) @ mean
+                parameters[str(layer.bias)] = coarse(bias)
+            case _:
+                raise TypeError(f"{layer.name}: a seeded network has no {type(layer).__name__}")
+        moments[layer.output] = mean, var
+    return parameters
+
+
+def after_convolution(layer: Conv2d, weight: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Moments:
+    """Mean and variance of each output channel. weight: (out_channels, in_channels / groups, kH, kW).
+
+    Values at neighbouring pixels are between independent (variance Σ w²·var) and equal ((Σ w)²·var): halfway.
+    Where the window hangs over the edge, its zeros take part in the mean; in a 7×7 image that is half of all
+    windows, the same ones in every picture.
+    """
+    group = np.arange(layer.out_channels) // (layer.out_channels // layer.groups)
+    group_channels = weight.shape[1]
+    inputs = group[:, None] * group_channels + np.arange(group_channels)  # which each output reads
+    power = ((weight**2).sum((2, 3)) + weight.sum((2, 3)) ** 2) / 2
+    # what each tap adds to the mean where it is inside, and how often one, or two, are
+    taps = np.einsum("ocij,oc->oij", weight, mean[inputs])
+    rows, columns = taps_inside(layer, 0), taps_inside(layer, 1)
+    first = np.einsum("oij,i,j->o", taps, rows.mean(0), columns.mean(0))
+    pairs = rows.T @ rows / len(rows), columns.T @ columns / len(columns)
+    second = np.einsum("oij,okl,ik,jl->o", taps, taps, *pairs, optimize=True)
+    return first, (power * var[inputs]).sum(1) + second - first**2
+
+
+def taps_inside(layer: Conv2d, axis: int) -> np.ndarray:
+    """1 where tap k of the window at output position i lies on the image, 0 on padding: (positions, taps)."""
+    size, positions = layer.input_shapes[0][2 + axis], layer.output_shape[2 + axis]
+    place = np.arange(positions)[:, None] * layer.stride[axis] - layer.padding[axis][0]
+    place = place + np.arange(layer.kernel_size[axis]) * layer.dilation[axis]
+    return ((place >= 0) & (place < size)).astype(np.float64)
+
+
+def after_clamp(mean: np.ndarray, var: np.ndarray, low: float, high: float) -> Moments:
+    """Mean and variance of min(max(x, low), high) for x normal with this mean and variance."""
+    std = np.sqrt(var)
+    a, b = (low - mean) / std, (high - mean) / std
+    below, above = normal_cdf(a), 1 - normal_cdf(b)
+    between = 1 - below - above
+    density_a, density_b = normal_pdf(a), normal_pdf(b)
+    first = mean * between + std * (density_a - density_b)  # ∫ x over what lies between
+    second = (mean**2 + var) * between + std * ((mean + low) * density_a - (mean + high) * density_b)
+    first = first + low * below + high * above
+    second = second + low**2 * below + high**2 * above
+    return first, np.maximum(second - first**2, 1e-6)
+
+
+def coarse(values: np.ndarray) -> np.ndarray:
+    """float32 with fp16's 11 bits: rounds away what `exp` and sums differ by from machine to machine."""
+    return values.astype(np.float16).astype(np.float32)
+
+
+def normal_pdf(z: np.ndarray) -> np.ndarray:
+    return np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def normal_cdf(z: np.ndarray) -> np.ndarray:
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in z])
