@@ -35,9 +35,7 @@ def demo(
 
 @app.command()
 def classify(
-    pictures: Annotated[
-        list[Path] | None, typer.Argument(help="Picture files; without any, held-out digits.")
-    ] = None,
+    pictures: Annotated[list[Path] | None, typer.Argument(help="Picture files; without any, held-out digits.")] = None,
     weights: Annotated[str | None, typer.Option(help="digits, seeded or imagenet.")] = None,
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
     backend: Annotated[str, typer.Option(help="kernels, torch or onnxruntime.")] = "kernels",
@@ -67,9 +65,7 @@ def classify(
                 if i == count:
                     break
                 lines = classify.as_text(digit)
-                lines[3] += f"   label {label}, read as {guess}" + (
-                    "" if label == guess else "   [red]wrong[/]"
-                )
+                lines[3] += f"   label {label}, read as {guess}" + ("" if label == guess else "   [red]wrong[/]")
                 console.print("\n".join(lines))
             right = int((reading.predictions == reading.labels).sum())
             console.print(f"{right} of all {len(reading.labels)} held-out digits read correctly ({backend})")
@@ -106,12 +102,10 @@ def compare(
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
     weights: Annotated[str, typer.Option(help="digits, seeded or imagenet, if no --onnx.")] = "seeded",
     inputs: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 10,
-    size: Annotated[
-        int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")
-    ] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
 ) -> None:
-    """Run every backend on random inputs and compare with ONNX Runtime; exit status 1 if one is outside the contract."""
+    """Run every backend on random inputs and compare with ONNX Runtime; exit status 1 if one is out of bounds."""
     from rich.console import Console
     from rich.table import Table
 
@@ -126,11 +120,7 @@ def compare(
     table = Table("backend", "relative error", "same top 5", "ms per picture", "", box=None)
     for row in rows:
         verdict = (
-            "the reference"
-            if row.backend == "onnxruntime"
-            else "ok"
-            if row.within_contract
-            else "[red]outside[/]"
+            "the reference" if row.backend == "onnxruntime" else "ok" if row.within_contract else "[red]outside[/]"
         )
         table.add_row(
             row.backend,
@@ -161,9 +151,7 @@ def topology(
     onnx: Annotated[Path | None, typer.Option(help="List the layers of this ONNX file.")] = None,
     width: Annotated[float, typer.Option(help="Width multiplier of MobileNetV2.")] = 1.0,
     classes: Annotated[int, typer.Option(help="Number of classes of MobileNetV2.")] = 1000,
-    size: Annotated[
-        int | None, typer.Option(help="Height and width of the input; 224 unless a file fixes it.")
-    ] = None,
+    size: Annotated[int | None, typer.Option(help="Height and width of the input; 224 unless a file fixes it.")] = None,
 ) -> None:
     """List a network layer by layer: shapes, multiply-accumulates, parameters, and the census."""
     from .topology import build, read_onnx

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from . import cuda, images, topology, weights
 from .network import Network
@@ -15,7 +16,7 @@ from .network import Network
 class Task:
     """A network and what has to be done to a picture before it sees it.
 
-    source: the weights' Source, or None for a file of the user's own, which is taken to expect ImageNet's normalisation.
+    source: the weights' Source, or None for a file of the user's own, taken to expect ImageNet's normalisation.
     """
 
     model: Any
@@ -29,11 +30,14 @@ class Task:
     def prepare(self, path: str | Path) -> np.ndarray:
         """A picture file as the network's input (1, 3, H, W) float32. images.ImageError if it cannot be read."""
         picture = images.read(path)
+        try:
+            return self._input(picture)
+        except ValueError as error:
+            raise images.ImageError(f"{path}: {error}") from None
+
+    def _input(self, picture: Image.Image) -> np.ndarray:
         if self.source is not None and self.source.name == "digits":
-            try:
-                return weights.digits_input(weights.digit_from_picture(picture)[None])
-            except ValueError as error:
-                raise images.ImageError(f"{path}: {error}") from None
+            return weights.digits_input(weights.digit_from_picture(picture)[None])
         spec = self.source or weights.SOURCES["seeded"]
         height, width = self.input_size
         # the shorter side in the proportion to the input that the weights were trained with
@@ -93,7 +97,13 @@ def read_digits(backend: str = "kernels", count: int | None = None, batch: int =
     pictures, labels = split.test_images[:count], split.test_labels[:count]
     net = Network(weights.model("digits"), backend)
     inputs = weights.digits_input(pictures)
-    starts = tqdm(range(0, len(inputs), batch), desc=f"reading {len(inputs)} digits", unit="batch", leave=False)
+    starts = tqdm(
+        range(0, len(inputs), batch),
+        desc=f"reading {len(inputs)} digits",
+        unit="batch",
+        leave=False,
+        disable=None,  # where nobody watches
+    )
     scores = [cuda.asnumpy(net(inputs[start : start + batch])) for start in starts]
     return Reading(pictures, labels, np.concatenate(scores))
 
@@ -102,3 +112,8 @@ def as_text(digit: np.ndarray) -> list[str]:
     """A digit (8, 8), 0 … 16, as eight lines of characters, darker for more ink."""
     shades = " ░▒▓█"
     return ["".join(shades[min(4, (int(v) + 3) // 4)] * 2 for v in row) for row in digit]
+
+
+def as_grey(digits: np.ndarray) -> np.ndarray:
+    """Digits (N, 8, 8), 0 (paper) … 16 (ink), as grey pictures of that size, uint8, dark on white."""
+    return np.round(255 - digits * (255 / 16)).astype(np.uint8)

@@ -15,7 +15,7 @@ from .network.compare import TOLERANCE, relative_error
 
 
 def run(out: Path, console: Console) -> bool:
-    """Runs the demo, writes digits.png into the folder `out`, and says whether every result agreed."""
+    """Runs the demo, writes digits.png into the folder `out` (made if need be), and says whether all results agreed."""
     where = "this machine's GPU, through CuPy" if cuda.backend() == "gpu" else "the simulator, on this machine's CPU"
     console.print(f"CUDA C++ kernels run on [bold]{where}[/].\n")
     agreed = _digits(out, console)
@@ -23,14 +23,14 @@ def run(out: Path, console: Console) -> bool:
 
 
 def _digits(out: Path, console: Console) -> bool:
-    console.print("[bold]1. Handwritten digits[/], of writers whose digits the network was not trained on")
+    console.print("[bold]1. Handwritten digits[/] of people whose writing the network was not trained on")
     ours, reference = classify.read_digits("kernels"), classify.read_digits("onnxruntime")
     wrong = ours.predictions != ours.labels
     different = int((ours.predictions != reference.predictions).sum())
     out.mkdir(parents=True, exist_ok=True)
     sheet = out / "digits.png"
     images.contact_sheet(
-        ours.images,
+        classify.as_grey(ours.images),
         [
             f"{p}, not {label}" if bad else str(p)
             for p, label, bad in zip(ours.predictions, ours.labels, wrong, strict=True)
@@ -42,13 +42,13 @@ def _digits(out: Path, console: Console) -> bool:
     console.print(f"   {int((~wrong).sum())} of {len(wrong)} read correctly: {100 * ours.accuracy:.1f} %")
     console.print(f"   {len(wrong) - different} of {len(wrong)} predictions are ONNX Runtime's")
     console.print(f"   relative error of the scores {relative_error(ours.scores, reference.scores):.1e}")
-    console.print(f"   every digit and what it was taken for: {sheet}\n")
+    console.print(f"   every digit and what it was taken for: {sheet}\n", soft_wrap=True, markup=False)
     return different == 0
 
 
 def _photo(console: Console) -> bool:
     photo = images.sample()
-    console.print(f"[bold]2. The full-size network[/], 224 × 224, 1000 classes, on the photograph {photo.name}")
+    console.print(f"[bold]2. The full-size network[/], 1000 classes, on the photograph {photo.name}")
     task = classify.task("seeded")
     x = task.prepare(photo)
     net, reference = Network(task.model), Network(task.model, "onnxruntime")
@@ -65,8 +65,8 @@ def _photo(console: Console) -> bool:
         table.add_row(str(rank), f"class {mine:4d}  {100 * p:6.3f} %", f"class {other:4d}  {100 * q:6.3f} %")
     console.print(table)
     console.print(
-        "   (seeded weights: the arithmetic is that of the trained network, the classes mean nothing;"
-        "\n    `python -m common classify PICTURE --weights imagenet` downloads weights that have names for them)"
+        "   The weights are random: the work is real, the classes mean nothing. With names:"
+        "\n   python -m common classify PICTURE --weights imagenet   (downloads 14 MB)"
     )
     console.print(f"   relative error {error:.1e}, allowed are {TOLERANCE:.0e}; {seconds:.3f} s for the picture")
     same = [c for c, _ in classify.best(ours, 5)] == [c for c, _ in classify.best(theirs, 5)]

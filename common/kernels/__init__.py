@@ -26,6 +26,7 @@ from .softmax import ladder as _softmax
 from .softmax import softmax
 
 __all__ = [
+    "OPERATORS",
     "add",
     "clamp",
     "conv2d",
@@ -40,15 +41,14 @@ __all__ = [
     "variants",
 ]
 
-_LADDERS = {
-    ladder.operator: ladder for ladder in (_add, _clamp, _conv2d, _gemm, _global_avg_pool, _im2col, _softmax)
-}
+_LADDERS = {ladder.operator: ladder for ladder in (_add, _clamp, _conv2d, _gemm, _global_avg_pool, _im2col, _softmax)}
+OPERATORS = tuple(_LADDERS)
 
 
 def variants(operator: str) -> list[str]:
     """The rungs of an operator's ladder, from the first to the last. ValueError for an unknown operator."""
     if operator not in _LADDERS:
-        raise ValueError(f"operator must be one of {sorted(_LADDERS)}, got {operator!r}")
+        raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, got {operator!r}")
     return _LADDERS[operator].variants
 
 

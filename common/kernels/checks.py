@@ -10,18 +10,21 @@ from .ladder import ELEMENT_TYPES
 MAX_ELEMENTS = 2**31 - 1  # kernels index with a 32-bit int
 
 
-def array(name: str, value: Any, shape: tuple, like: Any = None) -> Any:
-    """`value` if it is an array of that shape (None stands for any size), fp32 or fp16, and of the dtype of `like`."""
+def array(name: str, value: Any, shape: tuple | None, like: Any = None) -> Any:
+    """`value` if it is an array of that shape, fp32 or fp16, and of the dtype of `like`.
+
+    None stands for any size, and instead of the whole shape for any shape.
+    """
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise TypeError(f"{name} must be an array, got {type(value).__name__}")
     if np.dtype(value.dtype) not in ELEMENT_TYPES:
         raise TypeError(f"{name} must be float32 or float16, got {value.dtype}")
     if like is not None and value.dtype != like.dtype:
         raise TypeError(f"{name} must be {like.dtype} as the first argument is, got {value.dtype}")
-    fits = len(value.shape) == len(shape) and all(
-        want in (None, size) for want, size in zip(shape, value.shape, strict=True)
-    )
-    if not fits:
+    if shape is not None and not (
+        len(value.shape) == len(shape)
+        and all(want in (None, size) for want, size in zip(shape, value.shape, strict=True))
+    ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(value.shape)}")
     size(name, tuple(value.shape))
@@ -76,9 +79,10 @@ ACTIVATIONS = {None: (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0
 
 def bounds(activation: Any) -> tuple[np.float32, np.float32]:
     """The range that an activation clamps to: None, "relu", "relu6" or a pair (low, high)."""
-    if isinstance(activation, (tuple, list)) and len(activation) == 2:
+    is_pair = isinstance(activation, (tuple, list)) and len(activation) == 2
+    if is_pair and all(isinstance(bound, (int, float, np.number)) for bound in activation):
         low, high = activation
-    elif activation is None or isinstance(activation, str) and activation in ACTIVATIONS:
+    elif activation is None or (isinstance(activation, str) and activation in ACTIVATIONS):
         low, high = ACTIVATIONS[activation]
     else:
         raise ValueError(f"activation must be None, 'relu', 'relu6' or a pair (low, high), got {activation!r}")

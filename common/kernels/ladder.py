@@ -10,7 +10,7 @@ import numpy as np
 from .. import cuda
 
 # the kernels' element type scalar_t, by the arrays' dtype
-ELEMENT_TYPES = {np.dtype(np.float32): "float", np.dtype(np.float16): "__half"}
+ELEMENT_TYPES: dict[np.dtype, str] = {np.dtype(np.float32): "float", np.dtype(np.float16): "__half"}
 
 
 class Ladder:
@@ -54,7 +54,7 @@ class Ladder:
 
     def options(self, variant: str, dtype: np.dtype, switches: Mapping[str, Any]) -> tuple[str, ...]:
         """NVRTC's options for a rung: the element type, its tile sizes, and the launch's switches."""
-        defines = {"scalar_t": ELEMENT_TYPES[np.dtype(dtype)]} | self._tiles[variant] | dict(switches)
+        defines: dict[str, Any] = {"scalar_t": ELEMENT_TYPES[np.dtype(dtype)]} | self._tiles[variant] | dict(switches)
         return ("-std=c++17", *(f"-D{name}={value}" for name, value in defines.items()))
 
     def sources(self) -> Iterator[tuple[Path, tuple[str, ...]]]:

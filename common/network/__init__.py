@@ -3,6 +3,8 @@
     net = Network.from_onnx("mobilenetv2.onnx")     the project's own kernels
     logits = net(x)                                 x (N, C, H, W); NumPy, CuPy or PyTorch, and so are the logits
 
+What is where:
+
     network   this file: choosing a backend, checking what comes in
     kernels   the layers on common.kernels, activation and residual fused into the convolutions
     reference the same layers on PyTorch, and the ONNX file on ONNX Runtime
@@ -27,8 +29,8 @@ class Backend(Protocol):
 class Network:
     """A network read from an ONNX file, ready to run.
 
-    Calls may come from several threads; they take turns. Buffers are made at the first call with an input shape and used
-    again by every later one.
+    Calls may come from several threads; they take turns. Buffers are made at the first call with an input shape and
+    used again by every later one.
     """
 
     def __init__(self, model: Any, backend: str = "kernels") -> None:
@@ -73,6 +75,8 @@ class Network:
             raise ValueError(f"x must have shape (N, {channels}, H, W), got {shape}")
         if "float" not in str(x.dtype):
             raise TypeError(f"x must be floating point (a normalised image, not its bytes), got {x.dtype}")
+        if str(x.dtype) == "torch.bfloat16":
+            x = x.float()  # NumPy has no such type
         with self._lock, cuda.stream_of(x):
             return cuda.give_as(self._run(x), x)
 

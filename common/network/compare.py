@@ -15,7 +15,7 @@ TOLERANCE = 1e-5  # ‖out − ref‖ / ‖ref‖ of a whole network in float32
 
 @dataclass(frozen=True)
 class Comparison:
-    """One backend against the reference: the largest relative error, images with the same top 5, median time of a call."""
+    """One backend against the reference: largest relative error, images with the same top 5, median time of a call."""
 
     backend: str
     error: float
@@ -33,7 +33,8 @@ def relative_error(result: Any, reference: Any) -> float:
     result, reference = np.asarray(result, np.float64), np.asarray(reference, np.float64)
     if result.shape != reference.shape:
         raise ValueError(f"result has shape {result.shape}, the reference {reference.shape}")
-    return float(np.linalg.norm(result - reference) / max(np.linalg.norm(reference), np.finfo(np.float64).tiny))
+    error, size = float(np.linalg.norm(result - reference)), float(np.linalg.norm(reference))
+    return error / max(size, float(np.finfo(np.float64).tiny))
 
 
 def top(scores: np.ndarray, k: int = 5) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The backend "kernels": every layer on this project's own CUDA C++, on a GPU or on the simulator."""
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +81,21 @@ def _join(step: Step, layer: topology.Layer, writer: dict[str, Step]) -> None:
     writer[layer.output] = step
 
 
+def check(graph: topology.Graph) -> None:
+    """UnsupportedModel for a layer that there is no kernel for."""
+    for i, layer in enumerate(graph.layers):
+        missing = ""
+        if type(layer) not in _LAUNCHES:
+            able = ", ".join(sorted(kind.__name__ for kind in _LAUNCHES))
+            missing = f"runs {able}, not {type(layer).__name__}"
+        elif isinstance(layer, kinds.Softmax) and any(size != 1 for size in layer.output_shape[layer.dim + 1 :]):
+            missing = f"runs Softmax along the last dimension, not along dimension {layer.dim} of {layer.output_shape}"
+        if missing:
+            raise topology.UnsupportedModel(
+                f"layer {i} ('{layer.name}'): backend 'kernels' {missing}; backends 'torch' and 'onnxruntime' do"
+            )
+
+
 class KernelBackend:
     """Runs a network's steps in order. One set of buffers is kept for each of the last input shapes."""
 
@@ -89,13 +104,7 @@ class KernelBackend:
     def __init__(self, model: Any) -> None:
         self._model = model
         graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
-        for i, layer in enumerate(graph.layers):
-            if type(layer) not in _LAUNCHES:
-                able = ", ".join(sorted(kind.__name__ for kind in _LAUNCHES))
-                raise topology.UnsupportedModel(
-                    f"layer {i} ('{layer.name}'): backend 'kernels' runs {able}, not {type(layer).__name__}; "
-                    "backends 'torch' and 'onnxruntime' do"
-                )
+        check(graph)
         self._parameters = {name: cuda.asarray(value) for name, value in parameters.items()}
         self._input = graph.input
         self._plans: OrderedDict[tuple[int, ...], list[Step]] = OrderedDict()
@@ -106,6 +115,7 @@ class KernelBackend:
             self._plans.move_to_end(shape)
             return self._plans[shape]
         graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
+        check(graph)
         steps = fuse(graph)
         for step in steps:
             step.buffer = cuda.empty(step.layers[-1].output_shape, np.float32)
@@ -126,10 +136,9 @@ class KernelBackend:
             yield step, step.buffer
 
     def __call__(self, x: Any) -> Any:
-        output = None
-        for _, output in self.run(x):
-            pass
-        return output.copy()
+        outputs = deque((output for _, output in self.run(x)), maxlen=1)
+        # a network without layers gives its input back
+        return (outputs[0] if outputs else cuda.asarray(x, np.float32)).copy()
 
 
 def _conv2d(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
@@ -155,9 +164,7 @@ def _clamp(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
 def _softmax(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
     x, dim = inputs[0], step.layer.dim
     if dim != x.ndim - 1:
-        # along another dimension only if everything behind it has size 1, as after a global pool
-        if any(size != 1 for size in x.shape[dim + 1 :]):
-            raise topology.UnsupportedModel(f"layer '{step.layer.name}': softmax along dimension {dim} of {x.shape}")
+        # everything behind it has size 1, as after a global pool: `check` saw to that
         kernels.softmax(x.reshape(x.shape[: dim + 1]), out=step.buffer.reshape(x.shape[: dim + 1]))
         return
     kernels.softmax(x, out=step.buffer)

@@ -18,7 +18,7 @@ class TorchBackend:
         self._device = "cuda" if cuda.backend() == "gpu" and torch.cuda.is_available() else "cpu"
         _, parameters = topology.read_onnx_with_parameters(model)
         self._parameters = {
-            name: torch.from_numpy(np.ascontiguousarray(value)).to(self._device) for name, value in parameters.items()
+            name: torch.from_numpy(np.array(value)).to(self._device) for name, value in parameters.items()
         }
         self._graphs: dict[tuple[int, ...], topology.Graph] = {}
 
@@ -85,7 +85,7 @@ class TorchBackend:
         raise topology.UnsupportedModel(f"layer '{layer.name}': backend 'torch' does not run {type(layer).__name__}")
 
     def _pool(self, layer: Any, x: Any) -> Any:
-        """Pads by hand up to what the output needs, so that unequal padding and ceil_mode follow the layer's own shape."""
+        """Pads by hand up to what the output needs, so that unequal padding and ceil_mode follow the layer's shape."""
         import torch
         import torch.nn.functional as F
 
@@ -98,8 +98,9 @@ class TorchBackend:
             needed = (out - 1) * stride + d * (kernel - 1) + 1
             sides.append((before, max(after, needed - size - before)))
         padded = F.pad(x, _sides(tuple(sides)), value=float("-inf") if is_max else 0.0)
+        rows, columns = layer.output_shape[2:]
         if is_max:
-            return F.max_pool2d(padded, layer.kernel_size, layer.stride, 0, dilation)[..., : layer.output_shape[2], : layer.output_shape[3]]
+            return F.max_pool2d(padded, layer.kernel_size, layer.stride, 0, dilation)[..., :rows, :columns]
         area = layer.kernel_size[0] * layer.kernel_size[1]
         sums = F.avg_pool2d(padded, layer.kernel_size, layer.stride) * area
         counted = torch.ones_like(x[:1, :1])
@@ -107,7 +108,7 @@ class TorchBackend:
             counted = F.pad(counted, _sides(layer.padding), value=1.0)
             sides = [(0, total - size) for total, size in zip(padded.shape[2:], counted.shape[2:], strict=True)]
         counts = F.avg_pool2d(F.pad(counted, _sides(tuple(sides))), layer.kernel_size, layer.stride) * area
-        return (sums / counts)[..., : layer.output_shape[2], : layer.output_shape[3]]
+        return (sums / counts)[..., :rows, :columns]
 
 
 def _sides(padding: Any) -> tuple[int, int, int, int]:
@@ -140,7 +141,10 @@ class OnnxRuntimeBackend:
         # a file exported for one batch size runs several images in turns of that size
         turns = [x] if not isinstance(batch, int) or batch == len(x) else np.split(x, range(batch, len(x), batch))
         name = session.get_inputs()[0].name
-        return np.concatenate([session.run(None, {name: turn})[0] for turn in turns])
+        try:
+            return np.concatenate([session.run(None, {name: turn})[0] for turn in turns])
+        except Exception as error:  # its exceptions have no common base of their own
+            raise ValueError(f"ONNX Runtime cannot run this network on x of shape {x.shape}: {error}") from None
 
     def _session(self, shape: tuple[int, ...]) -> Any:
         """The file's own session, or, for an image size that the file does not allow, the file rewritten for it."""

@@ -15,7 +15,7 @@ def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
 
     a, b, out: arrays of one shape (any), float32 or float16. ValueError and TypeError name what does not fit.
     """
-    checks.array("a", a, (None,) * a.ndim)
+    checks.array("a", a, None)
     checks.array("b", b, a.shape, like=a)
     out = checks.output(out, a.shape, like=a)
     threads = 256

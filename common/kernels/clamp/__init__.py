@@ -15,7 +15,7 @@ def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | No
 
     x, out: arrays of one shape (any), float32 or float16. ValueError and TypeError name what does not fit.
     """
-    checks.array("x", x, (None,) * x.ndim)
+    checks.array("x", x, None)
     lowest, highest = checks.bounds((low, high))
     out = checks.output(out, x.shape, like=x)
     threads = 256

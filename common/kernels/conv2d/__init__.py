@@ -51,6 +51,7 @@ def conv2d(
     kernel = ladder.kernel(variant, x.dtype)
     kernel(
         (checks.blocks(oh * ow, threads), o, n), (threads,),
-        (x, weight, bias, residual, out, c, h, w, o, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, groups, low, high),
+        (x, weight, bias, residual, out, c, h, w, o, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, groups,
+         low, high),
     )  # fmt: skip
     return out

@@ -13,7 +13,8 @@ ladder = Ladder(__file__, {"naive": {}})
 def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
     """out[n, c, 0, 0] = mean of x[n, c]: torch.nn.functional.adaptive_avg_pool2d(x, 1).
 
-    x: (N, C, H, W) NCHW, any size; out: (N, C, 1, 1); float32 or float16. ValueError and TypeError name what does not fit.
+    x: (N, C, H, W) NCHW, any size; out: (N, C, 1, 1); float32 or float16.
+    ValueError and TypeError name what does not fit.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4).shape
     out = checks.output(out, (n, c, 1, 1), like=x)

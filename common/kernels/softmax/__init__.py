@@ -15,7 +15,9 @@ def softmax(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
 
     x, out: (..., C), float32 or float16, C-contiguous. ValueError and TypeError name what does not fit.
     """
-    checks.array("x", x, (None,) * max(x.ndim, 1))
+    checks.array("x", x, None)
+    if x.ndim == 0:
+        raise ValueError("x must have at least one dimension, got shape ()")
     out = checks.output(out, x.shape, like=x)
     columns = x.shape[-1]
     rows, threads = x.size // columns, 64

@@ -1,0 +1,150 @@
+"""Operators take anyone's arrays, copy nothing, and give back the kind that they were given."""
+
+import numpy as np
+import pytest
+import torch
+from kernel_checks import agrees, both_dtypes, draw, every_rung, f64
+
+from common import cuda, kernels
+
+HERE = {"simulator": ("numpy", "torch"), "gpu": ("cupy", "torch-cuda")}
+
+
+def skip_unless_here(kind):
+    if kind not in HERE[cuda.backend()]:
+        pytest.skip(f"{kind} arrays are for another backend than the {cuda.backend()}, which this machine has")
+    if kind == "torch-cuda" and not torch.cuda.is_available():
+        pytest.skip("this PyTorch is built without CUDA")
+
+
+def as_kind(kind, array):
+    if kind.startswith("torch"):
+        return torch.from_numpy(array.copy()).to("cuda" if kind == "torch-cuda" else "cpu")
+    return cuda.asarray(array) if kind == "cupy" else array.copy()
+
+
+def to_numpy(array):
+    return array.cpu().numpy() if isinstance(array, torch.Tensor) else cuda.asnumpy(array)
+
+
+@pytest.fixture(params=["numpy", "torch", "cupy", "torch-cuda"])
+def kind(request):
+    skip_unless_here(request.param)
+    return request.param
+
+
+def calls(rng, dtype):
+    """For each operator a call, the arrays it takes, and its result in float64."""
+    x, y = draw(rng, 2, 3, 7, 5, dtype=dtype), draw(rng, 2, 3, 7, 5, dtype=dtype)
+    a, b, weight = (draw(rng, *s, dtype=dtype) for s in [(7, 17), (17, 3), (4, 3, 3, 3)])
+    return {
+        "add": (kernels.add, (x, y), f64(x) + f64(y)),
+        "clamp": (kernels.relu6, (x,), f64(x).clamp(0, 6)),
+        "softmax": (kernels.softmax, (a,), f64(a).softmax(1)),
+        "global_avg_pool": (kernels.global_avg_pool, (x,), f64(x).mean((2, 3), keepdim=True)),
+        "gemm": (kernels.gemm, (a, b), f64(a) @ f64(b)),
+        "im2col": (lambda x, **rest: kernels.im2col(x, 3, **rest), (x,), torch.nn.functional.unfold(f64(x), 3)),
+        "conv2d": (kernels.conv2d, (x, weight), torch.nn.functional.conv2d(f64(x), f64(weight))),
+    }
+
+
+@pytest.mark.parametrize("operator", kernels.OPERATORS)
+@both_dtypes
+def test_the_result_is_of_the_kind_given(rng, operator, dtype, kind):
+    function, arrays, reference = calls(rng, dtype)[operator]
+    given = [as_kind(kind, array) for array in arrays]
+    result = function(*given)
+    assert type(result) is type(given[0]) and result.dtype == given[0].dtype
+    agrees(to_numpy(result), reference, k=27, floor=0.5)
+
+
+@pytest.mark.parametrize("operator", kernels.OPERATORS)
+def test_out_is_written_in_place_and_returned(rng, operator, kind):
+    function, arrays, reference = calls(rng, np.float32)[operator]
+    out = as_kind(kind, np.full(reference.shape, np.nan, np.float32))
+    before = address(out)
+    assert function(*[as_kind(kind, array) for array in arrays], out=out) is out
+    assert address(out) == before
+    agrees(to_numpy(out), reference, k=27, floor=0.5)
+
+
+def address(array):
+    if isinstance(array, torch.Tensor):
+        return array.data_ptr()
+    return array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data
+
+
+def test_a_part_of_an_array_can_be_out(rng, kind):
+    """Rows of a larger array: the rows around them stay as they are."""
+    x = draw(rng, 2, 7)
+    whole = as_kind(kind, np.full((4, 7), 42, np.float32))
+    kernels.relu6(as_kind(kind, x), out=whole[1:3])
+    agrees(to_numpy(whole)[1:3], f64(x).clamp(0, 6))
+    assert (to_numpy(whole)[[0, 3]] == 42).all()
+
+
+def test_inputs_are_not_changed(rng, kind):
+    for function, arrays, _ in calls(rng, np.float32).values():
+        given = [as_kind(kind, array) for array in arrays]
+        function(*given)
+        for array, original in zip(given, arrays, strict=True):
+            np.testing.assert_array_equal(to_numpy(array), original)
+
+
+def test_read_only_inputs_are_fine(rng):
+    skip_unless_here("numpy")
+    x = draw(rng, 3, 7)
+    reference = f64(x).clamp(0, 6)
+    x.flags.writeable = False
+    agrees(kernels.relu6(x), reference)
+
+
+def test_what_offers_dlpack_is_taken(rng):
+    skip_unless_here("numpy")
+
+    class Foreign:
+        """An array of another library: nothing but the protocol and its description."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    x = draw(rng, 3, 7)
+    agrees(kernels.relu6(Foreign(x)), f64(x).clamp(0, 6))
+
+
+@every_rung("add")
+def test_work_goes_on_the_callers_stream(variant):
+    """On a stream that is busy, the sum comes after what was put there before it."""
+    skip_unless_here("torch-cuda")
+    stream = torch.cuda.Stream()
+    a, b = torch.zeros(1 << 20, device="cuda"), torch.ones(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        a += 1
+        result = kernels.add(a, b, variant=variant)
+        assert (result == 2).all().item()
+
+
+def test_arrays_of_the_other_backend_are_refused():
+    array = np.ones(7, np.float32)
+    if cuda.backend() == "simulator":
+        pytest.skip("needs a GPU: on the simulator NumPy arrays are the right ones")
+    with pytest.raises(TypeError, match=r"a: kernels run on a GPU, got a numpy array"):
+        kernels.add(array, array)
+
+
+def test_a_tensor_that_requires_a_gradient_is_refused():
+    x = torch.ones(7, requires_grad=True)
+    if cuda.backend() == "gpu":
+        pytest.skip("a tensor on the CPU is refused for another reason here")
+    with pytest.raises(TypeError, match=r"x: .*gradient.*detach"):
+        kernels.relu6(x)
+    with torch.no_grad():
+        assert kernels.relu6(x).sum() == 7

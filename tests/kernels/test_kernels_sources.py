@@ -1,0 +1,83 @@
+"""The .cu files: a ladder whose rungs can be laid side by side."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from common import cuda, kernels
+from common.cuda.signature import declarations, without_comments
+
+FILES = sorted({path for path, _ in kernels.sources()})
+names = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+operators = pytest.mark.parametrize("operator", kernels.OPERATORS)
+
+
+def test_every_cu_file_is_a_rung():
+    assert sorted(Path(kernels.__file__).parent.rglob("*.cu")) == FILES
+
+
+@operators
+def test_rungs_are_numbered_from_one_in_order(operator):
+    rungs = [path.stem.split("_", 1) for path in FILES if path.parent.name == operator]
+    by_number = sorted((int(number), name) for number, name in rungs)
+    assert [number for number, _ in by_number] == list(range(1, len(rungs) + 1))
+    assert [name for _, name in by_number] == kernels.variants(operator)
+
+
+@names
+def test_the_first_line_says_which_rung_it_is_and_its_idea(path):
+    number, name = path.stem.split("_", 1)
+    first = path.read_text().splitlines()[0]
+    assert re.match(rf'// {path.parent.name}, rung {number} "{name}": \S', first), first
+
+
+@names
+def test_the_header_says_what_it_moves_gains_and_costs(path):
+    header = path.read_text().split("#include")[0].split("extern")[0]
+    assert re.findall(r"^// (Moves|Gains|Costs) ", header, flags=re.M) == ["Moves", "Gains", "Costs"]
+
+
+@names
+def test_a_file_defines_one_kernel_called_as_the_operator(path):
+    declared = declarations(path.read_text())
+    kernel = declared[path.parent.name]
+    assert kernel.extern_c and not kernel.template
+
+
+@operators
+def test_all_rungs_have_the_same_parameters(operator):
+    """Names, order and types, so that the diff between two rungs is the lesson."""
+    lists = {
+        tuple(
+            (p.name, p.type, p.pointer)
+            for p in declarations(path.read_text(), {"scalar_t": "float"})[operator].parameters
+        )
+        for path in FILES
+        if path.parent.name == operator
+    }
+    assert len(lists) == 1
+
+
+@names
+def test_lines_fit_on_a_screen(path):
+    assert max(map(len, path.read_text().splitlines())) <= 150
+
+
+@names
+def test_the_text_is_cuda_alone(path):
+    """No word of the simulator's: what stands there is what a GPU compiles."""
+    assert "SIM_" not in path.read_text() and "__CUDA_SIMULATOR__" not in without_comments(path.read_text())
+
+
+def test_sources_come_with_options_for_both_dtypes():
+    for path in FILES:
+        options = [" ".join(o) for p, o in kernels.sources() if p == path]
+        assert len(options) == 2 and "-Dscalar_t=float" in options[0] and "-Dscalar_t=__half" in options[1]
+
+
+@names
+def test_every_file_compiles_with_those_options(path):
+    for source, options in kernels.sources():
+        if source == path:
+            assert cuda.RawKernel(source.read_text(), path.parent.name, options=options) is not None

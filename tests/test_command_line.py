@@ -1,0 +1,279 @@
+"""python -m common demo, classify and compare: what they print, where, and their exit status."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+from typer.testing import CliRunner
+
+from common import images, topology, weights
+from common.__main__ import app
+from common.classify import as_grey
+from common.network.kernels import KernelBackend
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
+def one_line(text):
+    return len(text.strip().splitlines()) == 1 and "Traceback" not in text
+
+
+def classes(output):
+    """The classes in the order in which a table of probabilities names them."""
+    return re.findall(r"^ *(?:class )?(\d+)\b.* \d+\.\d\d % *$", output, flags=re.M)
+
+
+@pytest.fixture(scope="module")
+def photo(tmp_path_factory):
+    """A colourful picture, different in every corner."""
+    path = tmp_path_factory.mktemp("photo") / "photo.png"
+    y, x = np.mgrid[0:90, 0:120]
+    pixels = np.stack([x * 2, y * 2, 120 + 100 * np.sin(x * y / 300)], -1).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture
+def few_digits(monkeypatch):
+    """Twenty held-out digits, to be quick."""
+    split = weights.digits_split()
+    few = dataclasses.replace(split, test_images=split.test_images[:20], test_labels=split.test_labels[:20])
+    monkeypatch.setattr(weights, "digits_split", lambda: few)
+
+
+# classify
+
+
+def test_without_arguments_it_reads_the_held_out_digits(run):
+    result = run("classify", "--count", 3)
+    assert result.exit_code == 0
+    assert len(re.findall(r"label \d, read as \d", result.stdout)) == 3
+    right = re.search(r"(\d+) of all 382 held-out digits read correctly \(kernels\)", result.stdout)
+    assert right and int(right[1]) >= 0.98 * 382
+
+
+def test_pictures_of_every_mode_and_a_broken_one(run, photo, tmp_path):
+    """The broken one is a line on standard error and the exit status; the others are shown."""
+    picture = Image.open(photo)
+    good = {"grey.png": "L", "alpha.png": "RGBA", "cmyk.jpg": "CMYK", "palette [a].gif": "P"}
+    for name, mode in good.items():
+        picture.convert(mode).save(tmp_path / name)
+    (tmp_path / "broken.png").write_bytes(photo.read_bytes()[:700])
+    names = ["broken.png", *good, "missing.png"]
+    result = run("classify", *[tmp_path / name for name in names], "--weights", "seeded", "--top", 2)
+    assert result.exit_code == 2
+    errors = result.stderr.strip().splitlines()
+    assert len(errors) == 2
+    assert str(tmp_path / "broken.png") in errors[0] and str(tmp_path / "missing.png") in errors[1]
+    assert all(str(tmp_path / name) in result.stdout for name in good)
+    assert len(classes(result.stdout)) == 2 * len(good)
+    assert "mean nothing" in result.stdout
+
+
+def test_a_picture_turned_by_its_exif_is_upright(run, photo, tmp_path):
+    upright, turned = Image.open(photo), tmp_path / "turned.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held so that the picture must be turned by 90° clockwise
+    upright.transpose(Image.Transpose.ROTATE_90).save(turned, exif=exif)
+    tables = [run("classify", path, "--weights", "seeded").stdout.replace(str(path), "") for path in (photo, turned)]
+    assert tables[0] == tables[1]
+
+
+def test_only_broken_pictures_say_nothing_about_classes(run, tmp_path):
+    result = run("classify", tmp_path / "missing.png", "--weights", "seeded")
+    assert result.exit_code == 2 and one_line(result.stderr) and "mean nothing" not in result.stdout
+
+
+def test_a_picture_that_is_a_thin_line_is_a_one_line_error(run, tmp_path):
+    Image.new("RGB", (1, 60000)).save(tmp_path / "line.png")
+    result = run("classify", tmp_path / "line.png", "--weights", "seeded")
+    assert result.exit_code == 2 and one_line(result.stderr) and "line.png" in result.stderr
+
+
+def test_pictures_of_digits_are_read(run, tmp_path):
+    """Digits of the dataset, enlarged, on a sheet with a margin; light on dark as well as dark on light."""
+    split = weights.digits_split()
+    paths = [tmp_path / f"{i}.png" for i in range(10)]
+    for i, path in enumerate(paths):
+        sheet = Image.new("L", (200, 200), 255)
+        sheet.paste(
+            Image.fromarray(as_grey(split.test_images[i])).resize((160, 160), Image.Resampling.BICUBIC), (20, 20)
+        )
+        (ImageOps.invert(sheet) if i % 2 else sheet).save(path)
+    result = run("classify", *paths, "--weights", "digits", "--top", 3)
+    assert result.exit_code == 0
+    best = classes(result.stdout)[::3]
+    assert sum(c == str(label) for c, label in zip(best, split.test_labels[:10], strict=True)) >= 9
+
+
+def test_an_empty_picture_shows_no_digit(run, tmp_path):
+    Image.new("L", (50, 50), 200).save(tmp_path / "blank.png")
+    result = run("classify", tmp_path / "blank.png", "--weights", "digits")
+    assert result.exit_code == 2 and one_line(result.stderr) and "blank.png: there is no digit" in result.stderr
+
+
+def test_without_pictures_the_full_size_network_gets_the_sample_photo(run):
+    result = run("classify", "--weights", "seeded")
+    assert result.exit_code == 0
+    assert images.sample().name in result.stdout and len(classes(result.stdout)) == 5
+    assert "classes have no names and mean nothing" in result.stdout
+
+
+@pytest.mark.parametrize("backend", ["kernels", "torch", "onnxruntime"])
+def test_a_network_of_ones_own(run, photo, tmp_path, backend):
+    path = tmp_path / "own.onnx"
+    graph = topology.build(0.35, 7, (64, 96), batch_norm=True)
+    path.write_bytes(topology.write_onnx(graph, weights.seeded_parameters(graph)).SerializeToString())
+    result = run("classify", photo, "--onnx", path, "--backend", backend)
+    assert result.exit_code == 0
+    assert len(classes(result.stdout)) == 5 and {int(c) for c in classes(result.stdout)} <= set(range(7))
+    assert "mean nothing" not in result.stdout  # nobody but its maker knows
+
+
+def test_a_network_for_grey_pictures_is_refused(run, photo, tmp_path):
+    path = tmp_path / "grey.onnx"
+    graph = topology.build(0.35, 7, 32, in_channels=1, batch_norm=True)
+    path.write_bytes(topology.write_onnx(graph, weights.seeded_parameters(graph)).SerializeToString())
+    result = run("classify", photo, "--onnx", path)
+    assert result.exit_code == 2 and one_line(result.stderr) and "3 channels" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["classify", "compare"])
+def test_a_file_that_is_no_network(run, tmp_path, command):
+    (tmp_path / "broken.onnx").write_bytes(b"not a network")
+    for name in ("broken.onnx", "missing.onnx"):
+        result = run(command, "--onnx", tmp_path / name)
+        assert result.exit_code == 2 and one_line(result.stderr) and name in result.stderr
+
+
+@pytest.mark.parametrize("command", ["classify", "compare"])
+def test_unknown_weights(run, command):
+    result = run(command, "--weights", "cifar")
+    assert result.exit_code == 2 and one_line(result.stderr)
+    assert "'cifar'" in result.stderr and "digits, seeded, imagenet" in result.stderr
+
+
+def test_unknown_backend(run, photo):
+    result = run("classify", photo, "--backend", "tpu")
+    assert result.exit_code == 2 and one_line(result.stderr) and "kernels, torch, onnxruntime" in result.stderr
+
+
+def test_weights_and_onnx_together(run, photo):
+    result = run("classify", photo, "--weights", "seeded", "--onnx", "some.onnx")
+    assert result.exit_code == 2 and one_line(result.stderr) and "--onnx" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["classify", "compare"])
+def test_imagenet_offline_says_what_to_do(run, monkeypatch, tmp_path, command):
+    import torch
+
+    def offline(*arguments, **options):
+        raise urllib.error.URLError("no network here")
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", offline)
+    start = time.perf_counter()
+    result = run(command, "--weights", "imagenet")
+    assert time.perf_counter() - start < 5
+    assert result.exit_code == 2 and one_line(result.stderr)
+    assert "imagenet" in result.stderr and "https://" in result.stderr and str(tmp_path) in result.stderr
+
+
+# compare
+
+
+def test_backends_that_agree(run):
+    result = run("compare", "--weights", "digits", "--inputs", 2)
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in ("kernels", "torch", "onnxruntime", "2 of 2"))
+    assert "outside" not in result.stdout
+
+
+def test_a_backend_that_is_off_is_exit_status_1(run, monkeypatch):
+    original = KernelBackend.__call__
+    monkeypatch.setattr(KernelBackend, "__call__", lambda self, x: original(self, x) * np.float32(1.001))
+    result = run("compare", "--weights", "digits", "--inputs", 1, "--size", 32)
+    assert result.exit_code == 1 and "outside" in result.stdout
+
+
+def test_an_image_size_that_is_too_small(run):
+    result = run("compare", "--weights", "digits", "--inputs", 1, "--size", 0)
+    assert result.exit_code == 2
+
+
+# demo
+
+
+def test_the_demo(run, tmp_path):
+    """Every held-out digit as ONNX Runtime reads it, the contact sheet, and the photograph within the contract."""
+    result = run("demo", "--out", tmp_path / "new" / "out")
+    print(result.stdout)
+    assert result.exit_code == 0
+    assert "382 of 382 predictions are ONNX Runtime's" in result.stdout
+    errors = [float(e) for e in re.findall(r"relative error (?:of the scores )?(\d\S+e[-+]\d+)", result.stdout)]
+    assert len(errors) == 2 and max(errors) <= 1e-5
+    assert re.search(r"\d\.\d{3} s for the picture", result.stdout)
+    sheet = tmp_path / "new" / "out" / "digits.png"
+    assert f"{sheet}\n" in result.stdout  # on one line, to be copied
+    with Image.open(sheet) as page:
+        assert page.format == "PNG" and page.width > 600 and page.height > 600
+        pixels = np.asarray(page.convert("RGB")).astype(int)
+    assert pixels.mean() > 200 and (pixels.max(-1) < 40).mean() > 0.02  # dark ink on white paper
+    red = (pixels[..., 0] > 180) & (pixels[..., 1] < 80)
+    wrong = 382 - int(re.search(r"(\d+) of 382 read correctly", result.stdout)[1])
+    assert red.any() == (wrong > 0)
+
+
+def test_a_demo_that_disagrees_is_exit_status_1(run, monkeypatch, few_digits, tmp_path):
+    original = KernelBackend.__call__
+    monkeypatch.setattr(KernelBackend, "__call__", lambda self, x: -original(self, x))
+    monkeypatch.setattr("common.demo._photo", lambda console: True)
+    result = run("demo", "--out", tmp_path)
+    assert result.exit_code == 1 and one_line(result.stderr)
+
+
+def test_a_demo_into_a_place_that_is_no_folder(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("demo", "--out", tmp_path / "file")
+    assert result.exit_code == 2 and one_line(result.stderr) and "file" in result.stderr
+
+
+# as a program
+
+
+def program(*arguments, code=None):
+    command = [sys.executable, "-m", "common"] if code is None else [sys.executable, "-c", code]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_as_a_program_errors_are_lines_not_tracebacks(tmp_path):
+    done = program("classify", str(tmp_path / "missing.png"), "--weights", "digits")
+    assert done.returncode == 2 and one_line(done.stderr) and "missing.png" in done.stderr
+
+
+def test_help_names_the_commands():
+    done = program("--help")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("demo", "classify", "compare", "doctor", "topology", "weights"))
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, common; print([m for m in ('cupy', 'torch', 'onnx', 'numpy', 'PIL') if m in sys.modules])"
+    assert program(code=code).stdout.strip() == "[]"
