@@ -85,9 +85,7 @@ def has_gpu():
     if os.environ.get("COURSE_GPU") == "0" or shutil.which("nvidia-smi") is None:
         return False
     try:
-        listing = subprocess.run(
-            ["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30
-        )
+        listing = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return listing.returncode == 0 and b"GPU 0" in listing.stdout
@@ -251,9 +249,7 @@ def install_torch(version, gpu):
 
 def install_course():
     say("this package and its Jupyter kernel")
-    command(
-        pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed."
-    )
+    command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
     # The notebooks ask for `python3`, which every Jupyter knows; here it gets a name to recognise it by.
     command(
         [PYTHON, "-m", "ipykernel", "install", "--prefix", VENV, "--display-name", KERNEL_TITLE],

@@ -3,10 +3,10 @@
     python 02_weights/train_digits.py                   → out/digits.npz
     cp out/digits.npz common/weights/digits.npz         to have the whole course use it
 
-Two or three minutes on one core; the network is too small to gain from a second. The digits of three of the fourteen forms are held out (common/weights/digits.py tells
-how writers are told apart). They take no part in training, nor in choosing when to stop or any setting here:
-the schedule is fixed, and its numbers were chosen by `--validate`, which trains without some of the other
-forms and tests on those.
+Two or three minutes on one core; the network is too small to gain from a second. The digits of three of the
+fourteen forms are held out (common/weights/digits.py tells how writers are told apart). They take
+no part in training, nor in choosing when to stop or any setting here: the schedule is fixed, and its numbers
+were chosen by `--validate`, which trains without some of the other forms and tests on those.
 
 With the same seed, number of threads and version of PyTorch, the same kind of processor gives the same file.
 Elsewhere sums are added up in another order, and a training run amplifies that into other weights of the same
@@ -77,9 +77,7 @@ def train(images: np.ndarray, labels: np.ndarray, epochs: int, seed: int) -> tor
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(EMA_DECAY), use_buffers=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     steps = max(1, len(x) // BATCH)  # an epoch; the few digits left over differ from epoch to epoch
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, LEARNING_RATE, total_steps=epochs * steps, pct_start=0.15
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=epochs * steps, pct_start=0.15)
     progress = tqdm(range(epochs), desc="training", unit="epoch")
     for _ in progress:
         order = torch.randperm(len(x), generator=random)
@@ -134,9 +132,7 @@ def main(
         images, labels = images[:limit], labels[:limit]
 
     model = train(images, labels, epochs, seed)
-    _, parameters = weights.fold_state_dict(
-        model.state_dict(), SOURCE.width, SOURCE.num_classes, SOURCE.input_size
-    )
+    _, parameters = weights.fold_state_dict(model.state_dict(), SOURCE.width, SOURCE.num_classes, SOURCE.input_size)
     out.parent.mkdir(parents=True, exist_ok=True)
     weights.save_npz(out, {name: array.astype(np.float16) for name, array in parameters.items()})
     stored = weights.load_npz(out)

@@ -46,9 +46,7 @@ def resolve(extras: list[str], python: str, constraints: list[str], before: Path
         output = Path(folder) / "lock.txt"
         if before is not None and before.exists():
             shutil.copy(before, output)  # uv keeps the versions that it finds in its output file
-        subprocess.run(
-            [*command, "--output-file", str(output)], input="\n".join(constraints), text=True, check=True
-        )
+        subprocess.run([*command, "--output-file", str(output)], input="\n".join(constraints), text=True, check=True)
         return output.read_text().splitlines()
 
 

@@ -20,35 +20,40 @@ def random(*shape: int, dtype: type) -> object:
     return cuda.asarray(np.random.default_rng().standard_normal(shape).astype(dtype))
 
 
+def cases(dtype: type) -> dict[str, list]:
+    """For each operator calls that take the rung's name."""
+    x, y = random(2, 6, 17, 13, dtype=dtype), random(2, 6, 17, 13, dtype=dtype)
+    a, b, bias = random(33, 17, dtype=dtype), random(17, 7, dtype=dtype), random(7, dtype=dtype)
+    transposed = random(7, 17, dtype=dtype)
+    weight, depthwise = random(8, 3, 3, 5, dtype=dtype), random(6, 1, 3, 3, dtype=dtype)
+    pointwise, channel_bias = random(8, 6, 1, 1, dtype=dtype), random(8, dtype=dtype)
+    residual = random(2, 8, 17, 13, dtype=dtype)
+    return {
+        "add": [lambda v: kernels.add(x, y, variant=v)],
+        "clamp": [lambda v: kernels.relu6(x, variant=v)],
+        "softmax": [lambda v: kernels.softmax(a, variant=v)],
+        "global_avg_pool": [lambda v: kernels.global_avg_pool(x, variant=v)],
+        "gemm": [
+            lambda v: kernels.gemm(a, b, bias, activation="relu6", variant=v),
+            lambda v: kernels.gemm(a, transposed, transpose_b=True, variant=v),
+        ],
+        "im2col": [lambda v: kernels.im2col(x, (3, 5), padding=((1, 0), (2, 3)), stride=(2, 1), variant=v)],
+        "conv2d": [
+            lambda v: kernels.conv2d(x, weight, channel_bias, (2, 1), 2, (1, 2), 2, activation="relu", variant=v),
+            lambda v: kernels.conv2d(x, depthwise, stride=2, padding=1, groups=6, variant=v),
+            lambda v: kernels.conv2d(x, pointwise, channel_bias, residual=residual, activation="relu6", variant=v),
+        ],
+    }
+
+
 def launch_all() -> int:
     """Every operator, rung and dtype; returns how many launches."""
     launches = 0
     for dtype in (np.float32, np.float16):
-        x, y = random(2, 6, 17, 13, dtype=dtype), random(2, 6, 17, 13, dtype=dtype)
-        a, b, bias = random(33, 17, dtype=dtype), random(17, 7, dtype=dtype), random(7, dtype=dtype)
-        transposed = random(7, 17, dtype=dtype)
-        weight, depthwise = random(8, 3, 3, 5, dtype=dtype), random(6, 1, 3, 3, dtype=dtype)
-        pointwise, channel_bias = random(8, 6, 1, 1, dtype=dtype), random(8, dtype=dtype)
-        residual = random(2, 8, 17, 13, dtype=dtype)
-        cases = {
-            "add": [lambda v: kernels.add(x, y, variant=v)],
-            "clamp": [lambda v: kernels.relu6(x, variant=v)],
-            "softmax": [lambda v: kernels.softmax(a, variant=v)],
-            "global_avg_pool": [lambda v: kernels.global_avg_pool(x, variant=v)],
-            "gemm": [
-                lambda v: kernels.gemm(a, b, bias, activation="relu6", variant=v),
-                lambda v: kernels.gemm(a, transposed, transpose_b=True, variant=v),
-            ],
-            "im2col": [lambda v: kernels.im2col(x, (3, 5), padding=((1, 0), (2, 3)), stride=(2, 1), variant=v)],
-            "conv2d": [
-                lambda v: kernels.conv2d(x, weight, channel_bias, (2, 1), 2, (1, 2), 2, activation="relu", variant=v),
-                lambda v: kernels.conv2d(x, depthwise, stride=2, padding=1, groups=6, variant=v),
-                lambda v: kernels.conv2d(x, pointwise, channel_bias, residual=residual, activation="relu6", variant=v),
-            ],
-        }
-        if set(cases) != set(kernels.OPERATORS):
-            raise SystemExit(f"no launch here for {set(kernels.OPERATORS) - set(cases)}")
-        for operator, calls in cases.items():
+        made = cases(dtype)
+        if set(made) != set(kernels.OPERATORS):
+            raise SystemExit(f"no launch here for {set(kernels.OPERATORS) - set(made)}")
+        for operator, calls in made.items():
             for variant in kernels.variants(operator):
                 for call in calls:
                     assert np.isfinite(cuda.asnumpy(call(variant))).all(), (operator, variant, dtype)

@@ -86,9 +86,7 @@ def fake_nvidia_smi(tmp_path, monkeypatch, listing):
 
 def test_gpus(tmp_path, monkeypatch):
     fake_nvidia_smi(tmp_path, monkeypatch, "NVIDIA T4, 15360 MiB, 7.5, 550.54")
-    assert doctor.gpu() == doctor.Finding(
-        "GPU", "NVIDIA T4, 15360 MiB, compute capability 7.5; driver 550.54"
-    )
+    assert doctor.gpu() == doctor.Finding("GPU", "NVIDIA T4, 15360 MiB, compute capability 7.5; driver 550.54")
     fake_nvidia_smi(tmp_path, monkeypatch, "NVIDIA P100, 16384 MiB, 6.0, 550.54")
     assert "Turing" in doctor.gpu().mend
 

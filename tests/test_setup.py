@@ -310,9 +310,7 @@ def test_a_half_installed_package_is_forgotten(bootstrap):
     assert whole.exists() and not half.exists()
 
 
-@pytest.mark.parametrize(
-    "change", ["pyproject.toml", "bootstrap.py", "requirements/{tag}.txt", "COURSE_CUPY"]
-)
+@pytest.mark.parametrize("change", ["pyproject.toml", "bootstrap.py", "requirements/{tag}.txt", "COURSE_CUPY"])
 def test_a_change_to_what_it_depends_on_sets_up_anew(rehearsal, checkout, monkeypatch, change):
     rehearsal.module.set_up()
     rehearsal.calls.clear()
@@ -375,9 +373,7 @@ def test_make_sets_up_first(target):
     # Without what an outer make hands down: these tests are run by `make test`.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "-n", target]
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
     commands = done.stdout.splitlines()
     assert commands[0].endswith("bootstrap.py") and ".venv/bin/python" in commands[1]
 
@@ -395,18 +391,12 @@ def test_the_conda_environment_installs_the_package_with_extras_that_exist():
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
     extras = re.fullmatch(r"-e \.\[(.+)\]", pip[0])[1].split(",")
     assert set(extras) <= set(PYPROJECT["project"]["optional-dependencies"])
-    assert {"cxx-compiler", "make", "pip"} <= {
-        entry for entry in environment["dependencies"] if isinstance(entry, str)
-    }
+    assert {"cxx-compiler", "make", "pip"} <= {entry for entry in environment["dependencies"] if isinstance(entry, str)}
 
 
 def test_the_licence_is_apache_2():
     text = (REPOSITORY / "LICENSE").read_text()
-    assert (
-        "Apache License" in text
-        and "Version 2.0, January 2004" in text
-        and "END OF TERMS AND CONDITIONS" in text
-    )
+    assert "Apache License" in text and "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
 
 
 def test_the_wheel_carries_every_file_that_is_not_python(tmp_path):

@@ -12,10 +12,16 @@ prints `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. A
     check.py      def check(receptive_field): … tries the answer with expect(), require() and expect_error();
                   its parameters have the names that the learner defines
     wrong/*.py    answers to be refused; the first line, `# expect: …`, quotes the message deserved
+
+An exercise in CUDA C++ has skeleton.cu, solution.cu and wrong/*.cu, with lines `// your code` and `// expect: …`. Its
+cell begins with the magic `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and
+running the cell checks it. check.py has def check(source): … and tries it with launch().
 """
 
 from .answers import ToDo, Wrong, expect, expect_error, require
 from .exercises import Exercise, find, find_all
+from .kernels import launch
+from .magic import load_ipython_extension
 from .runner import Result, run
 
 __all__ = [
@@ -27,6 +33,8 @@ __all__ = [
     "expect_error",
     "find",
     "find_all",
+    "launch",
+    "load_ipython_extension",
     "require",
     "run",
 ]

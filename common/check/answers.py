@@ -10,12 +10,16 @@ import numpy as np
 
 
 class Wrong(Exception):
-    """The answer is wrong: what about it, and a hint that names the mistake, not the answer."""
+    """The answer is wrong: what about it, and a hint that names the mistake, not the answer.
 
-    def __init__(self, what: str, hint: str = ""):
+    A notebook shows `picture` below the message: anything that displays itself, such as a kernel's trace.
+    """
+
+    def __init__(self, what: str, hint: str = "", picture: Any = None):
         super().__init__(what)
         self.what = what
         self.hint = hint
+        self.picture = picture
 
 
 class ToDo(Exception):
@@ -41,11 +45,11 @@ def expect(got: Any, want: Any, *, what: str, hint: str, rtol: float = 0.0, atol
         raise Wrong(f"{what}{difference}", hint)
 
 
-def require(holds: bool, *, what: str, hint: str) -> None:
+def require(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
     """Raise Wrong with `what`, a sentence that says what is the matter, unless `holds` is true."""
     _count()
     if not holds:
-        raise Wrong(what, hint)
+        raise Wrong(what, hint, picture)
 
 
 def expect_error(kind: type[Exception], call: Callable[[], Any], *, what: str, hint: str) -> None:

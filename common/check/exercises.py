@@ -1,4 +1,4 @@
-"""Exercises on disk: <chapter>/exercises/<name>/ with skeleton, solution, check and wrong answers."""
+"""Exercises on disk: <chapter>/exercises/<name>/ with skeleton, solution, check and wrong answers, .py or .cu."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 # The lines of a skeleton that a learner fills in. They alone may be missing from the solution.
-PLACEHOLDER = re.compile(r"\s*\.\.\.\s*# your code")
+PLACEHOLDER = re.compile(r"\s*(\.\.\.\s*#|//) your code")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -24,23 +24,35 @@ class Exercise:
         return self.folder.name
 
     @property
+    def is_cuda(self) -> bool:
+        """Whether the answer is the text of a CUDA kernel; else it is Python."""
+        return (self.folder / "skeleton.cu").exists()
+
+    @property
+    def placeholder(self) -> str:
+        """How a line that a learner fills in begins."""
+        return "// your code" if self.is_cuda else "...  # your code"
+
+    @property
     def skeleton(self) -> Path:
-        return self.folder / "skeleton.py"
+        return self.folder / ("skeleton.cu" if self.is_cuda else "skeleton.py")
 
     @property
     def solution(self) -> Path:
-        return self.folder / "solution.py"
+        return self.skeleton.with_stem("solution")
 
     @property
     def wrong(self) -> list[Path]:
-        return sorted(self.folder.glob("wrong/*.py"))
+        return sorted(self.folder.glob(f"wrong/*{self.skeleton.suffix}"))
 
     def check(self) -> Callable[..., None]:
         """The function `check` of check.py, read anew at each call."""
         return load(self.folder / "check.py")["check"]
 
     def objects(self, path: Path) -> list[Any]:
-        """What an answer in a file defines: an object for each parameter of check(), or None."""
+        """What an answer in a file hands in: an object for each parameter of check(), or None; the text of a kernel."""
+        if self.is_cuda:
+            return [path.read_text(encoding="utf-8")]
         names = inspect.signature(self.check()).parameters
         namespace = load(path)
         return [namespace.get(name) for name in names]

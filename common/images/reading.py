@@ -70,10 +70,7 @@ def _to_8_bit(image: Image.Image) -> Image.Image:
     pixels = np.asarray(image)
     if not np.isfinite(pixels).all() or pixels.min() < 0:
         raise ValueError("negative or non-finite pixels")
-    if image.mode.startswith("I;16"):
-        full_scales = [65535]
-    else:
-        full_scales = [255, 65535] if image.mode == "I" else [1, 255]
+    full_scales = {"I": [255, 65535], "F": [1, 255]}.get(image.mode, [65535])
     largest = pixels.max()
     if largest > full_scales[-1]:
         raise ValueError(f"pixels up to {largest:g}, of unknown full scale")

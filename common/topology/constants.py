@@ -62,9 +62,7 @@ def integers(array: np.ndarray | None) -> list[int]:
 
 def reshaped(shape: tuple[int, ...], target: list[int], allowzero: bool = False) -> tuple[int, ...]:
     """What Reshape makes of `shape`: 0 copies a size, one −1 takes what is left."""
-    result = [
-        shape[i] if size == 0 and not allowzero and i < len(shape) else size for i, size in enumerate(target)
-    ]
+    result = [shape[i] if size == 0 and not allowzero and i < len(shape) else size for i, size in enumerate(target)]
     if result.count(-1) > 1 or any(size < -1 or (size == 0 and 0 not in shape) for size in result):
         raise InvalidModel(f"{target} is not a shape")
     if -1 in result:

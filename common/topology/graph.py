@@ -30,9 +30,7 @@ class Graph:
                 if tensor not in written:
                     raise ValueError(f"layer {layer.name!r} reads {tensor!r} before any layer writes it")
                 if shapes[tensor] != shape:
-                    raise ValueError(
-                        f"layer {layer.name!r} takes {tensor!r} to be {shape}, it is {shapes[tensor]}"
-                    )
+                    raise ValueError(f"layer {layer.name!r} takes {tensor!r} to be {shape}, it is {shapes[tensor]}")
             written.add(layer.output)
         if self.output not in written:
             raise ValueError(f"no layer writes the output {self.output!r}")
@@ -120,7 +118,6 @@ class Graph:
                 *lines,
                 "",
                 f"{len(self)} layers: {census}",
-                f"{self.macs / 1e6:,.1f} million multiply-accumulates, "
-                f"{self.params / 1e6:,.3f} million parameters",
+                f"{self.macs / 1e6:,.1f} million multiply-accumulates, {self.params / 1e6:,.3f} million parameters",
             ]
         )

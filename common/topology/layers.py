@@ -109,8 +109,7 @@ class Conv2d(Layer):
             raise ValueError(f"input has {channels} channels, the weight is for {self.in_channels}")
         if self.groups < 1 or self.in_channels % self.groups or self.out_channels % self.groups:
             raise ValueError(
-                f"{self.groups} groups do not divide {self.in_channels} input and "
-                f"{self.out_channels} output channels"
+                f"{self.groups} groups do not divide {self.in_channels} input and {self.out_channels} output channels"
             )
         size = windows(extent, self.kernel_size, self.stride, self.padding, self.dilation)
         return (n, self.out_channels, *size)
@@ -158,9 +157,7 @@ class Linear(Layer):
     def infer_shape(self) -> Shape:
         n, *features = self.input_shapes[0]
         if math.prod(features) != self.in_features:
-            raise ValueError(
-                f"input has {math.prod(features)} features, the weight is for {self.in_features}"
-            )
+            raise ValueError(f"input has {math.prod(features)} features, the weight is for {self.in_features}")
         return (n, self.out_features)
 
     @property
@@ -306,9 +303,7 @@ class Mul(Layer):
 
     def infer_shape(self) -> Shape:
         first, second = self.input_shapes
-        fits = len(first) == len(second) and all(
-            a == b or 1 in (a, b) for a, b in zip(first, second, strict=True)
-        )
+        fits = len(first) == len(second) and all(a == b or 1 in (a, b) for a, b in zip(first, second, strict=True))
         if not fits or first[0] != second[0]:
             raise ValueError(f"the shapes {first} and {second} do not fit")
         return tuple(max(sizes) for sizes in zip(first, second, strict=True))
@@ -465,9 +460,7 @@ def windows(
     for size, k, step, (before, after), d in zip(extent, kernel_size, stride, padding, dilation, strict=True):
         room = size + before + after - d * (k - 1) - 1
         if room < 0:
-            raise ValueError(
-                f"a window of {d * (k - 1) + 1} does not fit into {size} + {before + after} padding"
-            )
+            raise ValueError(f"a window of {d * (k - 1) + 1} does not fit into {size} + {before + after} padding")
         count = (room + (step - 1 if ceil_mode else 0)) // step + 1
         if ceil_mode and (count - 1) * step >= size + before:
             count -= 1
@@ -493,9 +486,7 @@ def check_pool_padding(kernel_size: Pair, padding: Padding) -> None:
     """A window that lies in the padding alone would have nothing to take the maximum or mean of."""
     for k, (before, after) in zip(kernel_size, padding, strict=True):
         if max(before, after) >= k:
-            raise ValueError(
-                f"padding {show_padding(padding)} is not below the window {show_pair(kernel_size)}"
-            )
+            raise ValueError(f"padding {show_padding(padding)} is not below the window {show_pair(kernel_size)}")
 
 
 def show_pair(pair: Pair) -> str:

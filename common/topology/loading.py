@@ -98,9 +98,7 @@ def load_external_data(model: ModelProto, folder: Path) -> None:
 
 
 def stored_tensors(model: ModelProto) -> list[TensorProto]:
-    constants = [
-        attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")
-    ]
+    constants = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
     return [*model.graph.initializer, *constants]
 
 

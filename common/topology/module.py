@@ -15,13 +15,9 @@ from .layers import Pair
 from .table import TABLE, head_channels, make_divisible, stem_channels
 
 
-def conv_bn(
-    in_channels: int, out_channels: int, kernel: int, stride: int, groups: int, batch_norm: bool
-) -> list:
+def conv_bn(in_channels: int, out_channels: int, kernel: int, stride: int, groups: int, batch_norm: bool) -> list:
     """A convolution that keeps the size at stride 1, and its batch-norm: or, folded, its bias."""
-    conv = nn.Conv2d(
-        in_channels, out_channels, kernel, stride, padding=kernel // 2, groups=groups, bias=not batch_norm
-    )
+    conv = nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, groups=groups, bias=not batch_norm)
     return [conv, nn.BatchNorm2d(out_channels)] if batch_norm else [conv]
 
 

@@ -96,9 +96,7 @@ class Node:
     def check_all_read(self) -> None:
         """An attribute that nobody asked for would change the result behind our back."""
         if self._unread:
-            raise self.invalid(
-                f"attribute {min(self._unread)!r} does not belong to it in operator set {self.opset}"
-            )
+            raise self.invalid(f"attribute {min(self._unread)!r} does not belong to it in operator set {self.opset}")
 
 
 def nodes_in_order(graph: GraphProto, opset: int) -> list[Node]:

@@ -19,9 +19,7 @@ from .translation import Activation, Translation, direct
 DEFAULT_SIZE = 224  # height and width where the file leaves them open, the paper's own
 
 
-def read_onnx(
-    source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None
-) -> Graph:
+def read_onnx(source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None) -> Graph:
     """The layers of an ONNX model; arguments and errors as for `read_onnx_with_parameters`."""
     return read_onnx_with_parameters(source, input_shape)[0]
 
@@ -44,9 +42,7 @@ def read_onnx_with_parameters(
     return translate(load_model(source), input_shape)
 
 
-def translate(
-    model: ModelProto, input_shape: tuple[int | None, ...] | None
-) -> tuple[Graph, dict[str, np.ndarray]]:
+def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> tuple[Graph, dict[str, np.ndarray]]:
     graph, opset = model.graph, opset_version(model)
     nodes = nodes_in_order(graph, opset)
     if len(graph.output) != 1:
@@ -117,9 +113,7 @@ def run(state: Translation, node: Node) -> None:
         state.writer[node.outputs[0]] = node.name
 
 
-def requested_shape(
-    value: ValueInfoProto, input_shape: tuple[int | None, ...] | None
-) -> tuple[Shape, int | None]:
+def requested_shape(value: ValueInfoProto, input_shape: tuple[int | None, ...] | None) -> tuple[Shape, int | None]:
     """The input's shape, the caller's numbers before the file's, and the batch size if the file fixes it."""
     what = f"the input {value.name!r}"
     tensor = value.type.tensor_type

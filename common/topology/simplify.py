@@ -23,9 +23,7 @@ def simplified(layers: list[Layer], output: str, parameters: Parameters) -> list
 
 def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
     """A Pad with zeros that only convolutions read becomes their own padding."""
-    other_readers = {name for layer in layers if not isinstance(layer, Conv2d) for name in layer.inputs} | {
-        output
-    }
+    other_readers = {name for layer in layers if not isinstance(layer, Conv2d) for name in layer.inputs} | {output}
     pads = {
         layer.output: layer
         for layer in layers
@@ -37,9 +35,7 @@ def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
             continue
         if isinstance(layer, Conv2d) and layer.inputs[0] in pads:
             pad = pads[layer.inputs[0]]
-            rows, columns = (
-                (a[0] + b[0], a[1] + b[1]) for a, b in zip(pad.padding, layer.padding, strict=True)
-            )
+            rows, columns = ((a[0] + b[0], a[1] + b[1]) for a, b in zip(pad.padding, layer.padding, strict=True))
             layer = replace(layer, inputs=pad.inputs, input_shapes=pad.input_shapes, padding=(rows, columns))
         result.append(layer)
     return result

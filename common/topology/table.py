@@ -82,9 +82,7 @@ def build(
         layers.append(layer)
         return layer
 
-    def conv(
-        path: str, index: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1
-    ) -> Layer:
+    def conv(path: str, index: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> Layer:
         """The convolution `path.index`, and with batch_norm the BatchNorm2d `path.(index + 1)`."""
         channels = layers[-1].output_shape[1] if layers else in_channels
         layer = add(

@@ -154,9 +154,7 @@ class Translation:
             if known is None:
                 self.parameters[candidate] = values
                 return candidate
-            if known is values or (
-                known.shape == values.shape and np.array_equal(known, values, equal_nan=True)
-            ):
+            if known is values or (known.shape == values.shape and np.array_equal(known, values, equal_nan=True)):
                 return candidate
         raise node.invalid(f"the parameter {name!r} is used in too many ways")
 

@@ -81,9 +81,7 @@ def write_onnx(
 Parts = Iterator[NodeProto | TensorProto]
 
 
-def node(
-    layer: Layer, op_type: str, *constants: str, inputs: tuple[str, ...] | None = None, **attributes
-) -> NodeProto:
+def node(layer: Layer, op_type: str, *constants: str, inputs: tuple[str, ...] | None = None, **attributes) -> NodeProto:
     """The node that writes the layer's output, from its inputs and the named constants."""
     sources = [*(layer.inputs if inputs is None else inputs), *constants]
     return helper.make_node(op_type, sources, [layer.output], name=layer.name, **attributes)

@@ -28,9 +28,7 @@ def imagenet_parameters() -> Parameters:
     if not file.exists():
         download(file)
     check_hash(file)  # PyTorch looks at the hash of what it downloads, not of what is there already
-    state_dict = torch.hub.load_state_dict_from_url(
-        URL, map_location="cpu", check_hash=True, weights_only=True
-    )
+    state_dict = torch.hub.load_state_dict_from_url(URL, map_location="cpu", check_hash=True, weights_only=True)
     return {
         name: tensor.numpy().astype(np.float32)
         for name, tensor in state_dict.items()
@@ -68,6 +66,4 @@ def check_hash(file: Path) -> None:
     expected = expected_hash(file)
     got = hashlib.sha256(file.read_bytes()).hexdigest()[: len(expected)]
     if got != expected:
-        raise RuntimeError(
-            f"{file} is damaged: its SHA-256 begins {got}, not {expected}; delete it, try again"
-        )
+        raise RuntimeError(f"{file} is damaged: its SHA-256 begins {got}, not {expected}; delete it, try again")

@@ -29,9 +29,7 @@ def read_back(tmp_path, image, name, **options):
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tiff", "a.ppm", "a.tga", "a.webp"])
 def test_rgb_is_kept(tmp_path, name):
     options = {"lossless": True} if name.endswith("webp") else {}
-    np.testing.assert_array_equal(
-        read_back(tmp_path, Image.fromarray(gradient()), name, **options), gradient()
-    )
+    np.testing.assert_array_equal(read_back(tmp_path, Image.fromarray(gradient()), name, **options), gradient())
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.gif"])
@@ -54,9 +52,7 @@ def test_16_bits_are_scaled_not_cut_off(tmp_path, name):
     np.testing.assert_array_equal(out[:, :, 0], gradient()[:, :, 0])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "scale"), [(np.int32, 1), (np.int32, 257), (np.float32, 1), (np.float32, 1 / 255)]
-)
+@pytest.mark.parametrize(("dtype", "scale"), [(np.int32, 1), (np.int32, 257), (np.float32, 1), (np.float32, 1 / 255)])
 def test_32_bits(tmp_path, dtype, scale):
     grey = (gradient()[:, :, 0].astype(float) * scale).astype(dtype)
     out = read_back(tmp_path, Image.fromarray(grey), "a.tiff")
@@ -208,9 +204,7 @@ def test_a_decompression_bomb_is_refused(tmp_path, side):
 
     header = side.to_bytes(4, "big") * 2 + bytes([1, 0, 0, 0, 0])
     pixels = zlib.compress(bytes((side // 8 + 1) * 100), 9)
-    path.write_bytes(
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
-    )
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
     with pytest.raises(ImageError) as error:
         images.read(path)
     assert_one_line(error, path, "too large")

@@ -31,9 +31,7 @@ def test_a_file(tmp_path):
     assert "input 1 × 3 × 40 × 40" in run("--onnx", path, "--size", 40).stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--width", "-1"), ("--width", "nan"), ("--size", "0"), ("--classes", "0")]
-)
+@pytest.mark.parametrize("arguments", [("--width", "-1"), ("--width", "nan"), ("--size", "0"), ("--classes", "0")])
 def test_numbers_that_describe_no_network(arguments):
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")

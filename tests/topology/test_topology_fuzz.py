@@ -74,9 +74,7 @@ def mutate(model: ModelProto, draw) -> None:
     tensors = [value.name for value in graph.input]
     tensors += [tensor.name for tensor in graph.initializer]
     tensors += [name for other in graph.node for name in other.output]
-    match draw(
-        st.sampled_from(["operator", "attribute", "attribute", "input", "drop", "dims", "opset", "shape"])
-    ):
+    match draw(st.sampled_from(["operator", "attribute", "attribute", "input", "drop", "dims", "opset", "shape"])):
         case "operator":
             node.op_type = draw(st.sampled_from(sorted({*TRANSLATE, *FOLD})))
         case "attribute" if node.attribute:

@@ -77,9 +77,7 @@ def test_pooling_shapes_are_those_of_torch(extent, kernel, stride, pad, ceil_mod
     expected = F.max_pool2d(torch.zeros(1, 1, *extent), kernel, stride, pad, ceil_mode=ceil_mode).shape
     padding = ((pad[0], pad[0]), (pad[1], pad[1]))
     for kind in (t.MaxPool2d, t.AveragePool2d):
-        made = layer(
-            kind, (1, 1, *extent), kernel_size=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
-        )
+        made = layer(kind, (1, 1, *extent), kernel_size=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
         assert made.output_shape == tuple(expected)
 
 
@@ -120,9 +118,7 @@ def test_counts():
     assert made.activation_bytes() == 4 * (2 * 3 * 9 * 8 + 2 * 4 * 7 * 6)
     assert made.activation_bytes(2) * 2 == made.activation_bytes()
     assert made.weight_bytes(2) == 2 * made.params
-    norm = layer(
-        t.BatchNorm2d, (1, 7, 2, 2), num_features=7, weight="w", bias="b", running_mean="m", running_var="v"
-    )
+    norm = layer(t.BatchNorm2d, (1, 7, 2, 2), num_features=7, weight="w", bias="b", running_mean="m", running_var="v")
     assert (norm.params, norm.weight_bytes()) == (14, 112)
 
 

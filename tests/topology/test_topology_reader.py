@@ -252,9 +252,7 @@ def test_arithmetic_with_constants(op_type, shape, position):
         with pytest.raises(t.UnsupportedModel, match="divides a constant"):
             t.read_onnx(model)
         return
-    expected = (
-        ["Conv2d"] if op_type == "Add" or (op_type, position) == ("Sub", 0) else ["Conv2d", "BatchNorm2d"]
-    )
+    expected = ["Conv2d"] if op_type == "Add" or (op_type, position) == ("Sub", 0) else ["Conv2d", "BatchNorm2d"]
     assert kinds(agree(model)) == expected
 
 
@@ -278,9 +276,7 @@ def test_a_constant_added_where_others_read_the_convolution_stays_a_layer():
     assert kinds(graph) == ["Conv2d", "BatchNorm2d", "ResidualAdd"]
 
 
-@pytest.mark.parametrize(
-    "attributes", [{}, {"transB": 1}, {"alpha": 0.5, "beta": -2.0}, {"beta": 0.0, "transB": 1}]
-)
+@pytest.mark.parametrize("attributes", [{}, {"transB": 1}, {"alpha": 0.5, "beta": -2.0}, {"beta": 0.0, "transB": 1}])
 @pytest.mark.parametrize("opset", [7, 11, 13])
 def test_gemm(attributes, opset):
     m = Model(opset)
@@ -404,9 +400,7 @@ def test_numbers_in_typed_fields_instead_of_raw_data():
     model = mobilenet(13)
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)
-        tensor.CopyFrom(
-            helper.make_tensor(tensor.name, tensor.data_type, array.shape, array.reshape(-1).tolist())
-        )
+        tensor.CopyFrom(helper.make_tensor(tensor.name, tensor.data_type, array.shape, array.reshape(-1).tolist()))
     assert not model.graph.initializer[0].HasField("raw_data")
     agree(model)
 

@@ -109,9 +109,7 @@ class Model:
         elem_type = elem_type or helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
         inputs = [helper.make_tensor_value_info("x", elem_type, shape)]
         if inputs_too:  # as files had it before IR version 4
-            inputs += [
-                helper.make_tensor_value_info(i.name, i.data_type, list(i.dims)) for i in self.initializers
-            ]
+            inputs += [helper.make_tensor_value_info(i.name, i.data_type, list(i.dims)) for i in self.initializers]
         outputs = output if isinstance(output, list | tuple) else [output]
         graph = helper.make_graph(
             self.nodes[::-1] if reverse else self.nodes,

@@ -43,9 +43,7 @@ def conv(layer, p, x):
 
 
 def batch_norm(layer, p, x):
-    return F.batch_norm(
-        x, p[layer.running_mean], p[layer.running_var], p[layer.weight], p[layer.bias], eps=layer.eps
-    )
+    return F.batch_norm(x, p[layer.running_mean], p[layer.running_var], p[layer.weight], p[layer.bias], eps=layer.eps)
 
 
 def overhang(layer, padding=None):
@@ -104,9 +102,7 @@ def onnx_runtime(model, x: np.ndarray) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     (name,) = [value.name for value in session.get_inputs()]
     return session.run(None, {name: x})[0]
 

@@ -166,9 +166,7 @@ def simple(kind, sources: tuple[str, ...], output: str, channels: int = 4, **fie
 
 def draw(rng: np.random.Generator, graph: Graph) -> dict[str, np.ndarray]:
     return {
-        name: (rng.uniform(0.5, 2, shape) if name.endswith("_var") else rng.normal(size=shape)).astype(
-            np.float32
-        )
+        name: (rng.uniform(0.5, 2, shape) if name.endswith("_var") else rng.normal(size=shape)).astype(np.float32)
         for name, shape in graph.parameter_shapes.items()
     }
 
@@ -182,9 +180,7 @@ def run(graph: Graph, parameters: dict[str, np.ndarray], x: np.ndarray) -> np.nd
 
 
 def graph_of(*layers, output: str | None = None) -> Graph:
-    return Graph(
-        name="test", input="x", input_shape=(1, 4, 6, 5), layers=layers, output=output or layers[-1].output
-    )
+    return Graph(name="test", input="x", input_shape=(1, 4, 6, 5), layers=layers, output=output or layers[-1].output)
 
 
 GRAPHS = {

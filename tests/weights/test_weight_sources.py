@@ -70,10 +70,7 @@ def test_seeded_parameters_never_change():
     """Results that others recorded with them would no longer be comparable."""
     parameters = weights.seeded_parameters(build(batch_norm=True))
     assert digest(parameters) == "065585c2ea16d02d65fe51b184aa09396f273cafbae76a4b0cc66ef86915ba3f"
-    assert (
-        digest(weights.network("seeded")[1])
-        == "d689b1ab77265f363005ab3801b49f109f4d0a3327aa5e32b79d47fd89db1127"
-    )
+    assert digest(weights.network("seeded")[1]) == "d689b1ab77265f363005ab3801b49f109f4d0a3327aa5e32b79d47fd89db1127"
     assert digest(weights.network("seeded", 96)[1]) == digest(weights.network("seeded")[1])
 
 

@@ -25,11 +25,7 @@ def gemm(state: Translation, node: Node) -> Activation:
         weight = weight * np.float32(alpha)
     bias_name = None
     if bias is not None and beta != 0:
-        if (
-            bias.size not in (1, len(weight))
-            or bias.ndim > 2
-            or bias.shape[-1:] not in ((), (1,), (len(weight),))
-        ):
+        if bias.size not in (1, len(weight)) or bias.ndim > 2 or bias.shape[-1:] not in ((), (1,), (len(weight),)):
             raise node.unsupported(f"its third input has the shape {bias.shape}, not ({len(weight)},)")
         bias = np.broadcast_to(bias.reshape(-1), (len(weight),))
         bias_name = state.parameter(node.inputs[2], bias if beta == 1 else bias * np.float32(beta), node)
@@ -50,9 +46,7 @@ def matmul(state: Translation, node: Node) -> Activation:
     return state.view(node, result, (*source.shape[:-1], matrix.shape[1]))
 
 
-def linear(
-    state: Translation, node: Node, source: Activation, weight: np.ndarray, bias: str | None
-) -> Activation:
+def linear(state: Translation, node: Node, source: Activation, weight: np.ndarray, bias: str | None) -> Activation:
     """Linear flattens what it reads, so a reshape before it needs no layer; a transpose does."""
     if source.permuted:
         source = state.materialize(node, source, node.inputs[0])

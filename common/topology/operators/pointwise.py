@@ -146,9 +146,7 @@ def arithmetic(state: Translation, node: Node) -> Activation:
     if node.op_type == "Mul":
         return affine(state, node, source, numbers, zeros)
     if node.op_type == "Sub":
-        return affine(
-            state, node, source, ones if position == 0 else -ones, -numbers if position == 0 else numbers
-        )
+        return affine(state, node, source, ones if position == 0 else -ones, -numbers if position == 0 else numbers)
     if position == 1:
         raise node.unsupported("it divides a constant by a computed tensor")
     if not numbers.all():

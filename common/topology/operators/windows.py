@@ -63,9 +63,7 @@ def reduce_mean(state: Translation, node: Node) -> Activation:
     gone = normalized(axes, len(source.shape))
     averaged = source.averaged | {source.dims[axis] for axis in gone}
     if len(source.stored) != 4 or not averaged <= {2, 3}:
-        raise node.unsupported(
-            f"it takes the mean over axes {axes} of {source.shape}, not over height and width"
-        )
+        raise node.unsupported(f"it takes the mean over axes {axes} of {source.shape}, not over height and width")
     kept = [axis for axis in range(len(source.shape)) if keepdims or axis not in gone]
     shape = tuple(1 if axis in gone else source.shape[axis] for axis in kept)
     if averaged != {2, 3}:
@@ -125,9 +123,7 @@ def pool_window(node: Node) -> Pair:
     return node.pair("kernel_shape", (1, 1))
 
 
-def padding_of(
-    node: Node, extent: tuple[int, ...], kernel_size: Pair, stride: Pair, dilation: Pair
-) -> Padding:
+def padding_of(node: Node, extent: tuple[int, ...], kernel_size: Pair, stride: Pair, dilation: Pair) -> Padding:
     """What `pads` or `auto_pad` mean for an image of this extent: ((top, bottom), (left, right)).
 
     SAME keeps ⌈in / stride⌉ outputs; the odd zero goes after (SAME_UPPER) or before (SAME_LOWER).

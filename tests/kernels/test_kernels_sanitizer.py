@@ -1,0 +1,27 @@
+"""Every rung of every operator under compute-sanitizer, where there is one."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common import cuda
+
+PROGRAM = Path(__file__).parents[1] / "every_kernel.py"
+
+
+def test_every_kernel_is_launched():
+    assert runpy.run_path(str(PROGRAM))["launch_all"]() > 0
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_compute_sanitizer_finds_nothing(tool):
+    if cuda.backend() != "gpu" or shutil.which("compute-sanitizer") is None:
+        pytest.skip("needs a GPU and CUDA's compute-sanitizer on the PATH")
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "1", sys.executable, str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "launches on the gpu" in done.stdout
