@@ -96,6 +96,17 @@ def check(graph: topology.Graph) -> None:
             )
 
 
+def as_depthwise(layer: kinds.BatchNorm2d, parameters: dict) -> dict[str, np.ndarray]:
+    """A batch-norm that no convolution could take in, as the weight and bias of a depthwise 1×1 convolution."""
+    gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in layer.parameter_shapes)
+    scale = gamma / np.sqrt(variance + layer.eps)
+    shift = beta - mean * scale
+    return {
+        f"{layer.name}/scale": scale.astype(np.float32).reshape(-1, 1, 1, 1),
+        f"{layer.name}/shift": shift.astype(np.float32),
+    }
+
+
 class KernelBackend:
     """Runs a network's steps in order. One set of buffers is kept for each of the last input shapes."""
 
@@ -105,6 +116,9 @@ class KernelBackend:
         self._model = model
         graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
         check(graph)
+        for layer in graph.layers:
+            if isinstance(layer, kinds.BatchNorm2d):
+                parameters |= as_depthwise(layer, parameters)
         self._parameters = {name: cuda.asarray(value) for name, value in parameters.items()}
         self._input = graph.input
         self._plans: OrderedDict[tuple[int, ...], list[Step]] = OrderedDict()
@@ -150,6 +164,19 @@ def _conv2d(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
     )  # fmt: skip
 
 
+def _batch_norm(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
+    name, (n, c, *extent) = step.layer.name, inputs[0].shape
+    shape = (n, c, *extent) if len(extent) == 2 else (n, c, int(np.prod(extent)), 1)
+    kernels.conv2d(
+        inputs[0].reshape(shape), parameters[f"{name}/scale"], parameters[f"{name}/shift"],
+        groups=c, out=step.buffer.reshape(shape),
+    )  # fmt: skip
+
+
+def _copy(step: Step, array: Any) -> None:
+    step.buffer[...] = array
+
+
 def _linear(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
     layer = step.layer
     x = inputs[0].reshape(inputs[0].shape[0], -1)
@@ -172,6 +199,7 @@ def _softmax(step: Step, inputs: list, residual: Any, parameters: dict) -> None:
 
 _LAUNCHES = {
     kinds.Conv2d: _conv2d,
+    kinds.BatchNorm2d: _batch_norm,
     kinds.Linear: _linear,
     kinds.ReLU: _clamp,
     kinds.ReLU6: _clamp,
@@ -181,7 +209,7 @@ _LAUNCHES = {
     kinds.GlobalAveragePool: lambda step, inputs, residual, parameters: kernels.global_avg_pool(
         inputs[0], out=step.buffer
     ),
-    kinds.Reshape: lambda step, inputs, residual, parameters: step.buffer.__setitem__(
-        ..., inputs[0].reshape(step.buffer.shape)
-    ),
+    # no arithmetic: the array library moves the elements
+    kinds.Reshape: lambda step, inputs, residual, parameters: _copy(step, inputs[0].reshape(step.buffer.shape)),
+    kinds.Permute: lambda step, inputs, residual, parameters: _copy(step, inputs[0].transpose(step.layer.dims)),
 }

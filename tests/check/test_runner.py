@@ -109,9 +109,7 @@ def test_something_that_is_no_function(chapter, capsys):
     assert "'int' object is not callable" in printed(capsys)
 
 
-@pytest.mark.parametrize(
-    "body", ["pass", "try:\n            pass\n        except Exception:\n            pass"]
-)
+@pytest.mark.parametrize("body", ["pass", "try:\n            pass\n        except Exception:\n            pass"])
 def test_an_endless_loop_ends(chapter, capsys, tmp_path, body):
     text = f"def double(x):\n    while True:\n        {body}\n"
     began = time.monotonic()

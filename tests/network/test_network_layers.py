@@ -1,4 +1,4 @@
-"""The backend "torch" layer by layer against ONNX Runtime."""
+"""The backends "torch" and "kernels" layer by layer against ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -69,11 +69,11 @@ CASES = {
 }
 
 
-def check(graph, rng):
+def check(graph, rng, backend="torch"):
     parameters = random_parameters(rng, graph)
     model = write_onnx(graph, parameters)
     x = rng.standard_normal(graph.input_shape, dtype=np.float32) * 3
-    result, expected = Network(model, "torch")(x), run_onnxruntime(model, x)
+    result, expected = Network(model, backend)(x), run_onnxruntime(model, x)
     assert result.shape == graph.output_shape == expected.shape
     assert relative_error(result, expected) <= TOLERANCE
 
@@ -81,6 +81,22 @@ def check(graph, rng):
 @pytest.mark.parametrize("name", CASES)
 def test_layer(rng, name):
     check(layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]]), rng)
+
+
+ON_KERNELS = {
+    "conv", "linear", "batch-norm", "relu6", "relu", "clip", "clip-above", "softmax-columns", "global-pool", "reshape",
+    "permute", "shuffle",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layer_on_kernels(rng, name):
+    graph = layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]])
+    if name in ON_KERNELS:
+        check(graph, rng, "kernels")
+    else:
+        with pytest.raises(topology.UnsupportedModel, match="backend 'kernels' runs"):
+            check(graph, rng, "kernels")
 
 
 def test_every_kind_of_layer_is_tested():

@@ -1,0 +1,59 @@
+"""What the check.py of a CUDA exercise is written with: a traced launch of the answer, with a hint for each finding."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import cuda
+from ..cuda.report import Report
+from .answers import Wrong
+
+_BARRIER = "every thread of the block must reach the same __syncthreads: none may stand where only some threads go"
+
+# What deserves which hint. The first of these kinds that a trace found is the one that is told.
+HINTS = {
+    "deadlock": _BARRIER,
+    "divergent-barrier": _BARRIER,
+    "out-of-bounds": "compare the index with the array's size before you use it; the last block has threads to spare",
+    "misaligned": "a float4 starts at a multiple of 16 bytes",
+    "race": "two threads use the same place and nothing says who comes first: a __syncthreads must stand between them,"
+    " or only one thread may write",
+    "uninitialised-read": "what is read from shared memory, a thread of the same block must have written before",
+    "stopped": "run it under cuda.guarded() for the line",
+}
+
+
+def launch(
+    source: str,
+    name: str,
+    grid: tuple,
+    block: tuple,
+    args: Sequence[Any],
+    *,
+    what: str,
+    hints: Mapping[str, str] | None = None,
+) -> Report:
+    """Run the answer's kernel with every access seen. Raises Wrong unless it compiles and the trace finds nothing.
+
+    The simulator runs it, also on a machine with a GPU, which a wrong kernel could take down. Outputs are in args.
+
+    what    the launch in words: "row_sums of a 7 × 33 matrix"
+    hints   by kind of finding, where the exercise knows better than HINTS
+    """
+    try:
+        kernel = cuda.RawKernel(source, name)
+    except cuda.CompileError as error:
+        raise Wrong(str(error), "lines are counted from the one below %%exercise") from None
+    except ValueError as error:  # no such kernel
+        raise Wrong(str(error), 'leave the kernel\'s name and extern "C" as they are') from None
+    try:
+        report = cuda.trace(kernel, grid, block, args)
+    except (TypeError, ValueError) as error:
+        raise Wrong(str(error), "leave the kernel's parameters as they are") from None
+    except cuda.KernelError as error:
+        raise Wrong(f"{what}: {error}", "") from None
+    hints = {**HINTS, **(hints or {})}
+    for kind in HINTS:
+        for finding in report.findings:
+            if finding.kind == kind:
+                raise Wrong(f"{what}: {finding}", hints[kind], report)
+    return report
