@@ -9,8 +9,9 @@ no part in training, nor in choosing when to stop or any setting here: the sched
 were chosen by `--validate`, which trains without some of the other forms and tests on those.
 
 With the same seed, number of threads and version of PyTorch, the same kind of processor gives the same file.
-Elsewhere sums are added up in another order, and a training run amplifies that into other weights of the same
-quality: expect a few digits read differently, not another accuracy.
+Elsewhere sums are added up in another order, and a training run amplifies that into other weights, as another
+seed does: seeds 0, 1 and 2 misread 6, 10 and 8 of the 382 held-out digits (98.4, 97.4 and 97.9 %). Seed 0 was
+the default before any of them was measured, and is what the course uses.
 
 What makes 1,415 small pictures enough is augmentation: every digit is seen turned, slanted, stretched, moved,
 bent (P. Simard et al., "Best Practices for Convolutional Neural Networks Applied to Visual Document
