@@ -5,6 +5,7 @@ from typing import Any
 
 from .. import cuda
 from ..cuda.report import Report
+from ..cuda.simulator.module import SimulatedModule
 from .answers import Wrong
 
 _BARRIER = "every thread of the block must reach the same __syncthreads: none may stand where only some threads go"
@@ -34,13 +35,13 @@ def launch(
 ) -> Report:
     """Run the answer's kernel with every access seen. Raises Wrong unless it compiles and the trace finds nothing.
 
-    The simulator runs it, also on a machine with a GPU, which a wrong kernel could take down. Outputs are in args.
+    The simulator runs it, also on a machine with a GPU, whose context a wrong kernel could end. Outputs are in args.
 
     what    the launch in words: "row_sums of a 7 × 33 matrix"
     hints   by kind of finding, where the exercise knows better than HINTS
     """
     try:
-        kernel = cuda.RawKernel(source, name)
+        kernel = SimulatedModule(source).get_function(name)
     except cuda.CompileError as error:
         raise Wrong(str(error), "lines are counted from the one below %%exercise") from None
     except ValueError as error:  # no such kernel

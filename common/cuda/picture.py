@@ -11,7 +11,8 @@ def draw(request: Any, kernel: str) -> Any:
 
     lanes = np.flatnonzero(request.offsets >= 0)
     offsets = request.offsets[lanes]
-    figure, axes = plt.subplots(figsize=(9, 3.6), layout="constrained")
+    height = 3.6 if request.space == "global" else min(6.5, 2.2 + 0.16 * _deepest(offsets, request.size))
+    figure, axes = plt.subplots(figsize=(9, height), layout="constrained")
     colours = plt.get_cmap("viridis")(lanes / 31)
     if request.space == "global":
         _draw_sectors(axes, lanes, offsets, request.size, colours)
@@ -42,6 +43,12 @@ def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, 
     axes.set_ylim(31.8, -0.8)
 
 
+def _deepest(offsets: np.ndarray, size: int) -> int:
+    """How many words the fullest bank has to hand out."""
+    words = np.unique(offsets[:, None] // 4 + np.arange(max(1, size // 4)))
+    return int(np.bincount(words % 32).max())
+
+
 def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
     words_each = max(1, size // 4)
     rows: dict[int, list[int]] = {}  # bank → its words, in the order in which they are first asked for
@@ -52,8 +59,12 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
                 words.append(word)
             row = words.index(word)
             axes.add_patch(_square(axes, word % 32, row, colour))
-            axes.text(word % 32, row, str(lane), ha="center", va="center", fontsize=7, color="white" if lane < 20 else "black")
+            axes.text(
+                word % 32, row, str(lane), ha="center", va="center", fontsize=7, color="white" if lane < 20 else "black"
+            )
     deepest = max(len(words) for words in rows.values())
+    for bank in range(33):
+        axes.axvline(bank - 0.5, color="0.88", linewidth=0.8, zorder=0)
     axes.set_xlim(-0.6, 31.6)
     axes.set_ylim(deepest - 0.4, -0.6)
     axes.set_xticks(range(0, 32, 4))

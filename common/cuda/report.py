@@ -159,7 +159,7 @@ class Report:
         from rich.table import Table
 
         table = Table(
-            title=f"{self.kernel}: {self.traced_blocks} blocks of {'×'.join(map(str, self.block))} threads traced",
+            title=f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {'×'.join(map(str, self.block))} threads traced",
             title_justify="left", box=None, pad_edge=False,
         )  # fmt: skip
         table.add_column("line", justify="right")
@@ -199,16 +199,14 @@ class Report:
                 f"<td style='text-align:left;white-space:pre'>{html.escape(text)}</td>"
                 f"<td style='text-align:left;white-space:nowrap;padding-left:2em'>{notes}</td></tr>"
             )
-        problems = "".join(
-            f"<li><b>{f.kind}</b>, line {f.line}: {html.escape(f.message)}</li>" for f in self.findings
+        problems = "".join(f"<li><b>{f.kind}</b>, line {f.line}: {html.escape(f.message)}</li>" for f in self.findings)
+        title = (
+            f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {'×'.join(map(str, self.block))} threads traced"
         )
-        title = f"{self.kernel}: {self.traced_blocks} blocks of {'×'.join(map(str, self.block))} threads traced"
         return (
             f"<div><b>{html.escape(title)}</b>"
             "<table style='font-family:monospace;font-size:90%;border-collapse:collapse;margin:0.5em 0'>"
-            f"{''.join(rows)}</table>"
-            + (f"<ul style='color:#a00'>{problems}</ul>" if problems else "")
-            + "</div>"
+            f"{''.join(rows)}</table>" + (f"<ul style='color:#a00'>{problems}</ul>" if problems else "") + "</div>"
         )
 
     def picture(self, line: int, request: int = 0, kind: str | None = None, array: str | None = None) -> Any:
@@ -225,15 +223,21 @@ class Report:
             if r.line == line and kind in (None, r.kind) and array in (None, r.array)
         ]  # fmt: skip
         if request >= len(chosen):
-            raise ValueError(f"line {line} made {len(chosen)} such requests that were kept, number {request} is none of them")
+            raise ValueError(
+                f"line {line} made {len(chosen)} such requests that were kept, number {request} is none of them"
+            )
         return draw(chosen[request], self.kernel)
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _note(e: LineCounts) -> str:
     c = e.counts
-    unit = "sectors" if c.space == "global" else "wavefronts"
+    unit = "sector" if c.space == "global" else "wavefront"
     best = "" if c.units == c.ideal else f", {c.ideal} would do"
-    return f"{e.kind} {e.array}: {c.requests} requests, {c.units} {unit}{best}"
+    return f"{e.kind} {e.array}: {_many(c.requests, 'request')}, {_many(c.units, unit)}{best}"
 
 
 def merge_lines(entries: Iterable[LineCounts]) -> tuple[LineCounts, ...]:

@@ -2,7 +2,8 @@
 
     python -m common.measure.confirm            on a GPU machine with ncu and compute-sanitizer: print the comparison
     python -m common.measure.confirm --save     and write it into the results file of the card
-    python -m common.measure.confirm --table    print the table of docs/trace.md from the results file
+    python -m common.measure.confirm --table    print the table of 04_kernels/README.md from the results file
+    python -m common.measure.confirm --write    and put it there, between its markers
 
 Every number that the profiler gives is a sum over the launch: requests and sectors of global loads and stores,
 wavefronts and bank conflicts of shared loads and stores.
@@ -12,6 +13,7 @@ import csv
 import datetime
 import io
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from . import results
+from . import generated, results
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
@@ -83,8 +85,13 @@ CASES = [
     _copy_case("copy, stride 2", "copy_strided", N, 2),
     _copy_case("copy, stride 8", "copy_strided", N, 8),
     _copy_case("copy, float4", "copy_float4", N, per_thread=4),
-    Case("copy, half2", "copy_half2", (196,), (256,), lambda r: [
-        cuda.asarray(r.standard_normal(N).astype(np.float16)), cuda.empty(N, np.float16), N]),  # fmt: skip
+    Case(
+        "copy, half2",
+        "copy_half2",
+        (196,),
+        (256,),
+        lambda r: [cuda.asarray(r.standard_normal(N).astype(np.float16)), cuda.empty(N, np.float16), N],
+    ),
     _square_case("transpose_naive", 321, 2),
     _square_case("transpose_32", 321, 2),
     _square_case("transpose_33", 321, 2),
@@ -146,7 +153,9 @@ def measure() -> dict[str, dict[str, int]]:
     text = done.stdout[done.stdout.find('"ID"') :]
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row.get("ID")]  # the row of units has none
     if done.returncode or len(rows) != len(CASES):
-        raise RuntimeError(f"ncu gave {len(rows)} launches for {len(CASES)} cases:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"ncu gave {len(rows)} launches for {len(CASES)} cases:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
     counts = {}
     for case, row in zip(CASES, rows, strict=True):
         if not row["Kernel Name"].startswith(case.kernel):
@@ -162,8 +171,8 @@ def sanitize(kind: str) -> tuple[str, str]:
     findings = [f for f in cuda.trace(kernel, grid, (256,), _wrong_arguments()).findings if f.kind == kind]
     command = ["compute-sanitizer", "--tool", tool, sys.executable, "-m", __spec__.name, "--launch", kind]
     done = subprocess.run(command, capture_output=True, text=True)
-    summary = [line.strip("= ") for line in done.stdout.splitlines() if "SUMMARY" in line]
-    return (str(findings[0]) if findings else "nothing"), (summary[-1] if summary else "nothing")
+    summary = [line.strip("= ") for line in done.stdout.splitlines() if "SUMMARY: " in line]
+    return (str(findings[0]) if findings else "nothing"), (summary[0] if summary else "nothing")
 
 
 def environment() -> dict[str, Any]:
@@ -184,19 +193,110 @@ def environment() -> dict[str, Any]:
 def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
     """Records of the suite "trace"."""
     made: list[dict[str, Any]] = [
-        {"suite": "trace", "case": name, "implementation": "simulator", "predicted": predicted[name], "measured": measured[name]}
+        {
+            "suite": "trace",
+            "case": name,
+            "implementation": "simulator",
+            "predicted": predicted[name],
+            "measured": measured[name],
+        }
         for name in predicted
     ]
     made += [
-        {"suite": "trace", "case": f"wrong: {kind}", "implementation": "simulator", "trace": ours, "compute-sanitizer": theirs}
+        {
+            "suite": "trace",
+            "case": f"wrong: {kind}",
+            "implementation": "simulator",
+            "trace": ours,
+            "compute-sanitizer": theirs,
+        }
         for kind, (ours, theirs) in wrong.items()
     ]
     return made
 
 
+# ---- The comparison in words and numbers, from the results file
+README = results.FOLDER.parents[1] / "04_kernels" / "README.md"
+COLUMNS = {  # of the table: the count it shows
+    "sectors loaded": "global load sectors",
+    "sectors stored": "global store sectors",
+    "wavefronts of shared loads": "shared load wavefronts",
+    "conflicts in them": "shared load conflicts",
+}
+# Why the profiler counts other things than the trace. A difference that is not explained here is an error.
+REASONS = {
+    (
+        "sgemm",
+        "shared load wavefronts",
+    ): "the assembler merges shared loads. As written, a warp makes 64 requests in the"
+    " 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
+    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64",
+}
+
+
+def comparison(path: Path | None = None) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the results file of the H200 says about tracing: (the run's environment, launches, wrong kernels)."""
+    content = results.load(path or results.path_of("NVIDIA H200"))
+    entries = [record for record in content["records"] if record["suite"] == "trace"]
+    if not entries:
+        raise ValueError("the results file holds no records of the suite trace")
+    launches = [record for record in entries if "measured" in record]
+    wrong = [record for record in entries if "compute-sanitizer" in record]
+    return content["runs"][entries[0]["run"]], launches, wrong
+
+
+def differences(record: dict[str, Any]) -> dict[str, tuple[int, int, str]]:
+    """By count of a launch that differs: (predicted, measured, why). ValueError if nobody knows why."""
+    different = {}
+    for count, predicted in record["predicted"].items():
+        measured = record["measured"][count]
+        if measured != predicted:
+            if (record["case"], count) not in REASONS:
+                raise ValueError(
+                    f"{record['case']}: {predicted} {count} traced, {measured} measured, and no reason is given"
+                )
+            different[count] = predicted, measured, REASONS[record["case"], count]
+    return different
+
+
+def table(path: Path | None = None) -> str:
+    """Trace against profiler in Markdown: a table of launches, the differences, the wrong kernels."""
+    environment, launches, wrong = comparison(path)
+    version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
+    equal = sum(not differences(record) for record in launches)
+    counts = len(launches[0]["predicted"])
+    lines = [
+        f"{environment['card']}, {environment['date']}, Nsight Compute (`ncu`) {version[0] if version else 'unknown'}:"
+        f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's.",
+        "",
+        f"| launch | {' | '.join(COLUMNS)} |",
+        f"|---|{'---:|' * len(COLUMNS)}",
+    ]
+    for record in launches:
+        cells = []
+        for count in COLUMNS.values():
+            predicted, measured = record["predicted"][count], record["measured"][count]
+            cells.append(f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}")
+        lines.append(f"| {record['case'].replace('_', ' ')} | {' | '.join(cells)} |")
+    for record in launches:
+        for count, (predicted, measured, why) in differences(record).items():
+            lines += ["", f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."]
+    lines += ["", "Wrong kernels, under the trace and under `compute-sanitizer`:", ""]
+    lines += ["| kernel | the trace says | compute-sanitizer says |", "|---|---|---|"]
+    for record in wrong:
+        theirs = record["compute-sanitizer"].partition(". Use ")[0]  # an option
+        lines.append(f"| {record['case'].removeprefix('wrong: ')} | {record['trace']} | {theirs} |")
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--launch"]:
         launch(*arguments[1:])
+        return
+    if arguments[:1] in (["--table"], ["--write"]):
+        print(table())
+        if arguments[0] == "--write":
+            README.write_text(generated.replaced(README.read_text(), "trace", table()))
         return
     predicted, measured = predict(), measure()
     wrong = {kind: sanitize(kind) for kind in WRONG}

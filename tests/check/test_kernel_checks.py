@@ -80,8 +80,8 @@ def test_a_wrong_answer_brings_its_trace_along(exercise, capsys):
             "a thread of the same block must have written before",
         ),
         (
-            "__shared__ float s[9]; if (i < 10) s[i] = in[i]; __syncthreads(); if (i == 0) out[0] = s[8];",
-            "writes s[9], but s has 9 elements",
+            "__shared__ float s[32]; if (i < 77) s[i] = in[i]; __syncthreads(); if (i == 0) out[0] = s[8];",
+            "but s has 32 elements",
         ),
         ("if (i == 0) *(float4*)out = *(const float4*)(in + 1);", "a float4 starts at a multiple of 16 bytes"),
         ("if (i % 2) __syncthreads(); else __syncthreads();", "must reach the same __syncthreads"),
@@ -124,3 +124,31 @@ def test_the_cell_magic(exercise, capsys):
         assert "out-of-bounds" in capsys.readouterr().out
     finally:
         InteractiveShell.clear_instance()
+
+
+def found(body, grid=(1,)):
+    """The first finding of a launch of 64 threads a block over 77 numbers."""
+    x = np.zeros(77, np.float32)
+    with pytest.raises(Wrong) as caught:
+        launch(SKELETON.replace("// your code", body), "twice", grid, (64,), (x, x.copy(), 77), what="twice")
+    return caught.value.picture.findings[0]
+
+
+def test_a_race_names_the_other_thread_not_the_writer_again():
+    race = found(
+        "__shared__ float s[2]; if (i == 5 || i == 40) s[0] = in[i]; __syncthreads(); if (i < 9) out[i] = s[0];"
+    )
+    assert race.kind == "race" and sorted(race.threads) == [(5, 0, 0), (40, 0, 0)]
+
+
+def test_a_race_between_blocks_alone():
+    race = found("if (threadIdx.x == 0) out[7] = (float)i;", grid=(2,))
+    assert race.kind == "race" and race.blocks == ((1, 0, 0), (0, 0, 0)) and race.index == 7
+
+
+def test_past_the_end_of_shared_memory_names_the_shared_array():
+    finding = found(
+        "__shared__ float s[32]; if (i < 32) s[i + 3200 * (i == 9)] = in[i]; __syncthreads(); if (i < 9) out[i] = s[i];"
+    )
+    assert (finding.kind, finding.array, finding.index) == ("out-of-bounds", "s", 3209)
+    assert "but s has 32 elements" in finding.message

@@ -146,7 +146,7 @@ def _watch(
         fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers)
         if counting:
             _runtime().sim_trace_between_blocks(ctypes.byref(request), workers)
-        reader = _Reader(request, workers, symbols, prepared.where, size, threads)
+        reader = _Reader(request, workers, symbols, prepared.where, size, threads, shared_mem)
         findings = reader.findings()
         if fault.kind != module.NO_FAULT:
             findings.append(reader.fault(fault, traced.explain(fault, prepared, shared_mem)))
@@ -183,7 +183,10 @@ def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
 class _Reader:
     """What the workers of a traced launch recorded, in the words of a Report."""
 
-    def __init__(self, request: Any, workers: int, symbols: "Symbols", arrays: list, grid: tuple, block: tuple) -> None:
+    def __init__(
+        self, request: Any, workers: int, symbols: "Symbols", arrays: list, grid: tuple, block: tuple, dynamic: int
+    ) -> None:
+        self._dynamic = dynamic  # bytes of dynamic shared memory
         self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
         self._symbols, self._arrays, self._grid, self._block = symbols, arrays, grid, block
 
@@ -204,7 +207,14 @@ class _Reader:
     def _array(self, number: int, offset: int) -> str:
         if number >= 0:
             return self._arrays[number][0].name
-        return next((name for low, high, name in self._symbols.shared if low <= offset < high), "shared memory")
+        return self._shared(offset)[2]
+
+    def _shared(self, offset: int) -> tuple[int, int, str]:
+        """The array (first byte, end, name) of static shared memory at an offset or the one nearest to it."""
+        arrays = sorted(self._symbols.shared)
+        inside = [array for array in arrays if array[0] <= offset < array[1]]
+        beyond = arrays[:1] if offset < 0 else arrays[-1:] if self._dynamic == 0 else []
+        return (inside + beyond + [(0, 0, "shared memory")])[0]
 
     def _thread(self, number: int) -> tuple[int, int, int]:
         x, y, _ = self._block
@@ -259,12 +269,13 @@ class _Reader:
         thread, block = self._thread(f.thread), self._block_index(f.block)
         other_line = self._line(f.other_pc, base)
         array = None if f.array == _IN_NOTHING else self._array(f.array, f.offset)
-        itemsize, index = 1, f.offset
+        itemsize, index, low, high = 1, f.offset, 0, 0
         if f.array >= 0:
             itemsize = self._arrays[f.array][1].itemsize
         elif f.array == _IN_SHARED:
             itemsize = max(1, f.size)
-            index = f.offset - next((low for low, high, _ in self._symbols.shared if low <= f.offset < high), 0)
+            low, high, _ = self._shared(f.offset)
+            index = f.offset - low
         index //= itemsize
         threads, blocks = [thread], [block]
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[_KINDS[f.access]]
@@ -272,7 +283,7 @@ class _Reader:
         times = f" (seen {count} times)" if count > 1 else ""
         where = f"{array}[{index}]" if array else f"address {f.offset:#x}"
         if kind == "out-of-bounds":
-            limit = self._arrays[f.array][1].size if f.array >= 0 else None
+            limit = self._arrays[f.array][1].size if f.array >= 0 else (high - low) // itemsize or None
             has = f", but {array} has {limit} elements" if limit is not None else ""
             message = f"{who} {verb} {where}{has}{times}"
         elif kind == "misaligned":
@@ -295,10 +306,10 @@ class _Reader:
                 several = f.other_thread == _SEVERAL
                 if not several:
                     threads.append(self._thread(f.other_thread))
-                other = "several other threads" if several else f"thread {self._thread(f.other_thread)}"
+                other = "several threads" if several else f"thread {self._thread(f.other_thread)}"
                 same_warp = not several and f.other_thread // 32 == f.thread // 32
                 between = "no __syncwarp lies between" if same_warp else "no __syncthreads lies between"
-            does = "touches" if other_line == 0 else "touches it"
+            does = "touch it, one of them" if other == "several threads" else "touches it"
             message = f"{who} {verb} {where}, {other} {does} in line {other_line}: {between}{times}"
         return reports.Finding(
             kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array, None if array is None else int(index),

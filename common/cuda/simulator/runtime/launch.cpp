@@ -68,7 +68,9 @@ struct Worker {
 };
 static const uint3 NO_THREAD = {~0u, ~0u, ~0u};
 static __thread Worker* this_worker;
-static void set_busy(bool busy) { this_worker->busy_inside = busy; }
+static void set_busy(bool busy) {
+    if (this_worker) this_worker->busy_inside = busy;  // Python's own thread is none
+}
 enum { MAX_WORKERS = 2048 };
 static Worker* workers[MAX_WORKERS];
 

@@ -312,11 +312,11 @@ static void visit(Visit* slots, uint32_t block, uint32_t thread, uint32_t pc) { 
     if (!slots[0].block || v.block < slots[0].block) slots[1] = slots[0], slots[0] = v;
     else if (!slots[1].block || v.block < slots[1].block) slots[1] = v;
 }
-static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset) {
+static void note_race(Trace* t, const Touch& with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset) {
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
     if (!f) return;
-    f->other_thread = with->thread;
-    f->other_pc = t->module_low + with->pc;
+    f->other_thread = with.thread;
+    f->other_pc = t->module_low + with.pc;
 }
 
 // ---- Barriers (block.h)
@@ -342,25 +342,27 @@ static void trace_warp_operation(Block* b, int warp) { ++b->trace->warp_epoch[wa
 
 // ---- One access
 static void check_shared(Trace* t, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
-    const Touch* with = 0;
+    const Touch* found = 0;
+    Touch with;  // a copy: remember() writes over it
     bool uninitialised = false;
     const uint32_t short_pc = (uint32_t)(pc - t->module_low);
     for (uint32_t i = 0; i < size; ++i) {
         SharedCell& c = t->shared[offset + i];
-        if (!with) with = conflict(t, c.write, c.read, kind == STORE, thread);
+        if (!found && (found = conflict(t, c.write, c.read, kind == STORE, thread))) with = *found;
         uninitialised |= kind != STORE && !c.written;
         if (kind == STORE) remember(t, c.write, thread, short_pc, false), c.written = true;
         else remember(t, c.read, thread, short_pc, true);
     }
-    if (with) note_race(t, with, pc, IN_SHARED, kind, size, offset);
+    if (found) note_race(t, with, pc, IN_SHARED, kind, size, offset);
     if (uninitialised) find(t, UNINITIALISED_READ, pc, IN_SHARED, kind, size, offset);
 }
 static void check_global(Trace* t, int array, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
-    const Touch* with = 0;
+    const Touch* found = 0;
+    Touch with;  // a copy: remember() writes over it
     const uint32_t itemsize = t->arrays[array].itemsize, short_pc = (uint32_t)(pc - t->module_low);
     for (uint64_t i = offset / itemsize; i <= (offset + size - 1) / itemsize; ++i) {
         GlobalCell& c = t->cells[array][i];
-        if (!with) with = conflict(t, c.write, c.read, kind == STORE, thread);
+        if (!found && (found = conflict(t, c.write, c.read, kind == STORE, thread))) with = *found;
         if (kind == STORE) {
             remember(t, c.write, thread, short_pc, false);
             visit(c.writer, t->block, thread, short_pc);
@@ -369,7 +371,7 @@ static void check_global(Trace* t, int array, uint64_t offset, uint32_t size, in
             visit(t->acquired ? c.ordered : c.reader, t->block, thread, short_pc);
         }
     }
-    if (with) note_race(t, with, pc, array, kind, size, offset);
+    if (found) note_race(t, with, pc, array, kind, size, offset);
 }
 static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     Block* b = this_block();
@@ -395,9 +397,12 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
             uint64_t d = address < t->arrays[i].low ? t->arrays[i].low - address : address - t->arrays[i].high + 1;
             if (d < distance) distance = d, nearest = i;
         }
-        uint64_t d = address < t->dynamic_low ? t->dynamic_low - address : address - t->dynamic_high + 1;
-        if (t->dynamic_high > t->dynamic_low && d < distance && array == IN_NOTHING) nearest = IN_SHARED;
-        int64_t where = nearest == IN_SHARED ? (int64_t)(t->shared_high - t->shared_low + (address - t->dynamic_low))
+        // beside shared memory: the dynamic part, which lies behind the static one in what is reported, or else the static
+        const bool dynamic = t->dynamic_high > t->dynamic_low;
+        const uint64_t low = dynamic ? t->dynamic_low : t->shared_low, high = dynamic ? t->dynamic_high : t->shared_high;
+        uint64_t d = address < low ? low - address : address - high + 1;
+        if (high > low && d < distance && array == IN_NOTHING) nearest = IN_SHARED;
+        int64_t where = nearest == IN_SHARED ? (int64_t)((dynamic ? t->shared_high - t->shared_low : 0) + (address - low))
                       : nearest >= 0 ? (int64_t)(address - t->arrays[nearest].low) : (int64_t)address;
         find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where);
         end_this_thread(b);

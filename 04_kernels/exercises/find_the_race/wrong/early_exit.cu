@@ -1,0 +1,18 @@
+// expect: the numbers of the last block
+extern "C" __global__ void block_scan(const float* in, float* out, int n) {
+    __shared__ float s[256];
+    int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    if (i + 255 - t >= n) return;
+    s[t] = in[i];
+    __syncthreads();
+    for (int step = 1; step < 256; step *= 2) {
+        float left = 0.0f;
+        if (t >= step) {
+            left = s[t - step];
+        }
+        __syncthreads();
+        s[t] += left;  // s[t] is now the sum of 2·step numbers up to t, or of all there are
+        __syncthreads();
+    }
+    if (i < n) out[i] = s[t];
+}

@@ -1,0 +1,10 @@
+// expect: neighbouring lanes should read neighbouring numbers
+extern "C" __global__ void row_sums(const float* in, float* out, int rows, int columns) {
+    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
+    float sum = 0.0f;
+    int chunk = (columns + 31) / 32;
+    if (row < rows)
+        for (int c = lane * chunk; c < (lane + 1) * chunk && c < columns; ++c) sum += in[row * columns + c];
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+    if (row < rows && lane == 0) out[row] = sum;
+}

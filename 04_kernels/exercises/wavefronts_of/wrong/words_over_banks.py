@@ -1,0 +1,10 @@
+# expect: the fullest bank decides
+def wavefronts_of(words):
+    """How many passes over the 32 banks one request to shared memory takes.
+
+    words: the number of the 4-byte word that each active thread asks for; word w lies in bank w % 32. In one pass
+    every bank hands out one word, to all the threads that want it.
+    """
+    words = set(words)
+    used = len({word % 32 for word in words})
+    return -(-len(words) // used) if used else 0
