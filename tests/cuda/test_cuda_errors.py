@@ -599,7 +599,7 @@ def test_ctrl_c_ends_an_endless_kernel(loop):
             line = process.stdout.readline()
             assert line.strip().endswith("interrupted"), line + process.stderr.read()
         out, err = process.communicate(timeout=30)
-        assert out.strip().endswith("done"), err
+        assert out.strip().endswith("done"), (process.returncode, out, err)
     finally:
         process.kill()
 
