@@ -120,7 +120,12 @@ def _callers_stream(kinds: set[str]) -> Iterator[None]:
         return
     import torch
 
-    with _cupy().cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+    theirs, streams = torch.cuda.current_stream(), _cupy().cuda
+    if hasattr(theirs, "__cuda_stream__") and hasattr(streams.Stream, "from_external"):
+        ours = streams.Stream.from_external(theirs)
+    else:  # older versions of either
+        ours = streams.ExternalStream(theirs.cuda_stream)
+    with ours:
         yield
 
 

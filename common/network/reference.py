@@ -50,8 +50,13 @@ class TorchBackend:
             case kinds.Linear():
                 return F.linear(x.flatten(1), p[layer.weight], p[layer.bias] if layer.bias else None)
             case kinds.BatchNorm2d():
-                mean, variance = p[layer.running_mean], p[layer.running_var]
-                return F.batch_norm(x, mean, variance, p[layer.weight], p[layer.bias], eps=layer.eps)
+                # written out, as older versions of F.batch_norm refuse an eps of 0
+                per_channel = (1, -1) + (1,) * (x.dim() - 2)
+                mean, variance, gamma, beta = (
+                    p[name].reshape(per_channel)
+                    for name in (layer.running_mean, layer.running_var, layer.weight, layer.bias)
+                )
+                return (x - mean) / torch.sqrt(variance + layer.eps) * gamma + beta
             case kinds.ReLU6():
                 return F.relu6(x)
             case kinds.ReLU():

@@ -43,7 +43,12 @@ def conv(layer, p, x):
 
 
 def batch_norm(layer, p, x):
-    return F.batch_norm(x, p[layer.running_mean], p[layer.running_var], p[layer.weight], p[layer.bias], eps=layer.eps)
+    # written out, as older versions of F.batch_norm refuse an eps of 0
+    mean, var, gamma, beta = (
+        p[name].reshape(1, -1, *[1] * (x.dim() - 2))
+        for name in (layer.running_mean, layer.running_var, layer.weight, layer.bias)
+    )
+    return (x - mean) / torch.sqrt(var + layer.eps) * gamma + beta
 
 
 def overhang(layer, padding=None):

@@ -42,7 +42,7 @@ def random_statistics(module: torch.nn.Module) -> torch.nn.Module:
     outputs=st.integers(1, 4),
     kernel=st.integers(1, 3),
     has_bias=st.booleans(),
-    eps=st.sampled_from([1e-5, 1e-3, 0.0]),
+    eps=st.sampled_from([1e-5, 1e-3, 1e-12]),  # (older PyTorch refuses 0)
     seed=st.integers(0, 2**31),
 )
 def test_folded_convolution_computes_the_same(groups, inputs, outputs, kernel, has_bias, eps, seed):
