@@ -52,6 +52,7 @@ def _deepest(offsets: np.ndarray, size: int) -> int:
 def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
     words_each = max(1, size // 4)
     rows: dict[int, list[int]] = {}  # bank → its words, in the order in which they are first asked for
+    wanted: dict[tuple[int, int], list[int]] = {}  # (bank, row) → the threads that want the word there
     for lane, offset, colour in zip(lanes, offsets, colours, strict=True):
         for word in range(int(offset) // 4, int(offset) // 4 + words_each):
             words = rows.setdefault(word % 32, [])
@@ -59,9 +60,11 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
                 words.append(word)
             row = words.index(word)
             axes.add_patch(_square(axes, word % 32, row, colour))
-            axes.text(
-                word % 32, row, str(lane), ha="center", va="center", fontsize=7, color="white" if lane < 20 else "black"
-            )
+            wanted.setdefault((word % 32, row), []).append(int(lane))
+    for (bank, row), threads in wanted.items():
+        label = str(threads[0]) if len(threads) == 1 else f"{threads[0]}\n+{len(threads) - 1}"
+        light = max(threads) < 20  # the square has the colour of the last one
+        axes.text(bank, row, label, ha="center", va="center", fontsize=7, color="white" if light else "black")
     deepest = max(len(words) for words in rows.values())
     for bank in range(33):
         axes.axvline(bank - 0.5, color="0.88", linewidth=0.8, zorder=0)
@@ -69,7 +72,7 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
     axes.set_ylim(deepest - 0.4, -0.6)
     axes.set_xticks(range(0, 32, 4))
     axes.set_yticks(range(deepest) if deepest <= 8 else range(0, deepest, 4))
-    axes.set_xlabel("bank of shared memory; the number in a square is the thread that wants the word")
+    axes.set_xlabel("bank of shared memory; the number in a square: which thread wants the word, and how many others")
     axes.set_ylabel("words in one bank")
 
 

@@ -1,4 +1,4 @@
-"""What a traced launch tells: requests, sectors, bank conflicts, races, line by line, in a terminal and in a notebook."""
+"""What a traced launch tells, line by line: requests, sectors, bank conflicts, races; in a terminal and a notebook."""
 
 import html
 from collections.abc import Iterable
@@ -68,7 +68,8 @@ class Finding:
     """Something that is wrong, or would be on a GPU.
 
     kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock" or "misaligned".
-    line, other_line: in the source; 0 if unknown. threads, blocks: (x, y, z) of those concerned, the first that were seen.
+    line, other_line: in the source; 0 if unknown. threads, blocks: (x, y, z) of those concerned, the
+    first that were seen.
     array, index: of the access; index in elements. count: how often it was seen. message: all of that in words.
     """
 
@@ -145,6 +146,10 @@ class Report:
         """The counts of one line of the source."""
         return tuple(entry for entry in self.lines if entry.line == line)
 
+    def _title(self) -> str:
+        size = "×".join(map(str, self.block))
+        return f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {size} threads traced"
+
     # ---- In a terminal
     def __str__(self) -> str:
         from rich.console import Console
@@ -159,7 +164,7 @@ class Report:
         from rich.table import Table
 
         table = Table(
-            title=f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {'×'.join(map(str, self.block))} threads traced",
+            title=self._title(),
             title_justify="left", box=None, pad_edge=False,
         )  # fmt: skip
         table.add_column("line", justify="right")
@@ -195,16 +200,14 @@ class Report:
             )  # fmt: skip
             mark = "<b style='color:#c00'>✗</b>" if number in wrong else ""
             rows.append(
-                f"<tr style='background:{background}'><td style='text-align:right;color:#888'>{number}</td><td>{mark}</td>"
+                f"<tr style='background:{background}'>"
+                f"<td style='text-align:right;color:#888'>{number}</td><td>{mark}</td>"
                 f"<td style='text-align:left;white-space:pre'>{html.escape(text)}</td>"
                 f"<td style='text-align:left;white-space:nowrap;padding-left:2em'>{notes}</td></tr>"
             )
         problems = "".join(f"<li><b>{f.kind}</b>, line {f.line}: {html.escape(f.message)}</li>" for f in self.findings)
-        title = (
-            f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {'×'.join(map(str, self.block))} threads traced"
-        )
         return (
-            f"<div><b>{html.escape(title)}</b>"
+            f"<div><b>{html.escape(self._title())}</b>"
             "<table style='font-family:monospace;font-size:90%;border-collapse:collapse;margin:0.5em 0'>"
             f"{''.join(rows)}</table>" + (f"<ul style='color:#a00'>{problems}</ul>" if problems else "") + "</div>"
         )
@@ -222,7 +225,7 @@ class Report:
             r for r in self.requests
             if r.line == line and kind in (None, r.kind) and array in (None, r.array)
         ]  # fmt: skip
-        if request >= len(chosen):
+        if not 0 <= request < len(chosen):
             raise ValueError(
                 f"line {line} made {len(chosen)} such requests that were kept, number {request} is none of them"
             )

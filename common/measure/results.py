@@ -22,7 +22,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, run: str, environment: dict[str, Any], records: list[dict[str, Any]]) -> None:
-    """Adds a run. Records of the same suites, cases, … that it measures anew are replaced; the file is never half-written."""
+    """Adds a run. Records that it measures anew are replaced; the file is never half-written."""
     content = load(path)
 
     def identity(record: dict[str, Any]) -> tuple:

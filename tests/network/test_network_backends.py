@@ -144,6 +144,16 @@ def two_additions(n):
     return n("Relu", n("Add", n("Add", n.same("x", 3), "x"), n.conv("x", 3, 3, k=1)))
 
 
+def three_summands(n):
+    ready = n("Relu", "x")
+    return n("Add", n("Add", n.same("x", 3), "x"), ready)
+
+
+def sums_with_a_convolution_that_is_read_again(n):
+    x = n.same("x", 3)
+    return n("Add", n("Relu", n("Add", x, "x")), x)
+
+
 def addition_of_a_tensor_to_itself(n):
     x = n.same("x", 3)
     return n("Relu", n("Add", x, x))
@@ -202,6 +212,8 @@ SMALL = [
     addition_of_two_convolutions,
     addition_of_what_comes_later,
     two_additions,
+    three_summands,
+    sums_with_a_convolution_that_is_read_again,
     addition_of_a_tensor_to_itself,
     addition_of_the_input_to_itself,
     addition_without_a_convolution,

@@ -1,6 +1,7 @@
 """Calling a network: what it takes, what it gives, what it keeps between calls, and what it says when it cannot."""
 
 import concurrent.futures
+import dataclasses
 import os
 import warnings
 from pathlib import Path
@@ -63,6 +64,13 @@ def test_a_convolution_that_is_read_twice_stays_by_itself(rng):
     x = nodes.same("x", 3)
     steps = fuse(topology.read_onnx(nodes.model(nodes("Add", nodes("Relu", x), x))))
     assert [len(step.layers) for step in steps] == [1, 1, 1]
+
+
+def test_an_output_that_others_read_stays_by_itself():
+    fields = {"in_channels": 3, "out_channels": 3, "kernel_size": (1, 1), "weight": "w"}
+    graph = layers((1, 3, 5, 5), (topology.Conv2d, fields), (topology.ReLU, {}))
+    assert [len(step.layers) for step in fuse(graph)] == [2]
+    assert [len(step.layers) for step in fuse(dataclasses.replace(graph, output="t0"))] == [1, 1]
 
 
 def test_every_layer_is_in_one_step_and_inputs_come_before_their_readers():

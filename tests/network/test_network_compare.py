@@ -57,7 +57,7 @@ def test_nan_in_one_input_of_several_is_found(model, monkeypatch):
     def call(self, x):
         calls.append(x)
         result = original(self, x)
-        return result * np.float32(np.nan) if len(calls) == 2 else result
+        return result * np.float32(np.nan) if len(calls) == 3 else result  # the first call warms up
 
     monkeypatch.setattr(KernelBackend, "__call__", call)
     ours = compare(model, inputs=3, backends=["kernels"])[1]

@@ -46,7 +46,8 @@ def find_compiler() -> Compiler:
         if found is None:
             tried.append(f"{command}: not found")
             continue
-        problem = _problem([found, *command.split()[1:]])
+        # (`zig cc` knows all that is asked for, and has no way to only check a syntax)
+        problem = None if "ziglang" in command else _problem([found, *command.split()[1:]])
         if problem is None:
             return _describe((found, *command.split()[1:]))
         tried.append(f"{command}: {problem}")
@@ -140,11 +141,16 @@ _TRACED = {
             "-fno-tree-dominator-opts", "-fno-split-paths"],
     "clang": ["-fsanitize-coverage=bb,no-prune,trace-pc", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
               "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-disable-vector-combine",
-              "-mllvm", "-disable-block-placement"],
+              "-mllvm", "-disable-block-placement", "-mllvm", "-sink-common-insts=false",
+              "-mllvm", "-hoist-common-insts=false", "-mllvm", "-enable-tail-merge=0",
+              "-Xclang", "-disable-lifetime-markers",  # (they put a block for a loop's end before it)
+              "-mllvm", "-disable-early-taildup", "-mllvm", "-disable-tail-duplicate",
+              "-mllvm", "-disable-branch-fold", "-mllvm", "-disable-cgp-branch-opts",
+              "-mllvm", "-simplifycfg-max-small-block-size=0"],
 }  # fmt: skip
 
 
-def _traced_flags(compiler: Compiler) -> list[str]:
+def traced_flags(compiler: Compiler) -> list[str]:
     kept = [f for f in _flags(compiler) if f not in ("-O3", "-fstack-clash-protection")]
     return [*kept, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
             *_TRACED[compiler.family]]  # fmt: skip
@@ -191,7 +197,7 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
 
 
 @functools.cache
-def _headers() -> str:
+def headers() -> str:
     return "".join(path.read_text() for path in sorted([*INCLUDE.rglob("*.h"), *RUNTIME.glob("*")]))
 
 
@@ -199,7 +205,7 @@ def build_runtime() -> Path:
     """The shared library of runtime/launch.cpp."""
     compiler = find_compiler()
     flags = [f for f in _flags(compiler) if f != "-O3"] + ["-O2", "-pthread", f"-I{RUNTIME}"]
-    return _build(compiler, '#include "launch.cpp"\n', flags, "runtime", _headers())
+    return _build(compiler, '#include "launch.cpp"\n', flags, "runtime", headers())
 
 
 _ALIGNMENT = r"(?:__align__|alignas)\s*\([^)]*\)"
@@ -228,6 +234,12 @@ def _rewrite_dynamic_shared(source: str) -> str:
             line = source.count("\n", 0, end) + 1
             pieces.append(f'\n#define {match["name"]} ({pointer})\n#line {line} "kernel.cu"\n')
     return "".join([*pieces, source[end:]])
+
+
+def dynamic_shared_name(source: str) -> str | None:
+    """What `source` calls its dynamic shared memory, if it has one name for it."""
+    names = {match["name"] for match in _DYNAMIC_SHARED.finditer(signature.without_comments(source))}
+    return names.pop() if len(names) == 1 else None
 
 
 def _included(source: str, folders: Sequence[Path]) -> str:
@@ -284,15 +296,21 @@ def build_kernels(
     compiler = find_compiler()
     text = _rewrite_dynamic_shared(source)
     defines, includes = cpu_options(options)
-    headers = _headers() + _included(source, [Path(option[2:]) for option in includes])
-    flags = [*(_traced_flags if traced else _flags)(compiler), "-w", "-fdiagnostics-color=never", f"-I{INCLUDE}", *includes]
+    included = headers() + _included(source, [Path(option[2:]) for option in includes])
+    flags = [
+        *(traced_flags if traced else _flags)(compiler),
+        "-w",
+        "-fdiagnostics-color=never",
+        f"-I{INCLUDE}",
+        *includes,
+    ]
     flags.append("-fno-diagnostics-show-caret" if compiler.family == "gcc" else "-fno-caret-diagnostics")
     lines = [f"SIM_ENTRY({i}, {entry})" for i, entry in enumerate(entries)]
     while True:
         exports = "\n".join(lines)
         unit = f'#include "simulator.h"\n{defines}#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}\n'
         try:
-            return _build(compiler, unit, flags, "traced" if traced else "kernel", headers)
+            return _build(compiler, unit, flags, "traced" if traced else "kernel", included)
         except CompileError as error:
             log = str(error)
         unseen = {int(number) - 1 for number in re.findall(r"^exports:(\d+):\d+: error: ", log, flags=re.M)}

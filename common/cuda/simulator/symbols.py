@@ -17,6 +17,7 @@ class Symbols:
         self._rows: list[tuple[int, int]] = []  # address, line; 0 where another file's code begins
         self._inlined: list[tuple[int, int, int]] = []  # low, high, line of the call in the learner's text
         self.shared: list[tuple[int, int, str]] = []  # low, high, name, offsets in static shared memory
+        self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
         with library.open("rb") as file:
             elf = ELFFile(file)
             for unit in elf.get_dwarf_info().iter_CUs():
@@ -27,7 +28,7 @@ class Symbols:
         self._addresses = [address for address, _ in self._rows]
 
     def _read_lines(self, elf: ELFFile, unit: Any) -> None:
-        program = elf.get_dwarf_info().line_program_for_CU(unit)
+        program: Any = elf.get_dwarf_info().line_program_for_CU(unit)
         files = program["file_entry"]
         first = 0 if program["version"] >= 5 else 1
         ours = {i + first for i, entry in enumerate(files) if entry.name.decode() == SOURCE}
@@ -41,7 +42,7 @@ class Symbols:
     def _read_inlined(self, elf: ELFFile, unit: Any) -> None:
         """Calls of inlined functions: code that comes from a header belongs to the line that calls it."""
         dwarf = elf.get_dwarf_info()
-        program = dwarf.line_program_for_CU(unit)
+        program: Any = dwarf.line_program_for_CU(unit)
         first = 0 if program["version"] >= 5 else 1
         ours = {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
         ranges = dwarf.range_lists()
@@ -55,9 +56,12 @@ class Symbols:
                 self._inlined.append((low, high, line))
 
     def _read_shared(self, elf: ELFFile) -> None:
-        table = elf.get_section_by_name(".symtab")
+        table: Any = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if table else ():
             if symbol["st_info"]["type"] == "STT_TLS" and not symbol.name.startswith(("sim_", "_ZL17sim", "_ZL2")):
+                if symbol.name.startswith("_ZGV"):
+                    self.guards.append(symbol["st_value"])
+                    continue
                 # a static of a function: _ZZ<function>E<length><name>, one of its own: <name>
                 match = re.search(r"E(\d+)(\w+)$", symbol.name)
                 name = match[2][: int(match[1])] if match else symbol.name

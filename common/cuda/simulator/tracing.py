@@ -2,6 +2,8 @@
 
 import ctypes
 import functools
+import math
+import platform
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from .. import report as reports
 from .. import signature
 from ..errors import KernelError
 from ..report import Counts, LineCounts, Report
-from . import module
+from . import compiler, module, proof
 from .memory import fenced
 
 if TYPE_CHECKING:
@@ -25,13 +27,25 @@ _SEVERAL = 0xFFFF
 
 
 class _TracedArray(ctypes.Structure):  # these stand in runtime/trace.h
-    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("itemsize", ctypes.c_uint32)]
+    _fields_ = [
+        ("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("itemsize", ctypes.c_uint32), ("memory", ctypes.c_int32),
+        ("constant", ctypes.c_int32),
+    ]  # fmt: skip
+
+
+class _TracedMemory(ctypes.Structure):
+    _fields_ = [
+        ("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("grain", ctypes.c_uint32), ("writable", ctypes.c_int32),
+    ]  # fmt: skip
 
 
 class _TraceRequest(ctypes.Structure):
     _fields_ = [
-        ("array_count", ctypes.c_int), ("counting", ctypes.c_int), ("arrays", _TracedArray * _ARRAYS_MAX),
-        ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p), ("workers", ctypes.c_void_p * _WORKERS_MAX),
+        ("array_count", ctypes.c_int), ("memory_count", ctypes.c_int), ("counting", ctypes.c_int),
+        ("worker_count", ctypes.c_int),
+        ("arrays", _TracedArray * _ARRAYS_MAX), ("memories", _TracedMemory * _ARRAYS_MAX),
+        ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p),
+        ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p), ("workers", ctypes.c_void_p * _WORKERS_MAX),
     ]  # fmt: skip
 
 
@@ -67,15 +81,18 @@ def _runtime() -> ctypes.CDLL:
         function = getattr(library, f"sim_trace_{name}")
         function.restype = ctypes.c_void_p
         function.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)]
-    library.sim_trace_module.restype = ctypes.c_uint64
-    library.sim_trace_module.argtypes = [ctypes.c_void_p]
-    library.sim_trace_between_blocks.argtypes = [ctypes.POINTER(_TraceRequest), ctypes.c_int]
+    for function in (library.sim_trace_module, library.sim_trace_static_bytes):
+        function.restype = ctypes.c_uint64
+        function.argtypes = [ctypes.c_void_p]
+    library.sim_trace_between_blocks.argtypes = [ctypes.POINTER(_TraceRequest)]
     library.sim_trace_free.argtypes = [ctypes.POINTER(_TraceRequest)]
     return library
 
 
 @functools.lru_cache(maxsize=64)
-def _traced_module(code: str, options: tuple, expressions: tuple, cooperative: bool) -> "tuple[module.SimulatedModule, Symbols]":
+def _traced_module(
+    code: str, options: tuple, expressions: tuple, cooperative: bool
+) -> "tuple[module.SimulatedModule, Symbols]":
     from .symbols import Symbols  # (reads debug information; not needed by plain launches)
 
     made = module.SimulatedModule(code, options, expressions, cooperative, traced=True)
@@ -105,20 +122,37 @@ def trace(
 ) -> Report:
     """Runs a launch on the simulator with every memory access seen, and reports what a profiler and a sanitizer would.
 
-    kernel: from cuda.RawKernel or RawModule.get_function. grid, block, args, shared_mem: as for a call of it; the outputs are
-    written as by that call, except by threads that were stopped at a bad address. On a GPU machine, too, the
-    simulator runs it, over copies of the arrays. blocks: how many blocks to watch, from the first, or their
-    numbers (x + gridDim.x · (y + gridDim.y · z)); None: all. Errors as for a call, but for what the report's findings say.
+    kernel: from cuda.RawKernel or RawModule.get_function. grid, block, args, shared_mem: as for a call of it; the
+    outputs are written as by that call, except by threads that were stopped at a bad address. On a GPU machine, too,
+    the simulator runs it, over copies of the arrays. blocks: how many blocks to watch, from the first, or their
+    numbers (x + gridDim.x · (y + gridDim.y · z)); None: all. Errors as for a call, but for what the report's findings
+    say; RuntimeError on a system without ELF files, and for a compiler whose counts are not those of theory (proof.py).
     """
+    _check_platform()
+    proof.prove(_trace_probe)
     arguments, give_back = _on_the_simulator(args)
     return _watch(kernel, grid, block, arguments, shared_mem, blocks, counting=True, done=give_back)
 
 
 def run_guarded(kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int) -> None:
     """A plain launch in which every address is checked before it is used: KernelError names line, thread and index."""
+    _check_platform()
     report = _watch(kernel, grid, block, args, shared_mem, None, counting=False, done=lambda: None)
     if report.findings:
         raise KernelError(f"{kernel.name}: {report.findings[0]}")
+
+
+def _check_platform() -> None:
+    if platform.system() != "Linux":
+        raise RuntimeError(
+            f"tracing and guarded launches are not available on {platform.system()}: they read ELF files, Linux's."
+            " Plain launches work; on Windows use WSL, on macOS a Linux container or Colab."
+        )
+
+
+def _trace_probe(source: str, name: str, grid: tuple, block: tuple, args: list) -> Report:
+    kernel = module.SimulatedModule(source).get_function(name)
+    return _watch(kernel, grid, block, args, 0, None, counting=True, done=lambda: None)
 
 
 def _watch(
@@ -138,15 +172,18 @@ def _watch(
         raise ValueError(f"grid: at most {_WORKERS_MAX} blocks of a cooperative launch can be traced, got {count}")
     wanted = _chosen_blocks(blocks, count)
     published = np.zeros(count, np.uint8)
-    request = _TraceRequest(counting=counting, array_count=len(prepared.where), wanted=wanted.ctypes.data,
-                            published=published.ctypes.data)  # fmt: skip
-    for i, (_, array, address, _) in enumerate(prepared.where):
-        request.arrays[i] = _TracedArray(address, address + array.nbytes, array.itemsize)
+    guards = np.array(symbols.guards, np.uint64)
+    request = _TraceRequest(counting=counting, wanted=wanted.ctypes.data, published=published.ctypes.data,
+                            worker_count=workers, guard_count=len(guards), guards=guards.ctypes.data)  # fmt: skip
+    _describe_arrays(request, prepared.where)
     try:
         fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers)
         if counting:
-            _runtime().sim_trace_between_blocks(ctypes.byref(request), workers)
-        reader = _Reader(request, workers, symbols, prepared.where, size, threads, shared_mem)
+            _runtime().sim_trace_between_blocks(ctypes.byref(request))
+        dynamic = compiler.dynamic_shared_name(kernel.origin[0])
+        reader = _Reader(
+            request, workers, symbols, prepared.where, size, threads, shared_mem, dynamic or "shared memory"
+        )
         findings = reader.findings()
         if fault.kind != module.NO_FAULT:
             findings.append(reader.fault(fault, traced.explain(fault, prepared, shared_mem)))
@@ -159,6 +196,25 @@ def _watch(
     prepared.give_back()
     done()
     return result
+
+
+def _describe_arrays(request: _TraceRequest, where: list) -> None:
+    """The arrays of a launch and the pieces of memory that they lie in: arrays that overlap share one."""
+    request.array_count = len(where)
+    last = -1
+    for i in sorted(range(len(where)), key=lambda i: where[i][2]):
+        parameter, array, low, _ = where[i]
+        high = low + array.nbytes
+        grain = math.gcd(array.itemsize, 16)
+        if last < 0 or low >= request.memories[last].high:
+            last += 1
+            request.memories[last] = _TracedMemory(low, high, grain, False)
+        memory = request.memories[last]
+        memory.high = max(memory.high, high)
+        memory.grain = math.gcd(memory.grain, grain, low - memory.low)
+        memory.writable |= not parameter.constant
+        request.arrays[i] = _TracedArray(low, high, array.itemsize, last, parameter.constant)
+    request.memory_count = last + 1
 
 
 def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -184,11 +240,22 @@ class _Reader:
     """What the workers of a traced launch recorded, in the words of a Report."""
 
     def __init__(
-        self, request: Any, workers: int, symbols: "Symbols", arrays: list, grid: tuple, block: tuple, dynamic: int
+        self,
+        request: Any,
+        workers: int,
+        symbols: "Symbols",
+        arrays: list,
+        grid: tuple,
+        block: tuple,
+        dynamic: int,
+        name: str,
     ) -> None:
-        self._dynamic = dynamic  # bytes of dynamic shared memory
         self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
         self._symbols, self._arrays, self._grid, self._block = symbols, arrays, grid, block
+        statics = _runtime().sim_trace_static_bytes(self._traces[0]) if self._traces else 0
+        self._shared_arrays = sorted(symbols.shared)  # low, high, name; the dynamic part lies behind the static one
+        if dynamic:
+            self._shared_arrays.append((statics, statics + dynamic, name))
 
     def _read(self, what: str, structure: Any) -> list[tuple[Any, int]]:
         """Records of a kind from every worker, each with the address at which its code was loaded."""
@@ -210,10 +277,9 @@ class _Reader:
         return self._shared(offset)[2]
 
     def _shared(self, offset: int) -> tuple[int, int, str]:
-        """The array (first byte, end, name) of static shared memory at an offset or the one nearest to it."""
-        arrays = sorted(self._symbols.shared)
-        inside = [array for array in arrays if array[0] <= offset < array[1]]
-        beyond = arrays[:1] if offset < 0 else arrays[-1:] if self._dynamic == 0 else []
+        """The array (first byte, end, name) of shared memory at an offset, or the one nearest to it."""
+        inside = [array for array in self._shared_arrays if array[0] <= offset < array[1]]
+        beyond = self._shared_arrays[:1] if offset < 0 else self._shared_arrays[-1:]
         return (inside + beyond + [(0, 0, "shared memory")])[0]
 
     def _thread(self, number: int) -> tuple[int, int, int]:
@@ -225,7 +291,7 @@ class _Reader:
         return number % x, number // x % y, number // (x * y)
 
     def lines(self) -> tuple[LineCounts, ...]:
-        first_offset = {}
+        first_offset: dict[tuple, int] = {}
         for r, base in self._read("requests", _Request):
             lane = (r.lanes & -r.lanes).bit_length() - 1
             first_offset.setdefault((r.pc - base, r.array, r.size, r.kind), r.addresses[lane])
@@ -234,7 +300,9 @@ class _Reader:
             offset = first_offset.get((s.pc - base, s.array, s.size, s.kind), 0)
             space = "shared" if s.array == _IN_SHARED else "global"
             counts = Counts(space, s.requests, s.accesses, s.units, s.ideal, s.bytes)
-            entries.append(LineCounts(self._line(s.pc, base), self._array(s.array, offset), _KINDS[s.kind], s.size, counts))
+            entries.append(
+                LineCounts(self._line(s.pc, base), self._array(s.array, offset), _KINDS[s.kind], s.size, counts)
+            )
         return reports.merge_lines(entries)
 
     def requests(self) -> tuple[reports.Request, ...]:
@@ -243,7 +311,10 @@ class _Reader:
             offsets = np.array(r.addresses, np.int64)
             active = np.array([r.lanes >> lane & 1 for lane in range(32)], bool)
             space = "shared" if r.array == _IN_SHARED else "global"
-            name = self._array(r.array, int(offsets[active][0]))
+            first = int(offsets[active][0])
+            name = self._array(r.array, first)
+            if space == "shared" and offsets[active].min() >= self._shared(first)[0]:
+                offsets -= self._shared(first)[0]
             made = reports.Request(
                 self._line(r.pc, base), name, _KINDS[r.kind], r.size, space, self._block_index(r.block), r.warp,
                 np.where(active, offsets, -1),
@@ -263,6 +334,15 @@ class _Reader:
         for (line, kind, _, _), group in merged.items():
             f, base = min(group, key=lambda entry: (entry[0].block, entry[0].thread, entry[0].offset))
             found.append(self._finding(f, base, line, sum(g.count for g, _ in group), _FINDINGS[kind]))
+        # a race is seen from both sides: the later line tells it
+        sides = {(f.kind, f.array, f.line, f.other_line) for f in found}
+        found = [
+            f for f in found
+            if f.line >= f.other_line or (f.kind, f.array, f.other_line, f.line) not in sides
+        ]  # fmt: skip
+        # an element that was read before somebody wrote it, without a barrier, is a race and no more
+        raced = {(f.array, line) for f in found if f.kind == "race" for line in (f.line, f.other_line)}
+        found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
         return sorted(found, key=lambda f: (f.line, _FINDINGS.index(f.kind), f.array or ""))
 
     def _finding(self, f: Any, base: int, line: int, count: int, kind: str) -> reports.Finding:
@@ -287,7 +367,9 @@ class _Reader:
             has = f", but {array} has {limit} elements" if limit is not None else ""
             message = f"{who} {verb} {where}{has}{times}"
         elif kind == "misaligned":
-            message = f"{who} {verb} {f.size} bytes at {where}, whose address is not a multiple of {min(f.size, 16)}{times}"
+            message = (
+                f"{who} {verb} {f.size} bytes at {where}, whose address is not a multiple of {min(f.size, 16)}{times}"
+            )
         elif kind == "uninitialised-read":
             message = f"{who} reads {where} of shared memory, which no thread of the block has written{times}"
         elif kind == "divergent-barrier":
@@ -312,8 +394,8 @@ class _Reader:
             does = "touch it, one of them" if other == "several threads" else "touches it"
             message = f"{who} {verb} {where}, {other} {does} in line {other_line}: {between}{times}"
         return reports.Finding(
-            kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array, None if array is None else int(index),
-            other_line, count,
+            kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array,
+            None if array is None else int(index), other_line, count,
         )  # fmt: skip
 
     def fault(self, fault: Any, message: str) -> reports.Finding:

@@ -7,7 +7,14 @@
 namespace cooperative_groups {
 
 struct thread_block {
+#ifdef SIM_TRACE  // a barrier is known by its place in the kernel
+    SIM_HIDDEN static __attribute__((noinline)) void sync() {
+        const void* caller = __builtin_return_address(0);
+        sim_barrier_at((long)caller, caller);
+    }
+#else
     static void sync() { __syncthreads(); }
+#endif
     static unsigned thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
     static unsigned num_threads() { return blockDim.x * blockDim.y * blockDim.z; }
     static unsigned size() { return num_threads(); }
@@ -51,6 +58,6 @@ template <unsigned Lanes, class Parent> SIM_INLINE thread_block_tile<Lanes> tile
     return thread_block_tile<Lanes>();
 }
 
-template <class Group> SIM_INLINE void sync(const Group& group) { group.sync(); }
+template <class Group> SIM_MEMBER void sync(const Group& group) { group.sync(); }
 
 }  // namespace cooperative_groups

@@ -36,9 +36,9 @@ SIM_INLINE unsigned short __half_as_ushort(__half x) { return x.bits; }
 SIM_INLINE __half __ushort_as_half(unsigned short bits) { __half x; x.bits = bits; return x; }
 
 #define SIM_HALF_OPERATOR(op, name)                                                             \
-    SIM_INLINE __half operator op(__half a, __half b) { return __half((float)a op (float)b); }  \
-    SIM_INLINE __half& operator op##=(__half& a, __half b) { return a = a op b; }               \
-    SIM_INLINE __half name(__half a, __half b) { return a op b; }
+    SIM_INLINE __half name(__half a, __half b) { return __half((float)a op (float)b); }         \
+    SIM_INLINE __half operator op(__half a, __half b) { return name(a, b); }                    \
+    SIM_MEMBER __half& operator op##=(__half& a, __half b) { return a = name(a, b); }
 SIM_HALF_OPERATOR(+, __hadd) SIM_HALF_OPERATOR(-, __hsub) SIM_HALF_OPERATOR(*, __hmul) SIM_HALF_OPERATOR(/, __hdiv)
 SIM_INLINE __half operator-(__half a) { return __ushort_as_half(a.bits ^ 0x8000); }
 #define SIM_HALF_COMPARE(op, name)                                                              \
@@ -97,19 +97,20 @@ SIM_INLINE __half2 __lowhigh2highlow(__half2 v) { return __half2(v.y, v.x); }
 #define SIM_HALF2_OPERATOR(op, name)                                                                \
     SIM_INLINE __half2 name(__half2 a, __half2 b) { return __half2(a.x op b.x, a.y op b.y); }       \
     SIM_INLINE __half2 operator op(__half2 a, __half2 b) { return name(a, b); }                     \
-    SIM_INLINE __half2& operator op##=(__half2& a, __half2 b) { return a = name(a, b); }
+    SIM_MEMBER __half2& operator op##=(__half2& a, __half2 b) { return a = name(a, b); }
 SIM_HALF2_OPERATOR(+, __hadd2) SIM_HALF2_OPERATOR(-, __hsub2) SIM_HALF2_OPERATOR(*, __hmul2) SIM_HALF2_OPERATOR(/, __h2div)
 SIM_INLINE __half2 __hfma2(__half2 a, __half2 b, __half2 c) { return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)); }
 SIM_INLINE __half2 __hmax2(__half2 a, __half2 b) { return __half2(__hmax(a.x, b.x), __hmax(a.y, b.y)); }
 SIM_INLINE __half2 __hmin2(__half2 a, __half2 b) { return __half2(__hmin(a.x, b.x), __hmin(a.y, b.y)); }
 
-SIM_INLINE __half atomicAdd(__half* p, __half value) {
-    SIM_NOTE_ATOMIC(p);
+SIM_INLINE __half sim_add_half(__half* p, __half value) {
     __half::Bits* at = (__half::Bits*)p;
     unsigned short old = __atomic_load_n(at, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(at, &old, (__ushort_as_half(old) + value).bits, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     return __ushort_as_half(old);
 }
-SIM_INLINE __half2 atomicAdd(__half2* p, __half2 value) {  // two additions: not one access, on a GPU either
-    return __half2(atomicAdd(&p->x, value.x), atomicAdd(&p->y, value.y));
+SIM_INLINE __half atomicAdd(__half* p, __half value) { SIM_NOTE_ATOMIC(p); return sim_add_half(p, value); }
+SIM_INLINE __half2 atomicAdd(__half2* p, __half2 value) {  // one request, two additions: not one of both, on a GPU either
+    SIM_NOTE_ATOMIC(p);
+    return __half2(sim_add_half(&p->x, value.x), sim_add_half(&p->y, value.y));
 }

@@ -83,10 +83,11 @@ static const int warpSize = 32;
 // ---- What the runtime does for a kernel (runtime/block.h)
 extern "C" {
 void sim_barrier();
-void sim_barrier_at(int place);
+void sim_barrier_at(long place, const void* caller);
 void sim_note_fence();
 void sim_note_atomic(const void* address, int size, const void* caller);
 int sim_barrier_reduce(int predicate, int operation);  // 0 counts, 1 ands, 2 ors
+int sim_barrier_reduce_at(int predicate, int operation, long place);
 void sim_grid_barrier();
 void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes, void** operands));
 unsigned sim_active_lanes();
@@ -107,13 +108,16 @@ void* memset(void*, int, size_t) noexcept;
 
 // ---- Barriers and fences
 #ifdef SIM_TRACE
-#define __syncthreads() sim_barrier_at(__COUNTER__)  // numbered, so that two places cannot be merged into one
+#define __syncthreads() sim_barrier_at(__COUNTER__, 0)  // numbered, so that two places cannot be merged into one
+#define __syncthreads_count(predicate) sim_barrier_reduce_at(predicate, 0, __COUNTER__)
+#define __syncthreads_and(predicate) sim_barrier_reduce_at(predicate, 1, __COUNTER__)
+#define __syncthreads_or(predicate) sim_barrier_reduce_at(predicate, 2, __COUNTER__)
 #else
 SIM_INLINE void __syncthreads() { sim_barrier(); }
-#endif
 SIM_INLINE int __syncthreads_count(int predicate) { return sim_barrier_reduce(predicate, 0); }
 SIM_INLINE int __syncthreads_and(int predicate) { return sim_barrier_reduce(predicate, 1); }
 SIM_INLINE int __syncthreads_or(int predicate) { return sim_barrier_reduce(predicate, 2); }
+#endif
 SIM_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 SIM_INLINE void __threadfence() {
     SIM_NOTE_FENCE();

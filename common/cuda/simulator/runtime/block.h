@@ -53,7 +53,7 @@ struct Fiber {
     unsigned mask;     // of the warp operation it waits at
     Combine combine;   // which operation that is
     void* operand;
-    int barrier;           // which __syncthreads it waits at, when traced
+    long barrier;          // which __syncthreads it waits at, when traced
     uint64_t barrier_pc;
 };
 struct Warp {  // a bit for each lane
@@ -64,6 +64,7 @@ struct Trace;
 struct Block {
     Launch* launch;
     Trace* trace;          // 0: nobody watches
+    bool lockstep;         // traced, and what its warps do is replayed in lockstep
     Fiber* fibers;
     Warp warps[32];
     int threads, warp_count, current, alive, arrived;
@@ -97,32 +98,20 @@ static inline Block* this_block() { return (Block*)sim_here.block; }
 [[noreturn]] static void fault(int kind, const void* address);            // launch.cpp
 static void wait_for_other_blocks(Block*);                                // launch.cpp
 static bool cancelled(Launch*);                                           // launch.cpp
-static void set_busy(bool);                                               // launch.cpp
+static bool set_busy(bool);                                               // launch.cpp
 static void replay(Block*, int warp);                                     // trace.h
 static void trace_barrier(Block*);                                        // trace.h
-static void trace_warp_operation(Block*, int warp);                       // trace.h
+static void trace_warp_operation(Block*);                                 // trace.h
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
                  NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN };
 
-// When traced: all lanes of a warp have come as far as they can. What they did is replayed in lockstep, and only then
-// is a warp operation completed that some of them wait at: lanes that are not part of it may have a share in requests
-// before it.
-static void end_of_turn(Block* b, int warp) {
-    replay(b, warp);
-    Warp& w = b->warps[warp];
-    for (unsigned rest = w.at_collective; rest; rest &= rest - 1) {
-        Fiber& f = b->fibers[warp * 32 + __builtin_ctz(rest)];
-        if (w.at_collective >> f.lane & 1 && try_to_complete(b, warp, f.mask, f.combine)) trace_warp_operation(b, warp);
-    }
-}
-
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.
 static bool choose_next(Block* b, bool go_round = false) {
     Fiber& f = b->fibers[b->current];
-    if (b->trace && !b->warps[f.warp].ready) end_of_turn(b, f.warp);
+    if (b->lockstep && !b->warps[f.warp].ready) replay(b, f.warp);  // may complete a warp operation
     unsigned ready = b->warps[f.warp].ready;
     unsigned later = f.lane == 31 ? 0 : ready & (~0u << (f.lane + 1));
     if (later || (ready && !go_round)) {
@@ -174,10 +163,13 @@ EXPORTED void sim_barrier() {
     if (++b->arrived == b->alive) release_barrier(b);
     else run_others(b, me);
 }
-EXPORTED void sim_barrier_at(int place) {
+static void note_barrier(long place, const void* caller) {
     Fiber& me = this_block()->fibers[this_block()->current];
     me.barrier = place;
-    me.barrier_pc = (uint64_t)__builtin_return_address(0);
+    me.barrier_pc = (uint64_t)caller;
+}
+EXPORTED void sim_barrier_at(long place, const void* caller) {
+    note_barrier(place, caller ? caller : __builtin_return_address(0));
     sim_barrier();
 }
 EXPORTED int sim_barrier_reduce(int predicate, int operation) {
@@ -187,6 +179,10 @@ EXPORTED int sim_barrier_reduce(int predicate, int operation) {
     b->reduce[2] |= predicate != 0;
     sim_barrier();
     return b->reduced[operation];
+}
+EXPORTED int sim_barrier_reduce_at(int predicate, int operation, long place) {
+    note_barrier(place, __builtin_return_address(0));
+    return sim_barrier_reduce(predicate, operation);
 }
 EXPORTED void sim_grid_barrier() {
     this_block()->grid_barrier = true;
@@ -222,7 +218,8 @@ EXPORTED void sim_collective(unsigned mask, void* operand, Combine combine) {
     me->operand = operand;
     w.ready &= ~my_bit;
     w.at_collective |= my_bit;
-    if (b->trace || !try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
+    if (b->lockstep) trace_warp_operation(b);  // the replay completes it
+    if (b->lockstep || !try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
 }
 // A thread that waits for what another one does lets the others go on (__nanosleep).
 static bool give_way(Block* b) {
@@ -244,7 +241,7 @@ static void run_kernel_thread(Block* b);  // launch.cpp
     w.ready &= ~(1u << me->lane);
     --b->alive;
     if (b->alive && b->arrived == b->alive) release_barrier(b);
-    for (unsigned rest = b->trace ? 0 : w.at_collective; rest; rest &= rest - 1) {  // some may have waited for this lane
+    for (unsigned rest = b->lockstep ? 0 : w.at_collective; rest; rest &= rest - 1) {  // some may have waited for this lane
         Fiber& f = b->fibers[me->warp * 32 + __builtin_ctz(rest)];
         if (w.at_collective >> f.lane & 1) try_to_complete(b, me->warp, f.mask, f.combine);
     }

@@ -68,8 +68,11 @@ struct Worker {
 };
 static const uint3 NO_THREAD = {~0u, ~0u, ~0u};
 static __thread Worker* this_worker;
-static void set_busy(bool busy) {
-    if (this_worker) this_worker->busy_inside = busy;  // Python's own thread is none
+static bool set_busy(bool busy) {  // what it was before
+    if (!this_worker) return false;
+    const bool before = this_worker->busy_inside;
+    this_worker->busy_inside = busy;
+    return before;
 }
 enum { MAX_WORKERS = 2048 };
 static Worker* workers[MAX_WORKERS];
@@ -194,6 +197,7 @@ static void wait_for_other_blocks(Block* b) {
     if (++grid_arrived == (int)block_count) {
         grid_arrived = 0;
         ++grid_epoch;
+        if (b->launch->trace) trace_grid_barrier(b->launch->trace);
         pthread_cond_broadcast(&grid_released);
     }
     while (grid_epoch == epoch && !stopping && !stuck) pthread_cond_wait(&grid_released, &lock);
@@ -259,6 +263,7 @@ static void run_block(Worker* me, Launch* L, uint64_t number) {
                                  (unsigned)(number / L->grid.x / L->grid.y)};
     if (sigsetjmp(me->landing, SAVE_SIGNAL_STATE) == 0) {
         me->block.trace = 0;
+        me->block.lockstep = false;
         if (L->trace && L->trace->wanted[number])
             begin_trace(&me->block, trace_of_worker(L->trace, me->number), L->kernel, number, L->dynamic_shared);
         sim_here.block = &me->block;

@@ -11,13 +11,17 @@
 //
 // Lowest position first is how a warp comes together again after a branch: lanes that skipped it, or left a loop
 // early, wait for those that did not. Grouping by "same instruction, same count" would be wrong: in a loop with a
-// `continue`, the third time of one lane is not the third time of another.
+// `continue`, the third time of one lane is not the third time of another. A lane that waits at a shuffle or another
+// operation of its warp holds the replay up there: the lanes of the operation go on together, and lanes that have run
+// ahead of it are counted when their turn comes.
 #pragma once
+#if !defined(__APPLE__)
 #include <link.h>
+#endif
 
 #include "block.h"
 
-enum AccessKind { LOAD, STORE, ATOMIC };
+enum AccessKind { LOAD, STORE, ATOMIC, WARP_OPERATION };
 enum { IN_SHARED = -1, IN_NOTHING = -2 };  // else the number of an array
 enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED };
 
@@ -25,6 +29,13 @@ enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, D
 struct TracedArray {
     uint64_t low, high;
     uint32_t itemsize;
+    int32_t memory;  // which of the pieces of memory it lies in
+    int32_t constant;
+};
+struct TracedMemory {  // arrays that overlap are one piece of memory
+    uint64_t low, high;
+    uint32_t grain;    // bytes that are watched as one: no array in it has smaller elements
+    int32_t writable;  // false: all arrays in it are const, no race can be
 };
 struct Site {  // an access in the program: one instruction, one array
     uint64_t pc;
@@ -54,16 +65,18 @@ template <class T> struct List {
     int64_t count, room;
     T* add() {
         if (count == room) {
-            set_busy(true);
+            const bool busy = set_busy(true);
             room = room ? 2 * room : 64;
             items = (T*)realloc((void*)items, sizeof(T) * room);
-            set_busy(false);
+            set_busy(busy);
         }
         return &items[count++];
     }
 };
 
-// ---- Who touched an element last
+// ---- Who touched which bytes. Memory is watched in grains (an array's element, 4 bytes of shared memory), in pages of
+// them that exist where something was touched. An access to a part of a grain makes all grains of that memory smaller,
+// so that neighbours which share a word are not taken for one.
 struct Touch {
     uint32_t epoch, warp_epoch, pc;
     uint16_t thread, warp;
@@ -71,17 +84,67 @@ struct Touch {
 enum { SEVERAL = 0xffff };
 struct Visit {
     uint32_t block, pc;  // block number + 1; 0: nobody
-    uint32_t thread;
+    uint16_t thread;
+} __attribute__((packed, aligned(2)));
+struct Touches {  // in the block in hand
+    Touch write, read;
 };
-struct SharedCell {  // of one byte
+// Writers and readers among all blocks, those with the lowest two numbers: enough to find a conflict,
+// and the same whichever worker ran which block.
+struct Visits {
+    Visit writer[2], reader[2];
+};
+template <class T> struct Pages {
+    enum { CELLS = 256 };
+    T** pages;
+    uint64_t count;
+    uint32_t grain;
+    void make(uint64_t bytes, uint32_t of) {
+        const bool busy = set_busy(true);
+        grain = of;
+        count = bytes / grain / CELLS + 1;
+        pages = (T**)calloc(count, sizeof(T*));
+        set_busy(busy);
+    }
+    const T* look(uint64_t cell) const { return pages && pages[cell / CELLS] ? &pages[cell / CELLS][cell % CELLS] : 0; }
+    T* at(uint64_t cell) {
+        T*& page = pages[cell / CELLS];
+        if (!page) {
+            const bool busy = set_busy(true);
+            page = (T*)calloc(CELLS, sizeof(T));
+            set_busy(busy);
+        }
+        return &page[cell % CELLS];
+    }
+    void clear() {
+        for (uint64_t i = 0; i < count; ++i)
+            if (pages[i]) free(pages[i]), pages[i] = 0;
+    }
+    void drop() {
+        if (pages) clear();
+        free(pages), pages = 0, count = 0;
+    }
+    void refine(uint64_t bytes, uint32_t to) {
+        const bool busy = set_busy(true);
+        Pages old = *this;
+        make(bytes, to);
+        for (uint64_t i = 0; i < old.count; ++i)
+            for (uint64_t j = 0; old.pages[i] && j < CELLS; ++j)
+                for (uint32_t k = 0; k < old.grain / to; ++k) {
+                    uint64_t cell = (i * CELLS + j) * (old.grain / to) + k;
+                    if (cell / CELLS < count) *at(cell) = old.pages[i][j];
+                }
+        old.drop();
+        set_busy(busy);
+    }
+};
+struct SharedCell {
     Touch write, read;
     bool written;
 };
-struct GlobalCell {  // of one element of an array
-    Touch write, read;
-    // Writers and readers among all blocks, those with the lowest two numbers: enough to find a conflict,
-    // and the same whichever worker ran which block. `ordered`: readers that took an atomic first (see below).
-    Visit writer[2], reader[2], ordered[2];
+struct Watched {  // one piece of global memory, as one worker saw it
+    Pages<Touches> touches;
+    Pages<Visits> visits, ordered;  // ordered: of blocks that had run an atomic before (see below)
 };
 
 struct Event {
@@ -95,18 +158,25 @@ struct Path {  // a chain of calls: the replay orders by the outermost call firs
     uint64_t call_pc;
 };
 
+struct Place {  // in the program
+    uint64_t pc;
+    uint32_t path;
+};
+
 enum { REQUESTS_KEPT = 8, ARRAYS_MAX = 64 };
 enum { SHARED_BASE = 128 };  // offsets in shared memory are logged from here on: 0 means no access
 struct Trace {  // one a worker
-    int array_count;
+    int array_count, memory_count;
     TracedArray arrays[ARRAYS_MAX];
-    GlobalCell* cells[ARRAYS_MAX];
-    SharedCell* shared;
+    TracedMemory memories[ARRAYS_MAX];
+    Watched watched[ARRAYS_MAX];
+    Pages<SharedCell> shared;
     uint64_t shared_low, shared_high, dynamic_low, dynamic_high;  // of the block in hand
     uint64_t module_low, module_high;
     bool counting;                    // false: only stop at bad addresses
     List<Event> events[1024];         // by thread of the block
-    uint32_t path[1024], depth[1024];
+    uint32_t path[1024];
+    Place last[1024];                 // where the replay left each thread
     List<Path> paths;
     List<Site> sites;
     List<int32_t> site_table;         // hash table of indices into `sites`, -1: free
@@ -114,6 +184,8 @@ struct Trace {  // one a worker
     List<Finding> findings;
     uint32_t block, epoch, warp_epoch[32];
     uint8_t* published;               // by block: it ran a fence, then an atomic
+    int guard_count;
+    const uint64_t* guards;
     bool acquired;                    // this block ran an atomic: it may read what others published
     bool fenced;                      // this block ran __threadfence
 };
@@ -145,7 +217,7 @@ static Finding* find(Trace* t, int kind, uint64_t pc, int array, int access, uin
 
 // ---- The replay
 static bool before(const Trace* t, const Event& a, const Event& b) {
-    if (a.path == b.path) return a.pc < b.pc;
+    if (a.path == b.path) return a.pc < b.pc || (a.pc == b.pc && a.kind != WARP_OPERATION && b.kind == WARP_OPERATION);
     const Path* paths = t->paths.items;
     uint64_t pc_a = a.pc, pc_b = b.pc;
     uint32_t p = a.path, q = b.path;
@@ -251,6 +323,8 @@ static void count_request(Trace* t, int warp, const Event& e, uint32_t lanes, co
     uint64_t base = e.array == IN_SHARED ? (uint64_t)SHARED_BASE : t->arrays[e.array].low;
     for (int lane = 0; lane < 32; ++lane) r->addresses[lane] = lanes >> lane & 1 ? address[lane] - base : 0;
 }
+// All lanes of a warp have come as far as they can: at a barrier, at a warp operation, at their end. When a warp operation
+// is completed its lanes go on, and what is left of the replay waits until they, too, have come as far as they can.
 static void replay(Block* b, int warp) {
     Trace* t = b->trace;
     const Event *next[32], *end[32];
@@ -260,18 +334,34 @@ static void replay(Block* b, int warp) {
         next[lane] = log.items;
         end[lane] = log.items + log.count;
     }
-    for (;;) {
+    uint32_t held = 0;  // lanes whose warp operation cannot be completed yet
+    for (bool completed = false; !completed;) {
         const Event* lowest = 0;
+        int first = 0;
         for (int lane = 0; lane < lanes; ++lane)
-            if (next[lane] != end[lane] && (!lowest || before(t, *next[lane], *lowest))) lowest = next[lane];
+            if (next[lane] != end[lane] && !(held >> lane & 1) && (!lowest || before(t, *next[lane], *lowest)))
+                lowest = next[lane], first = lane;
         if (!lowest) break;
         const Event e = *lowest;
+        if (e.kind == WARP_OPERATION) {
+            const Fiber& f = b->fibers[32 * warp + first];
+            uint32_t here = 0;
+            for (int lane = 0; lane < lanes; ++lane)
+                if (next[lane] != end[lane] && next[lane]->kind == WARP_OPERATION) here |= 1u << lane;
+            const uint32_t needed = f.mask & b->warps[warp].alive;
+            completed = (needed & ~here) == 0 && try_to_complete(b, warp, f.mask, f.combine);
+            for (int lane = 0; lane < lanes; ++lane)
+                if (completed && needed >> lane & 1) ++next[lane];
+            if (completed) ++t->warp_epoch[warp];
+            else held |= 1u << first;
+            continue;
+        }
         uint32_t together = 0;
         uint64_t address[32];
         for (int lane = 0; lane < lanes; ++lane) {
             if (next[lane] == end[lane]) continue;
             const Event& mine = *next[lane];
-            if (mine.pc != e.pc || mine.path != e.path) continue;
+            if (mine.pc != e.pc || mine.path != e.path || mine.kind == WARP_OPERATION) continue;
             if (mine.address == 0 && e.address == 0) {
                 ++next[lane];
             } else if (mine.array == e.array && mine.size == e.size && mine.kind == e.kind && mine.address && e.address) {
@@ -282,7 +372,21 @@ static void replay(Block* b, int warp) {
         }
         if (e.address) count_request(t, warp, e, together, address);
     }
-    for (int lane = 0; lane < lanes; ++lane) t->events[32 * warp + lane].count = 0;
+    for (int lane = 0; lane < lanes; ++lane) {
+        List<Event>& log = t->events[32 * warp + lane];
+        if (next[lane] == log.items) continue;
+        t->last[32 * warp + lane] = Place{next[lane][-1].pc, next[lane][-1].path};
+        log.count = end[lane] - next[lane];
+        memmove(log.items, next[lane], log.count * sizeof(Event));
+    }
+}
+// A lane waits at a warp operation: right after the last basic block or access that it was seen in.
+static void trace_warp_operation(Block* b) {
+    Trace* t = b->trace;
+    List<Event>& log = t->events[b->current];
+    const Event* e = log.count ? &log.items[log.count - 1] : 0;
+    const Place here = e ? Place{e->pc, e->path} : t->last[b->current];
+    *log.add() = Event{here.pc, 0, here.path, 0, WARP_OPERATION, 0};
 }
 
 // ---- Races
@@ -307,22 +411,22 @@ static void remember(Trace* t, Touch& touch, uint32_t thread, uint32_t pc, bool 
     touch.pc = pc;
 }
 static void visit(Visit* slots, uint32_t block, uint32_t thread, uint32_t pc) {  // keeps the lowest two blocks
-    const Visit v = {block + 1, pc, thread};
+    const Visit v = {block + 1, pc, (uint16_t)thread};
     if (slots[0].block == v.block || slots[1].block == v.block) return;
     if (!slots[0].block || v.block < slots[0].block) slots[1] = slots[0], slots[0] = v;
     else if (!slots[1].block || v.block < slots[1].block) slots[1] = v;
 }
-static void note_race(Trace* t, const Touch& with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset) {
+static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset) {
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
     if (!f) return;
-    f->other_thread = with.thread;
-    f->other_pc = t->module_low + with.pc;
+    f->other_thread = with->thread;
+    f->other_pc = t->module_low + with->pc;
 }
 
 // ---- Barriers (block.h)
 static void trace_barrier(Block* b) {
     Trace* t = b->trace;
-    replay(b, b->fibers[b->current].warp);
+    for (int w = 0; w < b->warp_count && t->counting; ++w) replay(b, w);
     const Fiber* first = 0;
     for (int i = 0; i < b->threads; ++i) {
         const Fiber& f = b->fibers[i];
@@ -338,40 +442,89 @@ static void trace_barrier(Block* b) {
     }
     ++t->epoch;
 }
-static void trace_warp_operation(Block* b, int warp) { ++b->trace->warp_epoch[warp]; }
 
 // ---- One access
+// `offset` and `size` must be whole grains; else the lowest bit that is not says how small the grains must be.
+static uint32_t grain_for(uint32_t grain, uint64_t offset, uint32_t size) {
+    const uint64_t odd = (offset | size) & (grain - 1);
+    return odd ? (uint32_t)(odd & -odd) : grain;
+}
 static void check_shared(Trace* t, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
-    const Touch* found = 0;
-    Touch with;  // a copy: remember() writes over it
-    bool uninitialised = false;
+    bool uninitialised = false, raced = false;
     const uint32_t short_pc = (uint32_t)(pc - t->module_low);
-    for (uint32_t i = 0; i < size; ++i) {
-        SharedCell& c = t->shared[offset + i];
-        if (!found && (found = conflict(t, c.write, c.read, kind == STORE, thread))) with = *found;
+    const uint32_t grain = grain_for(t->shared.grain, offset, size);
+    if (grain != t->shared.grain) t->shared.refine(t->shared_high - t->shared_low + t->dynamic_high - t->dynamic_low, grain);
+    for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
+        SharedCell& c = *t->shared.at(i);
+        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
         uninitialised |= kind != STORE && !c.written;
+        if (with && !raced) note_race(t, with, pc, IN_SHARED, kind, size, offset), raced = true;
         if (kind == STORE) remember(t, c.write, thread, short_pc, false), c.written = true;
         else remember(t, c.read, thread, short_pc, true);
     }
-    if (found) note_race(t, with, pc, IN_SHARED, kind, size, offset);
     if (uninitialised) find(t, UNINITIALISED_READ, pc, IN_SHARED, kind, size, offset);
 }
-static void check_global(Trace* t, int array, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
-    const Touch* found = 0;
-    Touch with;  // a copy: remember() writes over it
-    const uint32_t itemsize = t->arrays[array].itemsize, short_pc = (uint32_t)(pc - t->module_low);
-    for (uint64_t i = offset / itemsize; i <= (offset + size - 1) / itemsize; ++i) {
-        GlobalCell& c = t->cells[array][i];
-        if (!found && (found = conflict(t, c.write, c.read, kind == STORE, thread))) with = *found;
-        if (kind == STORE) {
-            remember(t, c.write, thread, short_pc, false);
-            visit(c.writer, t->block, thread, short_pc);
-        } else {
-            remember(t, c.read, thread, short_pc, true);
-            visit(t->acquired ? c.ordered : c.reader, t->block, thread, short_pc);
-        }
+static void check_global(Trace* t, int array, uint64_t address, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+    const int number = t->arrays[array].memory;
+    TracedMemory& memory = t->memories[number];
+    Watched& w = t->watched[number];
+    const uint64_t offset = address - memory.low;
+    if (!memory.writable) {
+        if (kind == LOAD) return;
+        memory.writable = true;  // const was cast away
     }
-    if (found) note_race(t, with, pc, array, kind, size, offset);
+    const uint64_t bytes = memory.high - memory.low;
+    if (!w.touches.pages) w.touches.make(bytes, memory.grain), w.visits.make(bytes, memory.grain);
+    const uint32_t grain = grain_for(w.touches.grain, offset, size);
+    if (grain != w.touches.grain) {
+        w.touches.refine(bytes, grain), w.visits.refine(bytes, grain);
+        if (w.ordered.pages) w.ordered.refine(bytes, grain);
+    }
+    Pages<Visits>& among_blocks = t->acquired ? w.ordered : w.visits;
+    if (!among_blocks.pages) among_blocks.make(bytes, grain);
+    const uint32_t short_pc = (uint32_t)(pc - t->module_low);
+    bool raced = false;
+    for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
+        Touches& c = *w.touches.at(i);
+        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
+        if (with) note_race(t, with, pc, array, kind, size, address - t->arrays[array].low), raced = true;
+        Visits& v = *among_blocks.at(i);
+        remember(t, kind == STORE ? c.write : c.read, thread, short_pc, kind != STORE);
+        visit(kind == STORE ? v.writer : v.reader, t->block, thread, short_pc);
+    }
+}
+// The array that an access is to: one that holds all of its bytes if there is one, and one that may be written for a write.
+static int array_of(const Trace* t, uint64_t address, uint32_t size, int kind) {
+    int found = IN_NOTHING, worth = 0;
+    for (int i = 0; i < t->array_count; ++i) {
+        const TracedArray& a = t->arrays[i];
+        if (address - a.low >= a.high - a.low) continue;
+        const int here = 1 + 2 * (address + size <= a.high) + (kind == LOAD || !a.constant);
+        if (here > worth) found = i, worth = here;
+        if (here == 4) break;
+    }
+    return found;
+}
+static uint64_t distance_to(uint64_t address, uint64_t low, uint64_t high) {
+    return low == high ? ~0ull : address < low ? low - address : address >= high ? address - high + 1 : 0;
+}
+[[noreturn]] static void out_of_bounds(Block* b, uint64_t address, uint32_t size, int kind, uint64_t pc) {
+    Trace* t = b->trace;
+    const uint64_t statics = t->shared_high - t->shared_low;
+    uint64_t closest = ~0ull;
+    int nearest = IN_NOTHING;
+    int64_t where = (int64_t)address;
+    for (int i = 0; i < t->array_count; ++i) {
+        const uint64_t d = distance_to(address, t->arrays[i].low, t->arrays[i].high);
+        if (d < closest) closest = d, nearest = i, where = (int64_t)(address - t->arrays[i].low);
+    }
+    const uint64_t to_static = distance_to(address, t->shared_low, t->shared_high);
+    const uint64_t to_dynamic = distance_to(address, t->dynamic_low, t->dynamic_high);
+    if (to_static < closest) closest = to_static, nearest = IN_SHARED, where = (int64_t)(address - t->shared_low);
+    if (to_dynamic < closest) closest = to_dynamic, nearest = IN_SHARED, where = (int64_t)(statics + address - t->dynamic_low);
+    if (closest > 1ull << 40) nearest = IN_NOTHING, where = (int64_t)address;  // a null pointer, a wild one
+    find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where);
+    end_this_thread(b);
 }
 static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     Block* b = this_block();
@@ -380,43 +533,38 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) return;     // a local variable
     if (address - (uint64_t)&sim_here < sizeof sim_here) return;                  // threadIdx and its relatives
 
-    int array = IN_NOTHING;
-    uint64_t offset = 0;
-    if (address - t->shared_low < t->shared_high - t->shared_low) array = IN_SHARED, offset = address - t->shared_low;
-    else if (address - t->dynamic_low < t->dynamic_high - t->dynamic_low)
-        array = IN_SHARED, offset = t->shared_high - t->shared_low + (address - t->dynamic_low);
-    for (int i = 0; i < t->array_count && array == IN_NOTHING; ++i)
-        if (address - t->arrays[i].low < t->arrays[i].high - t->arrays[i].low) array = i, offset = address - t->arrays[i].low;
-    if (array == IN_NOTHING && address - t->module_low < t->module_high - t->module_low) return;  // a table of constants
-
-    bool past_the_end = array >= 0 && address + size > t->arrays[array].high;
-    if (array == IN_NOTHING || past_the_end) {
-        int nearest = array;
-        uint64_t distance = ~0ull;
-        for (int i = 0; i < t->array_count && array == IN_NOTHING; ++i) {
-            uint64_t d = address < t->arrays[i].low ? t->arrays[i].low - address : address - t->arrays[i].high + 1;
-            if (d < distance) distance = d, nearest = i;
-        }
-        // beside shared memory: the dynamic part, which lies behind the static one in what is reported, or else the static
-        const bool dynamic = t->dynamic_high > t->dynamic_low;
-        const uint64_t low = dynamic ? t->dynamic_low : t->shared_low, high = dynamic ? t->dynamic_high : t->shared_high;
-        uint64_t d = address < low ? low - address : address - high + 1;
-        if (high > low && d < distance && array == IN_NOTHING) nearest = IN_SHARED;
-        int64_t where = nearest == IN_SHARED ? (int64_t)((dynamic ? t->shared_high - t->shared_low : 0) + (address - low))
-                      : nearest >= 0 ? (int64_t)(address - t->arrays[nearest].low) : (int64_t)address;
-        find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where);
-        end_this_thread(b);
+    int array = IN_SHARED;
+    uint64_t offset;
+    const uint64_t statics = t->shared_high - t->shared_low;
+    bool inside = true;
+    if (address - t->shared_low < statics) {
+        offset = address - t->shared_low, inside = offset + size <= statics;
+        for (int i = 0; i < t->guard_count; ++i)
+            if (offset - t->guards[i] < 8) return;
+    } else if (address - t->dynamic_low < t->dynamic_high - t->dynamic_low) {
+        offset = statics + (address - t->dynamic_low), inside = address + size <= t->dynamic_high;
+    } else {
+        array = array_of(t, address, size, kind);
+        if (array == IN_NOTHING && address - t->module_low < t->module_high - t->module_low) return;  // a table of constants
+        inside = array != IN_NOTHING && address + size <= t->arrays[array].high;
+        offset = array == IN_NOTHING ? 0 : address - t->arrays[array].low;
     }
-    if (address % (size < 16 ? size : 16)) {
+    if (!inside) out_of_bounds(b, address, size, kind, pc);
+    if (address & (size - 1)) {
         find(t, MISALIGNED, pc, array, kind, size, offset);
         end_this_thread(b);
     }
     if (!t->counting) return;
     const uint32_t thread = thread_number(b);
     if (array == IN_SHARED) check_shared(t, offset, size, kind, pc, thread);
-    else check_global(t, array, offset, size, kind, pc, thread);
+    else check_global(t, array, address, size, kind, pc, thread);
     Event* e = t->events[thread].add();
     *e = Event{pc, array == IN_SHARED ? SHARED_BASE + offset : address, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array};
+}
+// A copy of a structure: as many accesses as its size asks for, a float3 is three of 4 bytes.
+static void on_range(uint64_t address, uint64_t size, int kind, uint64_t pc) {
+    const uint64_t low_bits = address | size | 16, each = low_bits & -low_bits;
+    for (uint64_t i = 0; i < size; i += each) on_access(address + i, (uint32_t)each, kind, pc);
 }
 
 // ---- What the compiler calls
@@ -431,15 +579,15 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
         on_access((uint64_t)p, n, STORE, RETURN_PC);                                                         \
     }
 TRACED_SIZE(1) TRACED_SIZE(2) TRACED_SIZE(4) TRACED_SIZE(8) TRACED_SIZE(16)
-EXPORTED void __tsan_read_range(void* p, uint64_t n) { on_access((uint64_t)p, (uint32_t)n, LOAD, RETURN_PC); }
-EXPORTED void __tsan_write_range(void* p, uint64_t n) { on_access((uint64_t)p, (uint32_t)n, STORE, RETURN_PC); }
+EXPORTED void __tsan_read_range(void* p, uint64_t n) { on_range((uint64_t)p, n, LOAD, RETURN_PC); }
+EXPORTED void __tsan_write_range(void* p, uint64_t n) { on_range((uint64_t)p, n, STORE, RETURN_PC); }
 EXPORTED void* __tsan_memcpy(void* to, const void* from, uint64_t n) {
-    on_access((uint64_t)from, (uint32_t)n, LOAD, RETURN_PC);
-    on_access((uint64_t)to, (uint32_t)n, STORE, RETURN_PC);
+    on_range((uint64_t)from, n, LOAD, RETURN_PC);
+    on_range((uint64_t)to, n, STORE, RETURN_PC);
     return memcpy(to, from, n);
 }
 EXPORTED void* __tsan_memset(void* to, int value, uint64_t n) {
-    on_access((uint64_t)to, (uint32_t)n, STORE, RETURN_PC);
+    on_range((uint64_t)to, n, STORE, RETURN_PC);
     return memset(to, value, n);
 }
 EXPORTED void __tsan_init() {}
@@ -488,28 +636,33 @@ EXPORTED void sim_note_fence() {
 
 // ---- A traced launch
 struct TraceRequest {  // filled in by trace.py
-    int array_count, counting;
+    int array_count, memory_count, counting, worker_count;
     TracedArray arrays[ARRAYS_MAX];
+    TracedMemory memories[ARRAYS_MAX];
     const uint8_t* wanted;       // by block: is it to be traced?
     uint8_t* published;          // by block
+    int guard_count;
+    const uint64_t* guards;      // offsets in static shared memory of words that are the compiler's own
     Trace* workers[256];
 };
 static Trace* trace_of_worker(TraceRequest* request, int worker) {
     if (!request->workers[worker]) {
         Trace* t = request->workers[worker] = (Trace*)calloc(1, sizeof(Trace));
         t->array_count = request->array_count;
+        t->memory_count = request->memory_count;
         t->counting = request->counting;
         t->published = request->published;
+        t->guard_count = request->guard_count, t->guards = request->guards;
         memcpy(t->arrays, request->arrays, sizeof t->arrays);
-        for (int i = 0; i < t->array_count && t->counting; ++i) {
-            const TracedArray& a = t->arrays[i];
-            t->cells[i] = (GlobalCell*)calloc((a.high - a.low) / a.itemsize + 1, sizeof(GlobalCell));
-        }
+        memcpy(t->memories, request->memories, sizeof t->memories);
         *t->paths.add() = Path{0, 0, 0};
     }
     return request->workers[worker];
 }
 struct Region { uint64_t inside, low, high, shared_low, shared_high; };
+#if defined(__APPLE__)
+static void find_module(Region*) { abort(); }  // tracing.py refuses before
+#else
 static int find_region(struct dl_phdr_info* info, size_t, void* result) {
     Region* r = (Region*)result;
     uint64_t low = ~0ull, high = 0, shared = 0;
@@ -525,25 +678,31 @@ static int find_region(struct dl_phdr_info* info, size_t, void* result) {
     r->shared_low = (uint64_t)info->dlpi_tls_data, r->shared_high = r->shared_low + shared;
     return 1;
 }
+static void find_module(Region* r) { dl_iterate_phdr(find_region, r); }
+#endif
 // Before a traced block: where its shared memory lies, which is filled with NaN, and that nobody has touched anything.
 static void begin_trace(Block* b, Trace* t, const SimKernel* kernel, uint32_t number, uint64_t dynamic_bytes) {
     kernel->shared_memory();
     Region r = {(uint64_t)kernel->run_thread, 0, 0, 0, 0};
-    dl_iterate_phdr(find_region, &r);
+    find_module(&r);
     t->module_low = r.low, t->module_high = r.high;
     t->shared_low = r.shared_low, t->shared_high = r.shared_high;
     t->dynamic_low = (uint64_t)sim_here.dynamic_shared, t->dynamic_high = t->dynamic_low + dynamic_bytes;
-    size_t shared = t->shared_high - t->shared_low + dynamic_bytes;
-    free(t->shared);
-    t->shared = (SharedCell*)calloc(shared + 1, sizeof(SharedCell));
+    t->shared.drop();
+    t->shared.make(t->shared_high - t->shared_low + dynamic_bytes, t->shared.grain ? t->shared.grain : 4);
+    for (int i = 0; i < t->memory_count; ++i)
+        if (t->watched[i].touches.pages) t->watched[i].touches.clear();
     memset((void*)t->shared_low, 0xff, t->shared_high - t->shared_low);
     memset((void*)t->dynamic_low, 0xff, dynamic_bytes);
     memset(t->path, 0, sizeof t->path);
+    memset(t->last, 0, sizeof t->last);
+    for (int i = 0; i < b->threads; ++i) t->events[i].count = 0;
     memset(t->warp_epoch, 0, sizeof t->warp_epoch);
     t->block = number;
     ++t->epoch;
     t->fenced = t->acquired = false;
     b->trace = t;
+    b->lockstep = t->counting;
 }
 
 // ---- What trace.py asks for when the launch is over
@@ -551,75 +710,129 @@ EXPORTED const Site* sim_trace_sites(Trace* t, int64_t* count) { *count = t->sit
 EXPORTED const Request* sim_trace_requests(Trace* t, int64_t* count) { *count = t->requests.count; return t->requests.items; }
 EXPORTED const Finding* sim_trace_findings(Trace* t, int64_t* count) { *count = t->findings.count; return t->findings.items; }
 EXPORTED uint64_t sim_trace_module(Trace* t) { return t->module_low; }
+EXPORTED uint64_t sim_trace_static_bytes(Trace* t) { return t->shared_high - t->shared_low; }
 
-// Conflicts between blocks: what all workers saw of each element, put together.
-static bool conflict_between_blocks(const TraceRequest* request, const Visit* writer, const Visit* reader, const Visit* ordered,
-                                    Visit* one, Visit* other, int* kind) {
-    if (writer[1].block) {
-        *one = writer[1], *other = writer[0], *kind = STORE;
-        return true;
+// Conflicts between blocks: what all workers saw of each grain, put together. A block that ran an atomic may rely on what
+// others did before a fence and an atomic of theirs ("last block done", locks): `ordered` are the accesses of blocks from
+// their first atomic on, and `published` the blocks that ran a fence, then an atomic.
+struct BetweenBlocks {
+    Visits plain, ordered;
+    void add(const Visits* v, Visits& to) {
+        for (int k = 0; v && k < 2; ++k) {
+            if (v->writer[k].block) visit(to.writer, v->writer[k].block - 1, v->writer[k].thread, v->writer[k].pc);
+            if (v->reader[k].block) visit(to.reader, v->reader[k].block - 1, v->reader[k].thread, v->reader[k].pc);
+        }
     }
-    if (!writer[0].block) return false;
-    for (int i = 0; i < 2; ++i)
-        if (reader[i].block && reader[i].block != writer[0].block) {
-            *one = reader[i], *other = writer[0], *kind = LOAD;
-            return true;
+    // A pair of visits of different blocks, of which no publication orders one before the other.
+    static bool pair(const Visit* a, bool a_ordered, const Visit* b, bool b_ordered, const uint8_t* published, Visit* one, Visit* other) {
+        for (int i = 0; i < 2; ++i)
+            for (int k = 0; k < 2; ++k) {
+                if (!a[i].block || !b[k].block || a[i].block == b[k].block) continue;
+                if ((a_ordered && published[b[k].block - 1]) || (b_ordered && published[a[i].block - 1])) continue;
+                *one = a[i].block < b[k].block ? b[k] : a[i], *other = a[i].block < b[k].block ? a[i] : b[k];
+                return true;
+            }
+        return false;
+    }
+    bool conflict(const uint8_t* published, Visit* one, Visit* other, int* kind) const {
+        *kind = STORE;
+        if (pair(plain.writer, false, plain.writer, false, published, one, other)) return true;
+        if (pair(plain.writer, false, ordered.writer, true, published, one, other)) return true;
+        if (pair(ordered.writer, true, ordered.writer, true, published, one, other)) return true;
+        for (int r = 0; r < 2; ++r)
+            for (int w = 0; w < 2; ++w) {
+                const Visit* readers = r ? ordered.reader : plain.reader;
+                const Visit* writers = w ? ordered.writer : plain.writer;
+                if (!pair(readers, r, writers, w, published, one, other)) continue;
+                // the reader comes first in the report
+                for (int k = 0; k < 2; ++k)
+                    if (writers[k].block == one->block && writers[k].pc == one->pc) {
+                        const Visit v = *one;
+                        *one = *other, *other = v;
+                        break;
+                    }
+                *kind = LOAD;
+                return true;
+            }
+        return false;
+    }
+};
+enum { PAIRS_MAX = 64 };
+static void find_conflicts(TraceRequest* request, Trace* into, int number, uint32_t grain) {
+    const TracedMemory& memory = request->memories[number];
+    Finding found[PAIRS_MAX];
+    int pairs = 0;
+    uint64_t cells = (memory.high - memory.low) / grain;
+    for (uint64_t i = 0; i < cells; ++i) {
+        BetweenBlocks all = {};
+        bool touched = false;
+        for (int w = 0; w < request->worker_count; ++w) {
+            if (!request->workers[w]) continue;
+            const Watched& watched = request->workers[w]->watched[number];
+            const Visits *plain = watched.visits.look(i), *ordered = watched.ordered.look(i);
+            touched |= plain || ordered;
+            all.add(plain, all.plain), all.add(ordered, all.ordered);
         }
-    for (int i = 0; i < 2; ++i)
-        if (ordered[i].block && ordered[i].block != writer[0].block && !request->published[writer[0].block - 1]) {
-            *one = ordered[i], *other = writer[0], *kind = LOAD;
-            return true;
+        if (!touched) {  // nor is the rest of its page
+            i |= Pages<Visits>::CELLS - 1;
+            continue;
         }
-    return false;
+        Visit one, other;
+        int kind;
+        if (!all.conflict(request->published, &one, &other, &kind)) continue;
+        Finding* f = 0;
+        for (int k = 0; k < pairs && !f; ++k)
+            if (found[k].pc == into->module_low + one.pc && found[k].other_pc == into->module_low + other.pc) f = &found[k];
+        if (!f && pairs == PAIRS_MAX) continue;
+        if (!f) {
+            f = &found[pairs++];
+            memset(f, 0, sizeof *f);
+            const uint64_t address = memory.low + i * grain;
+            f->kind = RACE, f->access = kind, f->array = array_of(into, address, grain, kind), f->size = grain;
+            f->pc = into->module_low + one.pc, f->other_pc = into->module_low + other.pc;
+            f->block = one.block - 1, f->thread = one.thread;
+            f->other_block = other.block - 1, f->other_thread = other.thread;
+            f->offset = (int64_t)(address - into->arrays[f->array].low);
+        }
+        ++f->count;
+    }
+    for (int k = 0; k < pairs; ++k) *into->findings.add() = found[k];
 }
-EXPORTED void sim_trace_between_blocks(TraceRequest* request, int workers) {
+EXPORTED void sim_trace_between_blocks(TraceRequest* request) {
     Trace* into = 0;
-    for (int w = 0; w < workers && !into; ++w) into = request->workers[w];
-    for (int a = 0; into && a < request->array_count; ++a) {
-        const TracedArray& array = request->arrays[a];
-        Finding* found[64] = {0};
-        int kinds = 0;
-        for (uint64_t i = 0; i < (array.high - array.low + array.itemsize - 1) / array.itemsize; ++i) {
-            Visit writer[2] = {}, reader[2] = {}, ordered[2] = {};
-            for (int w = 0; w < workers; ++w) {
-                if (!request->workers[w]) continue;
-                const GlobalCell& c = request->workers[w]->cells[a][i];
-                for (int k = 0; k < 2; ++k) {
-                    if (c.writer[k].block) visit(writer, c.writer[k].block - 1, c.writer[k].thread, c.writer[k].pc);
-                    if (c.reader[k].block) visit(reader, c.reader[k].block - 1, c.reader[k].thread, c.reader[k].pc);
-                    if (c.ordered[k].block) visit(ordered, c.ordered[k].block - 1, c.ordered[k].thread, c.ordered[k].pc);
-                }
-            }
-            Visit one, other;
-            int kind;
-            if (!conflict_between_blocks(request, writer, reader, ordered, &one, &other, &kind)) continue;
-            Finding* known = 0;
-            for (int k = 0; k < kinds && !known; ++k)
-                if (found[k]->pc == into->module_low + one.pc && found[k]->other_pc == into->module_low + other.pc) known = found[k];
-            if (known) {
-                ++known->count;
-            } else if (kinds < 64) {
-                Finding* f = found[kinds++] = (Finding*)calloc(1, sizeof(Finding));
-                f->kind = RACE, f->array = a, f->access = kind, f->size = array.itemsize;
-                f->pc = into->module_low + one.pc, f->other_pc = into->module_low + other.pc;
-                f->block = one.block - 1, f->thread = one.thread;
-                f->other_block = other.block - 1, f->other_thread = other.thread;
-                f->offset = (int64_t)(i * array.itemsize);
-                f->count = 1;
-            }
+    for (int w = 0; w < request->worker_count && !into; ++w) into = request->workers[w];
+    for (int m = 0; into && m < request->memory_count; ++m) {
+        uint32_t grain = ~0u;
+        for (int w = 0; w < request->worker_count; ++w)
+            if (Trace* t = request->workers[w])
+                if (t->watched[m].visits.pages && t->watched[m].visits.grain < grain) grain = t->watched[m].visits.grain;
+        if (grain == ~0u) continue;
+        const uint64_t bytes = request->memories[m].high - request->memories[m].low;
+        for (int w = 0; w < request->worker_count; ++w) {
+            if (!request->workers[w]) continue;
+            Watched& watched = request->workers[w]->watched[m];
+            if (watched.visits.pages && watched.visits.grain != grain) watched.visits.refine(bytes, grain);
+            if (watched.ordered.pages && watched.ordered.grain != grain) watched.ordered.refine(bytes, grain);
         }
-        for (int k = 0; k < kinds; ++k) {
-            *into->findings.add() = *found[k];
-            free(found[k]);
+        find_conflicts(request, into, m, grain);
+        for (int w = 0; w < request->worker_count; ++w) {
+            if (!request->workers[w]) continue;
+            Watched& watched = request->workers[w]->watched[m];
+            watched.touches.drop(), watched.visits.drop(), watched.ordered.drop();
         }
     }
+}
+// At the grid's barrier, when all blocks wait there: what comes after it conflicts with nothing before it.
+static void trace_grid_barrier(TraceRequest* request) {
+    if (request->counting) sim_trace_between_blocks(request);
 }
 EXPORTED void sim_trace_free(TraceRequest* request) {
     for (Trace*& t : request->workers) {
         if (!t) continue;
         for (auto& log : t->events) free(log.items);
-        for (GlobalCell* cells : t->cells) free(cells);
-        free(t->shared), free(t->paths.items), free(t->sites.items), free(t->site_table.items);
+        for (Watched& w : t->watched) w.touches.drop(), w.visits.drop(), w.ordered.drop();
+        t->shared.drop();
+        free(t->paths.items), free(t->sites.items), free(t->site_table.items);
         free(t->requests.items), free(t->findings.items), free(t);
         t = 0;
     }

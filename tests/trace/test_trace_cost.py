@@ -1,0 +1,55 @@
+"""What a trace costs: time an access, memory an element, nothing left behind."""
+
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common import cuda
+from common.cuda.simulator import module
+
+KERNELS = Path(cuda.__file__).parents[1] / "measure" / "trace_kernels.cu"
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one core, of an H200's host or the like; a slower or a busy machine is given three times that."""
+    monkeypatch.setattr(module, "worker_count", lambda: 1)
+    kernel = cuda.RawModule(KERNELS.read_text()).get_function("sgemm")
+    A, B, C = (np.ones((128, 128), np.float32) for _ in range(3))
+    cuda.trace(kernel, (1, 1), (32, 32), (A, B, C, 128))
+    best = 1e9
+    for _ in range(3):
+        start = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        report = cuda.trace(kernel, (4, 4), (32, 32), (A, B, C, 128))
+        spent = resource.getrusage(resource.RUSAGE_SELF).ru_utime - start
+        best = min(best, spent / sum(e.counts.accesses for e in report.lines))
+    print(f"{best * 1e9:.1f} ns an access")
+    assert best < 180e-9
+
+
+def test_two_hundred_traces_leave_nothing_behind() -> None:
+    kernel = cuda.RawModule(KERNELS.read_text()).get_function("reduce_shuffle")
+    arguments = [np.ones(5000, np.float32), np.zeros(20, np.float32), 5000]
+    for _ in range(20):
+        cuda.trace(kernel, (20,), (256,), arguments)
+    before = resident()
+    for _ in range(200):
+        cuda.trace(kernel, (20,), (256,), arguments)
+    assert resident() - before < 8 << 20
+
+
+def test_large_arrays_need_memory_only_where_they_are_touched() -> None:
+    kernel = cuda.RawModule(KERNELS.read_text()).get_function("copy")
+    n = 10_000_000
+    a, b = np.ones(n, np.float32), np.zeros(n, np.float32)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = cuda.trace(kernel, (-(-n // 256),), (256,), (a, b, n), blocks=100)
+    assert report.global_loads.sectors == 100 * 256 * 4 // 32
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # KiB: the fenced copies, mostly
+    assert b.all()
