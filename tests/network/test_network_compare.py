@@ -18,12 +18,12 @@ def model(rng):
 
 
 def spoil(monkeypatch, change):
-    """From here on the kernels' backend has one parameter changed."""
+    """From here on the kernels' backend has one number changed, the first of the classifier's weight."""
     original = KernelBackend.__init__
 
     def init(self, *arguments):
         original(self, *arguments)
-        parameter = next(iter(self._parameters.values()))
+        parameter = list(self._parameters.values())[-1]
         parameter[(0,) * parameter.ndim] = change(parameter[(0,) * parameter.ndim])
 
     monkeypatch.setattr(KernelBackend, "__init__", init)
@@ -37,6 +37,7 @@ def test_all_backends_are_within_the_contract(model):
 
 
 def test_a_planted_error_is_found(model, monkeypatch):
+    """A single number off by 1e-3; what it is multiplied with, a mean after ReLU, is drawn, but not small."""
     spoil(monkeypatch, lambda value: value + 1e-3)
     reference, ours, torchs = compare(model, inputs=3)
     assert not ours.within_contract and ours.error > 1e-5

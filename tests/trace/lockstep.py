@@ -20,6 +20,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -423,7 +424,7 @@ class _Warp:
 def make_inputs(seed: int) -> dict[str, np.ndarray]:
     """The arrays that are read, as unsigned integers: (elements,) or (elements, parts)."""
     rng = np.random.default_rng(seed)
-    shapes = {"g1": (np.uint8, 1), "g2": (np.uint16, 1), "gh": (np.uint16, 1), "gh2": (np.uint16, 2), "g4": (np.uint32, 1),
+    shapes: dict[str, Any] = {"g1": (np.uint8, 1), "g2": (np.uint16, 1), "gh": (np.uint16, 1), "gh2": (np.uint16, 2), "g4": (np.uint32, 1),
               "g8": (np.uint32, 2), "g16": (np.uint32, 4)}  # fmt: skip
     made = {}
     for name, (dtype, parts) in shapes.items():

@@ -538,4 +538,5 @@ def test_correct_kernels_have_no_findings(name: str, monkeypatch: pytest.MonkeyP
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
         seen.append(report.lines)
-    assert seen[0] == seen[1] == seen[2]
+    if name != "a spin lock":  # how often it spins depends on who is there first
+        assert seen[0] == seen[1] == seen[2]

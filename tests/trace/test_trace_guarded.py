@@ -33,7 +33,7 @@ SHARED = """extern "C" __global__ void k(const float* in, float* out, int n) {
 """
 
 
-def launch(source: str, n: int, shared: int = 0) -> np.ndarray:
+def launch(source: str, n: float, shared: int = 0) -> np.ndarray:
     out = np.zeros(64, np.float32)
     inputs = np.arange(60 if source == LOOP else 64, dtype=np.float32)
     cuda.RawKernel(source, "k")((1,), (64,), (inputs, out, n), shared_mem=shared)

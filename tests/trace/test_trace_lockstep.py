@@ -78,8 +78,8 @@ def test_random_programs_are_counted_as_in_lockstep(seeds: list[int]) -> None:
 
 
 def test_clang_counts_nearly_all_of_them_alike() -> None:
-    """Code around loops in loops that lanes leave at different times is where clang's order of blocks is not the source's:
-    a few of a hundred such programs. (What courses write is in test_trace_theory.py: equal, every one.)"""
+    """Loops in loops that lanes leave at different times: there clang's order of blocks is not always the source's,
+    in four of a hundred such programs. (Kernels as one writes them are in test_trace_theory.py: equal, every one.)"""
     pytest.importorskip("ziglang")
     environment = {**os.environ, "CXX": "/nowhere/c++", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, __file__, "0", "44"], env=environment, capture_output=True, text=True)

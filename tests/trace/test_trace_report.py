@@ -171,3 +171,32 @@ def test_requests_that_are_not_there_are_errors(tile: Any) -> None:
         tile.picture(6, kind="atomic")
     with pytest.raises(ValueError):
         tile.picture(6, request=-1)
+
+
+class OnTheGpu:
+    """As much of a CuPy array as a trace uses."""
+
+    __module__ = "cupy"
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.sets = values, 0
+        self.shape, self.strides, self.dtype = values.shape, values.strides, values.dtype
+        self.data = type("Pointer", (), {"ptr": id(values)})
+
+    def get(self) -> np.ndarray:
+        return self.values.copy(order="K")
+
+    def set(self, values: np.ndarray) -> None:
+        assert values.strides == self.strides
+        self.values[...], self.sets = values, self.sets + 1
+
+
+def test_arrays_of_a_gpu_are_copied_there_and_back() -> None:
+    source = 'extern "C" __global__ void k(float* out, const float* in, float* same) { out[threadIdx.x] = in[threadIdx.x] + 1; }'
+    a = OnTheGpu(np.asfortranarray(np.arange(32, dtype=np.float32).reshape(4, 8)))
+    b = OnTheGpu(np.zeros((4, 8), np.float32))
+    expected = a.values + 1
+    report = cuda.trace(cuda.RawKernel(source, "k"), (1,), (32,), [a, a, b])
+    np.testing.assert_array_equal(a.values, expected)
+    assert (a.sets, b.sets) == (1, 0)
+    assert report.global_stores.sectors == 4

@@ -18,6 +18,7 @@ def is_on() -> bool:
 def guarded(on: bool = True) -> Iterator[None]:
     """Inside, launches on the simulator stop at the first bad address: KernelError names line, thread, array and index.
 
+    They take three to ten times as long, and the first one compiles the kernel anew.
     A plain launch finds an access far outside an array, or a write close behind its end, and cannot name the line.
     guarded(False) switches off what COURSE_GUARDED=1 switched on. On a GPU it changes nothing.
     """

@@ -96,10 +96,11 @@ def _prove(key: str, run: Callable[[str, str, tuple, tuple, list], Any]) -> None
 
 
 def _refusal(probe: str, expected: tuple[int, ...], what: str) -> RuntimeError:
+    version = compiler.find_compiler().version
     return RuntimeError(
-        f"cuda.trace: the counts of this compiler cannot be trusted: {compiler.find_compiler().version}. Probe"
-        f" '{probe}' must count {expected} (requests and sectors of global loads, of global stores, wavefronts of shared"
-        f" loads, of shared stores); {what}. Plain launches work with it. For traces set CXX to another compiler: g++ 12, or the"
+        f"cuda.trace: the counts of this compiler cannot be trusted: {version}. Probe '{probe}' must count {expected}"
+        " (requests and sectors of global loads, of global stores, wavefronts of shared loads, of shared stores);"
+        f" {what}. Plain launches work with it. For traces set CXX to another compiler: g++ 12, or the"
         ' clang of `pip install ziglang`, CXX="python -m ziglang cc".'
     )
 

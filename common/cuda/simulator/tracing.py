@@ -218,20 +218,28 @@ def _describe_arrays(request: _TraceRequest, where: list) -> None:
 
 
 def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
-    """The arguments with CuPy arrays as NumPy copies, and a function that copies the results back."""
-    copies = []
+    """The arguments with CuPy arrays as NumPy copies of the same order, and a function that copies the results back.
+
+    An array that is passed twice is one copy. Different views of one array are different copies.
+    """
+    copies: dict[tuple, tuple[Any, np.ndarray, np.ndarray]] = {}
     arguments = []
     for argument in args:
         if type(argument).__module__.split(".")[0] == "cupy":
-            copy = fenced(argument.shape, argument.dtype)
-            copy[...] = argument.get()
-            copies.append((argument, copy))
-            argument = copy
+            key = (argument.data.ptr, argument.shape, argument.strides, argument.dtype)
+            if key not in copies:
+                before = argument.get()
+                turned = before.flags.f_contiguous and not before.flags.c_contiguous
+                copy = fenced(before.shape[::-1], before.dtype).T if turned else fenced(before.shape, before.dtype)
+                copy[...] = before
+                copies[key] = argument, copy, before
+            argument = copies[key][1]
         arguments.append(argument)
 
     def give_back() -> None:
-        for original, copy in copies:
-            original.set(copy)
+        for original, copy, before in copies.values():
+            if copy.tobytes() != before.tobytes():
+                original.set(copy)
 
     return arguments, give_back
 
