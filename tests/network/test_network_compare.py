@@ -14,11 +14,12 @@ def model(rng):
     nodes = Nodes(rng)
     x = nodes("Relu", nodes.conv("x", 3, 8))
     x = nodes("Flatten", nodes("GlobalAveragePool", nodes.conv(x, 8, 16)))
-    return nodes.model(nodes("Gemm", x, nodes.number(rng.standard_normal((16, 20)))), ("n", 3, 9, 8))
+    weight, bias = nodes.number(rng.standard_normal((16, 20))), nodes.number(rng.standard_normal(20))
+    return nodes.model(nodes("Gemm", x, weight, bias), ("n", 3, 9, 8))
 
 
 def spoil(monkeypatch, change):
-    """From here on the kernels' backend has one number changed, the first of the classifier's weight."""
+    """From here on the kernels' backend has one number changed, the first of the classifier's bias."""
     original = KernelBackend.__init__
 
     def init(self, *arguments):
@@ -37,7 +38,7 @@ def test_all_backends_are_within_the_contract(model):
 
 
 def test_a_planted_error_is_found(model, monkeypatch):
-    """A single number off by 1e-3; what it is multiplied with, a mean after ReLU, is drawn, but not small."""
+    """One score of twenty is off by 1e-3, and all are of size 1 to 10: an error of about 1e-4."""
     spoil(monkeypatch, lambda value: value + 1e-3)
     reference, ours, torchs = compare(model, inputs=3)
     assert not ours.within_contract and ours.error > 1e-5
