@@ -96,6 +96,19 @@ def test_clang_with_its_own_order_of_blocks_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_trace_compiled_by_clang_says_what_it_is_worth() -> None:
+    pytest.importorskip("ziglang")
+    program = (
+        "import numpy as np\nfrom common import cuda\n"
+        f"kernel = cuda.RawKernel({COPY!r}, 'k')\n"
+        "for _ in range(2): print(len(cuda.trace(kernel, (1,), (32,), [np.zeros(32, np.float32)]).lines))\n"
+    )
+    environment = {**os.environ, "CXX": f"{sys.executable} -m ziglang cc"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("compiled by clang. Where loops stand in loops") == 1  # once
+
+
 def test_systems_without_elf_files_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, out = cuda.RawKernel(COPY, "k"), np.zeros(32, np.float32)
     monkeypatch.setattr(platform, "system", lambda: "Darwin")

@@ -537,6 +537,7 @@ def test_correct_kernels_have_no_findings(name: str, monkeypatch: pytest.MonkeyP
         for a, b, c in zip(plain, mine, guarded, strict=True):
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
-        seen.append(report.lines)
+        # (how often a lock is asked for is up to the machine)
+        seen.append([e for e in report.lines if name != "a spin lock" or e.kind != "atomic"])
     if name != "a spin lock":  # how often it spins depends on who is there first
         assert seen[0] == seen[1] == seen[2]

@@ -7,6 +7,7 @@ compiler runs these probes; what was proven is remembered in the cache.
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -107,4 +108,16 @@ def _refusal(probe: str, expected: tuple[int, ...], what: str) -> RuntimeError:
 
 def prove(run: Callable[[str, str, tuple, tuple, list], Any]) -> None:
     """RuntimeError unless the probes, traced by `run(source, kernel, grid, block, args)`, count what theory says."""
-    _prove(_key(compiler.find_compiler()), run)
+    used = compiler.find_compiler()
+    _prove(_key(used), run)
+    if used.family == "clang":
+        _warn_of_clang()
+
+
+@functools.cache  # once a process
+def _warn_of_clang() -> None:
+    warnings.warn(
+        "cuda.trace: compiled by clang. Where loops stand in loops that lanes leave at different times, it may lay out"
+        " code otherwise than the source, and a few counts are then not those of lockstep warps; g++ 12 is exact.",
+        stacklevel=2,
+    )
