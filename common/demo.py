@@ -65,7 +65,7 @@ def _photo(console: Console) -> bool:
         table.add_row(str(rank), f"class {mine:4d}  {100 * p:6.3f} %", f"class {other:4d}  {100 * q:6.3f} %")
     console.print(table)
     console.print(
-        "   The weights are random: the work is real, the classes mean nothing. With names:"
+        "   The weights are random: real work, classes without a meaning. For names:"
         "\n   python -m common classify PICTURE --weights imagenet   (downloads 14 MB)"
     )
     console.print(f"   relative error {error:.1e}, allowed are {TOLERANCE:.0e}; {seconds:.3f} s for the picture")
