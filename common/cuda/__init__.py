@@ -11,10 +11,12 @@ from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of,
 from .device import backend, cache_dir
 from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
+from .layout import LAYOUTS, to_layout
 from .simulator.guard import guarded
 from .simulator.tracing import trace
 
 __all__ = [
+    "LAYOUTS",
     "CompileError",
     "KernelError",
     "RawKernel",
@@ -30,6 +32,7 @@ __all__ = [
     "operator",
     "stream_of",
     "synchronize",
+    "to_layout",
     "trace",
     "zeros",
 ]

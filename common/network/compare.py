@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from . import BACKENDS, Network
+from . import Network, available
 
-TOLERANCE = 1e-5  # ‖out − ref‖ / ‖ref‖ of a whole network in float32
+# ‖out − ref‖ / ‖ref‖ of a whole network, by arithmetic
+TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
+TOLERANCE = TOLERANCES["fp32"]
+
+CHOICES = {"kernels": ("dtype",), "cudnn": ("dtype", "layout", "arithmetic", "tune")}
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,7 @@ class Comparison:
     """One backend against the reference: largest relative error, images with the same top 5, median time of a call."""
 
     backend: str
+    arithmetic: str
     error: float
     same_top5: int
     images: int
@@ -25,7 +30,7 @@ class Comparison:
 
     @property
     def within_contract(self) -> bool:
-        return self.error <= TOLERANCE and self.same_top5 == self.images  # false for NaN
+        return self.error <= TOLERANCES[self.arithmetic] and self.same_top5 == self.images  # false for NaN
 
 
 def relative_error(result: Any, reference: Any) -> float:
@@ -43,11 +48,14 @@ def top(scores: np.ndarray, k: int = 5) -> np.ndarray:
 
 
 def compare(
-    model: Any, inputs: int = 10, size: int | None = None, backends: Sequence[str] = BACKENDS, seed: int | None = None
-) -> list[Comparison]:
+    model: Any, inputs: int = 10, size: int | None = None, backends: Sequence[str] | None = None,
+    seed: int | None = None, **options: Any,
+) -> list[Comparison]:  # fmt: skip
     """Runs `inputs` random images (N(0, 1), float32, drawn afresh unless `seed` is given) through every backend.
 
-    size: height and width; None takes the model's own. The reference, ONNX Runtime, comes first.
+    size: height and width; None takes the model's own. backends: None takes all that this machine can run. options:
+    dtype, layout, arithmetic, tune of Network, for the backends that have a choice of them. The reference, ONNX
+    Runtime, comes first.
     """
     reference = Network(model, "onnxruntime")
     _, channels, height, width = reference.input_shape
@@ -57,8 +65,9 @@ def compare(
     expected = [cuda.asnumpy(reference(x)).reshape(1, -1) for x in images]
 
     rows = []
-    for backend in dict.fromkeys(["onnxruntime", *backends]):
-        net = reference if backend == "onnxruntime" else Network(model, backend)
+    for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
+        mine = {name: value for name, value in options.items() if name in CHOICES.get(backend, ())}
+        net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
         net(images[0])  # compiles, makes the buffers
         errors, same, times = [], 0, []
         for x, want in zip(images, expected, strict=True):
@@ -68,5 +77,5 @@ def compare(
             errors.append(relative_error(got, want))
             same += bool((top(got) == top(want)).all())
         error = float("nan") if np.isnan(errors).any() else max(errors)
-        rows.append(Comparison(backend, error, same, inputs, 1e3 * float(np.median(times))))
+        rows.append(Comparison(backend, net.arithmetic, error, same, inputs, 1e3 * float(np.median(times))))
     return rows

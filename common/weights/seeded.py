@@ -21,8 +21,7 @@ SEED = 2018
 
 # Depthwise weights are drawn from this range: more often positive than not, so that a layer blurs more than
 # it sharpens, and what differs between pictures as a whole outlasts what differs between pixels. With as
-# many negative, the scores of any two pictures are alike (correlation 0.7), and the rounding errors of
-# float32, 6e-8 an operation, grow to 3e-6 of the scores, in PyTorch as in any engine; like this, to 2e-6.
+# many negative, pictures are less well told apart, and rounding errors grow half as large again.
 DEPTHWISE = (-0.6, 1.0)
 
 # Batch-norm's weight (standard deviation after it) and bias (mean after it) are drawn from these ranges.
@@ -31,6 +30,7 @@ DEPTHWISE = (-0.6, 1.0)
 BEFORE_RELU6 = (1.0, 2.5), (0.0, 2.0)
 LINEAR = (0.5, 1.0), (-0.5, 0.5)
 POOLED = 0.1  # of a feature's variance, about what is left between pictures after averaging over the picture
+COMMON = 2.0  # the part of the logits that all pictures share, over what tells them apart
 LOGIT_STD = 3.0
 
 Moments = tuple[np.ndarray, np.ndarray]  # mean and variance of each channel
@@ -89,8 +89,10 @@ def seeded_parameters(graph: Graph, seed: int = SEED) -> dict[str, np.ndarray]:
                 shape = layer.parameter_shapes[layer.weight]
                 std = float(coarse(LOGIT_STD / np.sqrt(var.sum())))
                 weight = parameters[layer.weight] = centred(std, shape)
-                # what all pictures have in common is taken off, or one class would win every time
-                bias = centred(0.1, layer.out_features) - weight.astype(np.float64) @ mean
+                # What all pictures have in common would drown what tells them apart; all of it taken off, the scores
+                # would be small differences of large sums, as those of no trained network are.
+                common = weight.astype(np.float64) @ mean
+                bias = centred(0.1, layer.out_features) - common * (1 - COMMON * LOGIT_STD / common.std())
                 parameters[str(layer.bias)] = coarse(bias)
             case _:
                 raise TypeError(f"{layer.name}: a seeded network has no {type(layer).__name__}")

@@ -1,12 +1,18 @@
 """Small networks for the tests: written node by node, or layer by layer."""
 
 import numpy as np
+import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from common import topology
+from common import cudnn, topology
+from common.network import BACKENDS
 
 torch.set_num_threads(1)  # its threads would wait for cores that the simulator uses
+
+CUDNN = pytest.param("cudnn", marks=pytest.mark.skipif(cudnn.missing() is not None, reason=str(cudnn.missing())))
+every_backend = pytest.mark.parametrize("backend", [CUDNN if name == "cudnn" else name for name in BACKENDS])
+other_backends = pytest.mark.parametrize("backend", ["kernels", CUDNN, "torch"])
 
 
 class Nodes:

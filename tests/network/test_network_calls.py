@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from network_models import Nodes, layers
+from network_models import Nodes, every_backend, layers
 
-from common import cuda, topology, weights
-from common.network import BACKENDS, Network
-from common.network.compare import TOLERANCE, relative_error
-from common.network.kernels import KernelBackend, fuse
+from common import cuda, cudnn, topology, weights
+from common.network import Network
+from common.network.compare import TOLERANCE, TOLERANCES, relative_error
+from common.network.kernels import KernelBackend
+from common.network.steps import fuse
 from common.topology import build, write_onnx
-
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +35,10 @@ def images(rng, n=2, height=9, width=8):
 
 def address(array):
     return array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data
+
+
+def addresses(program):
+    return [address(buffer) for buffer in program.buffers.values()]
 
 
 # fusing
@@ -107,18 +110,18 @@ def test_buffers_are_used_again(rng, tiny):
     net = KernelBackend(tiny)
     x = images(rng)
     net(x)
-    before = [address(step.buffer) for step in net.plan(x.shape)]
+    before = addresses(net.kept(x.shape))
     net(images(rng, 1))  # another shape in between
     net(x)
-    assert [address(step.buffer) for step in net.plan(x.shape)] == before
+    assert addresses(net.kept(x.shape)) == before
 
 
 def test_buffers_of_shapes_long_unused_are_let_go(rng, tiny):
     net = KernelBackend(tiny)
-    first = net.plan((1, 3, 9, 8))
+    first = net.kept((1, 3, 9, 8))
     for height in range(10, 10 + KernelBackend.KEPT):
         net(images(rng, 1, height))
-    assert net.plan((1, 3, 9, 8)) is not first
+    assert net.kept((1, 3, 9, 8)) is not first
 
 
 @every_backend
@@ -264,8 +267,76 @@ def test_an_image_of_another_size_than_a_classifier_on_pixels_can_take(rng, back
 
 
 def test_unknown_backends(tiny):
-    with pytest.raises(ValueError, match="backend must be one of kernels, torch, onnxruntime, got 'cudnn'"):
+    with pytest.raises(ValueError, match="backend must be one of kernels, cudnn, torch, onnxruntime, got 'tensorrt'"):
+        Network(tiny, "tensorrt")
+
+
+@pytest.mark.skipif(cudnn.missing() is None, reason="cuDNN is here")
+def test_without_cudnn_its_backend_says_what_is_missing(tiny):
+    with pytest.raises(RuntimeError, match=r"cuDNN runs on an NVIDIA GPU only.*06_optimize/results.*doctor"):
         Network(tiny, "cudnn")
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "message"),
+    [
+        ("kernels", {"dtype": "fp64"}, "dtype must be one of fp32, fp16, got 'fp64'"),
+        ("cudnn", {"layout": "CHWN"}, "layout must be one of NCHW, NHWC, got 'CHWN'"),
+        ("kernels", {"layout": "NHWC"}, "layout: backend 'kernels' has no choice of it"),
+        ("torch", {"dtype": "fp16"}, "dtype: backend 'torch' has no choice of it"),
+        ("kernels", {"tune": True}, "tune: backend 'kernels' has no choice of it"),
+        (
+            "kernels",
+            {"arithmetic": "tf32"},
+            "arithmetic of backend 'kernels' with dtype 'fp32' must be fp32, got 'tf32'",
+        ),
+        ("cudnn", {"arithmetic": "fp16"}, "arithmetic of backend 'cudnn' with dtype 'fp32' must be fp32 or tf32"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_a_backend_cannot_do(tiny, backend, options, message):
+    with pytest.raises(ValueError, match=message):
+        Network(tiny, backend, **options)
+
+
+def test_half_precision(rng, tiny):
+    x = images(rng)
+    result = Network(tiny, dtype="fp16")(x)
+    assert result.dtype == np.float32
+    assert 1e-6 < relative_error(result, Network(tiny, "onnxruntime")(x)) <= TOLERANCES["fp16"]
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_a_program_has_buffers_of_its_own(rng, tiny, dtype):
+    net, x = Network(tiny, dtype=dtype), images(rng)
+    first, second = net.program(x.shape), net.program(x.shape)
+    first.input[...], second.input[...] = cuda.asarray(x), cuda.asarray(x + 1)
+    first.launch()
+    second.launch()
+    net(x - 1)
+    np.testing.assert_array_equal(cuda.asnumpy(first.output.astype(np.float32)), net(x))
+    np.testing.assert_array_equal(cuda.asnumpy(second.output.astype(np.float32)), net(x + 1))
+    assert not set(addresses(first)) & set(addresses(second))
+
+
+def test_a_program_step_by_step(rng, tiny):
+    net, x = Network(tiny), images(rng)
+    program = net.program(x.shape)
+    program.input[...] = cuda.asarray(x)
+    for buffer in list(program.buffers.values())[1:]:
+        buffer[...] = np.nan
+    for i, step in enumerate(program.steps):
+        assert np.isnan(cuda.asnumpy(program.buffers[step.output])).all()
+        program.launch_step(i)
+        assert not np.isnan(cuda.asnumpy(program.buffers[step.output])).any()
+    np.testing.assert_array_equal(cuda.asnumpy(program.output), net(x))
+
+
+def test_programs_that_there_are_not(tiny):
+    with pytest.raises(ValueError, match="backend 'torch' has no program, only 'kernels' and 'cudnn' have"):
+        Network(tiny, "torch").program((1, 3, 9, 8))
+    with pytest.raises(ValueError, match=r"x must have shape \(N, 3, H, W\), got \(1, 4, 9, 8\)"):
+        Network(tiny).program((1, 4, 9, 8))
 
 
 @pytest.mark.parametrize("kind", ["Sigmoid", "HardSwish"])

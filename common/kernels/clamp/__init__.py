@@ -3,7 +3,7 @@
 from typing import Any
 
 from ... import cuda
-from .. import checks
+from ...cuda import checks
 from ..ladder import Ladder
 
 ladder = Ladder(__file__, {"naive": {}})

@@ -5,19 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from .ladder import ELEMENT_TYPES
+from . import layout as layouts
 
 MAX_ELEMENTS = 2**31 - 1  # kernels index with a 32-bit int
+DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
-def array(name: str, value: Any, shape: tuple | None, like: Any = None) -> Any:
-    """`value` if it is an array of that shape, fp32 or fp16, and of the dtype of `like`.
+def array(name: str, value: Any, shape: tuple | None, like: Any = None, allowed: tuple[str, ...] = ("NCHW",)) -> Any:
+    """`value` if it is an array of that shape, fp32 or fp16, of the dtype of `like`, in one of the allowed layouts.
 
     None stands for any size, and instead of the whole shape for any shape.
     """
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise TypeError(f"{name} must be an array, got {type(value).__name__}")
-    if np.dtype(value.dtype) not in ELEMENT_TYPES:
+    if np.dtype(value.dtype) not in DTYPES:
         raise TypeError(f"{name} must be float32 or float16, got {value.dtype}")
     if like is not None and value.dtype != like.dtype:
         raise TypeError(f"{name} must be {like.dtype} as the first argument is, got {value.dtype}")
@@ -28,8 +29,9 @@ def array(name: str, value: Any, shape: tuple | None, like: Any = None) -> Any:
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(value.shape)}")
     size(name, tuple(value.shape))
-    if not value.flags.c_contiguous:
-        raise ValueError(f"{name} must be C-contiguous, got strides {value.strides} for shape {tuple(value.shape)}")
+    if not any(layouts.has(value, layout) for layout in allowed):
+        wanted = "C-contiguous" if allowed == ("NCHW",) else f"dense in {' or '.join(allowed)}"
+        raise ValueError(f"{name} must be {wanted}, got strides {value.strides} for shape {tuple(value.shape)}")
     return value
 
 
@@ -39,14 +41,12 @@ def size(name: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have from 1 to {MAX_ELEMENTS} elements, got shape {shape}")
 
 
-def output(out: Any, shape: tuple[int, ...], like: Any) -> Any:
-    """`out` if it fits, or a new array of that shape and the dtype of `like`."""
-    from .. import cuda
-
+def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") -> Any:
+    """`out` if it fits, or a new array of that shape and layout and the dtype of `like`."""
     if out is None:
         size("out", shape)
-        return cuda.empty(shape, like.dtype)
-    return array("out", out, shape, like)
+        return layouts.empty(shape, like.dtype, layout)
+    return array("out", out, shape, like, allowed=(layout,))
 
 
 def pair(name: str, value: Any, least: int) -> tuple[int, int]:

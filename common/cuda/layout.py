@@ -1,0 +1,73 @@
+"""Where the elements of an (N, C, H, W) array lie: NCHW, row by row, or NHWC, pixel by pixel (channels last).
+
+Shapes are PyTorch's logical ones in both; the layout is in the strides alone, as with torch.channels_last.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+LAYOUTS = ("NCHW", "NHWC")
+
+
+def check(layout: Any) -> str:
+    """The layout, if it is one. ValueError otherwise."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    return layout
+
+
+def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    """Strides in elements of a dense array of that logical shape; more or fewer than four dimensions lie in C order."""
+    if check(layout) == "NHWC" and len(shape) == 4:
+        _, c, h, w = shape
+        return h * w * c, 1, w * c, c
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def has(array: Any, layout: str) -> bool:
+    """Whether an array lies in that layout, without gaps. The stride of a dimension of size 1 is no matter."""
+    wanted = strides(tuple(array.shape), layout)
+    itemsize = np.dtype(array.dtype).itemsize
+    return all(
+        size == 1 or stride == want * itemsize
+        for size, stride, want in zip(array.shape, array.strides, wanted, strict=True)
+    )
+
+
+def common(**arrays: Any) -> str:
+    """The layout that all the arrays have: NCHW if they have both, as arrays of one channel or one pixel do.
+
+    Arrays may be None. ValueError if there is no such layout.
+    """
+    given = {name: array for name, array in arrays.items() if array is not None}
+    for layout in LAYOUTS:
+        if all(has(array, layout) for array in given.values()):
+            return layout
+    told = ", ".join(f"{name} {tuple(array.shape)} with strides {array.strides}" for name, array in given.items())
+    raise ValueError(f"all arrays must be NCHW, or all NHWC (common.cuda.to_layout brings one there), got {told}")
+
+
+def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:
+    """A new array of the backend of that logical shape, in that memory layout."""
+    from .arrays import empty as allocate
+
+    if check(layout) == "NHWC" and len(shape) == 4 and not (shape[1] == 1 or shape[2] == shape[3] == 1):
+        n, c, h, w = shape
+        return allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2)
+    return allocate(shape, dtype)
+
+
+def to_layout(array: Any, layout: str) -> Any:
+    """The array in that memory layout, with the shape that it has: itself, if it lies so already, or a copy."""
+    from .arrays import asarray
+
+    check(layout)
+    if len(array.shape) != 4:
+        raise ValueError(f"array must have shape (N, C, H, W), got {tuple(array.shape)}")
+    if hasattr(array, "strides") and not callable(array.strides) and has(array, layout):
+        return array
+    result = empty(tuple(array.shape), np.dtype(str(array.dtype).removeprefix("torch.")), layout)
+    result[...] = asarray(array)
+    return result
