@@ -38,7 +38,7 @@ def classify(
     pictures: Annotated[list[Path] | None, typer.Argument(help="Picture files; without any, held-out digits.")] = None,
     weights: Annotated[str | None, typer.Option(help="digits, seeded or imagenet.")] = None,
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
-    backend: Annotated[str, typer.Option(help="kernels, torch or onnxruntime.")] = "kernels",
+    backend: Annotated[str, typer.Option(help="kernels, cudnn, torch or onnxruntime.")] = "kernels",
     top: Annotated[int, typer.Option(min=1, help="How many classes to show.")] = 5,
     count: Annotated[int, typer.Option(min=1, help="How many digits to show.")] = 8,
 ) -> None:
@@ -104,34 +104,88 @@ def compare(
     inputs: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 10,
     size: Annotated[int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
+    dtype: Annotated[str, typer.Option(help="fp32 or fp16, for kernels and cudnn.")] = "fp32",
+    layout: Annotated[str, typer.Option(help="NCHW or NHWC, for cudnn.")] = "NCHW",
+    arithmetic: Annotated[str | None, typer.Option(help="fp32, tf32 or fp16, for cudnn; dtype's if not given.")] = None,
 ) -> None:
     """Run every backend on random inputs and compare with ONNX Runtime; exit status 1 if one is out of bounds."""
     from rich.console import Console
     from rich.table import Table
 
     from . import weights as sources
-    from .network.compare import TOLERANCE
+    from .network.compare import TOLERANCES
     from .network.compare import compare as run
 
     try:
-        rows = run(onnx or sources.model(weights), inputs, size, seed=seed)
+        rows = run(
+            onnx or sources.model(weights), inputs, size, seed=seed, dtype=dtype, layout=layout, arithmetic=arithmetic
+        )
     except (ValueError, RuntimeError, OSError) as error:
         raise fail(error) from None
-    table = Table("backend", "relative error", "same top 5", "ms per picture", "", box=None)
+    table = Table("backend", "arithmetic", "relative error", "same top 5", "ms per picture", "", box=None)
     for row in rows:
         verdict = (
             "the reference" if row.backend == "onnxruntime" else "ok" if row.within_contract else "[red]outside[/]"
         )
         table.add_row(
             row.backend,
+            row.arithmetic,
             f"{row.error:.1e}",
             f"{row.same_top5} of {row.images}",
             f"{row.milliseconds:.1f}",
             verdict,
         )
     Console(highlight=False).print(table)
-    print(f"allowed: a relative error of {TOLERANCE:.0e} and the same top 5")
+    allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.arithmetic for row in rows))
+    print(f"allowed: a relative error of {allowed}, and the same top 5")
     if not all(row.within_contract for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(help="network, operators, peaks or trace.")],
+    backend: Annotated[list[str] | None, typer.Option(help="What to time; several times for several.")] = None,
+    batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
+    precision: Annotated[list[str] | None, typer.Option(help="fp32 (strict), tf32 or fp16; several times too.")] = None,
+    layout: Annotated[list[str] | None, typer.Option(help="NCHW or NHWC; several times too.")] = None,
+    mode: Annotated[str, typer.Option(help="hot or rotating buffers, or from host to host.")] = "hot",
+    samples: Annotated[
+        int | None, typer.Option(min=6, help="Samples of each; the suite's own number if not given.")
+    ] = None,
+    tune: Annotated[bool, typer.Option(help="Let cuDNN try its plans and take the fastest.")] = True,
+    save: Annotated[bool, typer.Option("--save", help="Into the results file of this card.")] = False,
+) -> None:
+    """Check and time on this machine's GPU; exit status 1 if something computes the wrong thing, 2 without a GPU."""
+    from rich.console import Console
+
+    from .bench import Options, run
+    from .measure.timing import NoGpu
+
+    try:
+        options = Options(
+            tuple(backend or ()), tuple(batch or ()), tuple(precision or ()), tuple(layout or ()),
+            mode, samples, tune, save,
+        )  # fmt: skip
+        right = run(suite, options, Console(highlight=False))
+    except (ValueError, NoGpu) as error:
+        raise fail(error) from None
+    if not right:
+        print("Something that was measured is wrong: see above.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def generate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit status 1 if something is stale.")
+    ] = False,
+) -> None:
+    """Make the tables, plots and sentences with figures anew from the results files."""
+    from .measure import generated
+
+    if not generated.run(check):
+        print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -172,7 +172,7 @@ def test_unknown_weights(run, command):
 
 def test_unknown_backend(run, photo):
     result = run("classify", photo, "--backend", "tpu")
-    assert result.exit_code == 2 and one_line(result.stderr) and "kernels, torch, onnxruntime" in result.stderr
+    assert result.exit_code == 2 and one_line(result.stderr) and "kernels, cudnn, torch, onnxruntime" in result.stderr
 
 
 def test_weights_and_onnx_together(run, photo):

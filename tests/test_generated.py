@@ -4,13 +4,21 @@ import copy
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.measure import confirm, generated, results
 
 
+@pytest.mark.parametrize("path", generated.files(), ids=lambda path: str(path.relative_to(generated.ROOT)))
+def test_nothing_is_stale(path):
+    assert generated.stale(path) == [], "python -m common generate writes it anew"
+
+
 def test_the_table_of_chapter_04_is_that_of_the_results_file():
-    shown = generated.between(confirm.README.read_text(encoding="utf-8"), "trace")
-    assert shown == confirm.table(), "stale: python -m common.measure.confirm --write"
+    readme = generated.ROOT / "04_kernels" / "README.md"
+    assert readme in generated.files()
+    assert generated.between(readme.read_text(encoding="utf-8"), "trace") == [confirm.table()]
 
 
 @pytest.fixture
@@ -72,13 +80,164 @@ def test_no_records_no_table(tmp_path):
         confirm.table(tmp_path / "missing.json")
 
 
-TEXT = "a\n<!-- generated: x -->\nold\nlines\n<!-- /generated -->\nb\n<!-- generated: y -->\nz\n<!-- /generated -->\n"
+# ---- Markers, tried out
+
+BLOCK = "a\n<!-- generated: x -->\nold\nlines\n<!-- /generated -->\nb\n"
+INLINE = (
+    "copies at <!-- generated: y -->4 TB/s<!-- /generated --> here, <!-- generated: y -->4<!-- /generated --> there\n"
+)
 
 
-def test_text_between_markers():
-    assert generated.between(TEXT, "x") == "old\nlines" and generated.between(TEXT, "y") == "z"
-    new = generated.replaced(TEXT, "x", r"n\1ew")
-    assert new == TEXT.replace("old\nlines", r"n\1ew")
-    for text in ("", TEXT + TEXT):
-        with pytest.raises(ValueError, match="expected one"):
-            generated.replaced(text, "x", "")
+def test_a_block_and_a_value():
+    text = BLOCK + INLINE
+    assert generated.between(text, "x") == ["old\nlines"]
+    assert generated.between(text, "y") == ["4 TB/s", "4"]
+    assert generated.between(text, "z") == []
+    assert generated.filled(text, {"x": r"n\1ew"}) == text.replace("old\nlines", r"n\1ew")
+    assert generated.filled(text, {"y": "9"}) == text.replace("4 TB/s", "9").replace(">4<", ">9<")
+    assert generated.filled(text, {}) == text
+
+
+@given(st.text(), st.text(alphabet=st.characters(exclude_characters="<\n"), min_size=1))
+def test_what_is_filled_in_is_found_again(around, value):
+    around = around.replace("<!--", "")
+    for text in (around + BLOCK + around, around + INLINE + around):
+        once = generated.filled(text, {"x": value, "y": value})
+        assert set(generated.between(once, "x") + generated.between(once, "y")) == {value}
+        assert generated.filled(once, {"x": value, "y": value}) == once
+        assert once.startswith(around) and once.endswith(around)
+
+
+def test_an_empty_value_can_be_filled_again():
+    once = generated.filled(BLOCK, {"x": ""})
+    assert generated.between(once, "x") == [""]
+    assert generated.filled(once, {"x": "old\nlines"}) == BLOCK
+
+
+def test_a_table_does_not_fit_into_a_line():
+    with pytest.raises(ValueError, match="y has several lines: its markers must stand on lines of their own"):
+        generated.filled(INLINE, {"y": "a\nb"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!-- generated: x -->\nnever closed", "<!-- generated: x --> has no <!-- /generated --> behind it"),
+        (
+            "<!-- generated: x --><!-- generated: y -->4<!-- /generated -->",
+            "x --> has no <!-- /generated --> behind it",
+        ),
+        (
+            "<!-- /generated --> <!-- generated: y -->4<!-- /generated -->",
+            "before <!-- generated: y --> closes nothing",
+        ),
+        (BLOCK + "<!-- /generated -->", "the last <!-- /generated --> closes nothing"),
+    ],
+)
+def test_markers_without_their_counterpart(text, message):
+    with pytest.raises(ValueError, match=message):
+        list(generated.parts(text))
+
+
+def notebook(*sources):
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": source} for source in sources]
+    code = {"cell_type": "code", "execution_count": 1, "metadata": {"tags": ["é"]}, "outputs": [], "source": [INLINE]}
+    made = {"cells": [*cells, code], "metadata": {"x": 1.5e-7}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+KNOWN = {"x": lambda: "| µ |\n|---|", "y": lambda: "4.3 TB/s"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A repository: markers in a README, in a notebook, in files that are not looked at, and files without any."""
+    for name, text in {
+        "README.md": BLOCK + INLINE,
+        "01_x/README.md": "nothing\n",
+        "01_x/1.ipynb": notebook(BLOCK.splitlines(keepends=True), "one string " + INLINE),
+        "01_x/notes.md": BLOCK,
+        ".venv/README.md": BLOCK,
+        "env/README.md": BLOCK,
+        "env/pyvenv.cfg": "",
+        "01_x/.ipynb_checkpoints/1.ipynb": notebook(BLOCK),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_readmes_and_notebooks_with_markers_are_found(folder):
+    assert [str(path.relative_to(folder)) for path in generated.files(folder)] == ["01_x/1.ipynb", "README.md"]
+
+
+def test_stale_then_written_then_not(folder, capsys):
+    files = generated.files(folder)
+    assert [generated.stale(path, KNOWN) for path in files] == [["x", "y"], ["x", "y"]]
+    before = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
+    assert not generated.run(check=True, root=folder, known=KNOWN)
+    assert capsys.readouterr().out.splitlines()[0] == "01_x/1.ipynb: x is stale: python -m common generate"
+    assert before == {path: path.read_text(encoding="utf-8") for path in before}
+
+    assert generated.run(check=False, root=folder, known=KNOWN)
+    assert capsys.readouterr().out.splitlines() == ["01_x/1.ipynb: written", "README.md: written"]
+    assert generated.run(check=True, root=folder, known=KNOWN) and generated.run(check=False, root=folder, known=KNOWN)
+    assert capsys.readouterr().out == ""
+    changed = [path for path in before if path.read_text(encoding="utf-8") != before[path]]
+    assert sorted(changed) == files
+
+
+def test_a_notebook_is_the_same_but_for_its_texts(folder):
+    path = folder / "01_x" / "1.ipynb"
+    before = path.read_text(encoding="utf-8")
+    assert generated.write(path, KNOWN) and not generated.write(path, KNOWN)
+    after = path.read_text(encoding="utf-8")
+    cells = json.loads(after)["cells"]
+    assert cells[0]["source"] == [
+        "a\n",
+        "<!-- generated: x -->\n",
+        "| µ |\n",
+        "|---|\n",
+        "<!-- /generated -->\n",
+        "b\n",
+    ]
+    assert cells[1]["source"] == "one string " + INLINE.replace("4 TB/s", "4.3 TB/s").replace(">4<", ">4.3 TB/s<")
+    assert cells[2]["source"] == [INLINE]  # code is left alone
+    old, new = before.splitlines(), after.splitlines()
+    assert len(new) == len(old) and sum(a != b for a, b in zip(old, new, strict=True)) == 3
+
+
+def test_the_notebooks_of_the_course_would_be_written_back_as_they_are():
+    for path in sorted(generated.ROOT.glob("[0-9]*_*/*.ipynb")):
+        text = path.read_text(encoding="utf-8")
+        assert generated._dumped(json.loads(text)) == text, path
+
+
+def test_a_notebook_that_another_program_wrote_is_refused(folder, capsys):
+    path = folder / "01_x" / "1.ipynb"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=2), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"1\.ipynb is not written as Jupyter writes notebooks: open and save it there"
+    ):
+        generated.write(path, KNOWN)
+    assert not generated.run(check=False, root=folder, known=KNOWN)
+    assert "01_x/1.ipynb: 1.ipynb is not written as Jupyter" in capsys.readouterr().out
+
+
+def test_a_name_that_nobody_knows(folder, capsys):
+    assert generated.stale(folder / "README.md", {"x": lambda: "old\nlines"}) == ["y"]
+    assert not generated.run(check=False, root=folder, known={"x": KNOWN["x"]})
+    assert "README.md: y is unknown" in capsys.readouterr().out.splitlines()
+
+
+def test_every_occurrence_counts(folder):
+    path = folder / "README.md"
+    path.write_text(INLINE)
+    assert generated.stale(path, {"y": lambda: "4 TB/s"}) == ["y"]  # the second is "4"
+
+
+def test_two_texts_of_one_name_are_refused(monkeypatch):
+    monkeypatch.setattr(generated, "TEXTS", {})
+    generated.text("a")(lambda: "1")
+    with pytest.raises(ValueError, match="two texts are called 'a'"):
+        generated.text("a")(lambda: "2")

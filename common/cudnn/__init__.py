@@ -8,6 +8,7 @@ both. What is where:
 
     graphs     what cuDNN is asked for, as data, and the ways to ask for one thing; needs no GPU
     plans      cuDNN's plans for a graph, choosing one, timing them
+    blas       cuBLAS, for matrix products and for 1×1 convolutions
     operators  the functions: check, choose, launch
     pooling    average pooling
     library    finding cuDNN; `missing()` says what is not there

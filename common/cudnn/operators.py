@@ -10,7 +10,7 @@ import numpy as np
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
-from . import library, plans
+from . import blas, library, plans
 from .graphs import ARITHMETICS, Convolution, Node, elementwise, gradient_to_input, gradient_to_weight
 
 Pads = tuple[tuple[int, int], tuple[int, int]]
@@ -230,8 +230,6 @@ def conv2d_backward_weight(
 
 # ---- gemm
 
-CUDA_R_32F, CUDA_R_16F = 0, 2  # cudaDataType
-
 
 def gemm_call(
     a: Any, b: Any, bias: Any, transpose_b: bool, activation: Any, arithmetic: str | None, out: Any
@@ -249,25 +247,18 @@ def gemm_call(
     out = checks.output(out, (m, n), like=a)
     how = arithmetic_for(a.dtype, arithmetic)
 
-    def run(_: int) -> None:
-        import cupy
-        from cupy_backends.cuda.libs import cublas
+    product = blas.Product(n, m, k, transpose_b, how, add=bias is not None)
 
-        dtype = CUDA_R_16F if how == "fp16" else CUDA_R_32F
-        compute = cublas.CUBLAS_COMPUTE_32F_FAST_TF32 if how == "tf32" else cublas.CUBLAS_COMPUTE_32F
+    def run(scratch: int) -> None:
+        import cupy
+
         if bias is not None:
             out[...] = bias  # cuBLAS adds the product to it
-        alpha, beta = np.ones((), np.float32), np.full((), bias is not None, np.float32)
-        cublas.gemmEx(
-            cupy.cuda.device.get_cublas_handle(),
-            cublas.CUBLAS_OP_T if transpose_b else cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N,
-            n, m, k, alpha.ctypes.data, b.data.ptr, dtype, k if transpose_b else n, a.data.ptr, dtype, k,
-            beta.ctypes.data, out.data.ptr, dtype, n, compute, cublas.CUBLAS_GEMM_DEFAULT,
-        )  # fmt: skip
+        product.launch(b.data.ptr, a.data.ptr, out.data.ptr, scratch)
         if limits:
             cupy.clip(out, limits[0], limits[1], out=out)
 
-    return Call(run, told=f"cublasGemmEx in {how}", arrays=[a, b, bias, out]), out
+    return Call(run, blas.WORKSPACE, f"cuBLAS in {how}", [a, b, bias, out]), out
 
 
 def gemm_as_convolution_call(

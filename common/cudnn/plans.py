@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from . import library
+from . import blas, library
 from .graphs import Graph, Node, Tensor
 
 ALIGNMENT = 256  # of what lies in scratch memory, in bytes
 WORKSPACE_LIMIT = 4 << 30  # a plan that wants more is passed over
+MOST_ELEMENTWISE = (
+    2  # plans that are tried of a graph without a convolution: they differ little, and take long to build
+)
 HOPELESS = 4.0  # a plan that takes so many times as long as the best so far is not timed twice
 
 
@@ -31,8 +34,8 @@ class Unsupported(RuntimeError):
 
 
 @dataclass
-class Plan:
-    """One graph with the engine that runs it. `workspace` is what it needs in bytes while it does."""
+class EnginePlan:
+    """One graph with the engine of cuDNN that runs it. `workspace` is what it needs in bytes while it does."""
 
     graph: Graph
     name: str  # cuDNN's for the engine and its settings: "eng4_k24=19"
@@ -49,6 +52,9 @@ class Plan:
     def __str__(self) -> str:
         needs = f", workspace {self.workspace / 1e6:.1f} MB" if self.workspace else ""
         return f"{self.graph.spelling}: {self.name}{needs}"
+
+
+Plan = EnginePlan | blas.BlasPlan
 
 
 @dataclass
@@ -153,9 +159,10 @@ def plans(graph: Graph, most: int | None = None) -> Iterator[Plan]:
     """cuDNN's plans for a graph, in its own order, the first `most` of them. Unsupported if there is none."""
     lowered, uids = lower(graph)
     found = 0
+    product = blas.plan_of(graph)
     for index in range(lowered.get_execution_plan_count()):
-        if most is not None and found == most:
-            return
+        if found == most:
+            break
         try:
             lowered.build_plan_at_index(index)
         except Exception:
@@ -164,8 +171,10 @@ def plans(graph: Graph, most: int | None = None) -> Iterator[Plan]:
         if workspace > WORKSPACE_LIMIT:
             continue
         found += 1
-        yield Plan(graph, lowered.get_plan_name_at_index(index), workspace, index, lowered, uids)
-    if not found:
+        yield EnginePlan(graph, lowered.get_plan_name_at_index(index), workspace, index, lowered, uids)
+    if product is not None and most != 1:
+        yield product
+    elif not found:
         raise Unsupported(f"cuDNN has no plan in {graph.arithmetic} for\n{graph}")
 
 
@@ -234,6 +243,8 @@ def first(graph: Graph) -> Plan | None:
 def fastest(graph: Graph, most: int | None = None) -> tuple[Plan, float] | None:
     """The fastest plan and its time in µs, measured on random data; None if there is no plan."""
     with _lock:
+        if not graph.heavy:
+            most = MOST_ELEMENTWISE
         if graph not in _fastest:
             _fastest[graph] = _remembered(graph, most) or _search(graph, most)
         return _fastest[graph]
@@ -369,12 +380,15 @@ def _remembered(graph: Graph, most: int | None) -> tuple[Plan, float] | None:
     if entry.get("of") is not None and (most is None or most > entry["of"]):
         return None
     try:
+        if entry["plan"] == blas.BlasPlan.name:
+            product = blas.plan_of(graph)
+            return None if product is None else (product, float(entry["us"]))
         lowered, uids = lower(graph)
         for index in range(lowered.get_execution_plan_count()):
             if lowered.get_plan_name_at_index(index) == entry["plan"]:
                 lowered.build_plan_at_index(index)
                 workspace = lowered.get_workspace_size_plan_at_index(index)
-                return Plan(graph, entry["plan"], workspace, index, lowered, uids), float(entry["us"])
+                return EnginePlan(graph, entry["plan"], workspace, index, lowered, uids), float(entry["us"])
     except Exception:  # an entry that is no longer worth anything is searched for anew
         return None
     return None

@@ -2,18 +2,14 @@
 
     python -m common.measure.confirm            on a GPU machine with ncu and compute-sanitizer: print the comparison
     python -m common.measure.confirm --save     and write it into the results file of the card
-    python -m common.measure.confirm --table    print the table of 04_kernels/README.md from the results file
-    python -m common.measure.confirm --write    and put it there, between its markers
+    python -m common generate                   put the table of 04_kernels/README.md there, from the results file
 
 Every number that the profiler gives is a sum over the launch: requests and sectors of global loads and stores,
 wavefronts and bank conflicts of shared loads and stores.
 """
 
 import csv
-import datetime
 import io
-import os
-import platform
 import re
 import subprocess
 import sys
@@ -25,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from . import generated, results
+from . import results
+from .environment import environment as measured_environment
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
@@ -177,21 +174,12 @@ def sanitize(kind: str) -> tuple[str, str]:
 
 
 def environment() -> dict[str, Any]:
-    """Card, driver, versions, date and commit of this run."""
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    """Card, versions, date and commit of this run, and the two programs that counted."""
     ncu = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
-    # a machine that got a copy of the files without their history is told the commit
-    commit = os.environ.get("COURSE_COMMIT") or subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()  # fmt: skip
-    return {
-        "card": properties["name"].decode(), "driver": cupy.cuda.runtime.driverGetVersion(),
-        "cuda": cupy.cuda.runtime.runtimeGetVersion(), "cupy": cupy.__version__, "ncu": ncu[-1] if ncu else "",
-        "compiler": cuda.simulator.find_compiler().version, "python": platform.python_version(),
-        "date": datetime.date.today().isoformat(), "commit": commit or "unknown",
-    }  # fmt: skip
+    return measured_environment() | {
+        "ncu": ncu[-1] if ncu else "",
+        "compiler": cuda.simulator.find_compiler().version,
+    }
 
 
 def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
@@ -220,7 +208,6 @@ def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) 
 
 
 # ---- The comparison in words and numbers, from the results file
-README = results.FOLDER.parents[1] / "04_kernels" / "README.md"
 COLUMNS = {  # of the table: the count it shows
     "sectors loaded": "global load sectors",
     "sectors stored": "global store sectors",
@@ -296,11 +283,6 @@ def table(path: Path | None = None) -> str:
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--launch"]:
         launch(*arguments[1:])
-        return
-    if arguments[:1] in (["--table"], ["--write"]):
-        print(table())
-        if arguments[0] == "--write":
-            README.write_text(generated.replaced(README.read_text(), "trace", table()))
         return
     predicted, measured = predict(), measure()
     wrong = {kind: sanitize(kind) for kind in WRONG}

@@ -1,23 +1,181 @@
-"""Text between markers that is made from a results file: `<!-- generated: trace -->` … `<!-- /generated -->`."""
+"""Text between markers that is made from results files, in README files and in Markdown cells of notebooks.
 
+A table stands on lines of its own, a number within a line:
+
+    <!-- generated: network-peers -->
+    | … |
+    <!-- /generated -->
+
+    copies at <!-- generated: peak-copy -->4.31 TB/s<!-- /generated --> here
+
+A text is a function registered under its name, `@text("peak-copy")`; those of the course are in tables.py.
+`run(check=True)` names what is stale, `run(check=False)` writes it anew.
+"""
+
+import importlib
+import json
+import os
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TEXTS: dict[str, Callable[[], str]] = {}
+Text = TypeVar("Text", bound=Callable[..., str])
+
+_OPENING, _CLOSING = re.compile(r"<!-- generated: (\S+) -->"), "<!-- /generated -->"
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(<!-- generated: {re.escape(name)} -->\n)(.*?)(\n<!-- /generated -->)", re.DOTALL)
+def text(name: str) -> Callable[[Text], Text]:
+    """Registers a function as the text of this name. ValueError if there is one already."""
+
+    def register(function: Text) -> Text:
+        if name in TEXTS:
+            raise ValueError(f"two texts are called {name!r}")
+        TEXTS[name] = function
+        return function
+
+    return register
 
 
-def between(text: str, name: str) -> str:
-    """What stands between the markers of this name. ValueError unless they are there once."""
-    found = _pattern(name).findall(text)
-    if len(found) != 1:
-        raise ValueError(
-            f"{len(found)} parts are marked <!-- generated: {name} --> … <!-- /generated -->, expected one"
-        )
-    return found[0][1]
+def texts() -> dict[str, Callable[[], str]]:
+    """All texts of the course by name."""
+    importlib.import_module(".tables", __package__)  # registers them
+    return TEXTS
 
 
-def replaced(text: str, name: str, part: str) -> str:
-    """The text with something else between these markers."""
-    between(text, name)
-    return _pattern(name).sub(lambda match: match[1] + part + match[3], text)
+# ---- One text with markers
+
+
+def parts(markdown: str) -> Iterator[tuple[str, int, int]]:
+    """(name, start, end) of what stands between each pair of markers, the newlines of a block not counted in.
+
+    ValueError for a marker without its counterpart.
+    """
+    after = 0
+    while (opening := _OPENING.search(markdown, after)) is not None:
+        name, start = opening[1], opening.end()
+        end = markdown.find(_CLOSING, start)
+        following = _OPENING.search(markdown, start)
+        if end < 0 or (following is not None and following.start() < end):
+            raise ValueError(f"<!-- generated: {name} --> has no {_CLOSING} behind it")
+        if _CLOSING in markdown[after : opening.start()]:
+            raise ValueError(f"{_CLOSING} before <!-- generated: {name} --> closes nothing")
+        after = end + len(_CLOSING)
+        block = markdown[start : start + 1] == "\n" and markdown[end - 1] == "\n" and end - start >= 2
+        yield (name, start + 1, end - 1) if block else (name, start, end)
+    if _CLOSING in markdown[after:]:
+        raise ValueError(f"the last {_CLOSING} closes nothing")
+
+
+def between(markdown: str, name: str) -> list[str]:
+    """What stands between the markers of this name, wherever they are."""
+    return [markdown[start:end] for found, start, end in parts(markdown) if found == name]
+
+
+def filled(markdown: str, made: dict[str, str]) -> str:
+    """The text with each marked part that is in `made` replaced. ValueError for a table within a line."""
+    pieces, after = [], 0
+    for name, start, end in parts(markdown):
+        if name not in made:
+            continue
+        if False and markdown[start - 1] != "\n":
+            raise ValueError(f"{name} has several lines: its markers must stand on lines of their own")
+        pieces += [markdown[after:start], made[name]]
+        after = end
+    return "".join([*pieces, markdown[after:]])
+
+
+# ---- Files
+
+
+def files(root: Path = ROOT) -> list[Path]:
+    """Every README.md and notebook below a folder that holds a marker; hidden folders and environments are left out."""
+    found = []
+    for folder, below, names in os.walk(root):
+        below[:] = [
+            name for name in below if not name.startswith(".") and not (Path(folder) / name / "pyvenv.cfg").exists()
+        ]
+        paths = [Path(folder) / name for name in names if name == "README.md" or name.endswith(".ipynb")]
+        found += [path for path in paths if _OPENING.search(path.read_text(encoding="utf-8"))]
+    return sorted(found)
+
+
+def _dumped(notebook: dict[str, Any]) -> str:
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cells(path: Path, content: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(a notebook, its Markdown cells). ValueError if it could not be written back byte for byte."""
+    notebook = json.loads(content)
+    if _dumped(notebook) != content:
+        raise ValueError(f"{path.name} is not written as Jupyter writes notebooks: open and save it there")
+    return notebook, [cell for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+
+
+def _source(cell: dict[str, Any]) -> str:
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _marked(path: Path) -> list[str]:
+    """The texts of a file in which markers may stand: a README as a whole, each Markdown cell of a notebook."""
+    content = path.read_text(encoding="utf-8")
+    return [_source(cell) for cell in _cells(path, content)[1]] if path.suffix == ".ipynb" else [content]
+
+
+def _made(path: Path, known: dict[str, Callable[[], str]]) -> dict[str, str]:
+    names = {name for markdown in _marked(path) for name, _, _ in parts(markdown)}
+    return {name: known[name]() for name in names if name in known}
+
+
+def stale(path: Path, known: dict[str, Callable[[], str]] | None = None) -> list[str]:
+    """The names of the marked parts of a file that are not their text, or that no text is known of; in order, once.
+
+    known: the texts by name, by default the course's. ValueError for a marker without its counterpart.
+    """
+    known = texts() if known is None else known
+    made, wrong = _made(path, known), []
+    for markdown in _marked(path):
+        wrong += [name for name, start, end in parts(markdown) if made.get(name) != markdown[start:end]]
+    return list(dict.fromkeys(wrong))
+
+
+def write(path: Path, known: dict[str, Callable[[], str]] | None = None) -> bool:
+    """Replaces what is stale in a file, and nothing else in it. Whether it has changed."""
+    known = texts() if known is None else known
+    made, before = _made(path, known), path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        notebook, cells = _cells(path, before)
+        for cell in cells:
+            new = filled(_source(cell), made)
+            if new != _source(cell):
+                cell["source"] = new if isinstance(cell["source"], str) else new.splitlines(keepends=True)
+        after = _dumped(notebook)
+    else:
+        after = filled(before, made)
+    if after != before:
+        path.write_text(after, encoding="utf-8", newline="\n")
+    return after != before
+
+
+def run(check: bool, root: Path = ROOT, known: dict[str, Callable[[], str]] | None = None) -> bool:
+    """Writes every file's stale texts anew, or with `check` only names them. Whether all is well afterwards."""
+    known = texts() if known is None else known
+    fine = True
+    for path in files(root):
+        where = path.relative_to(root)
+        try:
+            if not check and write(path, known):
+                print(f"{where}: written")
+            left = stale(path, known)
+        except ValueError as error:
+            print(f"{where}: {error}")
+            fine = False
+            continue
+        for name in left:
+            unknown = name not in known
+            print(f"{where}: {name} is {'unknown' if unknown else 'stale: python -m common generate'}")
+        fine = fine and not left
+    return fine

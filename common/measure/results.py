@@ -1,12 +1,48 @@
-"""Results files: what was measured, on which card, when, with what (DESIGN: 06_optimize/results/<gpu>.json)."""
+"""Results files: what was measured, on which card, when, with what (DESIGN: 06_optimize/results/<gpu>.json).
+
+    records = [record("network", "mobilenetv2-1.0-224", "ours", precision="fp16", arithmetic="...", batch=1,
+                      timing=timing, work=work, error=2e-4, layout="NHWC")]
+    save(path_of(environment["card"]), run, environment, records)
+    find(load(path), suite="network", batch=1)
+
+A file holds the newest record of everything that was measured, {"runs": {id: environment}, "records": [...]}. Where one
+replaces another, it says what the other's median was: two runs of the same programs show how well times repeat.
+"""
 
 import json
+import math
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .roofline import Work
+from .timing import Timing
+
 FOLDER = Path(__file__).resolve().parents[2] / "06_optimize" / "results"
+
+PRECISIONS = ("fp32", "tf32", "fp16")
+LAYOUTS = ("NCHW", "NHWC")
+
+# what makes two records the same measurement, done again
+IDENTITY = ("suite", "case", "implementation", "precision", "arithmetic", "layout", "launch", "batch", "mode")
+
+_TIMED = ("precision", "arithmetic", "batch", "launch", "mode", "median_us", "p5_us", "p95_us", "bytes", "flops")
+# what a record of each suite says, besides suite, case and implementation
+SUITES: dict[str, tuple[str, ...]] = {
+    "network": (*_TIMED, "layout", "error"),
+    "operators": (*_TIMED, "layout", "error", "kind", "shape", "count"),
+    "kernels": (*_TIMED, "error"),
+    "steps": (*_TIMED, "error"),
+    "peaks": _TIMED,
+    "sparse": (*_TIMED, "error"),
+    "energy": ("precision", "arithmetic", "batch"),
+    "trace": (),
+}
+# what may be None in those: not everything that is timed has a floor or a reference
+_OPTIONAL = ("bytes", "flops", "error")
+_KNOWN = {"network": ("error",), "operators": ("bytes", "flops"), "peaks": ("bytes", "flops")}  # and there it may not
 
 
 def path_of(gpu: str) -> Path:
@@ -18,25 +54,153 @@ def load(path: Path) -> dict[str, Any]:
     """The file's contents, {"runs": {id: environment}, "records": [...]}; empty if there is no file yet."""
     if not path.exists():
         return {"runs": {}, "records": []}
-    return json.loads(path.read_text())
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _rounded_us(us: float) -> float:
+    """To four significant digits, but no finer than 0.01 µs: what a repetition does not change at random."""
+    digits = min(2, 3 - math.floor(math.log10(us))) if math.isfinite(us) and us > 0 else 2
+    return float(round(us, digits))
+
+
+def record(
+    suite: str,
+    case: str,
+    implementation: str,
+    *,
+    precision: str,
+    arithmetic: str,
+    batch: int,
+    timing: Timing,
+    work: Work | None = None,
+    error: float | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A measurement as a results file holds it. Times are rounded to four significant digits or 0.01 µs.
+
+    error: ‖out − reference‖ / ‖reference‖ of what was timed, None where there is no reference. more: what else the
+    suite says ("layout", "kind", …). A key given there replaces the one of `timing`: launch="graph" for an "eager" call
+    that replays a graph of its own.
+    """
+    made: dict[str, Any] = {
+        "suite": suite, "case": case, "implementation": implementation, "precision": precision,
+        "arithmetic": arithmetic, "batch": int(batch), "launch": timing.launch, "mode": timing.mode,
+        "median_us": _rounded_us(timing.median_us), "p5_us": _rounded_us(timing.p5_us),
+        "p95_us": _rounded_us(timing.p95_us), "samples": timing.samples, "calls": timing.calls,
+        "bytes": None if work is None else work.bytes, "flops": None if work is None else work.flops,
+        "error": None if error is None else float(f"{error:.3g}"),
+    }  # fmt: skip
+    return made | more
+
+
+# ---- Looking things up
+
+
+def find(content: Mapping[str, Any], **keys: Any) -> list[dict[str, Any]]:
+    """The records that have all these values, in the file's order: find(content, suite="network", batch=1)."""
+    return [r for r in content["records"] if all(key in r and r[key] == value for key, value in keys.items())]
+
+
+def one(content: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
+    """The only record that has all these values. ValueError if there is none, or more than one."""
+    found = find(content, **keys)
+    if len(found) != 1:
+        asked = ", ".join(f"{key}={value!r}" for key, value in keys.items())
+        raise ValueError(f"expected one record with {asked}, the results hold {len(found)}")
+    return found[0]
+
+
+def runs(content: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The environments of the runs that these records come from, the newest first."""
+    names = {record["run"] for record in records}
+    made = [content["runs"][name] for name in content["runs"] if name in names]
+    return sorted(reversed(made), key=lambda environment: environment["date"], reverse=True)
+
+
+# ---- Writing
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _complaints(r: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a record, a line each."""
+    if r.get("suite") not in SUITES:
+        return [f"suite must be one of {', '.join(SUITES)}, got {r.get('suite')!r}"]
+    needed = ("case", "implementation", *SUITES[r["suite"]])
+    may_be_none = set(_OPTIONAL) - set(_KNOWN.get(r["suite"], ()))
+    missing = [key for key in needed if key not in r or (r[key] is None and key not in may_be_none)]
+    if missing:
+        return [f"a record of the suite {r['suite']} has no {', '.join(missing)}"]
+    found = []
+    for key, allowed in (("precision", PRECISIONS), ("layout", LAYOUTS), ("mode", ("hot", "rotating"))):
+        if r.get(key) is not None and r[key] not in allowed:
+            found.append(f"{key} must be one of {', '.join(allowed)}, got {r[key]!r}")
+    for key in ("bytes", "flops", "error"):
+        if r.get(key) is not None and not (_is_number(r[key]) and r[key] >= 0):
+            found.append(f"{key} must be a finite number of at least 0, got {r[key]!r}")
+    for key in ("batch", "count"):
+        if key in r and not (isinstance(r[key], int) and r[key] >= 1):
+            found.append(f"{key} must be an integer of at least 1, got {r[key]!r}")
+    times = {key: r[key] for key in ("p5_us", "median_us", "p95_us") if key in r}
+    wrong = [
+        f"{key} must be a finite number above 0, got {v!r}" for key, v in times.items() if not _is_number(v) or v <= 0
+    ]
+    if not wrong and list(times.values()) != sorted(times.values()):
+        wrong = [f"p5_us, median_us and p95_us must ascend, got {', '.join(map(str, times.values()))}"]
+    return found + wrong
+
+
+def _check(run: str, environment: Mapping[str, Any], records: list[dict[str, Any]]) -> None:
+    for key in ("card", "date"):
+        if not environment.get(key):
+            raise ValueError(f"environment of run {run!r} must say its {key}, got {environment.get(key)!r}")
+    seen: dict[tuple, dict[str, Any]] = {}
+    for r in records:
+        name = ", ".join(str(r[key]) for key in IDENTITY if r.get(key) is not None)
+        complaints = _complaints(r)
+        if complaints:
+            raise ValueError(f"record {name}: {'; '.join(complaints)}")
+        if _identity(r) in seen:
+            raise ValueError(f"record {name}: measured twice in one run")
+        seen[_identity(r)] = r
+
+
+def _identity(r: Mapping[str, Any]) -> tuple:
+    return tuple(r.get(key) for key in IDENTITY)
+
+
+def _previous(new: Mapping[str, Any], old: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
+    """What the record says of the one that it replaces. Saved again by the same run, it says what it said before."""
+    if old is None or "median_us" not in old or "median_us" not in new:
+        return {}
+    if old["run"] == run:
+        return {key: old[key] for key in ("previous_median_us", "previous_run") if key in old}
+    return {"previous_median_us": old["median_us"], "previous_run": old["run"]}
 
 
 def save(path: Path, run: str, environment: dict[str, Any], records: list[dict[str, Any]]) -> None:
-    """Adds a run. Records that it measures anew are replaced; the file is never half-written."""
+    """Adds a run. A record that measures something anew replaces the older one, and keeps its median and run as
+    "previous_median_us" and "previous_run".
+
+    ValueError for a record that lacks what its suite says, or whose times are not positive and ascending; then nothing
+    is written. The file is never half-written.
+    """
+    _check(run, environment, records)
     content = load(path)
-
-    def identity(record: dict[str, Any]) -> tuple:
-        keys = ("suite", "case", "implementation", "precision", "arithmetic", "batch", "mode")
-        return tuple(record.get(key) for key in keys)
-
-    anew = {identity(record) for record in records}
-    content["records"] = [r for r in content["records"] if identity(r) not in anew]
-    content["records"] += [{"run": run, **record} for record in records]
+    before = {_identity(r): r for r in content["records"]}
+    anew = {_identity(r) for r in records}
+    content["records"] = [r for r in content["records"] if _identity(r) not in anew]
+    content["records"] += [{"run": run, **r, **_previous(r, before.get(_identity(r)), run)} for r in records]
     content["runs"][run] = environment
-    used = {record["run"] for record in content["records"]}
+    used = {r[key] for r in content["records"] for key in ("run", "previous_run") if key in r}
     content["runs"] = {key: value for key, value in content["runs"].items() if key in used}
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"  # before anything is opened: it may fail
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False) as file:
+        file.write(text)
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(file.name, 0o666 & ~umask)  # temporary files are private, this one is like any other
     os.replace(file.name, path)

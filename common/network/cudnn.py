@@ -12,7 +12,7 @@ from .steps import Launch, Step, StepBackend, activation_of, copied, in_turn, ro
 
 
 class CudnnBackend(StepBackend):
-    """A network's steps on common.cudnn, NCHW or NHWC; `told` says which of cuDNN's plans each step runs.
+    """A network's steps on common.cudnn, NCHW or NHWC.
 
     softmax, for which it pays no one to ask cuDNN, runs on common.kernels.
     """
@@ -52,7 +52,6 @@ class CudnnBackend(StepBackend):
             case kinds.Linear():
                 flat, before = rows(x)
                 bias = parameters[layer.bias] if layer.bias else None
-                # not cuBLAS, which CuPy does not let into a CUDA graph
                 call, _ = operators.gemm_as_convolution_call(
                     flat, parameters[layer.weight], bias, True, None, out=out, **self._how
                 )
@@ -81,9 +80,9 @@ class CudnnBackend(StepBackend):
                 return _plain([copied(x, out, layer.dims)], "copy")
         return call, None
 
-    def finish(self, launches: list[Any]) -> list[Launch]:
+    def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
         """One piece of scratch memory serves all steps, as they run one after the other."""
-        scratch = cuda.empty(max([1, *(call.scratch for call, _ in launches)]), np.uint8)
+        scratch = cuda.empty(max([1, *(call.scratch for call, _ in bound)]), np.uint8)
         address = scratch.data.ptr
 
         def launch_of(call: operators.Call, before: Launch | None) -> Launch:
@@ -95,8 +94,7 @@ class CudnnBackend(StepBackend):
 
             return launch
 
-        self.told = [call.told for call, _ in launches]
-        return [launch_of(*entry) for entry in launches]
+        return [launch_of(*entry) for entry in bound], [call.told for call, _ in bound]
 
 
 def _plain(launches: list[Launch], told: str) -> tuple[operators.Call, None]:

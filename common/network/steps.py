@@ -99,12 +99,15 @@ class Program:
 
     input, output: arrays of the backend, of logical shape (N, C, H, W), in the network's layout and dtype. Write to
     `input`, call `launch()`, read `output`. `launch` enqueues on CuPy's current stream and takes no memory, so it can
-    be recorded in a CUDA graph. steps[i] is computed by `launch_step(i)` from buffers[name] into buffers[its output].
+    be recorded in a CUDA graph. steps[i] is computed by `launch_step(i)` from buffers[name] and parameters[name] into
+    buffers[its output]; told[i] says by what.
     """
 
-    def __init__(self, steps: list[Step], buffers: dict[str, Any], launches: list[Launch], ends: tuple[str, str]):
-        self.steps = steps
-        self.buffers = buffers
+    def __init__(
+        self, steps: list[Step], buffers: dict[str, Any], parameters: dict[str, Any], ends: tuple[str, str],
+        launches: list[Launch], told: list[str],
+    ) -> None:  # fmt: skip
+        self.steps, self.buffers, self.parameters, self.told = steps, buffers, parameters, told
         self.input, self.output = buffers[ends[0]], buffers[ends[1]]
         self._launches = launches
 
@@ -161,21 +164,21 @@ class StepBackend:
         graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
         self.check(graph)
         buffers = {graph.input: layouts.empty(shape, self._dtype, self._layout)}
-        steps, launches = fuse(graph), []
+        steps, bound = fuse(graph), []
         for step in steps:
             out = layouts.empty(step.layers[-1].output_shape, self._dtype, self._layout)
             residual = buffers[step.residual] if step.residual else None
-            launches.append(self.bind(step, [buffers[name] for name in step.inputs], residual, out))
+            bound.append(self.bind(step, [buffers[name] for name in step.inputs], residual, out))
             buffers[step.output] = out
-        return Program(steps, buffers, self.finish(launches), (graph.input, graph.output))
+        return Program(steps, buffers, self.parameters, (graph.input, graph.output), *self.finish(bound))
 
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Any:
         """What launches a step that reads and writes these arrays."""
         raise NotImplementedError
 
-    def finish(self, launches: list[Any]) -> list[Launch]:
-        """What `bind` gave for all steps, ready to be called."""
-        return launches
+    def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
+        """From what `bind` gave for all steps: what launches each, and what runs it, in words."""
+        return bound, [f"common.{self.name}"] * len(bound)
 
     def kept(self, shape: tuple[int, ...]) -> Program:
         """The program for an input shape that calls share."""

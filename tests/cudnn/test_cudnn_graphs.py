@@ -8,6 +8,7 @@ import torch
 
 from common import cuda, cudnn
 from common.cuda import layout as layouts
+from common.cudnn import blas
 from common.cudnn.graphs import Node, elementwise, gradient_to_input, gradient_to_weight
 
 CASES = [
@@ -140,6 +141,41 @@ def test_elementwise_arrays_are_declared_whole():
                 graph = elementwise(shape, [Node("add", name) for name in operands], operands, layout, "fp32")
                 assert np.prod(graph.output.shape) == np.prod(shape)
                 assert graph.output.strides == layouts.strides(graph.output.shape, "NHWC")
+
+
+def column_major(flat, rows, columns, start):
+    """A matrix as cuBLAS reads it: one column after the other."""
+    return flat[start : start + rows * columns].reshape(columns, rows).T
+
+
+@pytest.mark.parametrize("layout", layouts.LAYOUTS)
+@pytest.mark.parametrize("x", [(1, 5, 7, 3), (3, 5, 2, 4), (2, 1, 3, 3), (4, 6, 1, 1)], ids=str)
+def test_a_pointwise_convolution_as_a_product(rng, x, layout):
+    w = (4, x[1], 1, 1)
+    graph = next(iter(cudnn.Convolution(x, w, layout=layout).compositions()))[0]
+    p, names = blas.product_of(graph)
+    a, b = rng.standard_normal(x), rng.standard_normal(w)
+    memory = {"x": placed(a, layout), "w": b.ravel().copy()}
+    y = np.full(int(np.prod(graph.output.shape)), np.nan)
+    for i in range(p.batch):
+        left = column_major(memory[names[0]], *((p.k, p.m) if p.transpose_a else (p.m, p.k)), i * p.strides[0])
+        right = column_major(memory[names[1]], *((p.n, p.k) if p.transpose_b else (p.k, p.n)), i * p.strides[1])
+        column_major(y, p.m, p.n, i * p.strides[2])[...] = (left.T if p.transpose_a else left) @ right
+    want = torch.conv2d(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    np.testing.assert_allclose(y, placed(want, layout), rtol=1e-12)
+
+
+def test_what_is_no_product():
+    for c in (
+        convolution(CASES[1]),
+        cudnn.Convolution((1, 4, 5, 5), (4, 4, 1, 1), stride=(2, 2)),
+        cudnn.Convolution((1, 4, 5, 5), (4, 2, 1, 1)),
+        cudnn.Convolution((1, 4, 5, 5), (4, 4, 1, 1), padding=(1, 0)),
+        cudnn.Convolution((1, 4, 5, 5), (4, 4, 3, 3)),
+    ):
+        assert blas.plan_of(next(iter(c.compositions()))[0]) is None
+    with_bias = cudnn.Convolution((1, 4, 5, 5), (4, 4, 1, 1), bias=True, bounds=(0.0, 6.0))
+    assert [len(gs) for gs in with_bias.compositions() if blas.plan_of(gs[0])] == [2]
 
 
 # memory layouts

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from common import cuda, cudnn, topology
-from common.cudnn import plans
+from common.cudnn import blas, plans
 
 if cudnn.missing():
     pytest.skip(cudnn.missing(), allow_module_level=True)
@@ -130,6 +130,24 @@ def test_a_tuned_convolution_is_right_and_not_slower(rng, arithmetic):
         best = [sum(us for _, us in found) for ws in ways if all(found := [plans.fastest(g, 8) for g in ws])]
         chosen = plans.choose(ways, tune=8)
         assert sum(plans.fastest(plan.graph, 8)[1] for plan in chosen.plans) == min(best)
+
+
+@every_layout
+@every_arithmetic
+@pytest.mark.parametrize("x", [(3, 33, 7, 5), (1, 384, 14, 14)], ids=str)
+def test_pointwise_convolutions_on_cublas(rng, x, arithmetic, layout):
+    import cupy
+
+    w = (24, x[1], 1, 1)
+    graph = next(iter(cudnn.Convolution(x, w, layout=layout, arithmetic=arithmetic).compositions()))[0]
+    a, b = draw(rng, *x, arithmetic=arithmetic, layout=layout), draw(rng, *w, arithmetic=arithmetic, layout=layout)
+    out = poisoned(draw(rng, x[0], 24, *x[2:], arithmetic=arithmetic, layout=layout))
+    plan = blas.plan_of(graph)
+    workspace = cupy.empty(plan.workspace, np.uint8)
+    plan.launch({"x": a.data.ptr, "w": b.data.ptr, "y": out.data.ptr}, workspace.data.ptr)
+    agrees(out, F.conv2d(f64(a), f64(b)), arithmetic, x[1])
+    if arithmetic == "tf32" and x[1] == 384:
+        assert error_of(out, F.conv2d(f64(a), f64(b))) > 1e-5
 
 
 def test_what_was_tuned_is_found_again_on_disk(rng, tmp_path, monkeypatch):

@@ -1,0 +1,438 @@
+"""The suite "network": MobileNetV2 as a whole on ours, cuDNN and the peers, checked first, then timed in turn.
+
+    ours    this project's kernels           graph: the launches recorded in a CUDA graph and replayed
+    cudnn   the same steps on cuDNN          graph, and eager: launched from Python one after the other
+    the others: peers.py
+
+Everything of one batch and one precision is timed in one process, a sample of each in turn, on the same pictures. A
+result that is further from ONNX Runtime's than network.compare allows is told with its error and gets no time.
+"""
+
+import ctypes
+import gc
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import cuda
+from ..cuda.layout import LAYOUTS
+from ..measure import timing
+from ..measure.environment import Watch
+from ..measure.results import record
+from ..measure.roofline import Work
+from ..network import Network
+from ..network.compare import TOLERANCES, relative_error, top
+from ..network.steps import fuse
+from . import Options, Run, choose
+from .operators import TUNED, pictures, work_of
+from .peers import ARITHMETIC, PEERS, PRECISIONS, Built, Model, switches
+
+BATCHES = (1, 8, 32, 256)
+CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
+SAMPLES = 50
+
+STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
+IMPLEMENTATIONS = (*STEPS, *PEERS)
+SLOW = ("torch-compile",)  # compile for minutes: only when they are named
+_BOTH: tuple[str, ...] = ("NCHW", "NHWC")
+_FAST: dict[str, tuple[str, ...]] = {"fp32": ("NCHW",), "tf32": ("NHWC",), "fp16": ("NHWC",)}
+# the memory layouts that are timed unless others are named; libraries want NHWC for tensor cores
+DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "ours": {"fp32": ("NCHW",), "fp16": ("NCHW",)},
+    "cudnn": {**_FAST, "fp32": _BOTH},
+    "torch-eager": dict.fromkeys(PRECISIONS, _BOTH),
+    "torch-graph": dict.fromkeys(PRECISIONS, _BOTH),
+    "torch-compile": _FAST,
+    "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
+}
+# what ours computes in: there are no tensor cores in it yet
+OUR_ARITHMETIC = {"fp32": "fp32", "fp16": "fp16 storage, fp32 arithmetic"}
+
+
+# ---- What goes in, and what must come out
+
+
+class Reference:
+    """The pictures, and ONNX Runtime's logits of the first CHECKED of them, computed once for all batches."""
+
+    def __init__(self, model: Model, checked: int = CHECKED) -> None:
+        self._shape = model.graph.input_shape[1:]
+        self.logits = Network(model.onnx, "onnxruntime")(pictures(checked, self._shape))
+        self._pictures = np.empty((0, *self._shape), np.float32)
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def pictures(self, count: int) -> np.ndarray:
+        """The first pictures, NCHW float32."""
+        if count > len(self._pictures):
+            self._pictures = pictures(count, self._shape)
+        return self._pictures[:count]
+
+
+@dataclass(frozen=True)
+class Check:
+    """‖out − ref‖ / ‖ref‖ over the pictures that were checked, the largest of several sets of buffers; top-5s alike."""
+
+    error: float
+    same_top5: int
+    images: int
+
+    def within(self, precision: str) -> bool:
+        return self.error <= TOLERANCES[precision]  # false for NaN
+
+
+def check(built: Built, reference: Reference, batch: int) -> Check:
+    """Runs the pictures of the reference through an implementation, a batch at a time; the first batch stays fed."""
+    turns = range(0, len(reference), batch)
+    fed = reference.pictures(batch * len(turns))
+    of_calls: list[list[np.ndarray]] = [[] for _ in built.calls]
+    for start in reversed(turns):
+        built.feed(fed[start : start + batch])
+        for results, logits in zip(of_calls, built.run(), strict=True):
+            results.insert(0, logits)
+    checks = []
+    for results in of_calls:
+        logits = np.concatenate(results)[: len(reference)]
+        same = int((top(logits) == top(reference.logits)).all(axis=1).sum())
+        checks.append(Check(relative_error(logits, reference.logits), same, len(reference)))
+    # NaN is the worst of all
+    return max(checks, key=lambda c: np.inf if np.isnan(c.error) else c.error)
+
+
+def work(model: Model, batch: int, precision: str) -> Work:
+    """Bytes and FLOPs of the fused network: each step reads its inputs and parameters and writes its output once."""
+    steps = fuse(model.graph.with_batch(batch))
+    return sum((work_of(step, 2 if precision == "fp16" else 4) for step in steps), Work(0, 0))
+
+
+# ---- What is timed
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One implementation in one precision and memory layout."""
+
+    implementation: str
+    precision: str
+    layout: str
+
+    def __str__(self) -> str:
+        return f"{self.implementation} {self.precision} {self.layout}"
+
+
+def configurations(precision: str, implementations: Sequence[str], layouts: Sequence[str] = ()) -> list[Configuration]:
+    """What is timed together in a precision: in the layouts named, or in those that suit each implementation."""
+    return [
+        Configuration(name, precision, layout)
+        for name in implementations
+        for layout in (layouts or DEFAULT_LAYOUTS[name].get(precision, ()))
+    ]
+
+
+def build(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
+    """An implementation ready to run on x. Raises whatever the libraries raise where it cannot run."""
+    c = configuration
+    if c.implementation in STEPS:
+        return build_steps(c, model, x, mode, tune)
+    return PEERS[c.implementation](c.precision, c.layout).build(model, x)
+
+
+def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
+    """Ours or cuDNN: programs over buffers of their own, one of them, or as many as rotating takes."""
+    c = configuration
+    options: dict[str, Any] = {"layout": c.layout, "arithmetic": c.precision}
+    if c.implementation == "cudnn":
+        options["tune"] = TUNED if tune else False
+    net = Network(model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32", **options)
+    programs = [net.program(x.shape)]
+    if mode == "rotating":
+        set_bytes = sum(buffer.nbytes for buffer in programs[0].buffers.values())
+        programs += [net.program(x.shape) for _ in range(timing.rotations(set_bytes) - 1)]
+    arithmetic = OUR_ARITHMETIC[c.precision] if c.implementation == "ours" else ARITHMETIC[c.precision]
+    if mode == "host":
+        built = _from_host_to_host(programs[0], c.layout, arithmetic)
+    else:
+        launches = ("graph", "eager") if c.implementation == "cudnn" and mode == "hot" else ("graph",)
+
+        def feed(images: np.ndarray) -> None:
+            for program in programs:
+                program.input[...] = cuda.asarray(images, program.input.dtype)
+
+        def results() -> list[np.ndarray]:
+            return [cuda.asnumpy(program.output).astype(np.float32) for program in programs]
+
+        def poison() -> None:
+            for program in programs:
+                program.output.fill(np.nan)
+
+        built = Built([p.launch for p in programs], launches, feed, results, arithmetic, poison)
+    built.feed(x)
+    return built
+
+
+def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:
+    """A program between two copies: from a page-locked array in the network's own dtype and layout, to another one."""
+    import cupy
+    import cupyx
+
+    image = program.input.transpose(0, 2, 3, 1) if layout == "NHWC" else program.input  # C-contiguous
+    source = cupyx.empty_pinned(image.shape, image.dtype)
+    target = cupyx.empty_pinned(program.output.shape, program.output.dtype)
+    there, back = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
+    graph = timing.capture(program.launch)
+
+    def call() -> None:
+        stream = cupy.cuda.get_current_stream()
+        image.data.copy_from_host_async(there, image.nbytes, stream)
+        graph.launch(stream)
+        program.output.data.copy_to_host_async(back, program.output.nbytes, stream)
+        stream.synchronize()
+
+    def feed(images: np.ndarray) -> None:
+        source[...] = images.transpose(0, 2, 3, 1) if layout == "NHWC" else images
+
+    def results() -> list[np.ndarray]:
+        return [target.astype(np.float32)]
+
+    def poison() -> None:
+        program.output.fill(np.nan)
+        cuda.synchronize()
+        target.fill(np.nan)
+
+    return Built([call], ("host",), feed, results, arithmetic, poison, wait=cuda.synchronize)
+
+
+def _free() -> None:
+    """Gives the memory of what was dropped back to the card, for whoever comes next."""
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].reset()
+    gc.collect()
+    torch, jax, cupy = (sys.modules.get(name) for name in ("torch", "jax", "cupy"))
+    if jax is not None:
+        jax.clear_caches()
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if cupy is not None and cuda.backend() == "gpu":
+        cupy.get_default_memory_pool().free_all_blocks()
+        cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
+# ---- The suite
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was timed, how it was launched, and what came of it."""
+
+    configuration: Configuration
+    launch: str
+    built: Built
+    check: Check
+
+    @property
+    def name(self) -> str:
+        return f"{self.configuration} {self.launch}"
+
+
+def _told(error: BaseException) -> str:
+    """An error as one line."""
+    lines = str(error).strip().splitlines()
+    return " ".join((lines[0] if lines else type(error).__name__).split())[:300]
+
+
+def _prepared(
+    group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
+) -> tuple[list[Row], bool]:
+    """What can be timed, and whether all results were right; a line about everything else."""
+    rows: list[Row] = []
+    right = True
+    for configuration in group:
+        try:
+            built = build(configuration, model, reference.pictures(batch), options.mode, options.tune)
+            found = check(built, reference, batch)
+        except Exception as error:  # the libraries' exceptions have no common base; the others can be timed
+            console.print(f"{configuration}, batch {batch}: not timed: {escape(_told(error))}", soft_wrap=True)
+            continue
+        if not found.within(configuration.precision):
+            console.print(
+                f"{configuration}, batch {batch}: [red]wrong[/], not timed: a relative error of {found.error:.1e},"
+                f" allowed are {TOLERANCES[configuration.precision]:.0e}",
+                soft_wrap=True,
+            )
+            right = False
+            continue
+        for launch in built.launches:
+            try:
+                # a trial, for what cannot be captured, say, to show here
+                built.subject(launch).prepare()
+            except Exception as error:
+                what = f"{configuration}, batch {batch}, {launch}"
+                console.print(f"{what}: not timed: {escape(_told(error))}", soft_wrap=True)
+                continue
+            rows.append(Row(configuration, launch, built, found))
+    return rows, right
+
+
+def _still_right(row: Row, before: list[np.ndarray]) -> bool:
+    """Whether what was computed while it was timed is what was computed when it was checked."""
+    after = row.built.results()
+    bound = TOLERANCES[row.configuration.precision]
+    return all(relative_error(a, b) <= bound for a, b in zip(after, before, strict=True))
+
+
+def measure(
+    group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
+) -> tuple[list[dict[str, Any]], bool]:
+    """(records, whether all results were right) of configurations of one precision, timed in turn at one batch."""
+    rows, right = _prepared(group, model, reference, batch, options, console)
+    if not rows:
+        return [], right
+    # of each implementation: what it computes of the pictures that it was fed last, and is timed on
+    before = {id(row.built): row.built.run() for row in rows}
+    for row in rows:
+        row.built.poison()
+    subjects = {row.name: row.built.subject(row.launch) for row in rows}
+    try:
+        comparison = timing.compare(subjects, samples=options.samples or SAMPLES)
+    except Exception as error:
+        console.print(f"batch {batch}, {group[0].precision}: not timed: {escape(_told(error))}", soft_wrap=True)
+        return [], right
+    timed = []
+    for row in rows:
+        if _still_right(row, before[id(row.built)]):
+            timed.append(row)
+        else:
+            console.print(
+                f"{row.name}, batch {batch}: [red]wrong[/] when it was timed, though right before", soft_wrap=True
+            )
+            right = False
+    records = [_record(row, timed, comparison, model, batch, options) for row in timed]
+    _show(timed, comparison, records, batch, console)
+    return records, right
+
+
+def _record(
+    row: Row, rows: Sequence[Row], comparison: timing.Comparison, model: Model, batch: int, options: Options
+) -> dict[str, Any]:
+    c = row.configuration
+    case, measured = model.name, comparison[row.name]
+    if options.mode == "host":
+        case = f"{model.name}, host to host"
+    more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or measured.launch}
+    more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
+    if measured.mode == "rotating":
+        more["sets"] = len(row.built.calls)
+    if ratios := _ratios(row, rows, comparison):
+        more["ratios"] = ratios
+    return record(
+        "network", case, c.implementation, precision=c.precision, arithmetic=row.built.arithmetic, batch=batch,
+        timing=measured, work=work(model, batch, c.precision), error=row.check.error, **more,
+    )  # fmt: skip
+
+
+def _best(implementation: str, rows: Sequence[Row], comparison: timing.Comparison) -> Row | None:
+    """The fastest of an implementation's rows."""
+    of_it = [row for row in rows if row.configuration.implementation == implementation]
+    return min(of_it, key=lambda row: comparison[row.name].median_us, default=None)
+
+
+def _ratios(row: Row, rows: Sequence[Row], comparison: timing.Comparison) -> dict[str, Any]:
+    """Its time over the best of cuDNN's and over the best of ours in the same process, with 95 % intervals."""
+    found = {}
+    for implementation in STEPS:
+        best = _best(implementation, rows, comparison)
+        if best is not None and best is not row:
+            ratio = comparison.ratio(row.name, best.name)
+            low, median, high = (float(f"{value:.4g}") for value in (ratio.low, ratio.median, ratio.high))
+            found[implementation] = {"to": best.name, "median": median, "low": low, "high": high}
+    return found
+
+
+def _show(
+    rows: Sequence[Row], comparison: timing.Comparison, records: Sequence[dict[str, Any]], batch: int, console: Console
+) -> None:
+    if not rows:
+        return
+    title = f"batch {batch}, {rows[0].configuration.precision}"
+    table = Table("implementation", "layout", "launch", title=title, title_justify="left", box=None)
+    for column in ("median µs", "p5 – p95", "error", "same top 5", "time / cuDNN's best"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row, r in zip(rows, records, strict=True):
+        ratio = r.get("ratios", {}).get("cudnn")
+        table.add_row(
+            row.configuration.implementation,
+            row.configuration.layout,
+            r["launch"],
+            f"{r['median_us']:,.1f}",
+            f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}",
+            f"{row.check.error:.1e}",
+            f"{row.check.same_top5} of {row.check.images}",
+            "" if ratio is None else f"{ratio['median']:.3f} ({ratio['low']:.3f} – {ratio['high']:.3f})",
+        )
+    console.print(table)
+    console.print()
+
+
+def plan(options: Options) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """(implementations, batches, precisions) that the options name or leave to the suite. ValueError for others."""
+    given = tuple("ours" if name == "kernels" else name for name in options.backends)
+    default = tuple(name for name in IMPLEMENTATIONS if name not in SLOW)
+    if options.mode != "hot":
+        default = tuple(STEPS)
+    implementations = choose("backend", given, IMPLEMENTATIONS, default)
+    if options.mode != "hot":
+        choose(f"backend with mode {options.mode!r}", implementations, tuple(STEPS), ())
+    choose("layout", options.layouts, LAYOUTS, ())
+    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
+    if options.samples is not None and options.samples < 6:
+        raise ValueError(f"samples must be at least 6, got {options.samples}")
+    return implementations, tuple(dict.fromkeys(options.batches)) or BATCHES, precisions
+
+
+def run(
+    options: Options, console: Console, model: Model | None = None, checked: int = CHECKED
+) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+    """(records, whether all results were right) of one batch in one precision after the other.
+
+    model: what to run, the seeded network if not given. ValueError for options that there are not, NoGpu on the
+    simulator.
+    """
+    implementations, batches, precisions = plan(options)
+    with timing.on_stream():
+        pass  # or NoGpu, before anything is computed
+    model = model or Model.of()
+    reference = Reference(model, checked)
+    for batch in batches:
+        for precision in precisions:
+            group = configurations(precision, implementations, options.layouts)
+            # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
+            with switches(precision), timing.on_stream():
+                measured = measure(group, model, reference, batch, options, console)
+            _free()
+            yield measured
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
+    plan(options)  # what is wrong with the options is said first
+    all_right, timed = True, 0
+    with Watch() as watch:
+        keeper: Run | None = None
+        for records, right in run(options, console):
+            all_right &= right
+            timed += len(records)
+            if options.save:
+                keeper = keeper or Run("network", watch)
+                keeper.save(records)
+    if keeper is not None and timed:
+        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
+    if not timed:
+        console.print("nothing was timed")
+    return all_right and timed > 0

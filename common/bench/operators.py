@@ -1,0 +1,236 @@
+"""The suite "operators": each different step of MobileNetV2 on cuDNN, alone, on the pictures' own activations.
+
+A step is what one launch computes where everything is fused: a convolution with its bias, activation and residual. Its
+result is checked against PyTorch in float64 on the same inputs before its time is kept.
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import cuda
+from ..cuda import checks
+from ..cuda.layout import LAYOUTS
+from ..measure import timing
+from ..measure.environment import Watch
+from ..measure.results import record
+from ..measure.roofline import Work, conv2d_work, gemm_work, pool_work
+from ..network import Network
+from ..network.steps import Program, Step
+from ..topology import Conv2d, GlobalAveragePool, Linear
+from . import Options, Run, choose
+from .peers import ARITHMETIC, PRECISIONS, Model
+
+BATCHES = (1, 32, 256)
+LAYOUTS_OF = {"fp32": ("NCHW", "NHWC"), "tf32": ("NHWC",), "fp16": ("NHWC",)}
+SAMPLES = 20
+CHECKED = 4  # pictures of a batch whose results are compared
+ALLOWED = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}  # relative error; that of fp32 grows with the root of K
+TUNED = 5  # plans of each graph that cuDNN's search tries
+
+
+def pictures(count: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
+    """`count` pictures of `shape` (C, H, W), float32, standard normal: never zeros, on which a GPU runs faster.
+
+    The first ones are the same whatever the count.
+    """
+    made = np.empty((count, *shape), np.float32)
+    for i in range(count):
+        made[i] = np.random.default_rng((seed, i)).standard_normal(tuple(shape), dtype=np.float32)
+    return made
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A step of the network: its kind and shape in words, how often there is one like it, and the first of them."""
+
+    kind: str
+    shape: str
+    count: int
+    index: int
+
+    @property
+    def case(self) -> str:
+        return f"{self.kind} {self.shape}"
+
+
+def operators(steps: list[Step]) -> list[Operator]:
+    """The different steps of MobileNetV2, in the order of the network."""
+    first: dict[tuple[str, str], int] = {}
+    count: dict[tuple[str, str], int] = {}
+    for i, step in enumerate(steps):
+        name = kind_of(step), shape_of(step)
+        first.setdefault(name, i)
+        count[name] = count.get(name, 0) + 1
+    return [Operator(kind, shape, count[kind, shape], i) for (kind, shape), i in first.items()]
+
+
+def kind_of(step: Step) -> str:
+    """stem, expand, depthwise, project, head, pool or linear."""
+    layer = step.layer
+    if isinstance(layer, Conv2d):
+        if layer.groups > 1:
+            return "depthwise"
+        if layer.kernel_size != (1, 1):
+            return "stem"
+        if step.activation is None:
+            return "project"
+        return "head" if layer.out_channels >= 1280 else "expand"
+    if isinstance(layer, GlobalAveragePool):
+        return "pool"
+    if isinstance(layer, Linear):
+        return "linear"
+    raise TypeError(f"layer {layer.name!r}: a {type(layer).__name__} is no step of MobileNetV2")
+
+
+def shape_of(step: Step) -> str:
+    """Height × width of the input, channels in > out, stride, residual: 56×56 24>144."""
+    layer = step.layer
+    if isinstance(layer, Linear):
+        return f"{layer.in_features}>{layer.out_features}"
+    _, c, h, w = layer.input_shapes[0]
+    if isinstance(layer, GlobalAveragePool):
+        return f"{h}×{w} {c}"
+    channels = f"{c}" if layer.groups > 1 else f"{c}>{layer.out_channels}"
+    stride = f" stride {layer.stride[0]}" if layer.stride != (1, 1) else ""
+    return f"{h}×{w} {channels}{stride}{' +residual' if step.residual else ''}"
+
+
+def work_of(step: Step, itemsize: int) -> Work:
+    """Bytes and FLOPs of a step, each array moved once."""
+    layer = step.layer
+    shape = layer.input_shapes[0]
+    if isinstance(layer, Conv2d):
+        return conv2d_work(
+            shape, layer.parameter_shapes[layer.weight], layer.stride, layer.padding, layer.dilation, itemsize,
+            layer.bias is not None, step.residual is not None,
+        )  # fmt: skip
+    if isinstance(layer, GlobalAveragePool):
+        return pool_work(shape, itemsize)
+    return gemm_work(shape[0], layer.out_features, layer.in_features, itemsize, layer.bias is not None)
+
+
+def error_of(program: Program, index: int) -> tuple[float, int]:
+    """(‖out − ref‖ / ‖ref‖ of a step that has been launched, over the first pictures; the length of its sums)."""
+    import torch
+    import torch.nn.functional as F
+
+    def f64(array: Any) -> Any:
+        return torch.from_dlpack(cuda.asarray(array)).double()
+
+    step, layer, parameters = program.steps[index], program.steps[index].layer, program.parameters
+    x = f64(program.buffers[step.inputs[0]][:CHECKED])
+    if isinstance(layer, Conv2d):
+        weight, bias = f64(parameters[layer.weight]), f64(parameters[str(layer.bias)])
+        (top, bottom), (left, right) = layer.padding
+        x = F.pad(x, (left, right, top, bottom))
+        want = F.conv2d(x, weight, bias, layer.stride, 0, layer.dilation, layer.groups)
+        if step.residual:
+            want = want + f64(program.buffers[step.residual][:CHECKED])
+        low, high = map(float, checks.bounds(step.activation))
+        want, k = want.clamp(low, high), weight[0].numel()
+    elif isinstance(layer, GlobalAveragePool):
+        want, k = x.mean((2, 3), keepdim=True), x[0, 0].numel()
+    else:
+        weight = f64(parameters[layer.weight])
+        want, k = F.linear(x.flatten(1), weight, f64(parameters[str(layer.bias)])), weight.shape[1]
+    got = f64(program.buffers[step.output][:CHECKED])
+    return float((got - want).norm() / want.norm()), k
+
+
+def measure(
+    model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
+) -> tuple[list[dict[str, Any]], bool]:
+    """(records, whether all results were right) of every different step at one batch."""
+    tune = TUNED if options.tune else False
+    dtype = "fp16" if precision == "fp16" else "fp32"
+    net = Network(model.onnx, "cudnn", dtype=dtype, layout=layout, arithmetic=precision, tune=tune)
+    program = net.program((batch, *model.graph.input_shape[1:]))
+    program.input[...] = cuda.asarray(pictures(batch, model.graph.input_shape[1:]))
+    program.launch()
+    records, right = [], True
+    for operator in operators(program.steps):
+        step = program.steps[operator.index]
+        program.buffers[step.output][...] = np.nan
+        program.launch_step(operator.index)
+        error, k = error_of(program, operator.index)
+        allowed = ALLOWED[precision] * (k**0.5 if precision == "fp32" else 1)
+        if not error <= allowed:
+            console.print(f"{operator.case}: [red]wrong[/], not timed: an error of {error:.1e}, allowed {allowed:.1e}")
+            right = False
+            continue
+        launch = functools.partial(program.launch_step, operator.index)
+        measured = timing.time(launch, samples=options.samples or SAMPLES)
+        records.append(
+            record(
+                "operators",
+                operator.case,
+                "cudnn",
+                precision=precision,
+                arithmetic=ARITHMETIC[precision],
+                batch=batch,
+                timing=measured,
+                work=work_of(step, 2 if dtype == "fp16" else 4),
+                error=error,
+                layout=layout,
+                kind=operator.kind,
+                shape=operator.shape,
+                count=operator.count,
+                plan=program.told[operator.index],
+            )
+        )
+    return records, right
+
+
+def _show(records: list[dict[str, Any]], console: Console) -> None:
+    if not records:
+        return
+    first = records[0]
+    table = Table(title=f"batch {first['batch']}, {first['precision']} {first['layout']}", box=None)
+    table.add_column("step", no_wrap=True)
+    for column in ("times", "median µs", "error", "TB/s", "TFLOP/s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("what runs", overflow="ellipsis", no_wrap=True)
+    for r in records:
+        us = r["median_us"]
+        table.add_row(
+            escape(r["case"]), str(r["count"]), f"{us:,.2f}", f"{r['error']:.1e}", f"{r['bytes'] / us / 1e6:.2f}",
+            f"{r['flops'] / us / 1e6:.1f}", escape(r["plan"]),
+        )  # fmt: skip
+    total = sum(r["count"] * r["median_us"] for r in records)
+    console.print(table)
+    console.print(f"all {sum(r['count'] for r in records)} steps one by one: {total:,.1f} µs\n")
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Measures, prints and, if asked to, saves; whether all results were right."""
+    choose("backend", options.backends, ("cudnn",), ())
+    choose("layout", options.layouts, LAYOUTS, ())
+    if options.mode != "hot":
+        raise ValueError(f"mode must be 'hot' for the suite operators, got {options.mode!r}")
+    precisions = choose("precision", options.precisions, PRECISIONS, ("fp32", "fp16"))
+    model, right = Model.of(), True
+    with timing.on_stream(), Watch() as watch:
+        run = Run("operators", watch) if options.save else None
+        for batch, precision, layout in _combinations(options, precisions):
+            records, all_right = measure(model, precision, layout, batch, options, console)
+            right &= all_right
+            _show(records, console)
+            if run is not None:
+                run.save(records)
+    if run is not None:
+        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
+    return right
+
+
+def _combinations(options: Options, precisions: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    for batch in options.batches or BATCHES:
+        for precision in precisions:
+            for layout in options.layouts or LAYOUTS_OF[precision]:
+                yield batch, precision, layout

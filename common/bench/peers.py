@@ -1,0 +1,372 @@
+"""The peers: the same MobileNetV2, with the same weights, on PyTorch (three ways) and on XLA through JAX.
+
+    torch-eager     PyTorch, one call after the other
+    torch-graph     the same calls, captured in a CUDA graph once and replayed
+    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for minutes
+    xla             JAX: one jitted function
+
+Which arithmetic a precision allows is said to each of them in its own way, and is the same for all:
+
+    fp32    strict: float32 products and sums, no TF32 anywhere
+    tf32    float32 arrays; products may be rounded to TF32 first
+    fp16    float16 arrays; sums in float32
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import topology, weights
+from ..cuda.layout import LAYOUTS
+from ..measure import timing
+
+PRECISIONS = ("fp32", "tf32", "fp16")
+ARITHMETIC = {  # what a library may choose from
+    "fp32": "fp32",
+    "tf32": "tensor-core tf32, fp32 accumulate",
+    "fp16": "tensor-core fp16, fp32 accumulate",
+}
+
+
+class Unavailable(RuntimeError):
+    """Something cannot run here; the message is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What every implementation runs: MobileNetV2's layers, batch-norms folded, and their float32 parameters."""
+
+    width: float
+    num_classes: int
+    graph: topology.Graph
+    parameters: weights.Parameters
+
+    @classmethod
+    def of(cls, source: str = "seeded", input_size: int | None = None) -> "Model":
+        """A source of weights at its own input size or another. ValueError for an unknown one."""
+        spec = weights.source(source)
+        return cls(spec.width, spec.num_classes, *weights.network(source, input_size))
+
+    @property
+    def name(self) -> str:
+        """What records call it: mobilenetv2-1.0-224."""
+        return self.graph.name
+
+    @cached_property
+    def onnx(self) -> Any:
+        """The same as an ONNX model, for any batch."""
+        return topology.write_onnx(self.graph, self.parameters, dynamic_batch=True)
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Built:
+    """An implementation ready to be timed on one input.
+
+    calls: each runs the whole network once, enqueued on the current stream; several have buffers of their own.
+    launches: the ways to time them, and wait, as for measure.timing.Subject.
+    feed: has all calls read other pictures from now on, (N, C, H, W) float32 of the same shape, on the host.
+    results: the logits that each call computed last, (N, classes) float32, on the host.
+    poison: NaN over them, if they lie in fixed buffers.
+    arithmetic, launched_as: as records say it; the latter where it differs from `launches`.
+    """
+
+    calls: Sequence[Callable[[], Any]]
+    launches: tuple[str, ...]
+    feed: Callable[[np.ndarray], None]
+    results: Callable[[], list[np.ndarray]]
+    arithmetic: str
+    poison: Callable[[], None] = _nothing
+    wait: Callable[[], Any] | None = None
+    launched_as: str | None = None
+
+    def run(self) -> list[np.ndarray]:
+        """The logits of each call, computed now."""
+        self.poison()
+        for call in self.calls:
+            call()
+        return self.results()
+
+    def subject(self, launch: str) -> timing.Subject:
+        """What is timed, in one of the ways of `launches`."""
+        return timing.Subject(self.calls, launch, self.wait if launch == "host" else None)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another implementation, in one precision and memory layout. ValueError for one that there is not."""
+
+    precision: str = "fp32"
+    layout: str = "NCHW"
+
+    implementation: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {self.layout!r}")
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """Ready to run on x, (N, C, H, W) float32, brought to the device, the precision and the layout beforehand.
+
+        device: "cuda", or "cpu" to check results where there is no GPU. Unavailable where the library or what it needs
+        is missing. PyTorch's switches must be those of the precision, here and whenever a call runs: `switches`.
+        """
+        raise NotImplementedError
+
+
+# ---- PyTorch
+
+
+def _torch(device: str) -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise Unavailable("PyTorch is not installed: pip install torch") from None
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Unavailable(f"PyTorch {torch.__version__} sees no GPU")
+    return torch
+
+
+@contextlib.contextmanager
+def switches(precision: str) -> Iterator[None]:
+    """PyTorch's process-wide switches set for a precision, and set back afterwards, whatever happens in between.
+
+    cuDNN's own search for the fastest algorithm is on, as it is wherever someone cares for speed.
+    """
+    try:
+        import torch
+    except ImportError:
+        yield  # nobody there to be told
+        return
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32, cudnn.benchmark, torch.get_float32_matmul_precision()
+    try:
+        cudnn.allow_tf32, cudnn.benchmark = precision == "tf32", True
+        # of matrix products, in cuBLAS and in the kernels that torch.compile generates
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+        yield
+    finally:
+        cudnn.allow_tf32, cudnn.benchmark = before[:2]
+        torch.set_float32_matmul_precision(before[2])
+
+
+def torch_module(model: Model) -> Any:
+    """The network as chapter 01 writes it in PyTorch, in evaluation mode, with the folded parameters."""
+    import torch
+
+    module = topology.MobileNetV2(model.width, model.num_classes, batch_norm=False)
+    module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in model.parameters.items()})
+    return module.eval().requires_grad_(False)
+
+
+class TorchEager(Peer):
+    """PyTorch, its kernels launched one after the other from Python."""
+
+    implementation = "torch-eager"
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        torch = _torch(device)
+        module, given, feed = self._prepared(torch, model, x, device)
+        last: list[Any] = [None]
+
+        def call() -> None:
+            with torch.inference_mode():
+                last[0] = module(given)
+
+        def results() -> list[np.ndarray]:
+            return [last[0].float().cpu().numpy()]
+
+        return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision])
+
+    def _prepared(
+        self, torch: Any, model: Model, x: np.ndarray, device: str
+    ) -> tuple[Any, Any, Callable[[np.ndarray], None]]:
+        """Module and input on the device, in the precision and the layout, and what writes other pictures there."""
+        kind = torch.float16 if self.precision == "fp16" else torch.float32
+        order = torch.channels_last if self.layout == "NHWC" else torch.contiguous_format
+        module = torch_module(model).to(device=device, dtype=kind, memory_format=order)
+        given = torch.empty(x.shape, device=device, dtype=kind, memory_format=order)
+
+        def feed(images: np.ndarray) -> None:
+            given.copy_(torch.from_numpy(images))
+
+        feed(x)
+        return module, given, feed
+
+
+class TorchGraph(TorchEager):
+    """The same in a CUDA graph: a replay launches all kernels at once, over the same memory."""
+
+    implementation = "torch-graph"
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        torch = _torch(device)
+        if device != "cuda":
+            raise Unavailable(f"torch-graph needs a GPU, got device {device!r}")
+        module, given, feed = self._prepared(torch, model, x, device)
+        side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        with torch.inference_mode():
+            # cuDNN's search and lazy initialisation cannot be captured: they happen here
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    module(given)
+            torch.cuda.current_stream().wait_stream(side)
+            # other libraries' threads may call CUDA meanwhile
+            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+                output = module(given)
+
+        def call() -> None:
+            graph.replay()
+            _ = module, given  # kept as long as the graph that reads them: it knows their addresses alone
+
+        def results() -> list[np.ndarray]:
+            return [output.float().cpu().numpy()]
+
+        def poison() -> None:
+            with torch.inference_mode():
+                output.fill_(float("nan"))
+
+        return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], poison, launched_as="graph")
+
+
+class TorchCompile(TorchEager):
+    """torch.compile, told to try every kernel it can write or find for each layer."""
+
+    implementation = "torch-compile"
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda", backend: str = "inductor") -> Built:
+        """backend: torch.compile's; another one checks the module without compiling for minutes."""
+        torch = _torch(device)
+        module, given, feed = self._prepared(torch, model, x, device)
+        mode = "max-autotune" if backend == "inductor" else None
+        compiled = torch.compile(module, fullgraph=True, dynamic=False, mode=mode, backend=backend)
+        torch._dynamo.mark_static_address(given)  # its CUDA graph may read the input where it is
+        last: list[Any] = [None]
+
+        def call() -> None:
+            with torch.no_grad():
+                last[0] = compiled(given)
+
+        def results() -> list[np.ndarray]:
+            return [last[0].float().cpu().numpy()]
+
+        for _ in range(3):  # compiles, then captures, then replays
+            call()
+        return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], launched_as="graph")
+
+
+# ---- XLA
+
+
+def _jax(device: str) -> Any:
+    # before the import, or JAX takes three quarters of the GPU's memory for itself
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    try:
+        import jax
+    except ImportError:
+        raise Unavailable('JAX is not installed: pip install "jax[cuda13]"') from None
+    try:
+        jax.devices(device)
+    except RuntimeError:
+        raise Unavailable(f"JAX {jax.__version__} sees no device {device!r}, only {jax.default_backend()!r}") from None
+    return jax
+
+
+def jax_function(jax: Any, model: Model, precision: str, layout: str) -> Callable[[Any], Any]:
+    """x, in that layout, float16 for fp16 and float32 else → logits (N, classes), to be jitted.
+
+    The parameters are constants of it, so that XLA may bring them into whatever order it likes when it compiles.
+    """
+    jnp, lax = jax.numpy, jax.lax
+    kind = np.float16 if precision == "fp16" else np.float32
+    numbers = ("NHWC", "HWIO", "NHWC") if layout == "NHWC" else ("NCHW", "OIHW", "NCHW")
+    rows_and_columns = (1, 2) if layout == "NHWC" else (2, 3)
+    # on a GPU DEFAULT lets float32 products be TF32, HIGHEST does not
+    exact = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
+    constants = {}
+    for name, value in model.parameters.items():
+        if value.ndim == 4:
+            value = value.transpose(2, 3, 1, 0) if layout == "NHWC" else value  # OIHW → HWIO
+        constants[name] = np.ascontiguousarray(value, kind)
+
+    def conv2d(layer: topology.Conv2d, x: Any) -> Any:
+        x = lax.conv_general_dilated(
+            x, constants[layer.weight], layer.stride, layer.padding, rhs_dilation=layer.dilation,
+            dimension_numbers=numbers, feature_group_count=layer.groups, precision=exact,
+        )  # fmt: skip
+        if layer.bias is None:
+            return x
+        return x + constants[layer.bias].reshape((-1,) if layout == "NHWC" else (-1, 1, 1))
+
+    def linear(layer: topology.Linear, x: Any) -> Any:
+        x = jnp.matmul(x.reshape(x.shape[0], -1), constants[layer.weight].T, precision=exact)
+        return x if layer.bias is None else x + constants[layer.bias]
+
+    def logits(x: Any) -> Any:
+        tensors = {model.graph.input: x}
+        for layer in model.graph:
+            inputs = [tensors[name] for name in layer.inputs]
+            match layer:
+                case topology.Conv2d():
+                    result = conv2d(layer, *inputs)
+                case topology.ReLU6():
+                    result = jax.nn.relu6(*inputs)
+                case topology.ResidualAdd():
+                    result = inputs[0] + inputs[1]
+                case topology.GlobalAveragePool():
+                    result = inputs[0].mean(rows_and_columns, keepdims=True)
+                case topology.Linear():
+                    result = linear(layer, *inputs)
+                case _:
+                    raise Unavailable(f"layer {layer.name!r}: xla runs MobileNetV2's layers, not {layer}")
+            tensors[layer.output] = result
+        return tensors[model.graph.output]
+
+    return logits
+
+
+class Xla(Peer):
+    """XLA: JAX compiles the whole network, called from Python; it runs on a stream of its own."""
+
+    implementation = "xla"
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        jax = _jax(device)
+        kind = np.float16 if self.precision == "fp16" else np.float32
+        given: list[Any] = [None]
+        last: list[Any] = [None]
+
+        def feed(images: np.ndarray) -> None:
+            ordered = images.transpose(0, 2, 3, 1) if self.layout == "NHWC" else images
+            given[0] = jax.device_put(np.ascontiguousarray(ordered, kind), jax.devices(device)[0])
+
+        feed(x)
+        compiled = jax.jit(jax_function(jax, model, self.precision, self.layout))
+
+        def call() -> None:
+            last[0] = compiled(given[0])
+
+        def wait() -> None:
+            last[0].block_until_ready()
+
+        def results() -> list[np.ndarray]:
+            return [np.asarray(last[0], np.float32)]
+
+        return Built([call], ("host",), feed, results, ARITHMETIC[self.precision], wait=wait)
+
+
+PEERS: dict[str, type[Peer]] = {
+    peer.implementation: peer  # in the order of tables
+    for peer in (TorchEager, TorchGraph, TorchCompile, Xla)
+}

@@ -1,0 +1,260 @@
+"""What a measurement was made on: card, driver, versions, date and commit; and clocks and power while it ran."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Protocol
+
+from .. import cuda
+
+PERIOD = 0.05  # seconds between two looks at the sensors
+
+# NVML's reasons for a clock below the highest (nvmlClocksThrottleReason…), without the one that says "idle"
+REASONS = {
+    0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
+    0x40: "hardware thermal", 0x80: "power brake", 0x100: "display clocks",
+}  # fmt: skip
+
+
+class Sensors:
+    """The card's sensors, through NVML (package nvidia-ml-py). RuntimeError says why there are none."""
+
+    def __init__(self) -> None:
+        if cuda.backend() != "gpu":
+            raise RuntimeError("kernels run on the simulator here")
+        try:
+            import pynvml
+        except ImportError:
+            raise RuntimeError("pynvml is not installed: pip install nvidia-ml-py") from None
+        import cupy
+
+        self._nvml = pynvml
+        try:
+            pynvml.nvmlInit()
+            # NVML counts all cards, CUDA those that it may see: they share the bus address
+            self._card = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id.encode())
+        except pynvml.NVMLError as error:
+            raise RuntimeError(f"NVML: {error}") from None
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """What NVML answers, or None where this card or this driver cannot say."""
+        try:
+            return getattr(self._nvml, function)(*arguments)
+        except (self._nvml.NVMLError, AttributeError):
+            return None
+
+    @property
+    def driver(self) -> str | None:
+        """The driver's version, as nvidia-smi shows it."""
+        version = self._ask("nvmlSystemGetDriverVersion")
+        return version.decode() if isinstance(version, bytes) else version
+
+    def read(self) -> dict[str, float | None]:
+        """Clocks in MHz, power in W, temperature in °C, and NVML's reasons for a low clock as a sum of bits; now."""
+        nvml = self._nvml
+        milliwatts = self._ask("nvmlDeviceGetPowerUsage", self._card)
+        return {
+            "sm_mhz": self._ask("nvmlDeviceGetClockInfo", self._card, nvml.NVML_CLOCK_SM),
+            "mem_mhz": self._ask("nvmlDeviceGetClockInfo", self._card, nvml.NVML_CLOCK_MEM),
+            "power_w": None if milliwatts is None else milliwatts / 1000,
+            "temperature_c": self._ask("nvmlDeviceGetTemperature", self._card, nvml.NVML_TEMPERATURE_GPU),
+            "reasons": self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._card),
+        }
+
+    def highest(self) -> dict[str, float | None]:
+        """The highest clocks of the card in MHz."""
+        nvml = self._nvml
+        return {
+            "max_sm_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._card, nvml.NVML_CLOCK_SM),
+            "max_mem_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._card, nvml.NVML_CLOCK_MEM),
+        }
+
+
+class Readable(Protocol):
+    """Something whose `read()` gives what Sensors.read gives."""
+
+    def read(self) -> dict[str, float | None]:
+        """The readings of this moment."""
+
+
+class Watch:
+    """Looks at clocks, power, temperature and throttling every 50 ms while the `with` block runs.
+
+    with Watch() as watch: ...
+    watch.summary()      {"sm_mhz": [least, median, most], "power_w": [...], ..., "throttle": ["power cap"], "looks": n}
+
+    Without NVML the summary says {"unwatched": why}; a watch never fails.
+    """
+
+    def __init__(self, sensors: Readable | None = None) -> None:
+        self._why = ""
+        self._sensors = sensors
+        if sensors is None:
+            try:
+                self._sensors = Sensors()
+            except RuntimeError as error:
+                self._why = str(error)
+        self._looks: list[dict[str, float | None]] = []
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "Watch":
+        self._over.clear()
+        if self._sensors is not None:
+            self._look()
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._look()
+
+    def _watch(self) -> None:
+        while not self._over.wait(PERIOD):
+            self._look()
+
+    def _look(self) -> None:
+        assert self._sensors is not None
+        self._looks.append(self._sensors.read())
+
+    def summary(self) -> dict[str, Any]:
+        """Least, median and most of what was seen; what the card cannot say is left out."""
+        if self._sensors is None:
+            return {"unwatched": self._why}
+        looks = list(self._looks)
+        seen: dict[str, Any] = {}
+        for key in ("sm_mhz", "mem_mhz", "power_w", "temperature_c"):
+            values = sorted(value for look in looks if (value := look.get(key)) is not None)
+            if values:
+                seen[key] = [_rounded(v) for v in (values[0], statistics.median(values), values[-1])]
+        reasons = [int(bits) for look in looks if (bits := look.get("reasons")) is not None]
+        if reasons:
+            seen["throttle"] = [name for bit, name in REASONS.items() if any(bits & bit for bits in reasons)]
+        return seen | {"looks": len(looks)}
+
+
+def _rounded(value: float) -> float:
+    return int(value) if value == int(value) else round(value, 1)
+
+
+def environment(watch: Watch | None = None) -> dict[str, Any]:
+    """Card, driver, versions, date, commit, clocks and power of this run, for a results file.
+
+    watch: what it saw is added, as "watch". What is not there is left out; nothing is imported that the program has not
+    imported itself, but CuPy where there is a GPU.
+    """
+    found: dict[str, Any] = _card() if cuda.backend() == "gpu" else {"card": "none, the simulator"}
+    found |= {
+        "torch": _loaded("torch", "__version__") or _installed("torch"),
+        "jax": _loaded("jax", "__version__") or _installed("jax"),
+        "python": platform.python_version(),
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+    }
+    if watch is not None:
+        found["watch"] = watch.summary()
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _card() -> dict[str, Any]:
+    """What CuPy and NVML say about the current GPU."""
+    import cupy
+
+    device = cupy.cuda.Device()
+    properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+    found: dict[str, Any] = {
+        "card": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "sms": properties["multiProcessorCount"],
+        "l2_bytes": properties["l2CacheSize"],
+        "driver": None,
+        "cuda": _cuda_version(cupy.cuda.runtime.runtimeGetVersion()),
+        "cupy": cupy.__version__,
+        "cudnn": _cudnn(),
+        "cublas": _cublas(),
+    }
+    try:
+        sensors = Sensors()
+    except RuntimeError as error:
+        return found | {"driver": _driver_of_nvidia_smi(), "nvml": str(error)}
+    now = sensors.read()
+    now.pop("reasons")
+    return found | {"driver": sensors.driver} | now | sensors.highest()
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _library_version(number: int) -> str:
+    """cuDNN's since 9, and cuBLAS's: 91900 is 9.19.0."""
+    return f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
+
+
+def _cudnn() -> str | None:
+    """The cuDNN that is loaded, by NVIDIA's front end or by PyTorch; else the one that is installed as a wheel."""
+    torch, frontend = sys.modules.get("torch"), sys.modules.get("cudnn")
+    try:
+        if frontend is not None:
+            return _library_version(frontend.backend_version())
+        if torch is not None and torch.backends.cudnn.is_available():
+            return _library_version(torch.backends.cudnn.version())
+    except (AttributeError, OSError, RuntimeError, AssertionError):
+        pass
+    return _installed("nvidia-cudnn-cu13", "nvidia-cudnn-cu12")
+
+
+def _cublas() -> str | None:
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    try:
+        return _library_version(cublas.getVersion(device.get_cublas_handle()))
+    except RuntimeError:
+        return _installed("nvidia-cublas", "nvidia-cublas-cu12")
+
+
+def _driver_of_nvidia_smi() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return said.splitlines()[0].strip() if said.strip() else None
+
+
+def _loaded(module: str, attribute: str) -> str | None:
+    found = getattr(sys.modules.get(module), attribute, None)
+    return None if found is None else str(found)
+
+
+def _installed(*distributions: str) -> str | None:
+    for name in distributions:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def commit() -> str:
+    """The commit of this checkout. A machine that got the files without their history is told by COURSE_COMMIT."""
+    told = os.environ.get("COURSE_COMMIT")
+    if told:
+        return told
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
+        )
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,272 @@
+"""Plots of records: a roofline with measured points, times in stacked bars, a ladder; and SVG files of them.
+
+    roofline(points(records), Peaks.recorded(content), ["fp16"])
+    bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
+    ladder({"naive": 910.0, "tiled": 240.0}, floor=60.0)
+    save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
+
+Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
+of layer in every plot.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .roofline import Peaks, Work
+
+COLOURS = {
+    "stem": "#555555", "expand": "#0072b2", "depthwise": "#e69f00", "project": "#009e73", "head": "#cc79a7",
+    "linear": "#d55e00", "pool": "#999999", "add": "#56b4e9",
+}  # fmt: skip
+_OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#999999")
+_MARKERS = {"o": 6, "s": 6, "D": 6, "^": 7, "v": 7, "P": 8, "*": 10, "X": 8}  # and sizes that look alike
+_ROOFS = {"fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "fp16": "fp16 tensor cores"}
+
+WIDTH = 9.0  # inches: a notebook's
+
+
+@dataclass(frozen=True)
+class Point:
+    """Something measured: its kind (a colour and a place in the legend), what it must do, and the µs that it took."""
+
+    kind: str
+    work: Work
+    us: float
+
+
+def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
+    """A point for each record; the kind is the record's "kind", or else its implementation."""
+    return [
+        Point(r.get("kind", r["implementation"]), Work(r["bytes"], r["flops"]), r["median_us"])
+        for r in records
+    ]  # fmt: skip
+
+
+def _colours(kinds: Iterable[str]) -> dict[str, str]:
+    """A colour for each kind: layers have their own, others get what those leave."""
+    kinds = list(dict.fromkeys(kinds))
+    taken = {COLOURS[kind] for kind in kinds if kind in COLOURS}
+    free = [colour for colour in _OTHERS if colour not in taken] or list(_OTHERS)
+    others = [kind for kind in kinds if kind not in COLOURS]
+    return {kind: COLOURS.get(kind) or free[others.index(kind) % len(free)] for kind in kinds}
+
+
+def _ordered(kinds: Iterable[str]) -> list[str]:
+    """Layers in the order of the network, others as they come."""
+    given = list(dict.fromkeys(kinds))
+    return [kind for kind in COLOURS if kind in given] + [kind for kind in given if kind not in COLOURS]
+
+
+def _engineering(value: float, unit: str) -> str:
+    """4.31e12, "B/s" → 4.31 TB/s: three digits."""
+    power = max(0, min(4, math.floor(math.log10(value) / 3 + 1e-9)))
+    return f"{value / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}{unit}"
+
+
+# ---- Roofline
+
+
+def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = ("fp32",), title: str = "") -> Any:
+    """FLOPs a second against FLOPs a byte, both logarithmic, below the roofs of these precisions. A Matplotlib figure.
+
+    A point is work that is known from the shape over a time that was measured. ValueError without points, or for
+    one without FLOPs or a time.
+    """
+    import matplotlib.pyplot as plt
+
+    if not points:
+        raise ValueError("points must be at least one, got none")
+    for point in points:
+        if point.us <= 0 or point.work.flops <= 0:
+            raise ValueError(f"points must have FLOPs and a time above 0, got {point}")
+    roofs = {precision: peaks.flops_per_s(precision) for precision in precisions}
+    xs = [point.work.intensity for point in points]
+    ys = [point.work.flops / point.us * 1e6 for point in points]
+    top, bandwidth = max(roofs.values()), peaks.copy_bytes_per_s
+    left, right = min(xs) / 4, max(2 * max(xs), 8 * top / bandwidth)
+    bottom, ceiling = min(min(ys) / 3, left * bandwidth / 3), 3 * max(top, max(ys))
+
+    # margins by hand, not a layout engine: the slope of the memory roof on the page must be known
+    figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
+    figure.subplots_adjust(left=0.09, right=0.755, bottom=0.12, top=0.92 if title else 0.97)
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, ceiling))
+    axes.set_xlabel("FLOP a byte, from the shape")
+    axes.set_ylabel("FLOP/s, measured")
+    axes.set_title(title, fontsize=11)
+    axes.grid(which="major", color="0.92", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+    ridge = top / bandwidth
+    axes.plot([left, ridge], [left * bandwidth, top], color="black", linewidth=1.4, zorder=1)
+    box = axes.get_window_extent()
+    slope = math.degrees(
+        math.atan2(box.height / math.log10(ceiling / bottom), box.width / math.log10(right / left))
+    )  # fmt: skip
+    start = left * (right / left) ** 0.03
+    axes.annotate(
+        f"memory: copies at {_engineering(bandwidth, 'B/s')}", (start, start * bandwidth), (-4, 8),
+        textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=9,
+    )  # fmt: skip
+    for value, names in _levels(roofs):  # labelled at their ends, beside the plot, where no point can be
+        for name in names:
+            axes.plot([roofs[name] / bandwidth, right], [roofs[name]] * 2, color="black", linewidth=1.4, zorder=1)
+        label = "\n".join(f"{_ROOFS[name]}: {_engineering(roofs[name], 'FLOP/s')}" for name in names)
+        axes.annotate(
+            label, (right, value), (5, 0), textcoords="offset points", ha="left", va="center", fontsize=9,
+            annotation_clip=False,
+        )  # fmt: skip
+
+    colours = _colours(point.kind for point in points)
+    for kind, (marker, size) in zip(_ordered(colours), itertools.cycle(_MARKERS.items()), strict=False):
+        chosen = [n for n, point in enumerate(points) if point.kind == kind]
+        axes.plot(
+            [xs[n] for n in chosen], [ys[n] for n in chosen], marker, color=colours[kind], markersize=size,
+            markeredgecolor="white", markeredgewidth=0.6, label=kind, zorder=2,
+        )  # fmt: skip
+    axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=9)
+    plt.close(figure)  # shown once, as the value of a notebook's cell
+    return figure
+
+
+def _levels(roofs: Mapping[str, float]) -> list[tuple[float, list[str]]]:
+    """Roofs from the highest down; those that are too close for a label each share one, in lines, at their middle."""
+    groups: list[list[str]] = []
+    for name in sorted(roofs, key=lambda name: -roofs[name]):
+        if groups and roofs[groups[-1][-1]] / roofs[name] < 1.6:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return [(math.sqrt(roofs[group[0]] * roofs[group[-1]]), group) for group in groups]
+
+
+# ---- Bars
+
+
+def bars(
+    times: Mapping[str, Mapping[str, float]],
+    *,
+    floors: Mapping[str, float] | None = None,
+    vertical: bool = False,
+    title: str = "",
+    unit: str = "µs",
+) -> Any:
+    """A bar for each name, made of its kinds, one on the other: {"cudnn": {"expand": 120.0, …}, …}. A figure.
+
+    floors: for some names, where the roof would be, as a black line. Horizontal bars show their sums and suit a few
+    implementations; vertical ones suit the many layers of a network.
+    """
+    import matplotlib.pyplot as plt
+
+    if not times:
+        raise ValueError("times must hold at least one bar, got none")
+    names = list(times)
+    kinds = _ordered(kind for parts in times.values() for kind in parts)
+    colours = _colours(kinds)
+    size = (WIDTH, 4.6) if vertical else (WIDTH, 1.2 + 0.42 * len(names))
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    places = range(len(names))
+    sums = [0.0] * len(names)
+    for kind in kinds:
+        lengths = [times[name].get(kind, 0.0) for name in names]
+        style: dict[str, Any] = {"color": colours[kind], "label": kind, "edgecolor": "white", "linewidth": 0.4}
+        if vertical:
+            axes.bar(places, lengths, bottom=sums, width=0.8, **style)
+        else:
+            axes.barh(places, lengths, left=sums, height=0.7, **style)
+        sums = [a + b for a, b in zip(sums, lengths, strict=True)]
+    known = [(i, floors[name]) for i, name in enumerate(names) if floors and name in floors]
+    if known:
+        across = [i for i, _ in known], [floor for _, floor in known]
+        marker: dict[str, Any] = {"color": "black", "linestyle": "none", "label": "roof", "markeredgewidth": 1.6}
+        if vertical:
+            axes.plot(*across, marker="_", markersize=max(3.0, min(20.0, 300 / len(names))), **marker)
+        else:
+            axes.plot(*reversed(across), marker="|", markersize=18, **marker)
+    if vertical:
+        axes.set_xticks(places, names, rotation=90, fontsize=7 if len(names) > 24 else 9)
+        axes.set(ylabel=unit, xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.06 * max(sums)))
+        axes.spines[["top", "right"]].set_visible(False)
+    else:
+        _label_bars(axes, names, sums, [_three_digits(total) for total in sums], unit)
+    axes.set_title(title, fontsize=11, loc="left")
+    if len(kinds) > 1 or known:
+        place: Any = (
+            {"ncols": 1, "loc": "outside right upper"} if vertical else {"ncols": 5, "loc": "outside lower center"}
+        )
+        handles, labels = axes.get_legend_handles_labels()
+        order = sorted(range(len(labels)), key=lambda i: labels[i] == "roof")  # it comes last
+        figure.legend(
+            [handles[i] for i in order], [labels[i] for i in order], frameon=False, fontsize=9, markerscale=0.6, **place
+        )
+    plt.close(figure)
+    return figure
+
+
+def ladder(times: Mapping[str, float], *, floor: float | None = None, title: str = "", unit: str = "µs") -> Any:
+    """The rungs of a ladder from top to bottom, each with its time and how many times faster than the first it is.
+
+    floor: the roof, as a line. A figure.
+    """
+    import matplotlib.pyplot as plt
+
+    if not times:
+        raise ValueError("times must hold at least one rung, got none")
+    names, values = list(times), list(times.values())
+    figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.42 * len(names)), layout="constrained")
+    axes.barh(range(len(names)), values, height=0.7, color=COLOURS["expand"])
+    texts = [f"{_three_digits(value)}   {values[0] / value:.2f}×" for value in values]
+    _label_bars(axes, names, values, texts, unit)
+    if floor is not None:
+        axes.axvline(floor, color="black", linewidth=1.2, linestyle="--", label=f"roof: {_three_digits(floor)} {unit}")
+        figure.legend(frameon=False, fontsize=9, loc="outside lower center")
+    axes.set_title(title, fontsize=11, loc="left")
+    plt.close(figure)
+    return figure
+
+
+def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts: Sequence[str], unit: str) -> None:
+    """Horizontal bars from top to bottom, with room for a text behind each."""
+    for i, (length, text) in enumerate(zip(lengths, texts, strict=True)):
+        axes.annotate(text, (length, i), (5, 0), textcoords="offset points", va="center", fontsize=9,
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel=unit, xlim=(0, max(lengths) * 1.18), ylim=(len(names) - 0.5, -0.5))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# ---- Files
+
+
+def digest(records: Iterable[Mapping[str, Any]]) -> str:
+    """A fingerprint of some records, whatever their order: it changes when any number in them does."""
+    texts = sorted(json.dumps(r, sort_keys=True, ensure_ascii=True) for r in records)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def save_svg(figure: Any, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Writes a figure with the digest of the records that it shows: the same figure gives the same bytes."""
+    import matplotlib as mpl
+
+    # identifiers are hashes of what they name with this salt, else with a random one
+    with mpl.rc_context({"svg.hashsalt": "mobilenetv2-engine-course", "svg.fonttype": "path"}):
+        metadata = {"Date": None, "Creator": "Matplotlib", "Description": f"records sha256:{digest(records)}"}
+        figure.savefig(path, format="svg", metadata=metadata)
+
+
+def digest_of(path: Path) -> str:
+    """The digest of the records that an SVG file of save_svg shows. ValueError if it names none."""
+    found = re.search(r"records sha256:([0-9a-f]{64})", path.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"{path.name} does not say which records it shows: common.measure.plots.save_svg writes it")
+    return found[1]

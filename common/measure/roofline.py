@@ -1,0 +1,157 @@
+"""Rooflines: the bytes and FLOPs of an operator from its shape, and the least time that they take on a card.
+
+    work = conv2d_work((1, 32, 112, 112), (16, 32, 1, 1))
+    peaks = Peaks.recorded(results.load(path))
+    floor_us(work, "fp32", peaks), bound(work, "fp32", peaks), share(work, "fp32", peaks, measured_us)
+
+Bytes are those of every input read once and every output written once; FLOPs are twice the multiply-adds (Williams,
+Waterman, Patterson, "Roofline", 2009). The peaks are measured on the card, never taken from a data sheet (peaks.py).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..cuda import checks
+
+
+@dataclass(frozen=True)
+class Work:
+    """What something must move through memory, in bytes, and compute, in floating-point operations, at the least."""
+
+    bytes: int
+    flops: int
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.bytes + other.bytes, self.flops + other.flops)
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs a byte."""
+        return self.flops / self.bytes
+
+
+# ---- Work from shapes
+
+
+def _shape(name: str, shape: Sequence[int], dimensions: int | None = None) -> tuple[int, ...]:
+    sizes = tuple(int(size) for size in shape)
+    if (dimensions is not None and len(sizes) != dimensions) or not sizes or min(sizes) < 1:
+        wanted = f"{dimensions} positive sizes" if dimensions else "positive sizes"
+        raise ValueError(f"{name} must be {wanted}, got {tuple(shape)}")
+    return sizes
+
+
+def conv2d_work(
+    x_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    itemsize: int = 4,
+    bias: bool = True,
+    residual: bool = False,
+) -> Work:
+    """A convolution with bias, residual and activation in one pass; x (N, C, H, W), weight (O, C/groups, kH, kW).
+
+    bytes = itemsize · (N·C·H·W + O·(C/groups)·kH·kW + O [bias] + N·O·oH·oW [residual] + N·O·oH·oW)
+    FLOPs = 2 · N·O·oH·oW · (C/groups)·kH·kW; the additions of bias and residual are not counted.
+    stride, padding, dilation as for kernels.conv2d. ValueError for shapes that do not fit.
+    """
+    n, c, h, w = _shape("x_shape", x_shape, 4)
+    o, per_group, kh, kw = _shape("weight_shape", weight_shape, 4)
+    if c % per_group or o % (c // per_group):
+        raise ValueError(
+            f"weight_shape must be (multiple of groups, {c} channels of x / groups, kH, kW), got {tuple(weight_shape)}"
+        )
+    (sh, sw), (dh, dw) = checks.pair("stride", stride, 1), checks.pair("dilation", dilation, 1)
+    rows, columns = checks.padding(padding)
+    out = n * o * checks.windows(h, kh, sh, rows, dh) * checks.windows(w, kw, sw, columns, dw)
+    elements = n * c * h * w + o * per_group * kh * kw + (o if bias else 0) + (out if residual else 0) + out
+    return Work(itemsize * elements, 2 * out * per_group * kh * kw)
+
+
+def gemm_work(m: int, n: int, k: int, itemsize: int = 4, bias: bool = False) -> Work:
+    """C (m, n) = A (m, k) · B (k, n) + bias (n). bytes = itemsize · (m·k + k·n + n [bias] + m·n), FLOPs = 2·m·n·k."""
+    m, n, k = _shape("m, n, k", (m, n, k))
+    return Work(itemsize * (m * k + k * n + (n if bias else 0) + m * n), 2 * m * n * k)
+
+
+def pool_work(x_shape: Sequence[int], itemsize: int = 4) -> Work:
+    """The mean of each channel. bytes = itemsize · (N·C·H·W + N·C), FLOPs = N·C·H·W, an addition an element."""
+    n, c, h, w = _shape("x_shape", x_shape, 4)
+    return Work(itemsize * (n * c * h * w + n * c), n * c * h * w)
+
+
+def add_work(shape: Sequence[int], itemsize: int = 4) -> Work:
+    """out = a + b. bytes = 3 · itemsize · elements, FLOPs = elements."""
+    elements = math.prod(_shape("shape", shape))
+    return Work(3 * itemsize * elements, elements)
+
+
+# ---- The card
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a card was measured to do: bytes a second in a copy (read + written), FLOPs a second by kind."""
+
+    copy_bytes_per_s: float
+    fma_fp32: float
+    tensor_tf32: float | None  # cards before sm_80 have none
+    tensor_fp16: float
+
+    @classmethod
+    def recorded(cls, content: Mapping[str, Any]) -> "Peaks":
+        """From the records of the suite "peaks" of a results file. ValueError if one but tf32's is not there."""
+        rates = {r["case"]: rate(r) for r in content["records"] if r["suite"] == "peaks"}
+        missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
+        if missing:
+            raise ValueError(f"the results hold no peak of {', '.join(missing)}")
+        return cls(rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"])
+
+    def flops_per_s(self, precision: str) -> float:
+        """The arithmetic roof of a precision: FMAs for fp32, tensor cores for tf32 and fp16."""
+        roofs = {"fp32": self.fma_fp32, "tf32": self.tensor_tf32, "fp16": self.tensor_fp16}
+        if precision not in roofs:
+            raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
+        roof = roofs[precision]
+        if roof is None:
+            raise ValueError(f"no peak was measured for {precision}: this card has no tensor cores for it")
+        return roof
+
+
+CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks"
+
+
+def rate(record: Mapping[str, Any]) -> float:
+    """What a record of the suite "peaks" measured, per second: bytes of the copy, FLOPs of the others."""
+    return (record["bytes"] if record["case"] == "copy" else record["flops"]) / record["median_us"] * 1e6
+
+
+def memory_us(work: Work, peaks: Peaks) -> float:
+    """µs to move the bytes."""
+    return work.bytes / peaks.copy_bytes_per_s * 1e6
+
+
+def arithmetic_us(work: Work, precision: str, peaks: Peaks) -> float:
+    """µs to compute the FLOPs."""
+    return work.flops / peaks.flops_per_s(precision) * 1e6
+
+
+def floor_us(work: Work, precision: str, peaks: Peaks) -> float:
+    """The roof: no kernel that moves these bytes through memory and does these FLOPs takes fewer µs."""
+    return max(memory_us(work, peaks), arithmetic_us(work, precision, peaks))
+
+
+def bound(work: Work, precision: str, peaks: Peaks) -> str:
+    """What takes longer: "memory" or "arithmetic"."""
+    return "memory" if memory_us(work, peaks) >= arithmetic_us(work, precision, peaks) else "arithmetic"
+
+
+def share(work: Work, precision: str, peaks: Peaks, measured_us: float) -> float:
+    """floor / measured: 1 is the roof. Above 1 not all bytes came from memory: they were in a cache from before."""
+    if not measured_us > 0:
+        raise ValueError(f"measured_us must be above 0, got {measured_us}")
+    return floor_us(work, precision, peaks) / measured_us

@@ -1,0 +1,244 @@
+"""The texts that are made from the results file of the H200: values of a line, tables of a README."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import confirm, results
+from .generated import text
+from .roofline import Peaks, Work, rate, share
+
+CARD = "NVIDIA H200"  # that the course is measured on
+NOT_YET = "not measured yet"
+DASH = "–"
+
+NETWORK = "mobilenetv2-1.0-224"
+BATCHES = (1, 8, 32, 256)
+OPERATOR_BATCHES = (1, 32, 256)
+
+IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
+    "ours": "ours",
+    "cudnn": "cuDNN, layer by layer",
+    "torch-eager": "PyTorch, eager",
+    "torch-graph": "PyTorch, CUDA graph",
+    "torch-compile": "torch.compile",
+    "xla": "XLA (JAX)",
+}
+PRECISIONS = {
+    "fp32": "fp32, strict: no product is rounded to less",
+    "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
+    "fp16": "fp16 in memory, sums in fp32",
+}
+LAUNCHED = {"graph": "a CUDA graph", "eager": "Python", "host": "its own runtime"}
+
+Record = Mapping[str, Any]
+
+
+def _content(path: Path | None) -> dict[str, Any]:
+    return results.load(path or results.path_of(CARD))
+
+
+# ---- Pieces of text
+
+
+def us(value: float) -> str:
+    """Microseconds with three digits, all of them from 100 on: 2.06, 48.3, 394, 16,598."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _per_second(value: float, unit: str) -> str:
+    number = value / 1e12
+    return f"{number:.1f} {unit}" if number < 99.95 else f"{number:.0f} {unit}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _head(texts: Sequence[str], numbers: Sequence[str]) -> list[str]:
+    """The first two lines of a table: columns of texts, then of numbers."""
+    return [_row([*texts, *numbers]), f"|{'---|' * len(texts)}{'---:|' * len(numbers)}"]
+
+
+def _grouped(records: Iterable[Record], *keys: str) -> dict[tuple, list[Record]]:
+    """Records by what they say of some keys, in their order."""
+    groups: dict[tuple, list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    return groups
+
+
+def provenance(content: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """Card, date, driver and versions of the runs that records come from, as a sentence's beginning."""
+    runs = results.runs(content, records)
+    dates = sorted({run["date"] for run in runs})
+    named = {"driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX"}
+    seen = {key: list(dict.fromkeys(str(run[key]) for run in runs if run.get(key))) for key in named}
+    versions = [f"{name} {' and '.join(seen[key])}" for key, name in named.items() if seen[key]]
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return ", ".join([runs[0]["card"], when, *versions])
+
+
+# ---- Peaks
+
+
+def _peak(case: str, unit: str, path: Path | None) -> str:
+    found = results.find(_content(path), suite="peaks", case=case)
+    return _per_second(rate(found[0]), unit) if found else NOT_YET
+
+
+@text("peak-copy")
+def peak_copy(path: Path | None = None) -> str:
+    """Copy bandwidth, bytes read and written."""
+    return _peak("copy", "TB/s", path)
+
+
+@text("peak-fma")
+def peak_fma(path: Path | None = None) -> str:
+    """fp32 multiply-adds outside tensor cores."""
+    return _peak("fma-fp32", "TFLOP/s", path)
+
+
+@text("peak-tf32")
+def peak_tf32(path: Path | None = None) -> str:
+    """Tensor cores on tf32."""
+    return _peak("tensor-tf32", "TFLOP/s", path)
+
+
+@text("peak-fp16")
+def peak_fp16(path: Path | None = None) -> str:
+    """Tensor cores on fp16."""
+    return _peak("tensor-fp16", "TFLOP/s", path)
+
+
+@text("peaks")
+def peaks(path: Path | None = None) -> str:
+    """All four in a sentence with the card and the date."""
+    content = _content(path)
+    found = results.find(content, suite="peaks")
+    if not found:
+        return NOT_YET
+    return (
+        f"{provenance(content, found)}: copies at {peak_copy(path)} (read + written), fp32 multiply-adds at"
+        f" {peak_fma(path)}, tensor cores at {peak_tf32(path)} in tf32 and {peak_fp16(path)} in fp16."
+    )
+
+
+# ---- The network beside its peers
+
+
+@text("network-peers")
+def network_peers(path: Path | None = None) -> str:
+    """µs a batch of every implementation, a table a precision."""
+    content = _content(path)
+    found = results.find(content, suite="network", case=NETWORK)
+    if not found:
+        return NOT_YET
+    lines = [
+        f"{provenance(content, found)}. Microseconds a batch, median; inputs and weights lie in the card's memory."
+        " Every result was checked before its time counted: the error is the largest of the row, against ONNX Runtime"
+        " in fp32. Bold is the fastest of a column."
+    ]
+    for precision, meaning in PRECISIONS.items():
+        chosen = [record for record in found if record["precision"] == precision]
+        if chosen:
+            lines += ["", f"{meaning}:", "", *_peers(chosen)]
+    return "\n".join(lines)
+
+
+def _peers(records: Sequence[Record]) -> list[str]:
+    """The table of one precision: a row for each way to run it, a column for each batch."""
+    rows = _grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
+    order = list(IMPLEMENTATIONS)
+    names = sorted(rows, key=lambda row: (order.index(row[0]) if row[0] in order else len(order), *row))
+    medians = {(row, r["batch"]): r["median_us"] for row, group in rows.items() for r in group}
+    lines = _head(["", "layout", "arithmetic", "launched from"], [f"batch {batch}" for batch in BATCHES] + ["error"])
+    for row in names:
+        implementation, layout, arithmetic, launch, mode = row
+        cells = [
+            IMPLEMENTATIONS.get(implementation, implementation), layout, arithmetic,
+            LAUNCHED[launch] if mode == "hot" else f"{LAUNCHED[launch]}, {mode} buffers",
+        ]  # fmt: skip
+        for batch in BATCHES:
+            value = medians.get((row, batch))
+            best = min((m for (other, b), m in medians.items() if b == batch and other[-1] == mode), default=None)
+            shown = DASH if value is None else us(value)
+            cells.append(f"**{shown}**" if value is not None and value == best else shown)
+        lines.append(_row([*cells, f"{max(record['error'] for record in rows[row]):.0e}"]))
+    return lines
+
+
+@text("network-repeat")
+def network_repeat(path: Path | None = None) -> str:
+    """The largest difference between the two newest runs of the same programs: 2.1 %."""
+    content = _content(path)
+    deviations = []
+    for record in results.find(content, suite="network"):
+        now, before = content["runs"][record["run"]], content["runs"].get(record.get("previous_run"))
+        if before is not None and before.get("commit") == now.get("commit") and before["card"] == now["card"]:
+            deviations.append(abs(record["median_us"] / record["previous_median_us"] - 1))
+    return f"{max(deviations):.1%}".replace("%", " %") if deviations else NOT_YET
+
+
+# ---- The layers, one by one
+
+
+@text("operators-cudnn")
+def operators_cudnn(path: Path | None = None) -> str:
+    """MobileNetV2's different layers on cuDNN: µs, and how near the roof that is."""
+    content = _content(path)
+    found = results.find(content, suite="operators", implementation="cudnn")
+    if not found:
+        return NOT_YET
+    try:
+        roofs = Peaks.recorded(content)
+    except ValueError:
+        roofs = None
+    groups = _grouped(found, "precision", "arithmetic", "layout", "launch")
+    order = list(PRECISIONS)
+    lines = [f"{provenance(content, found)}. Microseconds a layer, median."]
+    if roofs is not None:
+        lines[0] += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
+    for precision, arithmetic, layout, launch in sorted(groups, key=lambda group: (order.index(group[0]), *group)):
+        group = groups[precision, arithmetic, layout, launch]
+        # from a cache a layer may be faster than its roof: rotating buffers are the fair ones, where there are any
+        mode = "rotating" if any(record["mode"] == "rotating" for record in group) else "hot"
+        lines += ["", f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers:", ""]
+        lines += _operators([record for record in group if record["mode"] == mode], precision, roofs)
+    return "\n".join(lines)
+
+
+def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -> list[str]:
+    """The table of one precision and layout: a row for each different layer, in the order of the network."""
+    rows: dict[str, dict[int, Record]] = {}
+    for record in records:
+        rows.setdefault(record["case"], {})[record["batch"]] = record
+    lines = _head(["layer", "shape"], ["times", *(f"batch {batch}" for batch in OPERATOR_BATCHES)])
+    totals = dict.fromkeys(OPERATOR_BATCHES, 0.0)
+    for by_batch in rows.values():
+        first = next(iter(by_batch.values()))
+        cells = [first["kind"], first["shape"], str(first["count"])]
+        for batch in OPERATOR_BATCHES:
+            if batch not in by_batch:
+                cells.append(DASH)
+                totals[batch] = float("nan")  # a sum with a part missing is none
+                continue
+            record = by_batch[batch]
+            totals[batch] += record["count"] * record["median_us"]
+            reached = ""
+            if roofs is not None:
+                work = Work(record["bytes"], record["flops"])
+                reached = f" ({share(work, precision, roofs, record['median_us']):.0%})".replace("%", " %")
+            cells.append(us(record["median_us"]) + reached)
+        lines.append(_row(cells))
+    sums = [DASH if total != total else us(total) for total in totals.values()]
+    return [*lines, _row(["all", "", str(sum(next(iter(r.values()))["count"] for r in rows.values())), *sums])]
+
+
+# ---- The simulator's trace beside the profiler (chapter 04)
+
+
+@text("trace")
+def trace(path: Path | None = None) -> str:
+    """Counts of the trace and of the profiler."""
+    return confirm.table(path) if results.find(_content(path), suite="trace") else NOT_YET

@@ -1,0 +1,380 @@
+"""Timing on a GPU: CUDA events around enough calls, medians with p5 and p95, A and B in turn in one process.
+
+    time(lambda: conv2d(x, weight, out=y))                 hot: the same buffers in every call
+    time([lambda: ..., lambda: ..., ...])                  rotating: a set of buffers each, `rotations` says how many
+    both = compare({"ours": a, "cudnn": b})                a round A B, a round B A, ...
+    both["ours"].median_us, both.ratio("ours", "cudnn")    a median, and the interval that holds it
+
+A sample is many calls between two events, so that the events' own cost and resolution vanish in it. Before the first
+event one more round is launched: the GPU is then still busy when the calls that are timed arrive, and finds in its
+caches what they leave there. So a time is that of a call in a row of calls, without the way from Python to the GPU;
+"eager" is as slow as Python where Python is slower than the GPU.
+"""
+
+import contextlib
+import functools
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+
+LAUNCHES = ("graph", "eager", "host")
+
+SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # what a sample takes at the least
+MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # in a sample, unless one round has more
+WARM_UP_US = 20_000.0
+SHORTEST_CALL_US = 0.3  # a kernel that does nothing takes 1 µs and more
+
+
+class NoGpu(RuntimeError):
+    """There is nothing to time: kernels run on the simulator here."""
+
+
+def _cupy() -> Any:
+    """CuPy, where kernels run on a GPU. NoGpu elsewhere."""
+    if cuda.backend() != "gpu":
+        raise NoGpu(
+            "nothing is timed on the simulator: the time of a kernel there is that of loops on a processor, which says"
+            " nothing about a GPU. Times that were recorded on a GPU are in 06_optimize/results;"
+            " `python -m common doctor` says why there is no GPU here."
+        )
+    import cupy
+
+    return cupy
+
+
+def _torch() -> Any:
+    """PyTorch, if this program has imported it and it sees a GPU; else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and torch.cuda.is_available() else None
+
+
+# ---- Streams and graphs
+
+
+@functools.cache
+def _stream(device: int) -> Any:
+    # kept for good: what PyTorch's allocator remembers of a stream must not outlive it.
+    # It waits for the null stream and the null stream for it, so nothing that a library launches there is missed.
+    return _cupy().cuda.Stream()
+
+
+@contextlib.contextmanager
+def on_stream() -> Iterator[Any]:
+    """Inside, one stream is current for CuPy and PyTorch alike, so that events on it time what either launches.
+
+    It is CuPy's current stream, or a stream of this module where that is the null stream, which cannot be captured.
+    NoGpu on the simulator.
+    """
+    cupy, torch = _cupy(), _torch()
+    with contextlib.ExitStack() as stack:
+        stream = cupy.cuda.get_current_stream()
+        if stream.ptr in (0, 1):  # the null stream, in either spelling
+            device = cupy.cuda.Device()
+            device.synchronize()  # inputs may still be on their way, on whatever stream
+            stack.callback(device.synchronize)
+            stream = stack.enter_context(_stream(device.id))
+        if torch is not None:
+            stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)))
+        yield stream
+
+
+class Graph:
+    """A cupy.cuda.Graph together with the memory that its kernels were given while it was captured."""
+
+    def __init__(self, graph: Any, memory: tuple[Any, ...]) -> None:
+        self._graph, self._memory = graph, memory
+
+    def launch(self, stream: Any = None) -> None:
+        """Enqueues everything on a CuPy stream, by default the current one."""
+        self._graph.launch(stream)
+
+
+def capture(call: Callable[[], Any]) -> Graph:
+    """What `call()` launches on the current stream, as one CUDA graph. It is called once before, to compile.
+
+    Arrays that it allocates through CuPy or PyTorch come from pools that live as long as the graph: its kernels write
+    to the same addresses at every launch, which nobody else may be given. If `call` fails, or does what cannot be
+    captured (it waits for the GPU, it copies from the host), that error is raised and the stream is as before.
+    NoGpu on the simulator.
+    """
+    cupy = _cupy()
+    with on_stream() as stream, contextlib.ExitStack() as stack:
+        pools = [cupy.cuda.MemoryPool()]
+        stack.enter_context(cupy.cuda.using_allocator(pools[0].malloc))
+        torch = _torch()
+        if torch is not None:
+            pools.append(torch.cuda.MemPool())
+            stack.enter_context(torch.cuda.use_mem_pool(pools[1]))
+        call()
+        stream.begin_capture()
+        try:
+            call()
+        except BaseException:
+            with contextlib.suppress(Exception):  # that the capture is broken is known
+                stream.end_capture()
+            raise
+        return Graph(stream.end_capture(), tuple(pools))
+
+
+# ---- What is timed
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds a call: median, 5th and 95th percentile of `samples` samples of `calls` calls each.
+
+    launch: "graph", "eager" or "host"; mode: "hot" (the same buffers in every call) or "rotating" (sets of them).
+    """
+
+    median_us: float
+    p5_us: float
+    p95_us: float
+    samples: int
+    calls: int
+    launch: str
+    mode: str
+
+    @classmethod
+    def of(cls, times_us: Sequence[float], calls: int = 1, launch: str = "graph", mode: str = "hot") -> "Timing":
+        """The statistics of some samples, each in µs a call; percentiles are interpolated linearly."""
+        p5, median, p95 = (float(value) for value in np.percentile(times_us, (5, 50, 95)))
+        return cls(median, p5, p95, len(times_us), calls, launch, mode)
+
+
+class Subject:
+    """Something to be timed: one callable, or several over different buffers that are called in turn.
+
+    launch: "graph", rounds of the calls recorded in one CUDA graph and replayed; "eager", enqueued from Python one
+    after the other; "host", for a runtime with streams of its own: wall clock around the calls and one `wait()`, which
+    returns when the last of them is done. A call that replays a graph of its own is "eager".
+    ValueError and TypeError name what does not fit.
+    """
+
+    def __init__(
+        self,
+        calls: Callable[[], Any] | Sequence[Callable[[], Any]],
+        launch: str = "graph",
+        wait: Callable[[], Any] | None = None,
+    ) -> None:
+        self.calls: tuple[Callable[[], Any], ...] = (calls,) if callable(calls) else tuple(calls)
+        if not self.calls:
+            raise ValueError("calls must be a callable or a sequence of at least one, got none")
+        for call in self.calls:
+            if not callable(call):
+                raise TypeError(f"calls must be callable, got {type(call).__name__}")
+        if launch not in LAUNCHES:
+            raise ValueError(f"launch must be one of {', '.join(LAUNCHES)}, got {launch!r}")
+        if (wait is not None) != (launch == "host"):
+            raise ValueError(
+                f"wait must {'be a callable' if launch == 'host' else 'be None'} with launch={launch!r}, got {wait!r}"
+            )
+        self.launch, self.wait = launch, wait
+        self.rounds = 0  # of all calls, in one sample; 0: not prepared yet
+        self._graph: Graph | None = None
+
+    @property
+    def mode(self) -> str:
+        """ "hot" for one call, "rotating" for several."""
+        return "hot" if len(self.calls) == 1 else "rotating"
+
+    @property
+    def calls_in_a_sample(self) -> int:
+        """How many calls one sample takes together."""
+        return self.rounds * len(self.calls)
+
+    def prepare(self) -> None:
+        """Warms up, and finds how many calls a sample needs. NoGpu on the simulator.
+
+        ValueError if a call takes less time than any kernel: then it launches nothing, or on another stream.
+        """
+        with on_stream():
+            self._run(1)  # compiles
+            most = max(1, MAX_CALLS[self.launch] // len(self.calls))
+            rounds = 1
+            while True:
+                self._record(rounds)
+                sample = min(self._sample() for _ in range(3))
+                if sample >= SAMPLE_US[self.launch] or rounds == most:
+                    break
+                wanted = rounds * SAMPLE_US[self.launch] / max(sample, 1e-3)
+                rounds = min(most, max(2 * rounds, math.ceil(1.1 * wanted)))
+            warm_up = 0.0
+            for _ in range(math.ceil(WARM_UP_US / SAMPLE_US[self.launch])):
+                warm_up += self._sample()
+                if warm_up >= WARM_UP_US:
+                    break
+        call = sample / self.calls_in_a_sample
+        if self.launch != "host" and call < SHORTEST_CALL_US:
+            self.rounds = 0
+            raise ValueError(
+                f"a call took {call:.3f} µs, less than any kernel does: it launches nothing on the stream that is timed"
+                " (CuPy's current stream, which is PyTorch's as well)"
+            )
+
+    def sample(self) -> float:
+        """µs a call, measured once."""
+        if not self.rounds:
+            self.prepare()
+        with on_stream():
+            return self._sample() / self.calls_in_a_sample
+
+    def timing(self, times_us: Sequence[float]) -> Timing:
+        """The statistics of some samples of this subject."""
+        return Timing.of(times_us, self.calls_in_a_sample, self.launch, self.mode)
+
+    def _run(self, rounds: int) -> None:
+        for _ in range(rounds):
+            for call in self.calls:
+                call()
+
+    def _record(self, rounds: int) -> None:
+        if self.launch == "graph":
+            self._graph = None  # gives its memory back before more is asked for
+            self._graph = capture(lambda: self._run(rounds))
+        self.rounds = rounds
+
+    def _sample(self) -> float:
+        """µs of all rounds together."""
+        if self.wait is not None:
+            self.calls[-1]()
+            self.wait()
+            start = perf_counter()
+            self._run(self.rounds)
+            self.wait()
+            return (perf_counter() - start) * 1e6
+        cupy = _cupy()
+        first, last = cupy.cuda.Event(), cupy.cuda.Event()
+        if self._graph is not None:
+            self._graph.launch()
+            first.record()
+            self._graph.launch()
+        else:
+            self.calls[-1]()
+            first.record()
+            self._run(self.rounds)
+        last.record()
+        last.synchronize()
+        return cupy.cuda.get_elapsed_time(first, last) * 1e3
+
+
+Timed = Subject | Callable[[], Any] | Sequence[Callable[[], Any]]
+
+
+def time(
+    calls: Callable[[], Any] | Sequence[Callable[[], Any]],
+    *,
+    launch: str = "graph",
+    wait: Callable[[], Any] | None = None,
+    samples: int = 50,
+) -> Timing:
+    """How long a call takes: `calls`, `launch` and `wait` are Subject's. NoGpu on the simulator."""
+    _check_samples(samples, 5)
+    subject = Subject(calls, launch, wait)
+    with on_stream():
+        subject.prepare()
+        return subject.timing([subject.sample() for _ in range(samples)])
+
+
+def rotations(bytes_of_one_set: int) -> int:
+    """How many sets of buffers of that size are together more than twice the card's L2, and at least 2.
+
+    Used in turn, each has left the cache before it is used again. NoGpu on the simulator.
+    """
+    if bytes_of_one_set < 1:
+        raise ValueError(f"bytes_of_one_set must be at least 1, got {bytes_of_one_set}")
+    cupy = _cupy()
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return _rotations(bytes_of_one_set, properties["l2CacheSize"])
+
+
+def _rotations(bytes_of_one_set: int, l2: int) -> int:
+    return max(2, 2 * l2 // bytes_of_one_set + 1)
+
+
+def _check_samples(samples: int, least: int) -> None:
+    if samples < least:
+        raise ValueError(f"samples must be at least {least}, got {samples}")
+
+
+# ---- A against B
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A median ratio, and the interval [low, high] that holds the true one with 95 % confidence."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ratios: Sequence[float]) -> "Ratio":
+        """The median and its interval from order statistics, whatever the distribution of the ratios is.
+
+        Of m sorted ratios each lies below the true median with probability 1/2, so the l-th smallest lies above it
+        with probability P(B < l), B binomial (m, 1/2), and the l-th largest below it just so. The interval from the
+        one to the other, with the largest l of which P(B < l) ≤ 2.5 %, holds the median with probability
+        1 - 2 P(B < l) ≥ 95 % (H. A. David, H. N. Nagaraja, Order Statistics, section 7.1). ValueError below 6 ratios,
+        of which even the whole range is too narrow.
+        """
+        m = len(ratios)
+        if m < 6:
+            raise ValueError(f"a 95 % interval needs at least 6 ratios, got {m}")
+        below, rank = 1, 0  # of the 2^m outcomes, those with B ≤ rank
+        while 40 * below <= 2**m:
+            rank += 1
+            below += math.comb(m, rank)
+        ordered = sorted(float(value) for value in ratios)
+        return cls(float(np.median(ordered)), ordered[rank - 1], ordered[m - rank])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Subjects timed in turn: comparison["ours"] is a Timing; `times` holds each one's µs a call, round by round."""
+
+    timings: dict[str, Timing]
+    times: dict[str, list[float]]
+
+    def __getitem__(self, name: str) -> Timing:
+        if name not in self.timings:
+            raise ValueError(f"subject must be one of {', '.join(self.timings)}, got {name!r}")
+        return self.timings[name]
+
+    def ratio(self, a: str, b: str) -> Ratio:
+        """time(a) / time(b), round by round, so that what slows a round down slows both: below 1, a is faster."""
+        self[a], self[b]
+        return Ratio.of([x / y for x, y in zip(self.times[a], self.times[b], strict=True)])
+
+
+def compare(subjects: Mapping[str, Timed], *, samples: int = 50) -> Comparison:
+    """Times subjects in turn, a sample of each in every round. Each round begins with another one.
+
+    Clocks and temperature drift while a program runs; in turn, all subjects meet the same drift. NoGpu on the
+    simulator.
+    """
+    _check_samples(samples, 6)
+    if not subjects:
+        raise ValueError("subjects must be at least one, got none")
+    made = {name: s if isinstance(s, Subject) else Subject(s) for name, s in subjects.items()}
+    with on_stream():
+        for subject in made.values():
+            subject.prepare()
+        times = _interleaved(made, samples)
+    return Comparison({name: subject.timing(times[name]) for name, subject in made.items()}, times)
+
+
+def _interleaved(subjects: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
+    names = list(subjects)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for i in range(rounds):
+        first = i % len(names)
+        for name in names[first:] + names[:first]:
+            times[name].append(subjects[name].sample())
+    return times

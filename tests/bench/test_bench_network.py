@@ -1,0 +1,383 @@
+"""The suite "network": only what is right is timed, what fails is a line, and records say all that they must."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from bench_models import on_gpu, small
+from rich.console import Console
+
+from common import bench
+from common.bench import Options, network, peers
+from common.bench.network import Configuration, Reference
+from common.bench.peers import ARITHMETIC, Built
+from common.measure import environment, results, timing
+from common.network import Network
+
+PRECISE = ("fp32", "tf32", "fp16")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small()
+
+
+@pytest.fixture(scope="module")
+def reference(model):
+    return Reference(model, checked=4)
+
+
+@pytest.fixture
+def said():
+    """A console, and what was printed on it."""
+    return Console(file=io.StringIO(), width=200, highlight=False)
+
+
+def text(console):
+    return console.file.getvalue()
+
+
+class Fake:
+    """An implementation on the CPU, timed by the clock: ONNX Runtime's logits, and `change` made to them."""
+
+    def __init__(self, model, x, change=lambda logits: logits, sets=1):
+        self.reference, self.change, self.sets = Network(model.onnx, "onnxruntime"), change, sets
+        self.logits = None
+        self.feed(x)
+
+    def feed(self, x):
+        self.fed = x
+
+    def call(self):
+        self.logits = self.change(self.reference(self.fed))
+
+    def poison(self):
+        self.logits = np.full_like(self.reference(self.fed), np.nan)
+
+    def built(self):
+        return Built(
+            [self.call] * self.sets, ("host",), self.feed, lambda: [self.logits] * self.sets, ARITHMETIC["fp32"],
+            self.poison, wait=lambda: None,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    """Implementations by name: what to do to the logits, or an exception to raise. Timed on the CPU."""
+    changes = {}
+
+    def build(configuration, model, x, mode, tune):
+        change = changes.get(configuration.implementation, lambda logits: logits)
+        if isinstance(change, Exception):
+            raise change
+        return Fake(model, x, change, 2 if mode == "rotating" else 1).built()
+
+    monkeypatch.setattr(network, "build", build)
+    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
+    monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
+    return changes
+
+
+def measure(names, model, reference, said, precision="fp32", batch=2, **options):
+    group = [Configuration(name, precision, "NCHW") for name in names]
+    return network.measure(group, model, reference, batch, Options(samples=6, **options), said)
+
+
+# What goes in, and what must come out
+
+
+def test_pictures_are_random_and_the_same_whatever_their_number():
+    few, many = network.pictures(2, (3, 9, 8)), network.pictures(40, (3, 9, 8))
+    np.testing.assert_array_equal(few, many[:2])
+    assert many.dtype == np.float32 and many.shape == (40, 3, 9, 8)
+    assert abs(many.mean()) < 0.05 and abs(many.std() - 1) < 0.05 and (many != 0).all()
+    assert not np.array_equal(many[0], many[1]) and not np.array_equal(many, network.pictures(40, (3, 9, 8), seed=1))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 9])
+def test_every_batch_is_checked_on_the_same_pictures(model, reference, batch):
+    """Also where batches do not divide them, or are larger; in the end the first batch is fed."""
+    fake = Fake(model, reference.pictures(batch))
+    found = network.check(fake.built(), reference, batch)
+    assert found.error <= 1e-6 and found.same_top5 == found.images == 4
+    np.testing.assert_array_equal(fake.fed, reference.pictures(batch))
+
+
+def test_what_reads_its_first_input_for_ever_is_found(model, reference):
+    """A CUDA graph that holds a copy of its input, say."""
+    fake = Fake(model, reference.pictures(2))
+    assert not network.check(dataclasses.replace(fake.built(), feed=lambda x: None), reference, 1).within("fp16")
+
+
+def test_one_wrong_set_of_several_is_found(model, reference):
+    fake = Fake(model, reference.pictures(2))
+    right = fake.built()
+    both = dataclasses.replace(right, calls=[fake.call] * 2, results=lambda: [fake.logits, fake.logits * 1.1])
+    assert network.check(both, reference, 2).error == pytest.approx(0.1, rel=1e-3)
+    nan = dataclasses.replace(both, results=lambda: [fake.logits * np.nan, fake.logits * 1.1])
+    assert np.isnan(network.check(nan, reference, 2).error)
+
+
+@pytest.mark.parametrize("precision", PRECISE)
+def test_bounds(precision):
+    bound = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}[precision]
+    assert network.Check(bound, 0, 4).within(precision)
+    assert not network.Check(bound * 1.01, 4, 4).within(precision)
+    assert not network.Check(float("nan"), 4, 4).within(precision)
+
+
+def test_the_work_is_that_of_54_steps():
+    """PERFORMANCE's numbers: 54.9 MB of activations and 13.95 MB of parameters, 300.8 million multiply-adds."""
+    model = peers.Model.of("seeded")
+    one = network.work(model, 1, "fp32")
+    assert one.bytes == 54_906_784 + 4 * model.graph.params
+    assert one.flops == 2 * model.graph.macs + 1280 * 7 * 7  # the pool's additions
+    assert one.flops == pytest.approx(2 * 300.8e6, rel=1e-3)
+    assert network.work(model, 1, "tf32") == one and network.work(model, 1, "fp16").bytes * 2 == one.bytes
+    many = network.work(model, 32, "fp32")
+    assert many.flops == 32 * one.flops and many.bytes == 32 * 54_906_784 + 4 * model.graph.params
+
+
+# What is timed
+
+
+def test_records_say_all_that_they_must(fakes, model, reference, said, tmp_path):
+    records, right = measure(["ours", "cudnn", "xla"], model, reference, said)
+    assert right and [r["implementation"] for r in records] == ["ours", "cudnn", "xla"]
+    results.save(tmp_path / "card.json", "run", {"card": "a card", "date": "2031-02-03"}, records)  # which checks them
+    ours, cudnn, xla = records
+    for r in records:
+        assert r["suite"] == "network" and r["case"] == "mobilenetv2-0.35-33" and r["layout"] == "NCHW"
+        assert r["precision"] == "fp32" and r["batch"] == 2 and r["mode"] == "hot" and r["samples"] == 6
+        assert r["error"] <= 1e-5 and r["same_top5"] == r["checked_images"] == 4
+        assert r["bytes"] == network.work(model, 2, "fp32").bytes and 0 < r["p5_us"] <= r["median_us"] <= r["p95_us"]
+    assert (
+        set(ours["ratios"]) == {"cudnn"}
+        and set(cudnn["ratios"]) == {"ours"}
+        and set(xla["ratios"]) == {"ours", "cudnn"}
+    )
+    ratio = xla["ratios"]["cudnn"]
+    assert ratio["to"] == "cudnn fp32 NCHW host" and ratio["low"] <= ratio["median"] <= ratio["high"]
+    shown = text(said)
+    assert "batch 2, fp32" in shown and "4 of 4" in shown and all(r["implementation"] in shown for r in records)
+
+
+@pytest.mark.parametrize("value", [1.001, np.nan])
+def test_a_wrong_one_leaves_no_record(fakes, model, reference, said, value):
+    fakes["xla"] = lambda logits: logits * np.float32(value)
+    records, right = measure(["ours", "xla"], model, reference, said)
+    assert not right and [r["implementation"] for r in records] == ["ours"]
+    (line,) = [line for line in text(said).splitlines() if "wrong" in line]
+    assert re.match(
+        r"xla fp32 NCHW, batch 2: wrong, not timed: a relative error of (1\.0e-03|nan), allowed are 1e-05", line
+    )
+
+
+def test_a_real_peer_with_a_perturbed_weight_leaves_no_record(fakes, monkeypatch, model, reference, said):
+    parameters = {name: value.copy() for name, value in model.parameters.items()}
+    parameters["features.9.conv.1.0.weight"] *= np.float32(1.01)
+    other = dataclasses.replace(model, parameters=parameters)
+
+    def build(configuration, model, x, mode, tune):
+        wrong = configuration.layout == "NHWC"
+        built = peers.TorchEager("fp32", configuration.layout).build(other if wrong else model, x, "cpu")
+        return dataclasses.replace(built, launches=("host",), wait=lambda: None)  # no CUDA events here
+
+    monkeypatch.setattr(network, "build", build)
+    group = network.configurations("fp32", ["torch-eager"])
+    records, right = network.measure(group, model, reference, 2, Options(samples=6), said)
+    assert not right and [r["layout"] for r in records] == ["NCHW"]
+    assert "torch-eager fp32 NHWC, batch 2: wrong" in text(said)
+
+
+def test_a_result_that_turns_wrong_while_it_is_timed_leaves_no_record(fakes, monkeypatch, model, reference, said):
+    factor = [1]
+    original = timing.compare
+
+    def compare(*arguments, **options):
+        factor[0] = 2
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(timing, "compare", compare)
+    fakes["ours"] = lambda logits: logits * np.float32(factor[0])
+    records, right = measure(["ours", "cudnn"], model, reference, said)
+    assert not right and [r["implementation"] for r in records] == ["cudnn"]
+    assert "ours fp32 NCHW host, batch 2: wrong when it was timed, though right before" in text(said)
+
+
+def test_a_failure_is_a_line_and_the_rest_goes_on(fakes, model, reference, said):
+    fakes["cudnn"] = MemoryError("out of memory: [17 GiB]\nand more lines")
+    fakes["xla"] = peers.Unavailable("JAX is not installed")
+    records, right = measure(["ours", "cudnn", "xla"], model, reference, said)
+    assert right and [r["implementation"] for r in records] == ["ours"]
+    lines = text(said).splitlines()
+    assert "cudnn fp32 NCHW, batch 2: not timed: out of memory: [17 GiB]" in lines
+    assert "xla fp32 NCHW, batch 2: not timed: JAX is not installed" in lines
+
+
+def test_a_comparison_that_fails_is_a_line(fakes, monkeypatch, model, reference, said):
+    def broken(subjects, samples):
+        raise RuntimeError("the card fell off the bus")
+
+    monkeypatch.setattr(timing, "compare", broken)
+    assert measure(["ours"], model, reference, said) == ([], True)
+    assert "batch 2, fp32: not timed: the card fell off the bus" in text(said)
+
+
+def test_sets_of_buffers_and_the_way_from_the_host_are_cases_of_their_own(fakes, model, reference, said):
+    (hot,), _ = measure(["ours"], model, reference, said)
+    (rotating,), _ = measure(["ours"], model, reference, said, mode="rotating")
+    (host,), _ = measure(["ours"], model, reference, said, mode="host")
+    assert rotating["mode"] == "rotating" and rotating["sets"] == 2 and rotating["case"] == hot["case"]
+    assert host["case"] == f"{model.name}, host to host" and host["launch"] == "host"
+    identities = {tuple(r.get(key) for key in results.IDENTITY) for r in (hot, rotating, host)}
+    assert len(identities) == 3
+
+
+def test_a_call_that_replays_a_graph_of_its_own_is_recorded_as_one(fakes, monkeypatch, model, reference, said):
+    built = dataclasses.replace(Fake(model, reference.pictures(2)).built(), launched_as="graph")
+    monkeypatch.setattr(network, "build", lambda *_: built)
+    (r,), _ = measure(["torch-graph"], model, reference, said)
+    assert r["launch"] == "graph"
+
+
+def test_the_whole_suite_on_fakes(fakes, monkeypatch, model, said):
+    options = Options(("kernels", "cudnn", "torch-graph"), (1, 3), ("fp32", "tf32"), samples=6)
+    states = []
+    original = network.measure
+    monkeypatch.setattr(network, "measure", lambda group, *rest: states.append(peers_state()) or original(group, *rest))
+    before = peers_state()
+    measured = list(network.run(options, said, model, checked=4))
+    assert peers_state() == before
+    assert states == [(False, "highest"), (True, "high")] * 2
+    assert all(right for _, right in measured)
+    found = [(r["batch"], r["precision"], r["implementation"], r["layout"]) for records, _ in measured for r in records]
+    fp32 = [("ours", "NCHW"), ("cudnn", "NCHW"), ("cudnn", "NHWC"), ("torch-graph", "NCHW"), ("torch-graph", "NHWC")]
+    tf32 = [("cudnn", "NHWC"), ("torch-graph", "NCHW"), ("torch-graph", "NHWC")]
+    assert found == [
+        (batch, precision, *one)
+        for batch in (1, 3)
+        for precision, ones in (("fp32", fp32), ("tf32", tf32))
+        for one in ones
+    ]
+
+
+def peers_state():
+    import torch
+
+    return torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+
+
+# Which
+
+
+def test_what_is_timed_unless_told_otherwise():
+    implementations, batches, precisions = network.plan(Options())
+    assert implementations == ("ours", "cudnn", "torch-eager", "torch-graph", "xla")  # torch-compile takes minutes
+    assert batches == (1, 8, 32, 256) and precisions == PRECISE
+    assert network.plan(Options(mode="rotating"))[0] == network.plan(Options(mode="host"))[0] == ("ours", "cudnn")
+    assert network.plan(Options(("torch-compile", "kernels", "ours")))[0] == ("torch-compile", "ours")
+
+
+def test_a_layout_that_is_named_is_taken():
+    (one,) = network.configurations("fp16", ["cudnn"], ["NCHW"])
+    assert str(one) == "cudnn fp16 NCHW"
+    assert [c.layout for c in network.configurations("fp16", ["cudnn"])] == ["NHWC"]
+    assert network.configurations("tf32", ["ours"]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backends": ("tensorrt",)}, "backend must be one of ours, cudnn, torch-eager, .* got 'tensorrt'"),
+        (
+            {"backends": ("xla",), "mode": "rotating"},
+            "backend with mode 'rotating' must be one of ours, cudnn, got 'xla'",
+        ),
+        ({"precisions": ("int8",)}, "precision must be one of fp32, tf32, fp16, got 'int8'"),
+        ({"layouts": ("nhwc",)}, "layout must be one of NCHW, NHWC, got 'nhwc'"),
+        ({"samples": 5}, "samples must be at least 6, got 5"),
+    ],
+)
+def test_options_that_there_are_not(options, message):
+    with pytest.raises(ValueError, match=message):
+        network.plan(Options(**options))
+
+
+# Saving
+
+
+@pytest.fixture
+def card(monkeypatch, tmp_path):
+    """A results file of its own."""
+    path = tmp_path / "card.json"
+    monkeypatch.setattr(
+        environment, "environment", lambda watch=None: {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}
+    )
+    monkeypatch.setattr(results, "path_of", lambda gpu: path)
+    return path
+
+
+def test_every_group_is_saved_as_soon_as_it_is_measured(fakes, monkeypatch, model, said, card):
+    sizes = []
+    monkeypatch.setattr(network.Model, "of", lambda *_: model)
+    monkeypatch.setattr(network, "CHECKED", 4)
+    original = bench.Run.save
+    monkeypatch.setattr(
+        bench.Run,
+        "save",
+        lambda run, records: original(run, records) or sizes.append(len(results.load(card)["records"])),
+    )
+    options = Options(("cudnn",), (1, 2), ("fp16", "tf32"), samples=6, save=True)
+    assert network.bench(options, said)
+    assert sizes == [1, 2, 3, 4] and "saved as 2031-02-03-network-c0ffee in" in text(said)
+    content = json.loads(card.read_text())
+    assert list(content["runs"]) == ["2031-02-03-network-c0ffee"]
+    assert network.bench(Options(("cudnn",), (1,), ("fp16",), samples=6, save=True), said)
+    content = json.loads(card.read_text())
+    assert list(content["runs"]) == ["2031-02-03-network-c0ffee", "2031-02-03-network-c0ffee-2"]
+    assert len(content["records"]) == 4 and content["records"][-1]["run"].endswith("-2")
+
+
+def test_a_third_run_of_the_day(card):
+    card.write_text(
+        json.dumps({"runs": {"2031-02-03-network-c0ffee": {}, "2031-02-03-network-c0ffee-2": {}}, "records": []})
+    )
+    assert bench.Run("network").name == "2031-02-03-network-c0ffee-3"
+    assert bench.Run("peaks").name == "2031-02-03-peaks-c0ffee"
+
+
+def test_nothing_timed_is_no_success(fakes, monkeypatch, model, said, card):
+    monkeypatch.setattr(network.Model, "of", lambda *_: model)
+    fakes["ours"] = RuntimeError("no")
+    assert not network.bench(Options(("ours",), (1,), ("fp32",), samples=6, save=True), said)
+    assert "nothing was timed" in text(said) and not card.exists()
+
+
+# On a GPU
+
+
+@on_gpu
+@pytest.mark.parametrize("mode", ["hot", "rotating", "host"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_our_steps_on_a_gpu(model, said, mode, precision):
+    options = Options(("ours", "cudnn"), (2,), (precision,), mode=mode, samples=6, tune=False)
+    ((records, right),) = network.run(options, said, model, checked=4)
+    print(text(said))
+    assert right and "ours" in {r["implementation"] for r in records}
+    assert all(r["mode"] == ("rotating" if mode == "rotating" else "hot") for r in records)
+    if mode == "rotating":
+        assert all(r["sets"] >= 2 for r in records)
+
+
+@on_gpu
+def test_the_peers_on_a_gpu(model, said):
+    ((records, right),) = network.run(Options(batches=(2,), precisions=("fp32",), samples=6), said, model, checked=4)
+    print(text(said))
+    assert right and {"ours", "torch-eager", "torch-graph"} <= {r["implementation"] for r in records}
+    assert all(r["launch"] == "graph" for r in records if r["implementation"] == "torch-graph")

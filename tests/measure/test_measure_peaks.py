@@ -1,0 +1,175 @@
+"""The kernels that measure roofs compute what they say; on any backend, at small sizes."""
+
+import contextlib
+import ctypes
+import sys
+from time import perf_counter
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from measure_records import saved
+
+from common import cuda
+from common.measure import peaks
+from common.measure.roofline import CASES, Peaks
+from common.measure.timing import Timing
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 7, 1021, 4096, 33_331])
+@pytest.mark.parametrize(("blocks", "loads"), [(1, 1), (1, 4), (3, 4), (5, 2), (40, 4)])
+def test_everything_is_copied_and_nothing_else(rng, n, blocks, loads):
+    source = cuda.asarray(rng.standard_normal(n).astype(np.float32))
+    room = cuda.full(n + 8, np.nan)
+    out = room[:n]
+    peaks.copy(source, out, blocks, loads)
+    assert np.array_equal(cuda.asnumpy(out), cuda.asnumpy(source))
+    assert np.isnan(cuda.asnumpy(room)[n:]).all()
+
+
+@pytest.mark.parametrize(("steps", "chains", "unroll"), [(32, 8, 32), (64, 8, 32), (24, 4, 8), (256, 16, 64)])
+def test_the_chains_are_as_long_as_they_are_counted(steps, chains, unroll):
+    out = cuda.full(512, np.nan)
+    assert peaks.fma_chains(out, steps, chains, unroll) == 512 * steps * chains
+    x = (np.arange(512) % 32)[:, None] + np.arange(chains, dtype=np.float64)
+    for _ in range(steps):
+        x = float(np.float32(peaks.FMA_A)) * x + float(np.float32(peaks.FMA_B))
+    assert np.allclose(cuda.asnumpy(out), x.sum(1), rtol=1e-5)
+    assert np.allclose(peaks.fma_reference(512, steps, chains), x.sum(1), rtol=1e-12)
+
+
+def test_the_sums_of_a_measurement_stay_finite_and_apart():
+    """Numbers that settle would draw less power than others: after all steps the chains still differ."""
+    x = peaks.fma_reference(32, peaks.FMA_STEPS, 1)
+    assert np.isfinite(x).all() and np.ptp(x) > 1
+
+
+def test_steps_that_cannot_be_counted_are_refused():
+    with pytest.raises(
+        ValueError, match="out must have a multiple of 256 elements and steps be a multiple of 32, got 512 and 40"
+    ):
+        peaks.fma_chains(cuda.zeros(512), 40)
+    with pytest.raises(ValueError, match="got 500 and 32"):
+        peaks.fma_chains(cuda.zeros(500), 32)
+
+
+def test_nothing_is_measured_on_the_simulator(monkeypatch):
+    monkeypatch.setenv("COURSE_DEVICE", "simulator")
+    with pytest.raises(RuntimeError, match="nothing is timed on the simulator"):
+        peaks.measure_peaks()
+
+
+def test_the_header_says_what_it_moves_gains_and_costs():
+    lines = peaks.SOURCE.read_text().splitlines()
+    words = [line.split()[1] for line in lines if line.startswith(("// Moves ", "// Gains ", "// Costs "))]
+    assert words == ["Moves", "Gains", "Costs"]
+
+
+# ---- What is launched and recorded on a GPU, with NumPy for CuPy and a cuBLAS of a few lines
+
+
+class Array(np.ndarray):
+    """A NumPy array that has its address where a CuPy array has it."""
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+def gemm(change):
+    """cublasGemmEx on column-major matrices without transposition; `change` is done to the factors."""
+
+    def matrix(address, element, rows, columns, leading):
+        dtype = np.dtype({0: np.float32, 2: np.float16}[element])
+        size = leading * columns
+        memory = (ctypes.c_char * (size * dtype.itemsize)).from_address(address)
+        return np.frombuffer(memory, dtype).reshape(columns, leading).T[:rows]
+
+    def call(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algo):
+        assert (handle, op_a, op_b) == ("handle", 0, 0)
+        assert ctypes.c_float.from_address(alpha).value == 1 and ctypes.c_float.from_address(beta).value == 0
+        assert compute == {0: "fast tf32", 2: "32f"}[type_a]
+        product = change(matrix(a, type_a, m, k, lda)) @ change(matrix(b, type_b, k, n, ldb)).astype(np.float64)
+        matrix(c, type_c, m, n, ldc)[...] = product
+
+    return call
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """Two multiprocessors; everything at a size for a simulator. Returns the module that stands for cuBLAS."""
+    monkeypatch.setenv("COURSE_DEVICE", "simulator")
+    cupy = ModuleType("cupy")
+    for name in ("tile", "empty", "empty_like"):
+        setattr(cupy, name, getattr(np, name))
+    cupy.asarray = lambda a: np.asarray(a).view(Array)
+    cupy.full = lambda *arguments: np.full(*arguments).view(Array)
+    cupy.asnumpy = np.asarray
+    cublas = SimpleNamespace(
+        CUBLAS_OP_N=0, CUBLAS_COMPUTE_32F="32f", CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32",
+        CUBLAS_GEMM_DEFAULT_TENSOR_OP=99, gemmEx=gemm(lambda x: x.astype(np.float16)),
+    )  # fmt: skip
+    modules = {
+        "cupy": cupy,
+        "cupy.cuda": SimpleNamespace(device=SimpleNamespace(get_cublas_handle=lambda: "handle")),
+        "cupy_backends.cuda.api": SimpleNamespace(runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2)),
+        "cupy_backends.cuda.libs": SimpleNamespace(cublas=cublas),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    properties = {"multiProcessorCount": 2, "maxThreadsPerMultiProcessor": 1536, "major": 9}
+    monkeypatch.setattr(peaks, "_properties", lambda: properties)
+    monkeypatch.setattr(peaks, "COPY_FLOATS", 2**13)
+    monkeypatch.setattr(peaks, "FMA_STEPS", 64)
+    monkeypatch.setattr(peaks, "GEMM_SIZE", 64)
+    monkeypatch.setattr(peaks.timing, "on_stream", contextlib.nullcontext)
+
+    def time(call, launch, samples):
+        began = perf_counter()
+        call()
+        return Timing.of([1e6 * (perf_counter() - began)] * samples, 1, launch)
+
+    monkeypatch.setattr(peaks.timing, "time", time)
+    return cublas
+
+
+def test_four_records_that_can_be_saved(card, tmp_path):
+    records = peaks.measure_peaks(samples=7)
+    saved(tmp_path / "card.json", records)
+    assert [r["case"] for r in records] == list(CASES)
+    assert [r["precision"] for r in records] == ["fp32", "fp32", "tf32", "fp16"]
+    assert [r["implementation"] for r in records] == ["ours", "ours", "cublas", "cublas"]
+    assert all(r["samples"] == 7 and r["launch"] == "eager" for r in records)
+    copy, fma, tf32, fp16 = records
+    assert (copy["bytes"], copy["flops"]) == (2 * 4 * 2**13, 0) and copy["blocks"] % 2 == 0
+    # 2 multiprocessors of 1536 threads, an FMA is 2 FLOPs
+    assert (fma["bytes"], fma["flops"]) == (4 * 3072, 2 * 3072 * 64 * fma["chains"])
+    assert tf32["flops"] == fp16["flops"] == 2 * 64**3 and tf32["bytes"] == 2 * fp16["bytes"] == 3 * 4 * 64 * 64
+    assert Peaks.recorded({"records": records}).tensor_fp16 > 0
+
+
+def test_cards_before_tf32_have_no_record_of_it(card, monkeypatch):
+    old = peaks._properties() | {"major": 7}
+    monkeypatch.setattr(peaks, "_properties", lambda: old)
+    assert [r["case"] for r in peaks.measure_peaks(samples=5)] == ["copy", "fma-fp32", "tensor-fp16"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x.T, "cuBLAS: the product in tf32 is wrong by 1"),
+        (lambda x: x * np.float32(1.01), "cuBLAS: the product in tf32 is wrong by 2.0e-02"),
+        (lambda x: x, "computed in fp32"),
+    ],
+)
+def test_a_product_that_is_not_what_it_says_is_not_timed(card, change, message):
+    card.gemmEx = gemm(change)
+    with pytest.raises(RuntimeError, match=message):
+        peaks.measure_tensor("tf32", 5)
+
+
+@pytest.mark.parametrize(("name", "measure"), [("copy", peaks.measure_copy), ("fma_chains", peaks.measure_fma)])
+def test_a_kernel_that_does_not_do_its_work_is_not_timed(card, monkeypatch, name, measure):
+    monkeypatch.setattr(peaks, name, lambda *arguments: None)
+    with pytest.raises(RuntimeError, match=r"peaks\.cu: "):
+        measure(5)

@@ -1,0 +1,200 @@
+"""Plots: what they show is there, no text covers another, and a file knows which records it shows."""
+
+import itertools
+import math
+
+import pytest
+from measure_records import operator, peaks
+
+from common.measure import plots
+from common.measure.plots import Point
+from common.measure.roofline import Peaks, Work
+
+pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+
+PEAKS = Peaks(4.31e12, 59.2e12, 411e12, 788e12)
+KINDS = ["stem", "expand", "depthwise", "project", "head", "linear", "pool", "add"]
+POINTS = [Point(kind, Work(10**6, 10**5 * 3**i), 2.0 + i) for i, kind in enumerate(KINDS)]
+
+
+@pytest.fixture(autouse=True)
+def _no_window(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+
+def texts(figure):
+    """Every text that is drawn, with its box on the page."""
+    import matplotlib.text
+
+    figure.draw_without_rendering()
+    unseen = set()  # labels of ticks beyond an axis' ends, which Matplotlib keeps and does not draw
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        ticks = axis.get_major_ticks() + axis.get_minor_ticks()
+        unseen |= {label for t in ticks if not low <= t.get_loc() <= high for label in (t.label1, t.label2)}
+    drawn = [t for t in figure.findobj(matplotlib.text.Text) if t.get_visible() and t.get_text().strip()]
+    return [(t, t.get_window_extent()) for t in drawn if t not in unseen]
+
+
+def words(figure):
+    return {text.get_text() for text, _ in texts(figure)}
+
+
+def overlaps(figure):
+    """Texts that cover each other. The box of a slanted text is larger than the text, so those are left out."""
+    boxes = [(text.get_text(), box.padded(-1)) for text, box in texts(figure) if text.get_rotation() in (0, 90)]
+    return [(a, b) for (a, x), (b, y) in itertools.combinations(boxes, 2) if x.overlaps(y)]
+
+
+def outside(figure):
+    """Texts that are cut off at the page's edge."""
+    page = figure.bbox.padded(1)
+    return [
+        text.get_text()
+        for text, box in texts(figure)
+        if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1
+    ]
+
+
+# ---- Roofline
+
+
+@pytest.mark.parametrize("precisions", [["fp32"], ["tf32"], ["fp16"], ["fp32", "tf32", "fp16"]])
+def test_roofs_are_labelled_with_their_measured_values(precisions):
+    figure = plots.roofline(POINTS, PEAKS, precisions, "MobileNetV2 on an NVIDIA H200")
+    said = words(figure)
+    values = {"fp32": "fp32 FMA: 59.2", "tf32": "tf32 tensor cores: 411", "fp16": "fp16 tensor cores: 788"}
+    assert {f"{values[p]} TFLOP/s" for p in precisions} | {"memory: copies at 4.31 TB/s", *KINDS} <= said
+    assert not any(values[p] in text for p in set(values) - set(precisions) for text in said)
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_points_stand_where_they_were_measured():
+    figure = plots.roofline(POINTS, PEAKS, ["fp32"])
+    (axes,) = figure.axes
+    drawn = {
+        line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_label() in KINDS
+    }
+    assert drawn == {
+        p.kind: (pytest.approx(p.work.flops / p.work.bytes), pytest.approx(p.work.flops / p.us * 1e6)) for p in POINTS
+    }
+    colours = [line.get_color() for line in axes.lines if line.get_label() in KINDS]
+    assert len(set(colours)) == len(KINDS)
+
+
+def test_everything_lies_within_the_axes():
+    few = [Point("add", Work(10**6, 10), 1000.0), Point("head", Work(10**3, 10**9), 1.0)]  # slow; above the roof
+    (axes,) = plots.roofline(few, PEAKS, ["fp16"]).axes
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    for line in axes.lines:
+        assert all(left <= x <= right for x in line.get_xdata()) and all(bottom <= y <= top for y in line.get_ydata())
+
+
+def test_the_memory_roof_and_its_label_have_one_slope():
+    figure = plots.roofline(POINTS, PEAKS, ["fp32"])
+    (axes,) = figure.axes
+    (label,) = [t for t in axes.texts if t.get_text().startswith("memory")]
+    (x0, y0), (x1, y1) = axes.transData.transform([(1e-1, 1e-1 * PEAKS.copy_bytes_per_s), (1, PEAKS.copy_bytes_per_s)])
+    assert label.get_rotation() == pytest.approx(math.degrees(math.atan2(y1 - y0, x1 - x0)), abs=0.5)
+
+
+def test_roofs_that_are_close_share_a_label():
+    close = Peaks(4e12, 59e12, 411e12, 420e12)
+    figure = plots.roofline(POINTS, close, ["fp32", "tf32", "fp16"])
+    assert "fp16 tensor cores: 420 TFLOP/s\ntf32 tensor cores: 411 TFLOP/s" in words(figure)
+    assert overlaps(figure) == []
+
+
+@pytest.mark.parametrize("wrong", [[], [Point("add", Work(10, 0), 1.0)], [Point("add", Work(10, 10), 0.0)]])
+def test_points_that_cannot_be_drawn_are_refused(wrong):
+    with pytest.raises(ValueError, match="points must "):
+        plots.roofline(wrong, PEAKS)
+
+
+def test_points_of_records():
+    records = [operator("head", 3.0, work=Work(100, 200)), peaks()[1]]
+    assert plots.points(records)[0] == Point("head", Work(100, 200), 3.0)
+    assert plots.points(records)[1].kind == "ours"
+
+
+# ---- Bars
+
+
+TIMES = {
+    "ours": {"stem": 10.0, "expand": 60.0, "depthwise": 70.0, "project": 40.0},
+    "cudnn": {"stem": 20.0, "expand": 160.0, "depthwise": 170.0, "project": 80.0, "add": 30.0},
+}
+
+
+def test_bars_add_up():
+    figure = plots.bars(TIMES, floors={"ours": 100.0}, title="Batch 32")
+    assert {"ours", "cudnn", "180", "460", "µs", "Batch 32", "depthwise", "roof"} <= words(figure)
+    assert overlaps(figure) == [] and outside(figure) == []
+    (axes,) = figure.axes
+    ends = [patch.get_x() + patch.get_width() for patch in axes.patches]
+    assert max(ends) == 460.0 and sum(patch.get_width() for patch in axes.patches) == 640.0
+    assert axes.get_xlim()[1] > 460
+
+
+def test_layers_one_by_one():
+    layers = {f"layer {i} of many": {KINDS[i % 8]: 1.0 + i % 7} for i in range(54)}
+    figure = plots.bars(layers, floors=dict.fromkeys(layers, 0.5), vertical=True)
+    assert {*layers, *KINDS, "roof"} <= words(figure)
+    assert overlaps(figure) == [] and outside(figure) == []
+
+
+def test_other_kinds_get_other_colours():
+    figure = plots.bars({"a": {"launches": 1.0, "expand": 2.0, "waiting": 3.0}})
+    colours = {patch.get_facecolor() for patch in figure.axes[0].patches}
+    assert len(colours) == 3
+
+
+def test_a_ladder():
+    figure = plots.ladder({"naive": 900.0, "tiled": 300.0, "tensor_cores": 45.0}, floor=30.0, title="gemm")
+    assert {"naive", "tiled", "tensor_cores", "900   1.00×", "300   3.00×", "45   20.00×", "roof: 30 µs"} <= words(
+        figure
+    )
+    assert overlaps(figure) == [] and outside(figure) == []
+    (axes,) = figure.axes
+    ticks = {label.get_text(): place for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)}
+    heights = [axes.transData.transform((0, ticks[name]))[1] for name in ("naive", "tiled", "tensor_cores")]
+    assert heights == sorted(heights, reverse=True)
+
+
+def test_nothing_to_draw_is_refused():
+    for draw in (plots.bars, plots.ladder):
+        with pytest.raises(ValueError, match="times must hold at least one"):
+            draw({})
+
+
+# ---- Files
+
+
+def test_the_same_picture_is_the_same_file(tmp_path):
+    records = peaks()
+    for name in ("a.svg", "b.svg"):
+        plots.save_svg(plots.roofline(POINTS, PEAKS), tmp_path / name, records)
+    text = (tmp_path / "a.svg").read_text()
+    assert text == (tmp_path / "b.svg").read_text()
+    assert "<dc:date>" not in text and len(text) < 300_000
+
+
+def test_a_file_knows_what_it_shows(tmp_path):
+    records = peaks()
+    plots.save_svg(plots.ladder({"naive": 1.0}), tmp_path / "a.svg", records)
+    assert plots.digest_of(tmp_path / "a.svg") == plots.digest(records) == plots.digest(reversed(records))
+    records[0]["median_us"] += 0.01
+    assert plots.digest_of(tmp_path / "a.svg") != plots.digest(records)
+    assert plots.digest_of(tmp_path / "a.svg") != plots.digest(records[1:])
+
+
+def test_any_other_picture_is_refused(tmp_path):
+    (tmp_path / "other.svg").write_text("<svg/>")
+    with pytest.raises(ValueError, match=r"other.svg does not say which records it shows"):
+        plots.digest_of(tmp_path / "other.svg")
+
+
+def test_numbers_with_units():
+    assert [plots._engineering(v, "B/s") for v in (4.314e12, 59.2e12, 3.35e11, 999.0, 1e15)] == [
+        "4.31 TB/s", "59.2 TB/s", "335 GB/s", "999 B/s", "1e+03 TB/s",
+    ]  # fmt: skip

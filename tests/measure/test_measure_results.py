@@ -1,0 +1,212 @@
+"""Results files: what a record holds, finding one, refusing wrong ones, never half a file."""
+
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from measure_records import H200, network, operator, peaks, saved, timing
+
+from common.measure import results
+from common.measure.roofline import Work
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results" / "card.json"
+
+
+# ---- A record
+
+
+def test_what_a_record_holds():
+    made = results.record(
+        "network", "mobilenetv2-1.0-224", "ours", precision="fp16", arithmetic="tensor cores", batch=8,
+        timing=timing(123.456789, "graph", "rotating"), work=Work(1000, 2000), error=1.23456e-4, layout="NHWC",
+    )  # fmt: skip
+    assert made == {
+        "suite": "network", "case": "mobilenetv2-1.0-224", "implementation": "ours", "precision": "fp16",
+        "arithmetic": "tensor cores", "batch": 8, "launch": "graph", "mode": "rotating", "median_us": 123.5,
+        "p5_us": 111.1, "p95_us": 148.1, "samples": 50, "calls": 10, "bytes": 1000, "flops": 2000, "error": 1.23e-4,
+        "layout": "NHWC",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("us", "rounded"),
+    [(16597.64, 16600.0), (1234.56, 1235.0), (394.449, 394.4), (12.3456, 12.35), (1.23456, 1.23), (0.456, 0.46)],
+)
+def test_times_are_rounded_to_four_digits_or_a_hundredth(us, rounded):
+    assert results._rounded_us(us) == rounded
+
+
+@given(st.floats(0.01, 1e8), st.floats(0.01, 1e8))
+def test_rounding_keeps_the_order_and_is_harmless(a, b):
+    x, y = sorted((a, b))
+    assert 0 < results._rounded_us(x) <= results._rounded_us(y)
+    assert abs(results._rounded_us(x) - x) <= max(0.005 + 1e-9, 0.0005 * x * 1.01)
+
+
+def test_a_record_is_plain_json(path):
+    made = operator("head", np.float32(12.5), count=np.int64(1).item(), batch=np.int64(4), error=np.float32(1e-6))
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_the_launch_of_a_call_with_a_graph_of_its_own():
+    assert network("torch-graph", 500.0, launch="eager")["launch"] == "eager"
+    made = results.record(
+        "steps", "x", "y", precision="fp32", arithmetic="", batch=1, timing=timing(1.0, "eager"), launch="graph"
+    )
+    assert made["launch"] == "graph"
+
+
+# ---- Saving, finding
+
+
+def test_saved_and_found(path):
+    saved(path, [network("ours", 60.0), network("ours", 100.0, batch=8), *peaks()])
+    content = results.load(path)
+    assert content["runs"] == {"r1": H200}
+    assert len(results.find(content, suite="network")) == 2
+    assert results.one(content, suite="network", batch=8)["median_us"] == 100.0
+    assert results.find(content, suite="network", layout="NCHW") == []
+    assert results.find(content, kind=None) == []  # a key that is not there is not None
+    with pytest.raises(ValueError, match="expected one record with suite='network', batch=2, the results hold 0"):
+        results.one(content, suite="network", batch=2)
+    with pytest.raises(ValueError, match="expected one record with implementation='ours', the results hold 6"):
+        results.one(content, implementation="ours")
+
+
+def test_a_file_that_is_not_there_is_empty(path):
+    assert results.load(path) == {"runs": {}, "records": []}
+
+
+def test_layout_and_launch_tell_records_apart(path):
+    variants = [network("ours", 60.0), network("ours", 70.0, layout="NCHW"), network("ours", 80.0, launch="eager")]
+    saved(path, variants)
+    assert [r["median_us"] for r in results.load(path)["records"]] == [60.0, 70.0, 80.0]
+
+
+def test_a_new_run_replaces_and_remembers(path):
+    saved(path, [network("ours", 60.0), network("xla", 900.0)], [network("ours", 63.0)])
+    content = results.load(path)
+    ours, xla = results.one(content, implementation="ours"), results.one(content, implementation="xla")
+    assert (ours["run"], ours["median_us"]) == ("r2", 63.0)
+    assert (ours["previous_run"], ours["previous_median_us"]) == ("r1", 60.0)
+    assert "previous_run" not in xla
+    saved(path, [network("ours", 61.0)])  # r1 again, under its old name
+    ours = results.one(results.load(path), implementation="ours")
+    assert (ours["run"], ours["previous_run"], ours["previous_median_us"]) == ("r1", "r2", 63.0)
+
+
+def test_a_run_saved_twice_does_not_repeat_itself(path):
+    saved(path, [network("ours", 60.0)], [network("ours", 63.0)])
+    results.save(path, "r2", H200, [network("ours", 62.0)])
+    ours = results.one(results.load(path), implementation="ours")
+    assert (ours["median_us"], ours["previous_run"], ours["previous_median_us"]) == (62.0, "r1", 60.0)
+
+
+def test_runs_that_nobody_names_any_more_are_dropped(path):
+    first, second, third = [network("ours", 60.0)], [network("ours", 61.0)], [network("ours", 62.0)]
+    saved(path, first, second, third)
+    assert list(results.load(path)["runs"]) == ["r2", "r3"]
+
+
+def test_environments_of_records_newest_first(path):
+    older, newer = H200 | {"date": "2031-01-01"}, H200 | {"date": "2031-02-02"}
+    saved(path, (newer, [network("ours", 1.0)]), (older, [network("xla", 1.0)]), (older, peaks()))
+    content = results.load(path)
+    dates = [run["date"] for run in results.runs(content, results.find(content, suite="network"))]
+    assert dates == ["2031-02-02", "2031-01-01"]
+
+
+def test_the_recorded_file_stays_as_it_is(tmp_path):
+    recorded = results.path_of("NVIDIA H200")
+    text = recorded.read_text(encoding="utf-8")
+    copied = tmp_path / "card.json"
+    copied.write_text(text)
+    content = json.loads(text)
+    (run, environment), *_ = content["runs"].items()
+    records = [{k: v for k, v in r.items() if k != "run"} for r in content["records"] if r["run"] == run]
+    others = [r for r in content["records"] if r["run"] != run]
+    results.save(copied, run, environment, records)
+    again = json.loads(copied.read_text())
+    assert again["runs"] == content["runs"]
+    assert sorted(map(str, again["records"])) == sorted(map(str, others + [{"run": run, **r} for r in records]))
+
+
+# ---- Refusing
+
+
+WRONG = {
+    "no layout": (lambda r: r.pop("layout"), "a record of the suite network has no layout"),
+    "no error": (lambda r: r.update(error=None), "a record of the suite network has no error"),
+    "suite": (lambda r: r.update(suite="networks"), "suite must be one of network, operators, "),
+    "precision": (lambda r: r.update(precision="bf16"), "precision must be one of fp32, tf32, fp16, got 'bf16'"),
+    "layout": (lambda r: r.update(layout="CHWN"), "layout must be one of NCHW, NHWC, got 'CHWN'"),
+    "mode": (lambda r: r.update(mode="warm"), "mode must be one of hot, rotating, got 'warm'"),
+    "nan": (lambda r: r.update(median_us=math.nan), "median_us must be a finite number above 0, got nan"),
+    "infinite": (lambda r: r.update(p95_us=math.inf), "p95_us must be a finite number above 0, got inf"),
+    "zero": (lambda r: r.update(p5_us=0.0), "p5_us must be a finite number above 0, got 0.0"),
+    "text": (lambda r: r.update(median_us="60"), "median_us must be a finite number above 0, got '60'"),
+    "low": (lambda r: r.update(median_us=1.0), "p5_us, median_us and p95_us must ascend, got 54.0, 1.0, 72.0"),
+    "high": (lambda r: r.update(p95_us=55.0), "p5_us, median_us and p95_us must ascend, got 54.0, 60.0, 55.0"),
+    "bytes": (lambda r: r.update(bytes=-1), "bytes must be a finite number of at least 0, got -1"),
+    "error nan": (lambda r: r.update(error=math.nan), "error must be a finite number of at least 0, got nan"),
+    "batch": (lambda r: r.update(batch=0), "batch must be an integer of at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_record_is_refused_and_nothing_is_written(path, wrong):
+    saved(path, [network("xla", 900.0)])
+    before = path.read_bytes()
+    change, message = WRONG[wrong]
+    record = network("ours", 60.0)
+    change(record)
+    with pytest.raises(ValueError) as caught:
+        results.save(path, "r2", H200, [network("cudnn", 400.0), record])
+    assert message in str(caught.value) and "mobilenetv2-1.0-224" in str(caught.value)
+    assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+def test_other_suites_have_other_keys(path):
+    for key in ("kind", "shape", "count", "flops"):
+        record = operator("head", 3.0)
+        record[key] = None
+        with pytest.raises(ValueError, match=f"suite operators has no {key}"):
+            results.save(path, "r1", H200, [record])
+    for suite in results.SUITES:
+        with pytest.raises(ValueError, match=f"a record of the suite {suite} has no implementation"):
+            results.save(path, "r1", H200, [{"suite": suite, "case": "x", "implementation": None}])
+    assert not path.exists()
+
+
+def test_the_same_measurement_twice_is_refused(path):
+    with pytest.raises(ValueError, match=r"record network, .*, ours, .*: measured twice in one run"):
+        results.save(path, "r1", H200, [network("ours", 60.0), network("ours", 61.0)])
+
+
+@pytest.mark.parametrize("key", ["card", "date"])
+def test_a_run_without_a_card_or_a_date_is_refused(path, key):
+    with pytest.raises(ValueError, match=f"environment of run 'r1' must say its {key}, got None"):
+        results.save(path, "r1", {k: v for k, v in H200.items() if k != key}, [network("ours", 60.0)])
+
+
+def test_what_is_no_json_leaves_the_file_as_it_was(path):
+    saved(path, [network("xla", 900.0)])
+    before = path.read_bytes()
+    for bad, error in ((np.float32(1), TypeError), (math.inf, ValueError)):
+        with pytest.raises(error):
+            results.save(path, "r2", copy.copy(H200) | {"power_w": bad}, [network("ours", 60.0)])
+        assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_like_any_other(path):
+    saved(path, [network("xla", 900.0)])
+    (other := path.with_name("other")).write_text("")
+    assert path.stat().st_mode == other.stat().st_mode
+    assert path.read_text().endswith("\n")

@@ -1,0 +1,173 @@
+"""Tables and sentences from made-up records."""
+
+import pytest
+from measure_records import H200, network, operator, peaks, saved
+
+from common.measure import generated, results, tables
+from common.measure.roofline import Work
+from common.measure.tables import NOT_YET
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "card.json"
+
+
+def rows(text, start="|"):
+    """The cells of each line of the tables."""
+    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith(start)]
+    return [[cell.strip() for cell in line] for line in lines]
+
+
+def test_nothing_is_measured_yet(path):
+    for name, text in generated.texts().items():
+        assert text(path) == NOT_YET, name
+    saved(path, [network("ours", 60.0)])
+    assert tables.peak_copy(path) == tables.peaks(path) == tables.operators_cudnn(path) == NOT_YET
+
+
+def test_the_texts_that_the_course_asks_for():
+    wanted = {"peak-copy", "peak-fma", "peak-tf32", "peak-fp16", "peaks", "network-peers", "network-repeat", "trace"}
+    assert wanted | {"operators-cudnn"} <= set(generated.texts())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.0641, "2.06"), (9.996, "10.0"), (48.26, "48.3"), (99.96, "100"), (394.4, "394"), (16597.6, "16,598")],
+)
+def test_three_digits(value, text):
+    assert tables.us(value) == text
+
+
+def test_peaks(path):
+    saved(path, peaks())
+    values = [f(path) for f in (tables.peak_copy, tables.peak_fma, tables.peak_tf32, tables.peak_fp16)]
+    assert values == ["4.2 TB/s", "60.0 TFLOP/s", "400 TFLOP/s", "790 TFLOP/s"]
+    assert tables.peaks(path) == (
+        "NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0: copies at 4.2 TB/s (read + written), fp32"
+        " multiply-adds at 60.0 TFLOP/s, tensor cores at 400 TFLOP/s in tf32 and 790 TFLOP/s in fp16."
+    )
+
+
+# ---- The network
+
+
+@pytest.fixture
+def peers(path):
+    return saved(
+        path,
+        [
+            network("xla", 978.0, error=3e-4),
+            network("ours", 61.3, error=2e-4),
+            network("ours", 1900.0, batch=256, error=5e-4),
+            network("torch-graph", 394.0, launch="eager"),
+            network("torch-graph", 1850.0, batch=256, launch="eager"),
+            network("torch-graph", 545.0, "fp32", layout="NCHW", error=1e-6),
+            network("ours", 88.8, "fp32", arithmetic="3xTF32", error=2e-6),
+            network("cudnn", 300.0, "tf32"),
+        ],
+    )
+
+
+def test_rows_by_implementation_columns_by_batch(peers):
+    assert rows(tables.network_peers(peers)) == [
+        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
+        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
+        ["ours", "NHWC", "3xTF32", "a CUDA graph", "**88.8**", "–", "–", "–", "2e-06"],
+        ["PyTorch, CUDA graph", "NCHW", "FMA", "a CUDA graph", "545", "–", "–", "–", "1e-06"],
+        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
+        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
+        ["cuDNN, layer by layer", "NHWC", "FMA", "a CUDA graph", "**300**", "–", "–", "–", "2e-04"],
+        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
+        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
+        ["ours", "NHWC", "FMA", "a CUDA graph", "**61.3**", "–", "–", "1,900", "5e-04"],
+        ["PyTorch, CUDA graph", "NHWC", "FMA", "Python", "394", "–", "–", "**1,850**", "2e-04"],
+        ["XLA (JAX)", "NHWC", "FMA", "a CUDA graph", "978", "–", "–", "–", "3e-04"],
+    ]
+
+
+def test_each_precision_has_a_table_and_a_name(peers):
+    lines = tables.network_peers(peers).splitlines()
+    named = [line.split()[0] for line in lines if line.endswith(":")]
+    assert named == ["fp32,", "tf32:", "fp16"]
+    assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds a batch")
+    # Markdown: a table needs an empty line before it
+    starts = [i for i, line in enumerate(lines) if line.startswith("|  |")]
+    assert len(starts) == 3 and all(lines[i - 1] == "" for i in starts)
+
+
+def test_rotating_buffers_compete_among_themselves(path):
+    saved(path, [network("ours", 61.3), network("ours", 80.0, mode="rotating"), network("xla", 90.0, mode="rotating")])
+    assert [(row[0], row[3], row[4]) for row in rows(tables.network_peers(path))[2:]] == [
+        ("ours", "a CUDA graph", "**61.3**"),
+        ("ours", "a CUDA graph, rotating buffers", "**80.0**"),
+        ("XLA (JAX)", "a CUDA graph, rotating buffers", "90.0"),
+    ]
+
+
+def test_another_network_is_not_in_the_table(path):
+    saved(path, [network("ours", 61.3) | {"case": "mobilenetv2-0.35-96"}])
+    assert tables.network_peers(path) == NOT_YET
+
+
+def test_where_several_runs_are_shown_all_are_named(path):
+    newer = H200 | {"date": "2031-03-04", "driver": "999.2", "torch": "2.11.0"}
+    saved(path, [network("xla", 978.0)], (newer, [network("ours", 61.3)]))
+    first = tables.network_peers(path).splitlines()[0]
+    assert first.startswith(
+        "NVIDIA H200, 2031-02-03 to 2031-03-04, driver 999.2 and 999.1, CUDA 13.2, cuDNN 9.19.0, PyTorch 2.11.0."
+    )
+
+
+def test_how_well_two_runs_agree(path):
+    saved(path, [network("ours", 60.0), network("xla", 900.0)], [network("ours", 61.2), network("xla", 890.0)])
+    assert tables.network_repeat(path) == "2.0 %"
+
+
+def test_other_programs_are_no_repetition(path):
+    other = H200 | {"commit": "0ther"}
+    saved(path, [network("ours", 60.0), network("xla", 900.0)], (other, [network("ours", 30.0), network("xla", 909.0)]))
+    assert tables.network_repeat(path) == NOT_YET
+    results.save(path, "r3", other, [network("xla", 918.18)])  # now xla has been timed twice with these programs
+    assert tables.network_repeat(path) == "1.0 %"
+
+
+# ---- The layers
+
+
+def test_layers_with_their_share_of_the_roof(path):
+    # 42.5 MB at 4.25 TB/s: 10 µs; 1.2 GFLOP at 60 TFLOP/s: 20 µs, at 790 TFLOP/s less than the 10 of memory
+    heavy = Work(42_500_000, 1_200_000_000)
+    saved(
+        path,
+        peaks(),
+        [
+            operator("stem", 20.0),
+            operator("stem", 640.0, batch=32, work=Work(32 * 42_500_000, 32)),
+            operator("expand", 25.0, count=3, work=heavy),
+            operator("expand", 12.5, count=3, precision="fp16", work=heavy),
+            operator("expand", 11.0, count=3, mode="hot", work=heavy),
+            operator("expand", 1.0, implementation="ours"),
+        ],
+    )
+    text = tables.operators_cudnn(path)
+    assert rows(text) == [
+        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256"],
+        ["---", "---", "---:", "---:", "---:", "---:"],
+        ["stem", "stem shape", "1", "20.0 (50 %)", "640 (50 %)", "–"],
+        ["expand", "expand shape", "3", "25.0 (80 %)", "–", "–"],
+        ["all", "", "4", "95.0", "–", "–"],
+        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256"],
+        ["---", "---", "---:", "---:", "---:", "---:"],
+        ["expand", "expand shape", "3", "12.5 (80 %)", "–", "–"],
+        ["all", "", "3", "37.5", "–", "–"],
+    ]
+    assert "fp32 (FMA), NHWC, launched from a CUDA graph, rotating buffers:" in text.splitlines()
+    assert "share of the roof" in text.splitlines()[0]
+
+
+def test_without_peaks_there_is_no_share(path):
+    saved(path, [operator("stem", 20.0, mode="hot")])
+    text = tables.operators_cudnn(path)
+    assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–"]
+    assert "roof" not in text and "hot buffers:" in text
