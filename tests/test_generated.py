@@ -114,6 +114,16 @@ def test_an_empty_value_can_be_filled_again():
     assert generated.filled(once, {"x": "old\nlines"}) == BLOCK
 
 
+def test_a_block_may_begin_empty():
+    assert generated.between("<!-- generated: x -->\n<!-- /generated -->\n", "x") == [""]
+    filled = generated.filled("<!-- generated: x -->\n<!-- /generated -->\n", {"x": "a\nb"})
+    assert filled == "<!-- generated: x -->\na\nb\n<!-- /generated -->\n"
+    assert (
+        generated.filled("<!-- generated: y --><!-- /generated -->", {"y": "4"})
+        == "<!-- generated: y -->4<!-- /generated -->"
+    )
+
+
 def test_a_table_does_not_fit_into_a_line():
     with pytest.raises(ValueError, match="y has several lines: its markers must stand on lines of their own"):
         generated.filled(INLINE, {"y": "a\nb"})

@@ -325,7 +325,7 @@ def _record(
     case, measured = model.name, comparison[row.name]
     if options.mode == "host":
         case = f"{model.name}, host to host"
-    more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or measured.launch}
+    more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
     if measured.mode == "rotating":
         more["sets"] = len(row.built.calls)

@@ -72,7 +72,7 @@ class Built:
     """An implementation ready to be timed on one input.
 
     calls: each runs the whole network once, enqueued on the current stream; several have buffers of their own.
-    launches: the ways to time them, and wait, as for measure.timing.Subject.
+    launches: the ways to time them, see `subject`; wait: as for measure.timing.Subject.
     feed: has all calls read other pictures from now on, (N, C, H, W) float32 of the same shape, on the host.
     results: the logits that each call computed last, (N, classes) float32, on the host.
     poison: NaN over them, if they lie in fixed buffers.
@@ -96,7 +96,10 @@ class Built:
         return self.results()
 
     def subject(self, launch: str) -> timing.Subject:
-        """What is timed, in one of the ways of `launches`."""
+        """What is timed, in one of the ways of `launches`. "graph": a CUDA graph a call, and every call a replay."""
+        if launch == "graph":
+            # not several calls in one graph, which the peers could not do either
+            return timing.Subject([timing.capture(call).launch for call in self.calls], "eager")
         return timing.Subject(self.calls, launch, self.wait if launch == "host" else None)
 
 

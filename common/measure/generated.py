@@ -64,7 +64,7 @@ def parts(markdown: str) -> Iterator[tuple[str, int, int]]:
         if _CLOSING in markdown[after : opening.start()]:
             raise ValueError(f"{_CLOSING} before <!-- generated: {name} --> closes nothing")
         after = end + len(_CLOSING)
-        block = markdown[start : start + 1] == "\n" and markdown[end - 1] == "\n" and end - start >= 2
+        block = markdown[start] == "\n" == markdown[end - 1]  # in an empty one, both are the same newline
         yield (name, start + 1, end - 1) if block else (name, start, end)
     if _CLOSING in markdown[after:]:
         raise ValueError(f"the last {_CLOSING} closes nothing")
@@ -81,7 +81,7 @@ def filled(markdown: str, made: dict[str, str]) -> str:
     for name, start, end in parts(markdown):
         if name not in made:
             continue
-        if False and markdown[start - 1] != "\n":
+        if "\n" in made[name] and markdown[start - 1] != "\n":
             raise ValueError(f"{name} has several lines: its markers must stand on lines of their own")
         pieces += [markdown[after:start], made[name]]
         after = end

@@ -137,7 +137,7 @@ def test_on_a_gpu(rng, model, name, precision, layout):
     x = images(rng, model)
     if name == "xla":
         pytest.importorskip("jax", reason="JAX is not installed: the peer xla is not tried here")
-    with switches(precision), on_stream():
+    with peers.switches(precision), on_stream():
         built = agree(PEERS[name](precision, layout), model, x, "cuda")
         built.feed(-x)
         (logits,) = built.run()
