@@ -2,6 +2,7 @@
 
     network     MobileNetV2 as a whole: ours, cuDNN's, and on PyTorch and XLA as others run it
     operators   each of its operators
+    plans       a few convolutions in every way to ask cuDNN for them
     peaks       what the card can do at best: bytes a second, FLOPs a second
     trace       what the simulator's trace counts, against what the profiler counts
 
@@ -90,6 +91,7 @@ Suite = Callable[[Options, "Console"], bool]
 SUITES: dict[str, str | Suite] = {  # a function, or "module:function", imported when it is asked for
     "network": "common.bench.network:bench",
     "operators": "common.bench.operators:bench",
+    "plans": "common.bench.plans:bench",
     "peaks": "common.bench.peaks:bench",
     "trace": _trace,
 }

@@ -36,6 +36,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "kernels": (*_TIMED, "error"),
     "steps": (*_TIMED, "error"),
     "peaks": _TIMED,
+    "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
     "sparse": (*_TIMED, "error"),
     "energy": ("precision", "arithmetic", "batch"),
     "trace": (),

@@ -1,0 +1,133 @@
+"""The suite "plans": a few convolutions in every way to ask cuDNN for them, each way with its fastest plans.
+
+What a way costs depends on how the graph is spelled, on the layout and on the arithmetic, far more than on how much
+there is to compute. Every result is checked against PyTorch in float64 before its time is kept.
+"""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import cuda, cudnn
+from ..cuda.layout import LAYOUTS
+from ..cudnn import plans
+from ..cudnn.graphs import Graph
+from ..measure import timing
+from ..measure.environment import Watch
+from ..measure.results import record
+from ..measure.roofline import conv2d_work
+from . import Options, Run, choose
+from .operators import ALLOWED, SAMPLES, TUNED
+from .peers import ARITHMETIC, PRECISIONS
+
+CASES = {  # x, weight, padding; each with bias and ReLU6
+    "expand 14×14 64>384": ((1, 64, 14, 14), (384, 64, 1, 1), 0),
+    "pointwise 14×14 384>64": ((1, 384, 14, 14), (64, 384, 1, 1), 0),
+    "depthwise 56×56 144": ((1, 144, 56, 56), (144, 1, 3, 3), 1),
+}
+
+
+def in_words(graphs: tuple[Graph, ...]) -> str:
+    """A way to ask, shortly: "conv + identity + add + clamp", or "conv + add | clamp" for two graphs."""
+    names = {"conv_fprop": "conv"}
+    return " | ".join(" + ".join(names.get(node.op, _told(node)) for node in graph.nodes) for graph in graphs)
+
+
+def _told(node: Any) -> str:
+    if node.op != "clamp":
+        return f"{node.operand}" if node.operand else node.op
+    high = dict(node.attributes)["high"]
+    return "ReLU" if high == float("inf") else f"ReLU{high:g}"
+
+
+def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
+    """Random arrays by name in the convolution's layout and dtype, and the result in float64 on the GPU."""
+    import torch
+
+    random = np.random.default_rng(0)
+    dtype = np.float16 if c.dtype == "fp16" else np.float32
+    shapes = {"x": c.x, "w": c.w, "bias": (1, c.w[0], 1, 1), "y": c.y}
+    arrays = {
+        name: cuda.to_layout(cuda.asarray(random.standard_normal(shape, np.float32).astype(dtype)), c.layout)
+        for name, shape in shapes.items()
+    }
+    x, w, bias = (torch.from_dlpack(arrays[name]).double() for name in ("x", "w", "bias"))
+    want = torch.conv2d(x, w, bias.flatten(), c.stride, c.padding, c.dilation, c.groups).clamp(*(c.bounds or ()))
+    return arrays, want
+
+
+def measure(case: str, precision: str, layout: str, options: Options, console: Console) -> list[dict[str, Any]]:
+    """A record of each way to ask that cuDNN has plans for."""
+    import torch
+
+    x, w, padding = CASES[case]
+    c = cudnn.Convolution(
+        x, w, padding=(padding, padding), bias=True, bounds=(0.0, 6.0), layout=layout, arithmetic=precision
+    )
+    arrays, want = arrays_of(c)
+    pointers = {name: array.data.ptr for name, array in arrays.items()}
+    records = []
+    for graphs in c.compositions():
+        best = [plans.fastest(graph, TUNED) for graph in graphs]
+        found = [entry for entry in best if entry is not None]
+        way = in_words(graphs)
+        if len(found) < len(graphs):
+            console.print(f"{case}, {precision} {layout}: no plan for {way}", soft_wrap=True)
+            continue
+        composition = plans.Composition(tuple(plan for plan, _ in found))
+        scratch = cuda.empty(max(1, composition.scratch), np.uint8)
+        arrays["y"][...] = np.nan
+
+        def launch(composition: plans.Composition = composition, scratch: Any = scratch) -> None:
+            composition.launch(pointers, scratch.data.ptr)
+
+        launch()
+        error = float((torch.from_dlpack(arrays["y"]).double() - want).norm() / want.norm())
+        if not error <= ALLOWED[precision] * (np.prod(w[1:]) ** 0.5 if precision == "fp32" else 1):
+            raise RuntimeError(f"{case}, {precision} {layout}, {way}: wrong by {error:.1e}")
+        records.append(
+            record(
+                "plans",
+                f"{case}: {way}",
+                "cudnn",
+                precision=precision,
+                arithmetic=ARITHMETIC[precision],
+                batch=1,
+                timing=timing.time(launch, samples=options.samples or SAMPLES),
+                error=error,
+                work=conv2d_work(x, w, 1, padding, 1, 2 if c.dtype == "fp16" else 4),
+                layout=layout,
+                operator=case,
+                way=way,
+                plans=[plan.name for plan in composition.plans],
+                workspace=composition.scratch,
+            )
+        )
+    return records
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Measures, prints and, if asked to, saves."""
+    choose("backend", options.backends, ("cudnn",), ())
+    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
+    layouts = choose("layout", options.layouts, LAYOUTS, LAYOUTS)
+    everything = []
+    with timing.on_stream(), Watch() as watch:
+        run = Run("plans", watch) if options.save else None
+        for case in CASES:
+            for precision in precisions:
+                for layout in layouts:
+                    everything += measure(case, precision, layout, options, console)
+        if run is not None:
+            run.save(everything)
+    table = Table("operator", "precision", "layout", "µs", "error", "way", "plans", box=None)
+    for r in everything:
+        table.add_row(
+            r["operator"], r["precision"], r["layout"], f"{r['median_us']:,.2f}", f"{r['error']:.1e}", r["way"],
+            escape(", ".join(r["plans"])),
+        )  # fmt: skip
+    console.print(table)
+    return True
