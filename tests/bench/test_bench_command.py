@@ -33,7 +33,7 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    assert "SUITE must be one of network, operators, peaks, trace, got 'speed'" in result.stderr
+    assert "SUITE must be one of network, operators, plans, peaks, trace, got 'speed'" in result.stderr
 
 
 @pytest.mark.parametrize("suite", ["network", "peaks", "trace"])
