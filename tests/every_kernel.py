@@ -1,4 +1,4 @@
-"""Launches every rung of every operator once at odd sizes: the program that compute-sanitizer watches.
+"""Launches every rung of every operator, and what measures the card, at odd sizes: compute-sanitizer's program.
 
     compute-sanitizer --tool memcheck  --error-exitcode 1 python tests/every_kernel.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/every_kernel.py
@@ -9,6 +9,7 @@ Arrays are allocated one by one, not from CuPy's pool, so that an access past th
 import numpy as np
 
 from common import cuda, kernels
+from common.measure import peaks
 
 if cuda.backend() == "gpu":
     import cupy
@@ -58,8 +59,14 @@ def launch_all() -> int:
                 for call in calls:
                     assert np.isfinite(cuda.asnumpy(call(variant))).all(), (operator, variant, dtype)
                     launches += 1
+    source, out = random(1003, dtype=np.float32), cuda.full(1003, np.nan)
+    peaks.copy(source, out, blocks=3, loads=4)
+    assert (cuda.asnumpy(out) == cuda.asnumpy(source)).all()
+    sums = cuda.full(512, np.nan)
+    peaks.fma_chains(sums, steps=64)
+    np.testing.assert_allclose(cuda.asnumpy(sums), peaks.fma_reference(512, 64), rtol=1e-4)
     cuda.synchronize()
-    return launches
+    return launches + 2
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+import numpy as np
+
+from common.check import expect
+
+
+def check(layout_strides):
+    random = np.random.default_rng()
+
+    def hint_of(given, want, layout):
+        """What the first wrong stride tells, from the fastest index on."""
+        plane = "one channel further lies a plane of H·W elements"
+        picture = "from one picture to the next lies a whole picture of C·H·W elements"
+        beside = "in NHWC the channels of a pixel lie side by side: C has the stride 1, W the stride C"
+        if layout == "NCHW":
+            fastest = "the last index of NCHW is the fastest: W has the stride 1"
+            order = [(3, fastest), (2, "one row further down lie W pixels, not H"), (1, plane), (0, picture)]
+        else:
+            row = "one row further down lie W pixels, each with all its channels: C·W elements"
+            order = [(1, beside), (3, beside), (2, row), (0, picture)]
+        return next((hint for i, hint in order if given[i] != want[i]), "")
+
+    def compare(shape, layout):
+        n, c, h, w = shape
+        memory = np.empty(shape if layout == "NCHW" else (n, h, w, c), np.uint8)  # a byte an element
+        want = memory.strides if layout == "NCHW" else memory.transpose(0, 3, 1, 2).strides
+        got = layout_strides(shape, layout)
+        hint = "four strides, one for each of N, C, H and W"
+        if isinstance(got, list | tuple) and len(got) == 4:
+            known = {
+                tuple(4 * stride for stride in want): "count in elements, not in bytes",
+                memory.strides: "give the strides in the order of the logical shape, N, C, H, W, in both layouts",
+            }
+            hint = known.get(tuple(got), hint_of(got, want, layout))
+        expect(got, want, what=f"layout_strides({shape}, {layout!r})", hint=hint)
+
+    for layout in ("NCHW", "NHWC"):
+        compare((2, 3, 5, 7), layout)
+        compare((1, 4, 6, 6), layout)
+        for _ in range(5):
+            compare(tuple(int(size) for size in random.integers(2, 9, 4)), layout)

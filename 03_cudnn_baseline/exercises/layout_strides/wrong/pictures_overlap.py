@@ -1,0 +1,10 @@
+# expect: a whole picture of C·H·W elements
+def layout_strides(shape, layout):
+    """The strides of a dense array, in elements, a tuple in the order of its logical shape.
+
+    shape: (N, C, H, W), whatever the layout. layout: "NCHW" or "NHWC", the order of the elements in memory.
+    """
+    c, h, w = shape[1:]
+    if layout == "NHWC":
+        return h * w, 1, w * c, c
+    return h * w, h * w, w, 1

@@ -1,0 +1,10 @@
+# expect: one row further down lie W pixels, each with all its channels
+def layout_strides(shape, layout):
+    """The strides of a dense array, in elements, a tuple in the order of its logical shape.
+
+    shape: (N, C, H, W), whatever the layout. layout: "NCHW" or "NHWC", the order of the elements in memory.
+    """
+    c, h, w = shape[1:]
+    if layout == "NHWC":
+        return h * w * c, 1, w, c
+    return c * h * w, h * w, w, 1

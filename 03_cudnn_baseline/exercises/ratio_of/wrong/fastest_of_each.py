@@ -1,0 +1,13 @@
+# expect: divide within a round
+def ratio_of(samples, a, b):
+    """time(a) / time(b) from samples that were taken in turn: the median of the rounds' ratios.
+
+    samples: tuples (name, µs) in the order in which they were taken, subjects in turn; there may be more subjects than
+    a and b. The i-th sample of a and the i-th of b belong to round i, whichever came first in it.
+    ValueError if a and b have not been sampled equally often.
+    """
+    of_a = [us for name, us in samples if name == a]
+    of_b = [us for name, us in samples if name == b]
+    if len(of_a) != len(of_b):
+        raise ValueError(f"{len(of_a)} samples of {a}, {len(of_b)} of {b}")
+    return min(of_a) / min(of_b)

@@ -1,0 +1,10 @@
+# expect: the bits count from each number's leading 1
+import numpy as np
+
+
+def round_to_tf32(x):
+    """The numbers rounded to TF32: to the nearest that has 10 fraction bits, of two equally near to the even one.
+
+    x: float32, any shape, finite; not changed. The range is that of float32. Gives a new float32 array.
+    """
+    return (np.rint(np.asarray(x, np.float64) * 1024) / 1024).astype(np.float32)

@@ -1,0 +1,11 @@
+# expect: the one whose last bit is 0
+import numpy as np
+
+
+def round_to_tf32(x):
+    """The numbers rounded to TF32: to the nearest that has 10 fraction bits, of two equally near to the even one.
+
+    x: float32, any shape, finite; not changed. The range is that of float32. Gives a new float32 array.
+    """
+    bits = np.array(x, np.float32).view(np.uint32)
+    return ((bits + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32)

