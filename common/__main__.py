@@ -182,9 +182,10 @@ def generate(
     ] = False,
 ) -> None:
     """Make the tables, plots and sentences with figures anew from the results files."""
-    from .measure import generated
+    from .measure import figures, generated
 
-    if not generated.run(check):
+    texts, drawn = generated.run(check), figures.run(check)
+    if not (texts and drawn):
         print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)
 

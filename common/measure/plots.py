@@ -3,6 +3,7 @@
     roofline(points(records), Peaks.recorded(content), ["fp16"])
     bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
     ladder({"naive": 910.0, "tiled": 240.0}, floor=60.0)
+    peers(records)                         the whole network, everybody's
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
 
 Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
@@ -206,6 +207,40 @@ def bars(
             [handles[i] for i in order], [labels[i] for i in order], frameon=False, fontsize=9, markerscale=0.6, **place
         )
     plt.close(figure)
+    return figure
+
+
+IMPLEMENTATIONS = {  # of the whole network: colour, marker
+    "ours": ("#009e73", "o"), "torch-eager": ("#e69f00", "v"), "torch-graph": ("#d55e00", "^"),
+    "torch-compile": ("#56b4e9", "P"), "xla": ("#cc79a7", "s"), "cudnn": ("#0072b2", "D"),
+}  # fmt: skip
+
+
+def peers(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Records of the suite "network": µs a batch over the batch, a panel a precision, each one's fastest way."""
+    import matplotlib.pyplot as plt
+
+    from .tables import BATCHES, PRECISIONS
+    from .tables import IMPLEMENTATIONS as NAMES
+
+    figure, panels = plt.subplots(1, len(PRECISIONS), figsize=(1.17 * WIDTH, 4), sharey=True, layout="constrained")
+    shown: dict[str, Any] = {}
+    for panel, precision in zip(panels, PRECISIONS, strict=True):
+        for name, (colour, marker) in IMPLEMENTATIONS.items():
+            best: dict[int, float] = {}
+            for r in records:
+                if (r["implementation"], r["precision"]) == (name, precision):
+                    best[r["batch"]] = min(r["median_us"], best.get(r["batch"], math.inf))
+            line = sorted(best.items())
+            if line:
+                (shown[NAMES[name]],) = panel.plot(*zip(*line, strict=True), color=colour, marker=marker, markersize=5)
+        panel.set(xscale="log", yscale="log", title=precision, xlabel="batch")
+        panel.set_xticks(BATCHES, [str(batch) for batch in BATCHES])
+        panel.minorticks_off()
+        panel.grid(color="0.9")
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("µs a batch, median")
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), frameon=False)
     return figure
 
 

@@ -1,0 +1,70 @@
+"""The figures of the course that are files: which records each shows, and how it is drawn.
+
+`python -m common generate` draws those whose records have changed; with `--check` it names them. The file says which
+records it shows, so nothing has to be drawn to find out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import plots, results, tables
+from .generated import ROOT
+from .roofline import Peaks
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: the file it is kept in, its records out of a results file's content, and what draws them."""
+
+    path: Path
+    records: Callable[[Mapping[str, Any]], Sequence[Record]]
+    draw: Callable[[Mapping[str, Any], Sequence[Record]], Any]
+
+    def stale(self, content: Mapping[str, Any]) -> bool:
+        """Whether the file is missing, or shows other records than the content's."""
+        wanted = plots.digest(self.records(content))
+        return not self.path.exists() or plots.digest_of(self.path) != wanted
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Draws the file anew."""
+        records = self.records(content)
+        plots.save_svg(self.draw(content, records), self.path, records)
+
+
+def _hot_network(content: Mapping[str, Any]) -> list[Record]:
+    return results.find(content, suite="network", case=tables.NETWORK, mode="hot")
+
+
+def _operators(content: Mapping[str, Any]) -> list[Record]:
+    return results.find(content, suite="operators", precision="fp16", layout="NHWC", batch=256)
+
+
+def _roofline(content: Mapping[str, Any], records: Sequence[Record]) -> Any:
+    title = "cuDNN, fp16, batch 256: each different step of MobileNetV2"
+    return plots.roofline(plots.points(records), Peaks.recorded(content), ["fp16"], title)
+
+
+FIGURES = (
+    Figure(ROOT / "03_cudnn_baseline" / "peers.svg", _hot_network, lambda _, records: plots.peers(records)),
+    Figure(ROOT / "03_cudnn_baseline" / "roofline.svg", _operators, _roofline),
+)
+
+
+def run(check: bool, figures: Sequence[Figure] = FIGURES, content: Mapping[str, Any] | None = None) -> bool:
+    """Draws what is stale, or with `check` only names it. Whether all is well afterwards."""
+    content = results.load(results.path_of(tables.CARD)) if content is None else content
+    fine = True
+    for figure in figures:
+        if not figure.stale(content):
+            continue
+        if check:
+            print(f"{figure.path.name} is stale: python -m common generate")
+            fine = False
+        else:
+            figure.write(content)
+            print(f"{figure.path.name}: drawn")
+    return fine

@@ -1,0 +1,62 @@
+"""Figures that are files show the committed results; what makes one stale, tried out."""
+
+import copy
+
+import pytest
+from measure_records import network, peaks
+
+from common.measure import figures, plots, results, tables
+from common.measure.figures import FIGURES, Figure
+
+
+@pytest.fixture
+def content():
+    batches = [network("cudnn", 60.0 * n, batch=n) for n in (1, 8)] + [network("xla", 90.0)]
+    return {"runs": {}, "records": [*batches, *peaks()]}
+
+
+@pytest.fixture
+def figure(tmp_path):
+    return Figure(
+        tmp_path / "peers.svg",
+        lambda content: results.find(content, suite="network"),
+        lambda _, records: plots.peers(records),
+    )
+
+
+@pytest.mark.parametrize("committed", FIGURES, ids=lambda committed: committed.path.name)
+def test_no_figure_of_the_course_is_stale(committed):
+    content = results.load(results.path_of(tables.CARD))
+    assert committed.records(content), "the results file has nothing for it"
+    assert not committed.stale(content), "python -m common generate"
+
+
+@pytest.mark.parametrize("committed", FIGURES, ids=lambda committed: committed.path.name)
+def test_every_figure_is_shown_in_its_chapter(committed):
+    assert f"]({committed.path.name})" in (committed.path.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_other_records_make_it_stale(figure, content, capsys):
+    assert figure.stale(content)  # there is no file yet
+    assert not figures.run(True, [figure], content) and not figure.path.exists()
+    assert "peers.svg is stale: python -m common generate" in capsys.readouterr().out
+    assert figures.run(False, [figure], content) and figures.run(True, [figure], content)
+    other = copy.deepcopy(content)
+    other["records"][0]["median_us"] += 1
+    assert figure.stale(other) and not figures.run(True, [figure], other)
+    other["records"][0]["median_us"] -= 1
+    other["records"][-1]["median_us"] += 1  # a peak, which it does not show
+    assert not figure.stale(other)
+
+
+def test_the_peers_are_all_drawn(content):
+    drawn = plots.peers(results.find(content, suite="network"))
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["XLA (JAX)", "cuDNN, layer by layer"]
+    assert [panel.get_title() for panel in drawn.axes] == ["fp32", "tf32", "fp16"]
+    lines = [line for panel in drawn.axes for line in panel.get_lines()]
+    assert sorted(tuple(line.get_ydata()) for line in lines) == [(60.0, 480.0), (90.0,)]
+
+
+def test_of_several_ways_the_fastest_is_drawn():
+    drawn = plots.peers([network("xla", 90.0), network("xla", 80.0, layout="NCHW"), network("xla", 99.0)])
+    assert [tuple(line.get_ydata()) for panel in drawn.axes for line in panel.get_lines()] == [(80.0,)]
