@@ -12,6 +12,7 @@ Which arithmetic a precision allows is said to each of them in its own way, and 
     fp16    float16 arrays; sums in float32
 """
 
+import abc
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +25,8 @@ import numpy as np
 from .. import topology, weights
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
+from ..measure.results import PRECISIONS
 
-PRECISIONS = ("fp32", "tf32", "fp16")
 ARITHMETIC = {  # what a library may choose from
     "fp32": "fp32",
     "tf32": "tensor-core tf32, fp32 accumulate",
@@ -104,7 +105,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Peer:
+class Peer(abc.ABC):
     """Another implementation, in one precision and memory layout. ValueError for one that there is not."""
 
     precision: str = "fp32"
@@ -118,13 +119,13 @@ class Peer:
         if self.layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {self.layout!r}")
 
+    @abc.abstractmethod
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
         """Ready to run on x, (N, C, H, W) float32, brought to the device, the precision and the layout beforehand.
 
         device: "cuda", or "cpu" to check results where there is no GPU. Unavailable where the library or what it needs
         is missing. PyTorch's switches must be those of the precision, here and whenever a call runs: `switches`.
         """
-        raise NotImplementedError
 
 
 # ---- PyTorch

@@ -83,10 +83,15 @@ def _kind(array: Any) -> str:
     return ""
 
 
+def is_native(array: Any) -> bool:
+    """Whether it is an array of the backend: CuPy's on a GPU, NumPy's on the simulator."""
+    return _kind(array) == ("cupy" if backend() == "gpu" else "numpy")
+
+
 def _borrow(name: str, array: Any) -> Any:
     """The backend's view of an array, without a copy. TypeError if the array lies elsewhere."""
     kind, gpu = _kind(array), backend() == "gpu"
-    if kind == ("cupy" if gpu else "numpy"):
+    if is_native(array):
         return array
     if kind in ("numpy", "cupy"):
         where = "a GPU" if gpu else "the simulator"

@@ -57,7 +57,10 @@ def pair(name: str, value: Any, least: int) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def padding(value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+Pads = tuple[tuple[int, int], tuple[int, int]]  # (top, bottom), (left, right)
+
+
+def padding(value: Any) -> Pads:
     """Padding as ((top, bottom), (left, right)), from an int, a pair (height, width), or that."""
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(v, (tuple, list)) for v in value):
         return pair("padding", value[0], 0), pair("padding", value[1], 0)
@@ -72,6 +75,23 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
         reach = dilation * (kernel - 1) + 1
         raise ValueError(f"the kernel reaches over {reach} pixels, but the padded input has {extent + sum(pads)}")
     return count
+
+
+def convolution(
+    x: tuple[int, ...], weight: tuple[int, ...], stride: Any, pads: Any, dilation: Any, groups: Any
+) -> tuple[tuple[int, int], Pads, tuple[int, int], tuple[int, int, int, int]]:
+    """(stride, padding, dilation, shape of the output) of a convolution of arrays of these shapes."""
+    n, c, h, w = x
+    if not isinstance(groups, int) or groups < 1 or c % groups:
+        raise ValueError(f"groups must be an integer that divides the {c} channels of x, got {groups!r}")
+    if len(weight) != 4 or weight[1] != c // groups:
+        raise ValueError(f"weight must have shape (any, {c // groups}, any, any), got {tuple(weight)}")
+    o, _, kh, kw = weight
+    if o % groups:
+        raise ValueError(f"groups must divide the {o} output channels of weight, got {groups}")
+    s, d = pair("stride", stride, 1), pair("dilation", dilation, 1)
+    rows, columns = padding(pads)
+    return s, (rows, columns), d, (n, o, windows(h, kh, s[0], rows, d[0]), windows(w, kw, s[1], columns, d[1]))
 
 
 ACTIVATIONS = {None: (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0.0, 6.0)}

@@ -60,13 +60,13 @@ def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:
 
 
 def to_layout(array: Any, layout: str) -> Any:
-    """The array in that memory layout, with the shape that it has: itself, if it lies so already, or a copy."""
-    from .arrays import asarray
+    """The array in that memory layout, with the shape that it has, as the backend's: itself if it is so, or a copy."""
+    from .arrays import asarray, is_native
 
     check(layout)
     if len(array.shape) != 4:
         raise ValueError(f"array must have shape (N, C, H, W), got {tuple(array.shape)}")
-    if hasattr(array, "strides") and not callable(array.strides) and has(array, layout):
+    if is_native(array) and has(array, layout):
         return array
     result = empty(tuple(array.shape), np.dtype(str(array.dtype).removeprefix("torch.")), layout)
     result[...] = asarray(array)

@@ -11,7 +11,6 @@ from typing import Any
 from ..cuda import layout as layouts
 
 ARITHMETICS = ("fp32", "tf32", "fp16")
-LARGEST = 3.4028234663852886e38  # of float32: a bound that bounds nothing
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from ..cuda import layout as layouts
 from . import blas, library, plans
 from .graphs import ARITHMETICS, Convolution, Node, elementwise, gradient_to_input, gradient_to_weight
 
-Pads = tuple[tuple[int, int], tuple[int, int]]
-
 
 @dataclass
 class Call:
@@ -30,7 +28,8 @@ class Call:
         import cupy
 
         if scratch is None and self.scratch:
-            self.run(cupy.empty(self.scratch, np.uint8).data.ptr)
+            memory = cupy.empty(self.scratch, np.uint8)  # nobody else's until all is enqueued
+            self.run(memory.data.ptr)
         else:
             self.run(scratch or 0)
 
@@ -68,7 +67,7 @@ def _activation(activation: Any) -> tuple[float, float] | None:
     return None if (low, high) == (-math.inf, math.inf) else (low, high)
 
 
-def _symmetric(x: Any, pads: Pads, layout: str) -> tuple[Any, tuple[int, int], list[Callable[[], None]]]:
+def _symmetric(x: Any, pads: checks.Pads, layout: str) -> tuple[Any, tuple[int, int], list[Callable[[], None]]]:
     """cuDNN pads opposite sides alike. Where they differ: an array with zeros around x, and the copy to make first."""
     (top, bottom), (left, right) = pads
     if top == bottom and left == right:
@@ -84,32 +83,15 @@ def _symmetric(x: Any, pads: Pads, layout: str) -> tuple[Any, tuple[int, int], l
     return padded, (0, 0), [copy]
 
 
-def _geometry(
-    x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any
-) -> tuple[tuple[int, int], Pads, tuple[int, int], tuple[int, int, int, int]]:
-    """(stride, padding, dilation, shape of the output), checked."""
-    n, c, h, w = x
-    if not isinstance(groups, int) or groups < 1 or c % groups:
-        raise ValueError(f"groups must be an integer that divides the {c} channels of x, got {groups!r}")
-    o, _, kh, kw = weight
-    if o % groups:
-        raise ValueError(f"groups must divide the {o} output channels of weight, got {groups}")
-    s, d, pads = checks.pair("stride", stride, 1), checks.pair("dilation", dilation, 1), checks.padding(padding)
-    oh = checks.windows(h, kh, s[0], pads[0], d[0])
-    ow = checks.windows(w, kw, s[1], pads[1], d[1])
-    return s, pads, d, (n, o, oh, ow)
-
-
 def convolution(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *,
     residual: Any = None, activation: Any = None, arithmetic: str | None = None, tune: bool | int = False,
     out: Any = None,
 ) -> tuple[Call, Any]:  # fmt: skip
     """conv2d with its arrays bound: (what launches it, out)."""
-    c = checks.array("x", x, (None,) * 4, allowed=layouts.LAYOUTS).shape[1]
-    per_group = c // groups if isinstance(groups, int) and groups >= 1 else None
-    checks.array("weight", weight, (None, per_group, None, None), like=x, allowed=layouts.LAYOUTS)
-    s, pads, d, shape = _geometry(x.shape, weight.shape, stride, padding, dilation, groups)
+    checks.array("x", x, (None,) * 4, allowed=layouts.LAYOUTS)
+    checks.array("weight", weight, None, like=x, allowed=layouts.LAYOUTS)
+    s, pads, d, shape = checks.convolution(x.shape, weight.shape, stride, padding, dilation, groups)
     if bias is not None:
         checks.array("bias", bias, (weight.shape[0],), like=x)
     if residual is not None:
@@ -171,9 +153,7 @@ def _gradient_spec(
     for name, shape in (("x_shape", x_shape), ("weight_shape", weight_shape)):
         if len(shape) != 4 or any(not isinstance(size, (int, np.integer)) or size < 1 for size in shape):
             raise ValueError(f"{name} must be four sizes of at least 1, got {tuple(shape)}")
-    s, pads, d, shape = _geometry(x_shape, weight_shape, stride, padding, dilation, groups)
-    if x_shape[1] // groups != weight_shape[1]:
-        raise ValueError(f"weight must have {x_shape[1] // groups} channels a group, got {tuple(weight_shape)}")
+    s, pads, d, shape = checks.convolution(x_shape, weight_shape, stride, padding, dilation, groups)
     checks.array("dy", dy, shape, allowed=layouts.LAYOUTS)
     if any(low != high for low, high in pads):
         raise ValueError(f"padding must be the same on opposite sides for gradients, got {padding!r}")

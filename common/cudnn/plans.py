@@ -19,13 +19,11 @@ import numpy as np
 
 from .. import cuda
 from . import blas, library
-from .graphs import Graph, Node, Tensor
+from .graphs import Graph, Node
 
 ALIGNMENT = 256  # of what lies in scratch memory, in bytes
 WORKSPACE_LIMIT = 4 << 30  # a plan that wants more is passed over
-MOST_ELEMENTWISE = (
-    2  # plans that are tried of a graph without a convolution: they differ little, and take long to build
-)
+MOST_ELEMENTWISE = 2  # plans tried of a graph without a convolution: they differ little, and take long to build
 HOPELESS = 4.0  # a plan that takes so many times as long as the best so far is not timed twice
 
 
@@ -105,7 +103,7 @@ def lower(graph: Graph) -> tuple[Any, dict[str, int]]:
     }
     value = tensors[graph.tensors[0].name]
     for node in graph.nodes:
-        value = _lower_node(lowered, node, value, tensors, graph.output)
+        value = _lower_node(lowered, node, value, tensors)
     out = graph.output
     value.set_output(True).set_data_type(io[out.dtype]).set_dim(list(out.shape)).set_stride(list(out.strides))
     try:
@@ -134,7 +132,7 @@ def _dense(graph: Graph) -> bool:
     return by_name["x"].shape[1] == by_name["w"].shape[1]
 
 
-def _lower_node(lowered: Any, node: Node, value: Any, tensors: dict[str, Any], output: Tensor) -> Any:
+def _lower_node(lowered: Any, node: Node, value: Any, tensors: dict[str, Any]) -> Any:
     attributes = dict(node.attributes)
     operand = tensors[node.operand] if node.operand else None
     window = {key: list(attributes[key]) for key in ("padding", "stride", "dilation") if key in attributes}
@@ -277,7 +275,10 @@ def _search(graph: Graph, most: int | None) -> tuple[Plan, float] | None:
 
 
 class _Trial:
-    """Random arrays for a graph, and a stream to time its plans on, beside what else goes on."""
+    """Random arrays for a graph, and a stream to time its plans on, beside what else goes on.
+
+    Not measure.timing, which takes its time: thousands of plans are tried, and only their order counts.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..cuda.layout import LAYOUTS
 from .roofline import Work
 from .timing import Timing
 
 FOLDER = Path(__file__).resolve().parents[2] / "06_optimize" / "results"
 
 PRECISIONS = ("fp32", "tf32", "fp16")
-LAYOUTS = ("NCHW", "NHWC")
 
 # what makes two records the same measurement, done again
 IDENTITY = ("suite", "case", "implementation", "precision", "arithmetic", "layout", "launch", "batch", "mode")

@@ -65,9 +65,8 @@ def conv2d_work(
         raise ValueError(
             f"weight_shape must be (multiple of groups, {c} channels of x / groups, kH, kW), got {tuple(weight_shape)}"
         )
-    (sh, sw), (dh, dw) = checks.pair("stride", stride, 1), checks.pair("dilation", dilation, 1)
-    rows, columns = checks.padding(padding)
-    out = n * o * checks.windows(h, kh, sh, rows, dh) * checks.windows(w, kw, sw, columns, dw)
+    shapes = (n, c, h, w), (o, per_group, kh, kw)
+    out = math.prod(checks.convolution(*shapes, stride, padding, dilation, c // per_group)[-1])
     elements = n * c * h * w + o * per_group * kh * kw + (o if bias else 0) + (out if residual else 0) + out
     return Work(itemsize * elements, 2 * out * per_group * kh * kw)
 

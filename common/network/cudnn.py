@@ -8,7 +8,7 @@ from .. import cuda, kernels
 from ..cuda.checks import bounds
 from ..cudnn import library, operators, pooling
 from ..topology import layers as kinds
-from .steps import Launch, Step, StepBackend, activation_of, copied, in_turn, rows
+from .steps import Launch, Step, StepBackend, activation_of, as_pictures, copied, in_turn, rows
 
 
 class CudnnBackend(StepBackend):
@@ -18,12 +18,6 @@ class CudnnBackend(StepBackend):
     """
 
     name = "cudnn"
-    layers = frozenset(
-        {
-            kinds.BatchNorm2d, kinds.Clip, kinds.Conv2d, kinds.GlobalAveragePool, kinds.Linear, kinds.Permute,
-            kinds.ReLU, kinds.ReLU6, kinds.Reshape, kinds.ResidualAdd, kinds.Softmax,
-        }
-    )  # fmt: skip
 
     def __init__(
         self, model: Any, dtype: str = "fp32", layout: str = "NCHW", arithmetic: str | None = None,
@@ -43,11 +37,10 @@ class CudnnBackend(StepBackend):
                     residual=residual, activation=step.activation, out=out, **self._how,
                 )  # fmt: skip
             case kinds.BatchNorm2d():
-                n, c, *extent = x.shape
-                shape = (n, c, *extent) if len(extent) == 2 else (n, c, int(np.prod(extent)), 1)
+                shape = as_pictures(x.shape)
                 scale, shift = parameters[f"{layer.name}/scale"], parameters[f"{layer.name}/shift"]
                 call, _ = operators.convolution(
-                    x.reshape(shape), scale, shift, groups=c, out=out.reshape(shape), **self._how
+                    x.reshape(shape), scale, shift, groups=shape[1], out=out.reshape(shape), **self._how
                 )
             case kinds.Linear():
                 flat, before = rows(x)

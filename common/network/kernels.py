@@ -2,24 +2,16 @@
 
 from typing import Any
 
-import numpy as np
-
 from .. import kernels
 from ..cuda.checks import bounds
 from ..topology import layers as kinds
-from .steps import Launch, Step, StepBackend, activation_of, copied
+from .steps import Launch, Step, StepBackend, activation_of, as_pictures, copied
 
 
 class KernelBackend(StepBackend):
     """A network's steps on common.kernels, NCHW."""
 
     name = "kernels"
-    layers = frozenset(
-        {
-            kinds.BatchNorm2d, kinds.Clip, kinds.Conv2d, kinds.GlobalAveragePool, kinds.Linear, kinds.Permute,
-            kinds.ReLU, kinds.ReLU6, kinds.Reshape, kinds.ResidualAdd, kinds.Softmax,
-        }
-    )  # fmt: skip
 
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Launch:
         layer, x, parameters = step.layer, inputs[0], self.parameters
@@ -31,10 +23,9 @@ class KernelBackend(StepBackend):
                     residual=residual, activation=step.activation, out=out,
                 )  # fmt: skip
             case kinds.BatchNorm2d():
-                n, c, *extent = x.shape
-                shape = (n, c, *extent) if len(extent) == 2 else (n, c, int(np.prod(extent)), 1)
+                shape = as_pictures(x.shape)
                 scale, shift = parameters[f"{layer.name}/scale"], parameters[f"{layer.name}/shift"]
-                return lambda: kernels.conv2d(x.reshape(shape), scale, shift, groups=c, out=out.reshape(shape))
+                return lambda: kernels.conv2d(x.reshape(shape), scale, shift, groups=shape[1], out=out.reshape(shape))
             case kinds.Linear():
                 bias = parameters[layer.bias] if layer.bias else None
                 return lambda: kernels.linear(x.reshape(len(x), -1), parameters[layer.weight], bias, out=out)

@@ -1,5 +1,7 @@
 """A network as launches: which layers run as one, and the buffers they run over."""
 
+import abc
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -121,12 +123,17 @@ class Program:
         self._launches[index]()
 
 
-class StepBackend:
+class StepBackend(abc.ABC):
     """Runs a network's steps in order. The programs of the last few input shapes are kept."""
 
     KEPT = 4
     name: ClassVar[str]
-    layers: ClassVar[frozenset[type]]  # that it can run
+    layers: ClassVar[frozenset[type]] = frozenset(  # that it can run
+        {
+            kinds.BatchNorm2d, kinds.Clip, kinds.Conv2d, kinds.GlobalAveragePool, kinds.Linear, kinds.Permute,
+            kinds.ReLU, kinds.ReLU6, kinds.Reshape, kinds.ResidualAdd, kinds.Softmax,
+        }
+    )  # fmt: skip
 
     def __init__(self, model: Any, dtype: str = "fp32", layout: str = "NCHW") -> None:
         self._model, self._dtype, self._layout = model, DTYPES[dtype], layout
@@ -172,9 +179,9 @@ class StepBackend:
             buffers[step.output] = out
         return Program(steps, buffers, self.parameters, (graph.input, graph.output), *self.finish(bound))
 
+    @abc.abstractmethod
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Any:
         """What launches a step that reads and writes these arrays."""
-        raise NotImplementedError
 
     def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
         """From what `bind` gave for all steps: what launches each, and what runs it, in words."""
@@ -217,6 +224,12 @@ def copied(x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
         target[...] = source
 
     return launch
+
+
+def as_pictures(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a batch-norm's array, which may have any number of dimensions, as (N, C, H, W)."""
+    n, c, *extent = shape
+    return (n, c, *extent) if len(extent) == 2 else (n, c, math.prod(extent), 1)
 
 
 def rows(x: Any) -> tuple[Any, list[Launch]]:

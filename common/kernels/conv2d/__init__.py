@@ -32,16 +32,13 @@ def conv2d(
     ValueError and TypeError name what does not fit.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4).shape
-    if not isinstance(groups, int) or groups < 1 or c % groups:
-        raise ValueError(f"groups must be an integer that divides the {c} channels of x, got {groups!r}")
-    o, _, kh, kw = checks.array("weight", weight, (None, c // groups, None, None), like=x).shape
-    if o % groups:
-        raise ValueError(f"groups must divide the {o} output channels of weight, got {groups}")
+    checks.array("weight", weight, None, like=x)
+    (sh, sw), (rows, columns), (dh, dw), (_, o, oh, ow) = checks.convolution(
+        x.shape, weight.shape, stride, padding, dilation, groups
+    )
+    kh, kw = weight.shape[2:]
     if bias is not None:
         checks.array("bias", bias, (o,), like=x)
-    (sh, sw), (dh, dw) = checks.pair("stride", stride, 1), checks.pair("dilation", dilation, 1)
-    rows, columns = checks.padding(padding)
-    oh, ow = checks.windows(h, kh, sh, rows, dh), checks.windows(w, kw, sw, columns, dw)
     if residual is not None:
         checks.array("residual", residual, (n, o, oh, ow), like=x)
     low, high = checks.bounds(activation)
