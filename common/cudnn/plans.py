@@ -23,7 +23,7 @@ from .graphs import Graph, Node
 
 ALIGNMENT = 256  # of what lies in scratch memory, in bytes
 WORKSPACE_LIMIT = 4 << 30  # a plan that wants more is passed over
-MOST_ELEMENTWISE = 2  # plans tried of a graph without a convolution: they differ little, and take long to build
+MOST_ELEMENTWISE = 2  # of a graph without a convolution, unless all are to be tried: they differ little
 HOPELESS = 4.0  # a plan that takes so many times as long as the best so far is not timed twice
 
 
@@ -196,7 +196,7 @@ def choose(compositions: Sequence[tuple[Graph, ...]], tune: bool | int = False) 
     """How to compute an operator, of the ways that `compositions` lists; found once, then remembered.
 
     tune: False takes the first way that cuDNN supports, with the plan that its heuristics put first; True times every
-    plan of every way, a number that many of each graph's. Once tuned, an operator stays so.
+    plan of every way, a number that many of each convolution's graph. Once tuned, an operator stays so.
     """
     key = tuple(compositions)
     with _lock:
@@ -241,8 +241,8 @@ def first(graph: Graph) -> Plan | None:
 def fastest(graph: Graph, most: int | None = None) -> tuple[Plan, float] | None:
     """The fastest plan and its time in µs, measured on random data; None if there is no plan."""
     with _lock:
-        if not graph.heavy:
-            most = MOST_ELEMENTWISE
+        if most is not None and not graph.heavy:
+            most = min(most, MOST_ELEMENTWISE)
         if graph not in _fastest:
             _fastest[graph] = _remembered(graph, most) or _search(graph, most)
         return _fastest[graph]
