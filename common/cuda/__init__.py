@@ -8,7 +8,7 @@ NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnump
 """
 
 from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
-from .device import backend, cache_dir
+from .device import backend, cache_dir, compute_capability
 from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
@@ -25,6 +25,7 @@ __all__ = [
     "asnumpy",
     "backend",
     "cache_dir",
+    "compute_capability",
     "empty",
     "full",
     "give_as",

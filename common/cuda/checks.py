@@ -11,15 +11,22 @@ MAX_ELEMENTS = 2**31 - 1  # kernels index with a 32-bit int
 DTYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
-def array(name: str, value: Any, shape: tuple | None, like: Any = None, allowed: tuple[str, ...] = ("NCHW",)) -> Any:
-    """`value` if it is an array of that shape, fp32 or fp16, of the dtype of `like`, in one of the allowed layouts.
+def array(
+    name: str,
+    value: Any,
+    shape: tuple | None,
+    like: Any = None,
+    allowed: tuple[str, ...] = ("NCHW",),
+    dtypes: tuple[np.dtype, ...] = DTYPES,
+) -> Any:
+    """`value` if it is an array of that shape, one of the dtypes, that of `like`, in one of the allowed layouts.
 
     None stands for any size, and instead of the whole shape for any shape.
     """
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise TypeError(f"{name} must be an array, got {type(value).__name__}")
-    if np.dtype(value.dtype) not in DTYPES:
-        raise TypeError(f"{name} must be float32 or float16, got {value.dtype}")
+    if np.dtype(value.dtype) not in dtypes:
+        raise TypeError(f"{name} must be {' or '.join(map(str, dtypes))}, got {value.dtype}")
     if like is not None and value.dtype != like.dtype:
         raise TypeError(f"{name} must be {like.dtype} as the first argument is, got {value.dtype}")
     if shape is not None and not (
@@ -46,7 +53,7 @@ def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") ->
     if out is None:
         size("out", shape)
         return layouts.empty(shape, like.dtype, layout)
-    return array("out", out, shape, like, allowed=(layout,))
+    return array("out", out, shape, like, allowed=(layout,), dtypes=(np.dtype(like.dtype),))
 
 
 def pair(name: str, value: Any, least: int) -> tuple[int, int]:

@@ -40,6 +40,25 @@ def backend() -> str:
     return "simulator"
 
 
+def compute_capability() -> int:
+    """What the GPU at hand can do, as NVIDIA counts it: 75 for sm_75 (Turing), 90 for sm_90 (Hopper).
+
+    The simulator counts as 80, whose instructions it knows (__CUDA_ARCH__ is 800 there).
+    """
+    if backend() == "simulator":
+        return 80
+    import cupy
+
+    return _capability(cupy.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _capability(device: int) -> int:
+    import cupy
+
+    return int(cupy.cuda.Device(device).compute_capability)
+
+
 def cache_dir() -> Path:
     """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time."""
     named = os.environ.get("COURSE_CACHE")

@@ -9,6 +9,9 @@ float32). Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch's; th
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from .add import add
 from .add import ladder as _add
@@ -22,6 +25,7 @@ from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
 from .im2col import im2col
 from .im2col import ladder as _im2col
+from .ladder import Ladder
 from .softmax import ladder as _softmax
 from .softmax import softmax
 
@@ -30,13 +34,16 @@ __all__ = [
     "add",
     "clamp",
     "conv2d",
+    "diff",
     "gemm",
     "global_avg_pool",
     "im2col",
     "linear",
     "relu",
     "relu6",
+    "requires",
     "softmax",
+    "source",
     "sources",
     "variants",
 ]
@@ -45,11 +52,38 @@ _LADDERS = {ladder.operator: ladder for ladder in (_add, _clamp, _conv2d, _gemm,
 OPERATORS = tuple(_LADDERS)
 
 
-def variants(operator: str) -> list[str]:
-    """The rungs of an operator's ladder, from the first to the last. ValueError for an unknown operator."""
+def _ladder(operator: str) -> Ladder:
     if operator not in _LADDERS:
         raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, got {operator!r}")
-    return _LADDERS[operator].variants
+    return _LADDERS[operator]
+
+
+def variants(operator: str, dtype: Any = None, layout: str | None = None) -> list[str]:
+    """The rungs of an operator's ladder, from the first to the last; with a dtype or layout, those that take it.
+
+    ValueError for an unknown operator.
+    """
+    rungs = _ladder(operator).rungs.items()
+    return [
+        name
+        for name, rung in rungs
+        if (dtype is None or np.dtype(dtype).name in rung.dtypes) and (layout is None or layout in rung.layouts)
+    ]
+
+
+def requires(operator: str, variant: str) -> int:
+    """The compute capability that a rung needs, 80 for sm_80. ValueError for an unknown operator."""
+    return _ladder(operator).requires(variant)
+
+
+def source(operator: str, variant: str) -> str:
+    """The CUDA C++ text of a rung. ValueError for one that is not there."""
+    return _ladder(operator).source(variant)
+
+
+def diff(operator: str, before: str, after: str, context: int = 2) -> str:
+    """What changes from one rung's code to another's: a unified diff with so many lines of context."""
+    return _ladder(operator).diff(before, after, context)
 
 
 def sources() -> Iterator[tuple[Path, tuple[str, ...]]]:

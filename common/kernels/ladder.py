@@ -1,7 +1,11 @@
 """A ladder: the rungs of one operator, each a .cu file, compiled for a dtype when first asked for."""
 
+import difflib
 import functools
-from collections.abc import Iterator, Mapping
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,55 +14,134 @@ import numpy as np
 from .. import cuda
 
 # the kernels' element type scalar_t, by the arrays' dtype
-ELEMENT_TYPES: dict[np.dtype, str] = {np.dtype(np.float32): "float", np.dtype(np.float16): "__half"}
+ELEMENT_TYPES: dict[np.dtype, str] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float16): "__half",
+    np.dtype(np.float64): "double",
+}
+INCLUDE = Path(__file__).parent / "include"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What a rung's file cannot say.
+
+    tiles: the numbers (tile sizes and switches) that become its -D options. dtypes, layouts: those that it takes.
+    composed: it has no file of its own, but launches other operators.
+    """
+
+    tiles: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ("float32", "float16")
+    layouts: tuple[str, ...] = ("NCHW",)
+    composed: bool = False
 
 
 class Ladder:
     """The .cu files of one operator's folder, `1_naive.cu`, `2_….cu`, …: a rung each, in the order of the lesson.
 
-    tiles: for each rung, the numbers (tile sizes and switches) that become its -D options.
+    rungs: each by its name, in the same order. A file whose first lines say "requires: sm_80" is passed over on older
+    cards.
     """
 
-    def __init__(self, launcher: str, tiles: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(self, launcher: str, rungs: Mapping[str, Rung]) -> None:
         folder = Path(launcher).parent
         self.operator = folder.name
-        files = sorted(folder.glob("[0-9]*_*.cu"), key=lambda path: int(path.name.split("_")[0]))
-        self._files = {path.stem.split("_", 1)[1]: path for path in files}
-        self._tiles = {name: dict((tiles or {}).get(name, {})) for name in self._files}
+        self.rungs = dict(rungs)
+        self._files = {path.stem.split("_", 1)[1]: path for path in folder.glob("[0-9]*_*.cu")}
 
     @property
     def variants(self) -> list[str]:
         """The rungs' names, from the first to the last."""
-        return list(self._files)
+        return list(self.rungs)
 
-    def tile(self, variant: str) -> dict[str, Any]:
-        """The -D numbers of a rung."""
-        return self._tiles[self.choose(variant)]
+    def source(self, variant: str) -> str:
+        """The text of a rung's file. ValueError if it is composed of other operators and has none."""
+        path = self._files.get(self._known(variant))
+        if path is None:
+            raise ValueError(f"{self.operator}: {variant!r} is composed of other operators and has no file of its own")
+        return path.read_text(encoding="utf-8")
 
-    def choose(self, variant: str | None) -> str:
-        """The rung that is asked for by name, or the default: the last. ValueError if there is none of that name."""
+    def diff(self, before: str, after: str, context: int = 2) -> str:
+        """What changes from one rung's code to another's, as a unified diff; the headers' comments are left out."""
+        texts = [self.source(variant).split("#include", 1) for variant in (before, after)]
+        lines = [["#include" + text[-1] if len(text) > 1 else text[0]][0].splitlines() for text in texts]
+        return "\n".join(difflib.unified_diff(*lines, before, after, lineterm="", n=context))
+
+    def requires(self, variant: str) -> int:
+        """The compute capability that a rung needs, 80 for sm_80; 75 if its file says nothing."""
+        path = self._files.get(variant)
+        found = path and re.search(r"requires: sm_(\d+)", "\n".join(path.read_text(encoding="utf-8").splitlines()[:12]))
+        return int(found[1]) if found else 75
+
+    def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
+        """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
+        rung = self.rungs[variant]
+        return (
+            np.dtype(dtype).name in rung.dtypes
+            and layout in rung.layouts
+            and self.requires(variant) <= cuda.compute_capability()
+        )
+
+    def choose(self, variant: str | None, dtype: Any, layout: str = "NCHW", best: Iterable[str] = ()) -> str:
+        """The rung that is asked for by name; without one the first of `best` that can be had, else the last.
+
+        ValueError if there is none of that name, or if it does not take the dtype, the layout or the card.
+        """
         if variant is None:
-            return self.variants[-1]
-        if variant not in self._files:
+            able = [name for name in [*best, *reversed(self.rungs)] if self.takes(name, dtype, layout)]
+            if not able:
+                raise ValueError(f"{self.operator}: no variant takes {np.dtype(dtype)} arrays in {layout} on this card")
+            return able[0]
+        rung = self.rungs[self._known(variant)]
+        for what, asked, taken in (("dtype", np.dtype(dtype).name, rung.dtypes), ("layout", layout, rung.layouts)):
+            if asked not in taken:
+                raise ValueError(f"{self.operator}: variant {variant!r} takes {what} {' or '.join(taken)}, got {asked}")
+        if self.requires(variant) > cuda.compute_capability():
+            raise ValueError(
+                f"{self.operator}: variant {variant!r} needs a card of sm_{self.requires(variant)},"
+                f" this one is sm_{cuda.compute_capability()}"
+            )
+        return variant
+
+    def _known(self, variant: str) -> str:
+        if variant not in self.rungs:
             raise ValueError(f"{self.operator}: variant must be one of {self.variants}, got {variant!r}")
         return variant
 
-    def kernel(self, variant: str | None, dtype: np.dtype, **switches: Any) -> Any:
-        """The compiled kernel of a rung, which has the operator's name, for arrays of `dtype`."""
-        return self._compile(self.choose(variant), np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend())
+    def tile(self, variant: str) -> dict[str, Any]:
+        """The -D numbers of a rung."""
+        return dict(self.rungs[self._known(variant)].tiles)
 
-    @functools.lru_cache(maxsize=256)  # noqa: B019 (ladders live as long as the program)
+    def kernel(self, variant: str, dtype: np.dtype, **switches: Any) -> Any:
+        """The compiled kernel of a rung, which has the operator's name. switches: more -D numbers, or other ones."""
+        return self._compile(variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend())
+
+    @functools.lru_cache(maxsize=1024)  # noqa: B019 (ladders live as long as the program)
     def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str) -> Any:
-        options = self.options(variant, dtype, dict(switches))
-        return cuda.RawKernel(self._files[variant].read_text(), self.operator, options=options)
+        return cuda.RawKernel(self.source(variant), self.operator, options=self.options(variant, dtype, dict(switches)))
 
-    def options(self, variant: str, dtype: np.dtype, switches: Mapping[str, Any]) -> tuple[str, ...]:
-        """NVRTC's options for a rung: the element type, its tile sizes, and the launch's switches."""
-        defines: dict[str, Any] = {"scalar_t": ELEMENT_TYPES[np.dtype(dtype)]} | self._tiles[variant] | dict(switches)
-        return ("-std=c++17", *(f"-D{name}={value}" for name, value in defines.items()))
+    def options(self, variant: str, dtype: Any, switches: Mapping[str, Any]) -> tuple[str, ...]:
+        """NVRTC's options for a rung: the element type, its tile sizes, the launch's switches, the shared headers."""
+        defines: dict[str, Any] = {"scalar_t": ELEMENT_TYPES[np.dtype(dtype)]}
+        if "float64" in self.rungs[variant].dtypes:
+            defines["acc_t"] = "double" if np.dtype(dtype) == np.float64 else "float"
+        defines |= dict(self.rungs[variant].tiles) | dict(switches)
+        # the digest: CuPy's cache of compiled kernels looks at source and options, not at what is included
+        return (
+            "-std=c++17",
+            f"-I{INCLUDE}",
+            f"-DHEADERS={_digest()}",
+            *(f"-D{name}={value}" for name, value in defines.items()),
+        )
 
     def sources(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
-        """Every file with the options of every dtype, to compile it without a launch."""
+        """Every file with the options of every dtype that it takes, to compile it without a launch."""
         for variant, path in self._files.items():
-            for dtype in ELEMENT_TYPES:
+            for dtype in self.rungs[variant].dtypes:
                 yield path, self.options(variant, dtype, {})
+
+
+@functools.cache
+def _digest() -> str:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(INCLUDE.glob("*.h"))]
+    return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]

@@ -316,6 +316,7 @@ class SimulatedModule:
                 b"sim_grid_barrier",
                 b"sim_active_lanes",
                 b"sim_pause",
+                b"sim_async",
             )
         )
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -19,5 +19,7 @@ def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
     checks.array("b", b, a.shape, like=a)
     out = checks.output(out, a.shape, like=a)
     threads = 256
-    ladder.kernel(variant, a.dtype)((checks.blocks(a.size, threads),), (threads,), (a, b, out, a.size))
+    ladder.kernel(ladder.choose(variant, a.dtype), a.dtype)(
+        (checks.blocks(a.size, threads),), (threads,), (a, b, out, a.size)
+    )
     return out

@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -19,7 +19,7 @@ def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | No
     lowest, highest = checks.bounds((low, high))
     out = checks.output(out, x.shape, like=x)
     threads = 256
-    kernel = ladder.kernel(variant, x.dtype)
+    kernel = ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)
     kernel((checks.blocks(x.size, threads),), (threads,), (x, out, lowest, highest, x.size))
     return out
 

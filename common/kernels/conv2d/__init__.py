@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -45,7 +45,7 @@ def conv2d(
     out = checks.output(out, (n, o, oh, ow), like=x)
 
     threads = min(256, checks.blocks(oh * ow, 32) * 32)
-    kernel = ladder.kernel(variant, x.dtype)
+    kernel = ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)
     kernel(
         (checks.blocks(oh * ow, threads), o, n), (threads,),
         (x, weight, bias, residual, out, c, h, w, o, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, groups,

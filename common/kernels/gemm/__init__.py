@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -35,7 +35,7 @@ def gemm(
 
     block = (32, 8)
     grid = (checks.blocks(n, block[0]), checks.blocks(m, block[1]))
-    kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b))
+    kernel = ladder.kernel(ladder.choose(variant, a.dtype), a.dtype, TRANSPOSE_B=int(transpose_b))
     kernel(grid, block, (a, b, bias, out, m, n, k, low, high))
     return out
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -19,5 +19,7 @@ def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> A
     n, c, h, w = checks.array("x", x, (None,) * 4).shape
     out = checks.output(out, (n, c, 1, 1), like=x)
     threads = 64
-    ladder.kernel(variant, x.dtype)((checks.blocks(n * c, threads),), (threads,), (x, out, n * c, h * w))
+    ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)(
+        (checks.blocks(n * c, threads),), (threads,), (x, out, n * c, h * w)
+    )
     return out

@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -34,7 +34,7 @@ def im2col(
     out = checks.output(out, (n, c * kh * kw, oh * ow), like=x)
 
     threads = 256
-    kernel = ladder.kernel(variant, x.dtype)
+    kernel = ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)
     kernel(
         (checks.blocks(out.size, threads),), (threads,),
         (x, out, h, w, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, out.size),

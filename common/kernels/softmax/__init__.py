@@ -4,9 +4,9 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
-from ..ladder import Ladder
+from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": {}})
+ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
@@ -21,5 +21,7 @@ def softmax(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
     out = checks.output(out, x.shape, like=x)
     columns = x.shape[-1]
     rows, threads = x.size // columns, 64
-    ladder.kernel(variant, x.dtype)((checks.blocks(rows, threads),), (threads,), (x, out, rows, columns))
+    ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)(
+        (checks.blocks(rows, threads),), (threads,), (x, out, rows, columns)
+    )
     return out

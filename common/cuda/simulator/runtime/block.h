@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,6 +47,11 @@ struct SimKernel {  // include/simulator/entry.h
 
 typedef void (*Combine)(unsigned lanes, void** operands);
 
+struct AsyncCopy {  // global to shared memory, under way
+    void* to;
+    const void* from;
+    int bytes, inside, group;
+};
 struct Fiber {
     void* stack_pointer;
     uint3 thread_index;
@@ -55,6 +61,8 @@ struct Fiber {
     void* operand;
     long barrier;          // which __syncthreads it waits at, when traced
     uint64_t barrier_pc;
+    AsyncCopy* copies;     // kept from launch to launch, as the stack is
+    int copy_count, copy_room, copy_group;
 };
 struct Warp {  // a bit for each lane
     unsigned alive, ready, at_barrier, at_collective;
@@ -221,6 +229,32 @@ EXPORTED void sim_collective(unsigned mask, void* operand, Combine combine) {
     if (b->lockstep) trace_warp_operation(b);  // the replay completes it
     if (b->lockstep || !try_to_complete(b, me->warp, mask, combine)) run_others(b, me);
 }
+// ---- Asynchronous copies (cp.async). Each is carried out when its thread waits for its group; until then its target
+// holds NaN, so that a wait that was forgotten shows.
+EXPORTED void sim_async_copy(void* to, const void* from, int bytes, int inside) {
+    Fiber* me = &this_block()->fibers[this_block()->current];
+    if (me->copy_count == me->copy_room) {
+        const bool busy = set_busy(true);
+        me->copy_room = me->copy_room ? 2 * me->copy_room : 16;
+        me->copies = (AsyncCopy*)realloc((void*)me->copies, sizeof(AsyncCopy) * me->copy_room);
+        set_busy(busy);
+    }
+    memset(to, 0xff, bytes);
+    me->copies[me->copy_count++] = AsyncCopy{to, from, bytes, inside, me->copy_group};
+}
+EXPORTED void sim_async_commit() { ++this_block()->fibers[this_block()->current].copy_group; }
+EXPORTED void sim_async_wait(int groups) {
+    Fiber* me = &this_block()->fibers[this_block()->current];
+    int left = 0;
+    for (int i = 0; i < me->copy_count; ++i) {
+        const AsyncCopy& c = me->copies[i];
+        if (c.group >= me->copy_group - groups) me->copies[left++] = c;
+        else if (c.inside) memcpy(c.to, c.from, c.bytes);
+        else memset(c.to, 0, c.bytes);
+    }
+    me->copy_count = left;
+}
+
 // A thread that waits for what another one does lets the others go on (__nanosleep).
 static bool give_way(Block* b) {
     Fiber* me = &b->fibers[b->current];
@@ -257,6 +291,7 @@ static void fiber_main() {
 static void free_stacks(Block* b) {
     if (b->stacks) munmap(b->stacks, stack_stride() * b->capacity);
     __atomic_sub_fetch(&guards_used, b->capacity, __ATOMIC_RELAXED);
+    for (int i = 0; i < b->capacity; ++i) free(b->fibers[i].copies);
     free(b->fibers);
     b->stacks = 0;
     b->capacity = 0;
@@ -296,6 +331,7 @@ static void run_as_fibers(Block* b) {
                 f.thread_index = uint3{x, y, z};
                 f.warp = i / 32;
                 f.lane = i % 32;
+                f.copy_count = f.copy_group = 0;
                 f.stack_pointer = fresh_stack(stack_top(b, i), fiber_main);
             }
     b->current = 0;

@@ -1,0 +1,147 @@
+// ptx.h - instructions that C++ has no word for: inline PTX on a GPU, the same arithmetic in C++ on the simulator.
+//
+//   cp_async_16(smem, global, inside)   16 bytes from global to shared memory without a register on the way; zeros if not
+//   cp_async_commit(), cp_async_wait<N>()     inside. What was begun before a commit is a group; wait until at most the
+//                                       last N groups are under way. Only then, and after a barrier, may it be read.
+//   ldmatrix_x4(r, row)                 four 8×8 matrices of halves out of shared memory; lane i gives the address of a
+//                                       row, lanes 0–7 those of the first matrix. _trans gives each one transposed.
+//   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
+//   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
+//   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
+//
+// Who holds what (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "… mma.m16n8k8"), with g = lane / 4, t = lane % 4:
+//   d[0], d[1]: row g, columns 2t, 2t + 1;  d[2], d[3]: row g + 8.
+//   halves, two in a register:  a[0]: row g, columns 2t, 2t + 1;  a[1]: row g + 8;  a[2], a[3]: the same 8 columns on.
+//                               b[0]: rows 2t, 2t + 1, column g;  b[1]: 8 rows on.
+//   tf32, one in a register:    a[0]: row g, column t;  a[1]: row g + 8;  a[2], a[3]: the same 4 columns on.
+//                               b[0]: row t, column g;  b[1]: 4 rows on.
+// All of it needs sm_80, and all 32 lanes of a warp.
+#pragma once
+#include <cuda_fp16.h>
+
+#ifndef __CUDA_SIMULATOR__
+
+__device__ __forceinline__ unsigned smem_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+__device__ __forceinline__ void cp_async_16(void* smem, const void* global, bool inside = true) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_address(smem)), "l"(global), "r"(inside ? 16 : 0) : "memory");
+}
+__device__ __forceinline__ void cp_async_8(void* smem, const void* global, bool inside = true) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(smem_address(smem)), "l"(global), "r"(inside ? 8 : 0) : "memory");
+}
+__device__ __forceinline__ void cp_async_4(void* smem, const void* global, bool inside = true) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(smem_address(smem)), "l"(global), "r"(inside ? 4 : 0) : "memory");
+}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+}
+
+__device__ __forceinline__ void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ unsigned to_tf32(float x) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+#else  // ---- The simulator: a copy arrives when it is waited for, not before; matrices are put together from all lanes
+
+extern "C" {
+void sim_async_copy(void* to, const void* from, int bytes, int inside);
+void sim_async_commit();
+void sim_async_wait(int groups);
+}
+template <class T> static SIM_MEMBER void sim_cp_async(void* smem, const void* global, bool inside) {
+    if (inside) *(T*)smem = *(const T*)global;  // for the trace: one load, one store. What was stored is then taken away
+    else *(T*)smem = T();
+    sim_async_copy(smem, global, (int)sizeof(T), inside);
+}
+static SIM_MEMBER void cp_async_16(void* smem, const void* global, bool inside = true) { sim_cp_async<uint4>(smem, global, inside); }
+static SIM_MEMBER void cp_async_8(void* smem, const void* global, bool inside = true) { sim_cp_async<uint2>(smem, global, inside); }
+static SIM_MEMBER void cp_async_4(void* smem, const void* global, bool inside = true) { sim_cp_async<unsigned>(smem, global, inside); }
+SIM_INLINE void cp_async_commit() { sim_async_commit(); }
+template <int N> SIM_INLINE void cp_async_wait() { sim_async_wait(N); }
+
+struct SimMatrices {
+    uint4 row;  // 8 halves
+    unsigned* r;
+    bool transposed;
+    SIM_HIDDEN static unsigned element(void** records, int matrix, int row, int column) {
+        return ((const unsigned short*)&((SimMatrices*)records[8 * matrix + row])->row)[column];
+    }
+    SIM_HIDDEN static void combine(unsigned, void** records) {
+        for (int lane = 0; lane < 32; ++lane) {
+            SimMatrices* mine = (SimMatrices*)records[lane];
+            const int g = lane / 4, t = lane % 4;
+            for (int m = 0; m < 4; ++m)
+                mine->r[m] = mine->transposed ? element(records, m, 2 * t, g) | element(records, m, 2 * t + 1, g) << 16
+                                              : element(records, m, g, 2 * t) | element(records, m, g, 2 * t + 1) << 16;
+        }
+    }
+};
+SIM_INLINE void sim_ldmatrix(unsigned* r, uint4 row, bool transposed) {
+    SimMatrices record;
+    record.row = row, record.r = r, record.transposed = transposed;
+    sim_collective(0xffffffffu, &record, SimMatrices::combine);
+}
+static SIM_MEMBER void ldmatrix_x4(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, false); }
+static SIM_MEMBER void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, true); }
+
+template <bool HALVES> struct SimMma {
+    enum { K = HALVES ? 16 : 8 };
+    float* d;
+    const unsigned *a, *b;
+    SIM_HIDDEN static float half_of(unsigned two, int high) { return __half2float(__ushort_as_half((unsigned short)(two >> 16 * high))); }
+    SIM_HIDDEN static float tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
+    SIM_HIDDEN static void combine(unsigned, void** records) {
+        float A[16][K], B[K][8];
+        for (int lane = 0; lane < 32; ++lane) {
+            const SimMma* mine = (const SimMma*)records[lane];
+            const int g = lane / 4, t = lane % 4;
+            for (int i = 0; i < 4; ++i)
+                if (HALVES)
+                    for (int high = 0; high < 2; ++high) {
+                        A[g + i % 2 * 8][2 * t + high + i / 2 * 8] = half_of(mine->a[i], high);
+                        if (i < 2) B[2 * t + high + i * 8][g] = half_of(mine->b[i], high);
+                    }
+                else {
+                    A[g + i % 2 * 8][t + i / 2 * 4] = tf32(mine->a[i]);
+                    if (i < 2) B[t + i * 4][g] = tf32(mine->b[i]);
+                }
+        }
+        float D[16][8] = {};
+        for (int row = 0; row < 16; ++row)
+            for (int k = 0; k < K; ++k)
+                for (int column = 0; column < 8; ++column) D[row][column] += A[row][k] * B[k][column];
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) ((SimMma*)records[lane])->d[i] += D[lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+    }
+};
+template <bool HALVES> SIM_INLINE void sim_mma(float* d, const unsigned* a, const unsigned* b) {
+    SimMma<HALVES> record = {d, a, b};
+    sim_collective(0xffffffffu, &record, SimMma<HALVES>::combine);
+}
+SIM_INLINE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<true>(d, a, b); }
+SIM_INLINE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<false>(d, a, b); }
+SIM_INLINE unsigned to_tf32(float x) {  // to nearest, halves away from zero
+    const unsigned bits = __float_as_uint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
+}
+
+#endif

@@ -1,0 +1,144 @@
+"""common/kernels/include/ptx.h: what its wrappers do is the same on a GPU and on the simulator. One body for both."""
+
+import numpy as np
+import pytest
+
+from common import cuda
+from common.kernels.ladder import INCLUDE
+
+pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
+
+
+def run(source, arrays, block=32):
+    kernel = cuda.RawKernel(source, "probe", options=("-std=c++17", f"-I{INCLUDE}"))
+    kernel((1,), (block,), arrays)
+
+
+# lane i loads the fragments of its own and stores what it gets
+MMA = """#include "ptx.h"
+extern "C" __global__ void probe(const scalar* A, const scalar* B, const float* C, float* D) {  // row-major
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    float d[4];
+    for (int i = 0; i < 4; ++i) d[i] = C[(g + i / 2 * 8) * 8 + 2 * t + i % 2];
+    unsigned a[4], b[2];
+    FRAGMENTS
+    for (int i = 0; i < 4; ++i) D[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}"""
+HALVES = """
+    for (int i = 0; i < 4; ++i) a[i] = *(const unsigned*)&A[(g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8];
+    for (int i = 0; i < 2; ++i)
+        b[i] = __half_as_ushort(B[(2 * t + 8 * i) * 8 + g]) | (unsigned)__half_as_ushort(B[(2 * t + 1 + 8 * i) * 8 + g]) << 16;
+    mma_f16(d, a, b);"""
+TF32 = """
+    for (int i = 0; i < 4; ++i) a[i] = to_tf32(A[(g + i % 2 * 8) * 8 + t + i / 2 * 4]);
+    for (int i = 0; i < 2; ++i) b[i] = to_tf32(B[(t + 4 * i) * 8 + g]);
+    mma_tf32(d, a, b);"""
+
+
+def round_to_tf32(x):
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("fragments", "dtype", "k"), [(HALVES, np.float16, 16), (TF32, np.float32, 8)], ids=["f16", "tf32"]
+)
+def test_mma(rng, fragments, dtype, k):
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((16, k), (k, 8)))
+    c, d = rng.standard_normal((16, 8)).astype(np.float32), cuda.full((16, 8), np.nan)
+    source = MMA.replace("FRAGMENTS", fragments).replace("scalar", "__half" if dtype == np.float16 else "float")
+    run(source, [*map(cuda.asarray, (a, b, c)), d])
+    exact = [x.astype(np.float64) if dtype == np.float16 else round_to_tf32(x).astype(np.float64) for x in (a, b)]
+    np.testing.assert_allclose(cuda.asnumpy(d), exact[0] @ exact[1] + c, rtol=2e-6, atol=2e-6)
+
+
+def test_to_tf32_rounds_to_nearest(rng):
+    x = np.concatenate([rng.standard_normal(251), [0.0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-12, 3e38 / 1e3]]).astype(
+        np.float32
+    )
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const float* x, unsigned* y) { y[threadIdx.x] = to_tf32(x[threadIdx.x]); }"""
+    y = cuda.zeros(256, np.uint32)
+    run(source, [cuda.asarray(x), y], 256)
+    np.testing.assert_array_equal(cuda.asnumpy(y) & 0xFFFFE000, round_to_tf32(x).view(np.uint32))
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["", "trans"])
+def test_ldmatrix(transposed):
+    """Element [row][column] of matrix m holds the number 64·m + 8·row + column."""
+    source = f"""#include "ptx.h"
+    extern "C" __global__ void probe(const __half* x, unsigned* y) {{
+        __shared__ __align__(16) __half s[4 * 64 + 4 * 8];
+        for (int i = threadIdx.x; i < 256; i += 32) s[i / 64 * 72 + i % 64] = x[i];  // a gap between the matrices
+        __syncwarp();
+        unsigned r[4];
+        ldmatrix_x4{"_trans" if transposed else ""}(r, s + threadIdx.x / 8 * 72 + threadIdx.x % 8 * 8);
+        for (int i = 0; i < 4; ++i) y[threadIdx.x * 4 + i] = r[i];
+    }}"""
+    y = cuda.zeros((32, 4), np.uint32)
+    run(source, [cuda.asarray(np.arange(256, dtype=np.float16)), y])
+    got = cuda.asnumpy(y).view(np.float16).reshape(8, 4, 4, 2)  # g, t, matrix, which of the two
+    matrices = np.arange(256, dtype=np.float16).reshape(4, 8, 8)
+    want = (matrices.transpose(0, 2, 1) if transposed else matrices).reshape(4, 8, 4, 2).transpose(1, 2, 0, 3)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_cp_async_copies_in_groups(size):
+    """Two groups: after the wait for all but one the first is there; what lies outside arrives as zeros."""
+    n = size // 4
+    source = f"""#include "ptx.h"
+    extern "C" __global__ void probe(const float* x, float* y) {{
+        __shared__ __align__(16) float s[2 * 32 * {n}];
+        float *first = s + threadIdx.x * {n}, *second = first + 32 * {n};
+        cp_async_{size}(first, x + threadIdx.x * {n});
+        cp_async_commit();
+        cp_async_{size}(second, x + (32 + threadIdx.x) * {n}, threadIdx.x != 3);
+        cp_async_commit();
+        cp_async_wait<1>();
+        __syncthreads();
+        for (int i = 0; i < {n}; ++i) y[threadIdx.x * {n} + i] = s[(31 - threadIdx.x) * {n} + i];
+        cp_async_wait<0>();
+        __syncthreads();
+        for (int i = 0; i < {n}; ++i) y[(32 + threadIdx.x) * {n} + i] = s[(63 - threadIdx.x) * {n} + i];
+    }}"""
+    x = np.arange(1, 64 * n + 1, dtype=np.float32)
+    y = cuda.full(64 * n, np.nan)
+    run(source, [cuda.asarray(x), y])
+    x.reshape(2, 32, n)[1, 3] = 0
+    np.testing.assert_array_equal(cuda.asnumpy(y), x.reshape(2, 32, n)[:, ::-1].ravel())
+
+
+def test_a_copy_that_nobody_waited_for_is_nan_on_the_simulator():
+    if cuda.backend() != "simulator":
+        pytest.skip("on a GPU the copy may have arrived by then")
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const float* x, float* y) {
+        __shared__ __align__(16) float s[128];
+        cp_async_16(s + 4 * threadIdx.x, x + 4 * threadIdx.x);
+        cp_async_commit();
+        y[threadIdx.x] = s[4 * threadIdx.x];
+    }"""
+    y = cuda.zeros(32)
+    run(source, [cuda.asarray(np.ones(128, np.float32)), y])
+    assert np.isnan(y).all()
+
+
+def test_the_trace_counts_copies_and_matrices():
+    """cp.async: a load and a store of 16 bytes a lane; ldmatrix: four wavefronts, if its rows lie in different banks."""
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const __half* x, unsigned* y) {
+        __shared__ __align__(16) __half s[256];
+        cp_async_16(s + 8 * threadIdx.x, x + 8 * threadIdx.x);
+        cp_async_commit();
+        cp_async_wait<0>();
+        __syncthreads();
+        unsigned r[4];
+        ldmatrix_x4(r, s + 8 * threadIdx.x);
+        y[threadIdx.x] = r[0];
+    }"""
+    kernel = cuda.RawKernel(source, "probe", options=("-std=c++17", f"-I{INCLUDE}"))
+    report = cuda.trace(kernel, (1,), (32,), [np.zeros(256, np.float16), np.zeros(32, np.uint32)])
+    assert not report.findings
+    assert report.global_loads.sectors == 16
+    assert report.shared_loads.wavefronts == 4 and report.shared_stores.wavefronts == 4
