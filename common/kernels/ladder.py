@@ -63,9 +63,13 @@ class Ladder:
 
     def diff(self, before: str, after: str, context: int = 2) -> str:
         """What changes from one rung's code to another's, as a unified diff; the headers' comments are left out."""
-        texts = [self.source(variant).split("#include", 1) for variant in (before, after)]
-        lines = [["#include" + text[-1] if len(text) > 1 else text[0]][0].splitlines() for text in texts]
-        return "\n".join(difflib.unified_diff(*lines, before, after, lineterm="", n=context))
+        first, second = (self._code(variant).splitlines() for variant in (before, after))
+        return "\n".join(difflib.unified_diff(first, second, before, after, lineterm="", n=context))
+
+    def _code(self, variant: str) -> str:
+        """A rung's text from its first #include on, without the comment above."""
+        text = self.source(variant)
+        return text[text.find("#include") :]
 
     def requires(self, variant: str) -> int:
         """The compute capability that a rung needs, 80 for sm_80; 75 if its file says nothing."""

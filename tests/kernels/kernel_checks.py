@@ -12,12 +12,33 @@ torch.set_num_threads(1)  # its threads would wait for cores that the simulator 
 
 TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 2e-3}  # float32's grows with the root of K
 
+TOLERANCE[np.dtype(np.float64)] = 1e-13
+
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float16])
 
 
 def every_rung(operator):
     """The test runs once for each rung of the operator's ladder, those of later chapters included."""
     return pytest.mark.parametrize("variant", kernels.variants(operator))
+
+
+def every_rung_and_dtype(operator, dtypes=("float32", "float16"), layout=None):
+    """The test runs once for each rung and each of the dtypes that it takes: parameters `variant` and `dtype`.
+
+    Rungs that the card at hand is too old for are skipped, with the reason.
+    """
+
+    def mark(variant):
+        needed = kernels.requires(operator, variant)
+        skip = pytest.mark.skipif(needed > cuda.compute_capability(), reason=f"{variant} needs a card of sm_{needed}")
+        return (skip,)
+
+    pairs = [
+        pytest.param(variant, np.dtype(dtype).type, id=f"{variant}-{dtype}", marks=mark(variant))
+        for dtype in dtypes
+        for variant in kernels.variants(operator, dtype, layout)
+    ]
+    return pytest.mark.parametrize(("variant", "dtype"), pairs)
 
 
 def draw(rng, *shape, dtype=np.float32):
@@ -49,7 +70,7 @@ def agrees(out, reference, k=1, floor=0.0):
     result = cuda.asnumpy(out)
     reference = np.asarray(reference, np.float64)
     assert result.shape == reference.shape
-    allowed = TOLERANCE[result.dtype] * (math.sqrt(k) if result.dtype == np.float32 else 1)
+    allowed = TOLERANCE[result.dtype] * (1 if result.dtype == np.float16 else math.sqrt(k))
     size = max(np.linalg.norm(reference), floor * math.sqrt(reference.size))
     error = np.linalg.norm(result.astype(np.float64) - reference)
     assert error <= allowed * size, f"relative error {error / max(size, 1e-300):.1e}, allowed {allowed:.1e}"

@@ -26,8 +26,10 @@ extern "C" __global__ void probe(const scalar* A, const scalar* B, const float* 
 }"""
 HALVES = """
     for (int i = 0; i < 4; ++i) a[i] = *(const unsigned*)&A[(g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8];
-    for (int i = 0; i < 2; ++i)
-        b[i] = __half_as_ushort(B[(2 * t + 8 * i) * 8 + g]) | (unsigned)__half_as_ushort(B[(2 * t + 1 + 8 * i) * 8 + g]) << 16;
+    for (int i = 0; i < 2; ++i) {
+        const __half* two = B + (2 * t + 8 * i) * 8 + g;
+        b[i] = __half_as_ushort(two[0]) | (unsigned)__half_as_ushort(two[8]) << 16;
+    }
     mma_f16(d, a, b);"""
 TF32 = """
     for (int i = 0; i < 4; ++i) a[i] = to_tf32(A[(g + i % 2 * 8) * 8 + t + i / 2 * 4]);
@@ -125,7 +127,7 @@ def test_a_copy_that_nobody_waited_for_is_nan_on_the_simulator():
 
 
 def test_the_trace_counts_copies_and_matrices():
-    """cp.async: a load and a store of 16 bytes a lane; ldmatrix: four wavefronts, if its rows lie in different banks."""
+    """cp.async: a load and a store of 16 bytes a lane; ldmatrix: four wavefronts where rows lie in different banks."""
     source = """#include "ptx.h"
     extern "C" __global__ void probe(const __half* x, unsigned* y) {
         __shared__ __align__(16) __half s[256];
