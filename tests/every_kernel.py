@@ -21,24 +21,76 @@ def random(*shape: int, dtype: type) -> object:
     return cuda.asarray(np.random.default_rng().standard_normal(shape).astype(dtype))
 
 
+def stored(array: object, variant: str) -> object:
+    """In the layout that the rung takes: NHWC if its lanes lie along the channels."""
+    return cuda.to_layout(array, "NHWC") if variant in ("vectors", "channels_last") else array
+
+
+def channels_last(array: object, variant: str, operator: str = "pointwise") -> object:
+    """In NHWC if that rung of the operator takes no NCHW."""
+    return array if variant in kernels.variants(operator, layout="NCHW") else cuda.to_layout(array, "NHWC")
+
+
 def cases(dtype: type) -> dict[str, list]:
     """For each operator calls that take the rung's name."""
     x, y = random(2, 6, 17, 13, dtype=dtype), random(2, 6, 17, 13, dtype=dtype)
     a, b, bias = random(33, 17, dtype=dtype), random(17, 7, dtype=dtype), random(7, dtype=dtype)
-    transposed = random(7, 17, dtype=dtype)
+    transposed, whole = random(7, 17, dtype=dtype), random(136, 136, dtype=dtype)  # whole vectors
     weight, depthwise = random(8, 3, 3, 5, dtype=dtype), random(6, 1, 3, 3, dtype=dtype)
     pointwise, channel_bias = random(8, 6, 1, 1, dtype=dtype), random(8, dtype=dtype)
-    residual = random(2, 8, 17, 13, dtype=dtype)
+    residual, dense = random(2, 8, 17, 13, dtype=dtype), random(8, 6, 3, 3, dtype=dtype)
+    coarse, pointwise_16 = random(2, 6, 9, 7, dtype=dtype), random(16, 8, 1, 1, dtype=dtype)
+    added, wide = random(2, 6, 9, 10, dtype=dtype), random(2, 24, 9, 13, dtype=dtype)
+    filters, biases = random(24, 1, 3, 3, dtype=dtype), random(24, dtype=dtype)
     return {
         "add": [lambda v: kernels.add(x, y, variant=v)],
         "clamp": [lambda v: kernels.relu6(x, variant=v)],
         "softmax": [lambda v: kernels.softmax(a, variant=v)],
-        "global_avg_pool": [lambda v: kernels.global_avg_pool(x, variant=v)],
+        "global_avg_pool": [lambda v: kernels.global_avg_pool(stored(x, v), variant=v)],
         "gemm": [
             lambda v: kernels.gemm(a, b, bias, activation="relu6", variant=v),
             lambda v: kernels.gemm(a, transposed, transpose_b=True, variant=v),
+            lambda v: kernels.gemm(whole, whole, variant=v),
+            lambda v: kernels.gemm(whole, whole, transpose_b=True, variant=v),
+        ],
+        "winograd": [
+            lambda v: kernels.winograd(x, dense, channel_bias, 1, residual=residual, activation="relu6", variant=v),
+        ],
+        "winograd_weight": [lambda v: kernels.winograd_weight(dense, tile, variant=v) for tile in (2, 4)],
+        "depthwise": [
+            lambda v: kernels.depthwise(
+                channels_last(x, v, "depthwise"),
+                depthwise,
+                biases[:6],
+                (2, 1),
+                ((1, 2), (0, 1)),
+                (1, 2),
+                residual=channels_last(added, v, "depthwise"),
+                variant=v,
+            ),
+            lambda v: kernels.depthwise(channels_last(wide, v, "depthwise"), filters, biases, 1, 1, variant=v),
+            lambda v: kernels.depthwise(channels_last(wide, v, "depthwise"), filters, None, 2, 1, variant=v),
+        ],
+        "depthwise_backward_input": [
+            lambda v: kernels.depthwise_backward_input(stored(y, v), depthwise, x.shape, 1, 1, variant=v),
+            lambda v: kernels.depthwise_backward_input(stored(coarse, v), depthwise, x.shape, 2, 1, variant=v),
+        ],
+        "depthwise_backward_weight": [
+            lambda v: kernels.depthwise_backward_weight(stored(y, v), stored(x, v), 3, 1, 1, variant=v),
+            lambda v: kernels.depthwise_backward_weight(stored(coarse, v), stored(x, v), 3, 2, 1, variant=v),
         ],
         "im2col": [lambda v: kernels.im2col(x, (3, 5), padding=((1, 0), (2, 3)), stride=(2, 1), variant=v)],
+        "pointwise": [
+            lambda v: kernels.pointwise(
+                channels_last(x, v),
+                pointwise,
+                channel_bias,
+                residual=channels_last(residual, v),
+                activation="relu6",
+                variant=v,
+            ),
+            lambda v: kernels.pointwise(channels_last(residual, v), pointwise_16, variant=v),
+        ],
         "conv2d": [
             lambda v: kernels.conv2d(x, weight, channel_bias, (2, 1), 2, (1, 2), 2, activation="relu", variant=v),
             lambda v: kernels.conv2d(x, depthwise, stride=2, padding=1, groups=6, variant=v),
@@ -55,7 +107,7 @@ def launch_all() -> int:
         if set(made) != set(kernels.OPERATORS):
             raise SystemExit(f"no launch here for {set(kernels.OPERATORS) - set(made)}")
         for operator, calls in made.items():
-            for variant in kernels.variants(operator):
+            for variant in kernels.variants(operator, dtype):
                 for call in calls:
                     assert np.isfinite(cuda.asnumpy(call(variant))).all(), (operator, variant, dtype)
                     launches += 1

@@ -27,6 +27,7 @@ x = random.standard_normal((2, 4, 9, 7), dtype=np.float32)
 a, b = x.reshape(8, 63), random.standard_normal((63, 5), dtype=np.float32)
 columns = kernels.im2col(x, 3, padding=1)
 weight = random.standard_normal((6, 4, 3, 3), dtype=np.float32)
+center = random.standard_normal((4, 1, 1, 1), dtype=np.float32)
 results = {
     "add": (kernels.add(x, x), 2 * x),
     "clamp": (kernels.relu6(x), x.clip(0, 6)),
@@ -34,6 +35,14 @@ results = {
     "global_avg_pool": (kernels.global_avg_pool(x), x.mean((2, 3), keepdims=True)),
     "gemm": (kernels.gemm(a, b), a @ b),
     "im2col": (columns[:, 4::9], x.reshape(2, 4, 63)),
+    "depthwise": (kernels.depthwise(x, center), x * center.reshape(4, 1, 1)),
+    "depthwise_backward_input": (kernels.depthwise_backward_input(x, center, x.shape), x * center.reshape(4, 1, 1)),
+    "depthwise_backward_weight": (
+        kernels.depthwise_backward_weight(x, x, 3, padding=1)[:, 0, 1, 1], (x * x).sum((0, 2, 3))
+    ),
+    "pointwise": (
+        kernels.pointwise(x, weight[:, :, :1, :1]).reshape(2, 6, 63), weight[:, :, 0, 0] @ x.reshape(2, 4, 63)
+    ),
     "conv2d": (kernels.conv2d(x, weight, padding=1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
 }
 for operator, (result, expected) in results.items():

@@ -8,7 +8,7 @@ NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnump
 """
 
 from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
-from .device import backend, cache_dir, compute_capability
+from .device import backend, cache_dir, compute_capability, multiprocessors, shared_memory
 from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
@@ -30,7 +30,9 @@ __all__ = [
     "full",
     "give_as",
     "guarded",
+    "multiprocessors",
     "operator",
+    "shared_memory",
     "stream_of",
     "synchronize",
     "to_layout",

@@ -59,6 +59,38 @@ def _capability(device: int) -> int:
     return int(cupy.cuda.Device(device).compute_capability)
 
 
+def multiprocessors() -> int:
+    """How many multiprocessors the GPU at hand has; on the simulator, how many cores the CPU has."""
+    if backend() == "simulator":
+        return os.cpu_count() or 1
+    import cupy
+
+    return _multiprocessors(cupy.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _multiprocessors(device: int) -> int:
+    import cupy
+
+    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+def shared_memory() -> int:
+    """Bytes of shared memory that a block may ask for on the GPU at hand; the simulator has as many as an H200."""
+    if backend() == "simulator":
+        return 227 * 1024
+    import cupy
+
+    return _shared_memory(cupy.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _shared_memory(device: int) -> int:
+    import cupy
+
+    return int(cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
+
+
 def cache_dir() -> Path:
     """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time."""
     named = os.environ.get("COURSE_CACHE")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from . import signature
+from . import cubin, signature
 from .device import backend
 from .errors import CompileError
 from .simulator.compiler import readable_errors
@@ -56,12 +56,15 @@ class GpuModule:
         options = tuple(options)
         if name_expressions and not any(o.startswith(("-std", "--std")) for o in options):
             options += ("-std=c++17",)
-        self._module = cupy.RawModule(
-            code=code, options=options, name_expressions=list(name_expressions) or None,
-            enable_cooperative_groups=enable_cooperative_groups,
-        )  # fmt: skip
         try:
-            self._module.compile()
+            if any(o.startswith("-arch=") for o in options):
+                self._module = cupy.RawModule(path=str(cubin.build(code, options)))
+            else:
+                self._module = cupy.RawModule(
+                    code=code, options=options, name_expressions=list(name_expressions) or None,
+                    enable_cooperative_groups=enable_cooperative_groups,
+                )  # fmt: skip
+                self._module.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise CompileError(readable_errors(str(error), code, r"\.cu\((\d+)\)")) from None
 
@@ -86,7 +89,8 @@ def RawModule(
     """Compiles CUDA C++ source; `module.get_function(name)` gives its kernels. Called as cupy.RawModule is.
 
     code: the source, as NVRTC takes it (no #include of the C++ library, no host code).
-    options: NVRTC's, ("-DTILE=32", "--use_fast_math"); on the simulator -D, -U and -I count.
+    options: NVRTC's, ("-DTILE=32", "--use_fast_math"); on the simulator -D, -U and -I count. With "-arch=sm_90a" in
+    place of the card's own architecture NVRTC is called without CuPy, and name_expressions are not to be had.
     name_expressions: template kernels to instantiate, ["transpose<float>"].
     enable_cooperative_groups: launches are cooperative, so that grid.sync() may be used.
     CompileError quotes the lines that are wrong.

@@ -59,6 +59,11 @@ def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:
     return allocate(shape, dtype)
 
 
+def as_stored(array: Any) -> Any:
+    """A view in the order of memory, as a launch wants it: (N, H, W, C) of an NHWC array, else the array itself."""
+    return array.transpose(0, 2, 3, 1) if len(array.shape) == 4 and not has(array, "NCHW") else array
+
+
 def to_layout(array: Any, layout: str) -> Any:
     """The array in that memory layout, with the shape that it has, as the backend's: itself if it is so, or a copy."""
     from .arrays import asarray, is_native

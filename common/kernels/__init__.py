@@ -19,6 +19,12 @@ from .clamp import clamp, relu, relu6
 from .clamp import ladder as _clamp
 from .conv2d import conv2d
 from .conv2d import ladder as _conv2d
+from .depthwise import depthwise
+from .depthwise import ladder as _depthwise
+from .depthwise_backward_input import depthwise_backward_input
+from .depthwise_backward_input import ladder as _depthwise_backward_input
+from .depthwise_backward_weight import depthwise_backward_weight
+from .depthwise_backward_weight import ladder as _depthwise_backward_weight
 from .gemm import gemm, linear
 from .gemm import ladder as _gemm
 from .global_avg_pool import global_avg_pool
@@ -26,19 +32,29 @@ from .global_avg_pool import ladder as _global_avg_pool
 from .im2col import im2col
 from .im2col import ladder as _im2col
 from .ladder import Ladder
+from .pointwise import ladder as _pointwise
+from .pointwise import pointwise
 from .softmax import ladder as _softmax
 from .softmax import softmax
+from .winograd import ladder as _winograd
+from .winograd import winograd
+from .winograd_weight import ladder as _winograd_weight
+from .winograd_weight import winograd_weight
 
 __all__ = [
     "OPERATORS",
     "add",
     "clamp",
     "conv2d",
+    "depthwise",
+    "depthwise_backward_input",
+    "depthwise_backward_weight",
     "diff",
     "gemm",
     "global_avg_pool",
     "im2col",
     "linear",
+    "pointwise",
     "relu",
     "relu6",
     "requires",
@@ -46,9 +62,28 @@ __all__ = [
     "source",
     "sources",
     "variants",
+    "winograd",
+    "winograd_weight",
 ]
 
-_LADDERS = {ladder.operator: ladder for ladder in (_add, _clamp, _conv2d, _gemm, _global_avg_pool, _im2col, _softmax)}
+_LADDERS = {
+    ladder.operator: ladder
+    for ladder in (
+        _add,
+        _clamp,
+        _conv2d,
+        _depthwise,
+        _depthwise_backward_input,
+        _depthwise_backward_weight,
+        _gemm,
+        _global_avg_pool,
+        _im2col,
+        _pointwise,
+        _softmax,
+        _winograd,
+        _winograd_weight,
+    )
+}
 OPERATORS = tuple(_LADDERS)
 
 

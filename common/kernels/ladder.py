@@ -20,6 +20,7 @@ ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float64): "double",
 }
 INCLUDE = Path(__file__).parent / "include"
+OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,15 @@ class Rung:
     """What a rung's file cannot say.
 
     tiles: the numbers (tile sizes and switches) that become its -D options. dtypes, layouts: those that it takes.
-    composed: it has no file of its own, but launches other operators.
+    composed: it has no file of its own, but launches other operators. target: "sm_90a", which it is compiled for on a
+    card of sm_90; the card's own architecture lacks instructions that this one has.
     """
 
     tiles: Mapping[str, Any] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ("float32", "float16")
     layouts: tuple[str, ...] = ("NCHW",)
     composed: bool = False
+    target: str | None = None
 
 
 class Ladder:
@@ -72,10 +75,9 @@ class Ladder:
         return text[text.find("#include") :]
 
     def requires(self, variant: str) -> int:
-        """The compute capability that a rung needs, 80 for sm_80; 75 if its file says nothing."""
+        """The compute capability that a rung needs, 80 for sm_80; OLDEST if its file says nothing."""
         path = self._files.get(variant)
-        found = path and re.search(r"requires: sm_(\d+)", "\n".join(path.read_text(encoding="utf-8").splitlines()[:12]))
-        return int(found[1]) if found else 75
+        return required(path.read_text(encoding="utf-8")) if path else OLDEST
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
@@ -122,7 +124,8 @@ class Ladder:
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 (ladders live as long as the program)
     def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str) -> Any:
-        return cuda.RawKernel(self.source(variant), self.operator, options=self.options(variant, dtype, dict(switches)))
+        options = self.architecture(variant) + self.options(variant, dtype, dict(switches))
+        return cuda.RawKernel(self.source(variant), self.operator, options=options)
 
     def options(self, variant: str, dtype: Any, switches: Mapping[str, Any]) -> tuple[str, ...]:
         """NVRTC's options for a rung: the element type, its tile sizes, the launch's switches, the shared headers."""
@@ -130,19 +133,30 @@ class Ladder:
         if "float64" in self.rungs[variant].dtypes:
             defines["acc_t"] = "double" if np.dtype(dtype) == np.float64 else "float"
         defines |= dict(self.rungs[variant].tiles) | dict(switches)
-        # the digest: CuPy's cache of compiled kernels looks at source and options, not at what is included
-        return (
-            "-std=c++17",
-            f"-I{INCLUDE}",
-            f"-DHEADERS={_digest()}",
-            *(f"-D{name}={value}" for name, value in defines.items()),
-        )
+        return (*header_options(), *(f"-D{name}={value}" for name, value in defines.items()))
+
+    def architecture(self, variant: str) -> tuple[str, ...]:
+        """NVRTC's option for a rung with a target of its own, where the card at hand is of that kind; else none."""
+        target = self.rungs[variant].target
+        return (f"-arch={target}",) if target == f"sm_{cuda.compute_capability()}a" else ()
 
     def sources(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
         """Every file with the options of every dtype that it takes, to compile it without a launch."""
         for variant, path in self._files.items():
             for dtype in self.rungs[variant].dtypes:
                 yield path, self.options(variant, dtype, {})
+
+
+def required(source: str) -> int:
+    """The compute capability that a kernel's first lines ask for, "requires: sm_80"; OLDEST if they say nothing."""
+    found = re.search(r"requires: sm_(\d+)", "\n".join(source.splitlines()[:12]))
+    return int(found[1]) if found else OLDEST
+
+
+def header_options() -> tuple[str, ...]:
+    """The options with which a kernel may include the shared headers."""
+    # the digest: CuPy's cache of compiled kernels looks at source and options, not at what is included
+    return "-std=c++17", f"-I{INCLUDE}", f"-DHEADERS={_digest()}"
 
 
 @functools.cache

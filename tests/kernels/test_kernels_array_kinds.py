@@ -37,6 +37,8 @@ def calls(rng, dtype):
     """For each operator a call, the arrays it takes, and its result in float64."""
     x, y = draw(rng, 2, 3, 7, 5, dtype=dtype), draw(rng, 2, 3, 7, 5, dtype=dtype)
     a, b, weight = (draw(rng, *s, dtype=dtype) for s in [(7, 17), (17, 3), (4, 3, 3, 3)])
+    convolved = torch.nn.functional.conv2d(f64(x), f64(weight))
+    filters = draw(rng, 3, 1, 3, 3, dtype=dtype)
     return {
         "add": (kernels.add, (x, y), f64(x) + f64(y)),
         "clamp": (kernels.relu6, (x,), f64(x).clamp(0, 6)),
@@ -44,8 +46,38 @@ def calls(rng, dtype):
         "global_avg_pool": (kernels.global_avg_pool, (x,), f64(x).mean((2, 3), keepdim=True)),
         "gemm": (kernels.gemm, (a, b), f64(a) @ f64(b)),
         "im2col": (lambda x, **rest: kernels.im2col(x, 3, **rest), (x,), torch.nn.functional.unfold(f64(x), 3)),
-        "conv2d": (kernels.conv2d, (x, weight), torch.nn.functional.conv2d(f64(x), f64(weight))),
+        "conv2d": (kernels.conv2d, (x, weight), convolved),
+        "depthwise": (
+            kernels.depthwise,
+            (x, filters),
+            torch.nn.functional.conv2d(f64(x), f64(filters), groups=3),
+        ),
+        "depthwise_backward_input": (
+            lambda grad, weight, **rest: kernels.depthwise_backward_input(grad, weight, y.shape, 1, 1, **rest),
+            (x, filters),
+            torch.nn.grad.conv2d_input(y.shape, f64(filters), f64(x), padding=1, groups=3),
+        ),
+        "depthwise_backward_weight": (
+            lambda grad, x, **rest: kernels.depthwise_backward_weight(grad, x, 3, 1, 1, **rest),
+            (x, y),
+            torch.nn.grad.conv2d_weight(f64(y), filters.shape, f64(x), padding=1, groups=3),
+        ),
+        "pointwise": (
+            kernels.pointwise,
+            (x, filters.reshape(9, 3, 1, 1)),
+            torch.nn.functional.conv2d(f64(x), f64(filters).reshape(9, 3, 1, 1)),
+        ),
+        "winograd": (kernels.winograd, (x, weight), convolved),
+        "winograd_weight": (kernels.winograd_weight, (weight,), transformed_filters(weight)),
     }
+
+
+def transformed_filters(weight):
+    """G g Gᵀ of F(2×2, 3×3), padded to 8 input and 64 output channels: (16, 8, 64)."""
+    g = torch.tensor([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], dtype=torch.float64)
+    o, c = weight.shape[:2]
+    u = torch.einsum("rs,ocst,ut->ruco", g, f64(weight), g).reshape(16, c, o)
+    return torch.nn.functional.pad(u, (0, 64 - o, 0, 8 - c))
 
 
 @pytest.mark.parametrize("operator", kernels.OPERATORS)
@@ -54,7 +86,8 @@ def test_the_result_is_of_the_kind_given(rng, operator, dtype, kind):
     function, arrays, reference = calls(rng, dtype)[operator]
     given = [as_kind(kind, array) for array in arrays]
     result = function(*given)
-    assert type(result) is type(given[0]) and result.dtype == given[0].dtype
+    assert type(result) is type(given[0])
+    assert result.dtype == given[0].dtype or operator == "winograd_weight"  # which is float32 in any case
     agrees(to_numpy(result), reference, k=27, floor=0.5)
 
 

@@ -3,23 +3,40 @@
 from typing import Any
 
 from ... import cuda
-from ...cuda import checks
+from ...cuda import checks, layout
+from .. import vectors
 from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": Rung()})
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung(layouts=layout.LAYOUTS),
+        "grid_stride": Rung(layouts=layout.LAYOUTS),
+        "vectorised": Rung(tiles={"VECTOR": 4}, layouts=layout.LAYOUTS),
+    },
+)
+
+THREADS = 256  # in a block
+BLOCKS = 8  # of so many threads on a multiprocessor at once: 2,048 threads
 
 
 @cuda.operator
 def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
     """out = a + b, element by element.
 
-    a, b, out: arrays of one shape (any), float32 or float16. ValueError and TypeError name what does not fit.
+    a, b, out: arrays of one shape (any) and one layout, C-contiguous or NHWC; float32 or float16.
+    ValueError and TypeError name what does not fit.
     """
-    checks.array("a", a, None)
-    checks.array("b", b, a.shape, like=a)
-    out = checks.output(out, a.shape, like=a)
-    threads = 256
-    ladder.kernel(ladder.choose(variant, a.dtype), a.dtype)(
-        (checks.blocks(a.size, threads),), (threads,), (a, b, out, a.size)
-    )
+    checks.array("a", a, None, allowed=layout.LAYOUTS)
+    checks.array("b", b, a.shape, like=a, allowed=layout.LAYOUTS)
+    where = layout.common(a=a, b=b)
+    out = checks.output(out, a.shape, like=a, layout=where)
+    chosen = ladder.choose(variant, a.dtype, where)
+    vector = vectors.elements(a, b, out) if chosen == "vectorised" else 1
+    switches: dict[str, Any] = {"VECTOR": vector} if chosen == "vectorised" else {}
+    blocks = checks.blocks(a.size, vector * THREADS)
+    if chosen == "grid_stride":
+        blocks = min(blocks, BLOCKS * cuda.multiprocessors())
+    arrays = map(layout.as_stored, (a, b, out))
+    ladder.kernel(chosen, a.dtype, **switches)((blocks,), (THREADS,), (*arrays, a.size))
     return out

@@ -3,24 +3,27 @@
 from typing import Any
 
 from ... import cuda
-from ...cuda import checks
+from ...cuda import checks, layout
 from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": Rung()})
+ladder = Ladder(__file__, {"naive": Rung(layouts=layout.LAYOUTS)})
 
 
 @cuda.operator
 def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | None = None) -> Any:
     """out = min(max(x, low), high), element by element; NaN stays NaN, as in torch.clamp.
 
-    x, out: arrays of one shape (any), float32 or float16. ValueError and TypeError name what does not fit.
+    x, out: arrays of one shape (any) and one layout, C-contiguous or NHWC; float32 or float16.
+    ValueError and TypeError name what does not fit.
     """
-    checks.array("x", x, None)
+    checks.array("x", x, None, allowed=layout.LAYOUTS)
+    where = layout.common(x=x)
     lowest, highest = checks.bounds((low, high))
-    out = checks.output(out, x.shape, like=x)
+    out = checks.output(out, x.shape, like=x, layout=where)
     threads = 256
-    kernel = ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)
-    kernel((checks.blocks(x.size, threads),), (threads,), (x, out, lowest, highest, x.size))
+    kernel = ladder.kernel(ladder.choose(variant, x.dtype, where), x.dtype)
+    arrays = map(layout.as_stored, (x, out))
+    kernel((checks.blocks(x.size, threads),), (threads,), (*arrays, lowest, highest, x.size))
     return out
 
 

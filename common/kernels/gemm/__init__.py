@@ -1,12 +1,109 @@
 """gemm: the product of two matrices, with bias and activation; a linear layer is one."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from ... import cuda
 from ...cuda import checks
+from .. import vectors
 from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": Rung()})
+# A block computes BM×BN elements of C, BK products of each at a time; a thread TM×TN of them, a warp WM×WN.
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung({"BM": 32, "BN": 32}),
+        "coalesced": Rung({"BM": 32, "BN": 32}),
+        "shared_tiles": Rung({"BM": 32, "BN": 32, "BK": 32}),
+        "register_column": Rung({"BM": 64, "BN": 64, "BK": 8, "TM": 8}),
+        "register_block": Rung({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}),
+        "vectorised": Rung({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8, "VECTOR": 4}),
+        "warp_tiles": Rung({"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8, "WM": 64, "WN": 32, "VECTOR": 4}),
+        "double_buffered": Rung(
+            {"BM": 128, "BN": 128, "BK": 16, "TM": 8, "TN": 16, "WM": 64, "WN": 64, "STAGES": 2, "VECTOR": 4},
+            dtypes=("float32",),
+        ),
+        "tensor_cores": Rung(
+            {"BM": 128, "BN": 128, "BK": 64, "WM": 64, "WN": 64, "STAGES": 3, "GROUP": 8, "VECTOR": 8},
+            dtypes=("float16",),
+        ),
+        "three_tf32": Rung(
+            {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "GROUP": 8, "VECTOR": 4},
+            dtypes=("float32",),
+        ),
+        "split_k": Rung({"BM": 16, "BN": 8, "WARPS": 16, "DEPTH": 5}),  # VECTOR: 16 bytes' worth
+        "warpgroups": Rung(
+            {"BM": 256, "BN": 128, "BK": 64, "WM": 16, "WN": 128, "STAGES": 4, "GROUP": 8, "VECTOR": 8},
+            dtypes=("float16",),
+            target="sm_90a",
+        ),
+    },
+)
+
+# Smaller tiles, for results that have too few of the largest, each with its share of the largest one's speed where
+# there are tiles enough, measured on an H200. split_k takes the largest of which there are as many as multiprocessors.
+SMALLER: Mapping[str, tuple[tuple[float, dict[str, int]], ...]] = {
+    "tensor_cores": ((0.6, {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 4}),),
+    "three_tf32": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),
+    "warpgroups": ((0.85, {"BM": 128, "STAGES": 5}), (0.56, {"BM": 64, "STAGES": 6})),
+}
+SPLIT = ({"BM": 32, "BN": 32, "WARPS": 8, "DEPTH": 1}, {"BM": 16, "BN": 16, "WARPS": 8, "DEPTH": 2})
+
+
+def tile_of(variant: str, dtype: Any, m: int, n: int) -> dict[str, Any]:
+    """The numbers of a rung, with the tile that computes an (m, n) result soonest."""
+    largest, processors = ladder.tile(variant), cuda.multiprocessors()
+    if variant == "split_k":
+        enough = [tile for tile in SPLIT if _blocks(tile, m, n) > 0.9 * processors]
+        return {**largest, **(enough[0] if enough else {}), "VECTOR": vectors.WIDEST // np.dtype(dtype).itemsize}
+
+    def time(choice: tuple[float, dict[str, Any]]) -> float:
+        speed, tile = choice
+        return checks.blocks(_blocks(tile, m, n), processors) * tile["BM"] * tile["BN"] / speed
+
+    choices = [(1.0, largest), *((speed, largest | tile) for speed, tile in SMALLER.get(variant, ()))]
+    return min(choices, key=time)[1]
+
+
+def _blocks(tile: Mapping[str, int], m: int, n: int) -> int:
+    return checks.blocks(m, tile["BM"]) * checks.blocks(n, tile["BN"])
+
+
+def geometry(tile: Mapping[str, int], m: int, n: int) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block for an (m, n) result: tiles from left to right, row of tiles by row of tiles, all along x."""
+    if "WARPS" in tile:
+        threads = 32 * tile["WARPS"]
+    elif "WM" in tile and "TM" not in tile:
+        threads = 32 * (tile["BM"] // tile["WM"]) * (tile["BN"] // tile["WN"])
+    else:
+        threads = tile["BM"] * tile["BN"] // (tile.get("TM", 1) * tile.get("TN", 1))
+    return (_blocks(tile, m, n),), (threads,)
+
+
+def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
+    """Dynamic shared memory of a block: STAGES slices of A and B, and in their place the tile of C at the end."""
+    if "GROUP" not in tile:
+        return 0
+    slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"])
+    return itemsize * max(slices, tile["BM"] * tile["BN"])
+
+
+def _best(dtype: np.dtype, m: int, n: int) -> list[str]:
+    """Rungs that suit a product of this size, the best first."""
+    if cuda.backend() == "simulator":  # a loop of a CPU likes neither barriers nor tiles
+        return ["coalesced"]
+    halves, capability = dtype == np.float16, cuda.compute_capability()
+    # cards of data centers, sm_80, sm_90 and sm_100, multiply TF32 fast enough to do it three times
+    tiles = ["tensor_cores", "warp_tiles"] if halves else ["double_buffered", "warp_tiles"]
+    if halves and capability == 90:
+        tiles = ["warpgroups", *tiles]
+    if not halves and capability % 10 == 0:
+        tiles = ["three_tf32", *tiles]
+    few = _blocks({"BM": 64, "BN": 128 if halves else 64}, m, n) < 0.75 * cuda.multiprocessors()
+    return ["split_k", *tiles] if few else tiles
 
 
 @cuda.operator
@@ -33,10 +130,18 @@ def gemm(
     low, high = checks.bounds(activation)
     out = checks.output(out, (m, n), like=a)
 
-    block = (32, 8)
-    grid = (checks.blocks(n, block[0]), checks.blocks(m, block[1]))
-    kernel = ladder.kernel(ladder.choose(variant, a.dtype), a.dtype, TRANSPOSE_B=int(transpose_b))
-    kernel(grid, block, (a, b, bias, out, m, n, k, low, high))
+    variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n))
+    tile = tile_of(variant, a.dtype, m, n)
+    shared = shared_bytes(tile, a.dtype.itemsize)
+    row = k if variant == "split_k" else math.gcd(k, n)  # the rows that it walks along; C it stores one by one
+    width = vectors.elements(a, b, out, *([] if bias is None else [bias]), row=row)
+    if width < tile.get("VECTOR", 0):
+        tile["VECTOR"] = 2 if variant in ("tensor_cores", "warpgroups") and width > 1 else 1
+    grid, block = geometry(tile, m, n)
+    kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **tile)
+    if shared > kernel.max_dynamic_shared_size_bytes:
+        kernel.max_dynamic_shared_size_bytes = shared
+    kernel(grid, block, (a, b, bias, out, m, n, k, low, high), shared_mem=shared)
     return out
 
 

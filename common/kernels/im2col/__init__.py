@@ -4,9 +4,12 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks
+from .. import vectors
 from ..ladder import Ladder, Rung
 
-ladder = Ladder(__file__, {"naive": Rung()})
+ladder = Ladder(__file__, {"naive": Rung(), "windows": Rung(), "vectorised": Rung({"VECTOR": 4})})
+
+THREADS = 256  # in a block
 
 
 @cuda.operator
@@ -33,10 +36,14 @@ def im2col(
     oh, ow = checks.windows(h, kh, sh, rows, dh), checks.windows(w, kw, sw, columns, dw)
     out = checks.output(out, (n, c * kh * kw, oh * ow), like=x)
 
-    threads = 256
-    kernel = ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)
-    kernel(
-        (checks.blocks(out.size, threads),), (threads,),
+    variant = ladder.choose(variant, x.dtype)
+    threads = out.size if variant == "naive" else out.size // (kh * kw)
+    switches: dict[str, Any] = {}
+    if variant == "vectorised":
+        vector = vectors.elements(out, row=oh * ow)
+        threads, switches = threads // vector, {"VECTOR": vector}
+    ladder.kernel(variant, x.dtype, **switches)(
+        (checks.blocks(threads, THREADS),), (THREADS,),
         (x, out, h, w, oh, ow, kh, kw, sh, sw, rows[0], columns[0], dh, dw, out.size),
     )  # fmt: skip
     return out

@@ -8,6 +8,7 @@
 //   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
+//   clamp(x, low, high)                 two instructions where `x < low ? low : x > high ? high : x` takes four; NaN stays
 //
 // Who holds what (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "… mma.m16n8k8"), with g = lane / 4, t = lane % 4:
 //   d[0], d[1]: row g, columns 2t, 2t + 1;  d[2], d[3]: row g + 8.
@@ -58,6 +59,11 @@ __device__ __forceinline__ unsigned to_tf32(float x) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
+}
+__device__ __forceinline__ float clamp(float x, float low, float high) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(low));
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(high));
+    return x;
 }
 
 #else  // ---- The simulator: a copy arrives when it is waited for, not before; matrices are put together from all lanes
@@ -139,6 +145,7 @@ template <bool HALVES> SIM_INLINE void sim_mma(float* d, const unsigned* a, cons
 }
 SIM_INLINE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<true>(d, a, b); }
 SIM_INLINE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<false>(d, a, b); }
+static SIM_MEMBER float clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 SIM_INLINE unsigned to_tf32(float x) {  // to nearest, halves away from zero
     const unsigned bits = __float_as_uint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;

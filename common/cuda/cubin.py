@@ -1,0 +1,36 @@
+"""Machine code for an architecture that CuPy does not ask for, compiled by NVRTC directly."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from .device import cache_dir
+
+
+def build(code: str, options: Sequence[str]) -> Path:
+    """The file with the machine code of a CUDA C++ text, which RawModule(path=...) loads. Kept in cache_dir().
+
+    options: NVRTC's, among them the architecture, -arch=sm_90a. To what RawModule compiles itself CuPy adds that of the
+    card at hand, sm_90, which has no wgmma. CuPy's CompileException quotes NVRTC's log.
+    """
+    from cupy._core.core import assemble_cupy_compiler_options
+    from cupy.cuda import compiler, nvrtc
+
+    given = assemble_cupy_compiler_options(tuple(options))  # with the folders of CUDA's headers
+    key = hashlib.sha256(repr((nvrtc.getVersion(), given, code)).encode()).hexdigest()[:32]
+    path = cache_dir() / f"{key}.cubin"
+    if path.exists():
+        return path
+    program = nvrtc.createProgram(code, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, given)
+        machine_code = nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError:
+        raise compiler.CompileException(nvrtc.getProgramLog(program), code, "kernel.cu", given, "nvrtc") from None
+    finally:
+        nvrtc.destroyProgram(program)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_bytes(machine_code)
+    unfinished.replace(path)  # whole, whoever else compiles the same
+    return path

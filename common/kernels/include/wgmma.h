@@ -1,0 +1,78 @@
+// wgmma.h - Hopper's products of matrices in shared memory, by four warps together. Inline PTX if compiled for sm_90a; for
+// other cards and the simulator the same arithmetic in C++, many times slower. All 128 threads of a warpgroup take part.
+//
+//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 128 or 256
+//   wgmma_begin()                       before the first of several: what the warpgroup has written to registers is there
+//   wgmma_commit(), wgmma_wait<G>()     as with cp.async: they run by themselves, a commit ends a group, wait until at most
+//                                       G groups are under way; until then d, a and b are not to be touched
+//   async_fence()                       what this thread has written to shared memory, wgmma may read after a barrier
+//
+// a and b lie in rows of 64 halves, 128 bytes; the eight 16-byte pieces of row r are exchanged by an XOR with r mod 8, as
+// tiles in rung 9 are; a tile begins at a multiple of 1,024 bytes, 8 rows. a points to row 0, column k of its 64 rows, k a
+// multiple of 16. b is a tile of N rows, one a column of b, and points like a; or, BY_ROWS, it lies as it is, in tiles of 64
+// columns that are `apart` halves apart, and points to the first one's row k.
+//
+// d: warp w of the four has rows 16·w to 16·w + 15; a lane's part is that of mma_f16's sums: d[j][0], d[j][1]: row g, columns
+// 8j + 2t, 8j + 2t + 1; d[j][2], d[j][3]: row g + 8.
+#pragma once
+#include "ptx.h"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // compiled for sm_90a
+
+__device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int G> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(G) : "memory"); }
+__device__ __forceinline__ void async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Where a matrix lies and how (PTX ISA, "Matrix Descriptor Format"): address, two strides, all in 16 bytes, and the XOR
+__device__ __forceinline__ unsigned long long wgmma_matrix(const __half* p, int leading_bytes, int stride_bytes) {
+    const unsigned long long at = (smem_address(p) & 0x3ffff) >> 4, leading = leading_bytes >> 4, stride = stride_bytes >> 4;
+    return at | leading << 16 | stride << 32 | 1ull << 62;
+}
+
+#define WGMMA_TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
+#define WGMMA_D(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
+#define WGMMA_D8(j) WGMMA_D(j), WGMMA_D(j + 1), WGMMA_D(j + 2), WGMMA_D(j + 3), WGMMA_D(j + 4), WGMMA_D(j + 5), WGMMA_D(j + 6), WGMMA_D(j + 7)
+template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
+    const unsigned long long A = wgmma_matrix(a, 16, 1024), B = wgmma_matrix(b, BY_ROWS ? apart * 2 : 16, 1024);
+    if constexpr (N == 256)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
+                     WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9) WGMMA_TEN(10) WGMMA_TEN(11)
+                     "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, 1, 1, 1, 0, %130;"
+                     : WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16), WGMMA_D8(24) : "l"(A), "l"(B), "n"(BY_ROWS));
+    else
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
+                     WGMMA_TEN(5) "%60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, %66;"
+                     : WGMMA_D8(0), WGMMA_D8(8) : "l"(A), "l"(B), "n"(BY_ROWS));
+}
+
+#else  // ---- Other cards and the simulator: each lane computes its own sums, at once
+
+__device__ __forceinline__ void wgmma_begin() {}
+__device__ __forceinline__ void wgmma_commit() {}
+template <int G> __device__ __forceinline__ void wgmma_wait() {}
+__device__ __forceinline__ void async_fence() {}
+
+// The half at p where it lies: bits 7 to 9 of an address, the number of a row of 128 bytes, exchange its pieces of 16 bytes.
+__device__ __forceinline__ float wgmma_element(const __half* p) {
+    const unsigned long long address = (unsigned long long)p;
+    return __half2float(*(const __half*)(address ^ (address >> 7 & 7) << 4));
+}
+template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
+    const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+    float of_a[2][16];
+    for (int k = 0; k < 16; ++k)
+        for (int i = 0; i < 2; ++i) of_a[i][k] = wgmma_element(a + (row + 8 * i) * 64 + k);
+    for (int j = 0; j < N / 8; ++j)
+        for (int e = 0; e < 2; ++e) {
+            const int n = 8 * j + column + e;
+            float sums[2] = {};
+            for (int k = 0; k < 16; ++k) {
+                const float of_b = wgmma_element(BY_ROWS ? b + n / 64 * apart + k * 64 + n % 64 : b + n * 64 + k);
+                for (int i = 0; i < 2; ++i) sums[i] += of_a[i][k] * of_b;
+            }
+            for (int i = 0; i < 2; ++i) d[j][2 * i + e] += sums[i];
+        }
+}
+
+#endif

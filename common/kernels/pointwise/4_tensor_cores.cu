@@ -1,0 +1,153 @@
+// pointwise, rung 4 "tensor_cores": tiles in shared memory as in rung 3, multiplied by mma, STAGES slices of them at once.
+// requires: sm_80
+//
+//   x (P, C), P the pixels of all images, weight (O, C), y and residual (P, O): NHWC. A block computes BM×BN, a warp WM×WN.
+//   Both operands have their channels innermost, as mma wants them: nothing is turned round any more.
+//
+// Moves   P·O·C·(1/BM + 1/BN) elements out of the L2 cache, by cp.async, and P·O·C·(1/WM + 1/WN) from there into registers,
+//         by ldmatrix. It hands out 32 bytes of channels of 16 rows at a time: 16 halves or 8 floats, one mma deep.
+// Gains   fp16: 2,048 multiply-adds an instruction. fp32: each number is a sum of two that tf32 holds, and three of the four
+//         products make an fp32 result (3xTF32), still faster than FMA. The sums begin as the bias, which arrives with
+//         the first slices. weight's rows are taken in an order in which d's columns end up as a thread's neighbours,
+//         so y leaves in 16-byte stores without a detour: columns of a product may be computed in any order.
+// Costs   BK is 128 bytes: short rows are filled up with zeros, 16 channels of fp16 to 64. A small y has few tiles, and
+//         each walks through all channels alone. fp32: an infinity becomes NaN; beyond some 16,000 channels the tensor
+//         cores' own rounding of the sum shows.
+#include "ptx.h"
+#include "vec.h"
+
+#ifndef VECTOR
+#define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
+#endif
+constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
+constexpr int BK = 8 * E;                 // a row of a tile has 128 bytes
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int TM = WM / 16, TN = WN / 8;
+constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
+constexpr int ROWS = ((BM + BN) * 8 - 1) / THREADS + 1;  // of the tiles, of which a thread copies 16 bytes each
+
+// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of their upper and lower 11 bits.
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if (sizeof(scalar_t) == 2) return mma_f16(d, a, b);
+    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        a_high[i] = a[i] & 0xffffe000u;
+        a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        b_high[i] = b[i] & 0xffffe000u;
+        b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+    }
+    mma_tf32(d, a_low, b_high);
+    mma_tf32(d, a_high, b_low);
+    mma_tf32(d, a_high, b_high);
+}
+
+// E neighbouring elements, of which `left` are there; zeros where there are none.
+__device__ __forceinline__ void get(float (&v)[E], const scalar_t* from, int left) {
+#pragma unroll
+    for (int e = 0; e < E; ++e) v[e] = 0.0f;
+#if VECTOR
+    if (left > 0) load(v, from);
+#else
+    for (int e = 0; e < E; ++e)
+        if (e < left) v[e] = (float)from[e];
+#endif
+}
+__device__ __forceinline__ void put(scalar_t* to, const float (&v)[E], int left) {
+#if VECTOR
+    if (left > 0) store(to, v);
+#else
+    for (int e = 0; e < E; ++e)
+        if (e < left) to[e] = (scalar_t)v[e];
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
+          const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, int N, int C, int O, int pixels, float low, float high) {
+    extern __shared__ uint4 tiles[];  // [STAGES][BM rows of x, BN of weight][8]
+    const int P = N * pixels;
+    const int p0 = (blockIdx.z * gridDim.y + blockIdx.y) * BM, o0 = blockIdx.x * BN;
+    if (p0 < 0 || p0 >= P) return;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int warp_row = threadIdx.x / 32 / (BN / WN) * WM, warp_col = threadIdx.x / 32 % (BN / WN) * WN;
+    const int slices = (C - 1) / BK + 1;
+
+    // A thread copies unit u, 16 bytes, of ROWS rows. It lies in place u ^ r % 8 of row r, so that 8 rows below each other lie apart.
+    const int r0 = threadIdx.x / 8, u = threadIdx.x % 8;
+    const scalar_t* from[ROWS];  // rows beyond the last are the last: their results are not stored
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const int r = r0 + i * (THREADS / 8), n = r - BM;
+        const int o = o0 + n / (4 * E) * (4 * E) + n % 8 / 2 * E + n / 8 % GROUP * 2 + n % 2;  // d's columns become neighbours
+        from[i] = r < BM ? x + min(p0 + r, P - 1) * C + u * E : weight + min(o, O - 1) * C + u * E;
+    }
+    auto fetch_slice = [&](int slice, int stage) {
+        uint4* to = tiles + stage * ((BM + BN) * 8) + r0 * 8 + (u ^ r0 % 8);
+        const int left = C - slice * BK - u * E;
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i, to += THREADS) {
+            if ((BM + BN) * 8 % THREADS == 0 || r0 + i * (THREADS / 8) < BM + BN) {
+#if VECTOR
+                cp_async_16(to, from[i], left > 0);
+#else
+                for (int e = 0; e < E; ++e) ((scalar_t*)to)[e] = e < left ? from[i][e] : (scalar_t)0.0f;
+#endif
+                from[i] += BK;
+            }
+        }
+        cp_async_commit();
+    };
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) fetch_slice(s, s);
+
+    float acc[TM][TN][4];  // begins as the bias, which arrives while the first slices do
+#pragma unroll
+    for (int n = 0; n < TN; n += GROUP) {
+        const int o = o0 + warp_col + 8 * n + t * E;
+        float b[E];
+        get(b, bias + o, bias ? O - o : 0);
+#pragma unroll
+        for (int m = 0; m < 2 * TM; ++m)
+#pragma unroll
+            for (int e = 0; e < E; ++e) acc[m / 2][n + e / 2][m % 2 * 2 + e % 2] = b[e];
+    }
+
+    for (int slice = 0, stage = 0; slice < slices; ++slice, stage = stage + 1 < STAGES ? stage + 1 : 0) {
+        cp_async_wait<STAGES - 2>();
+        __syncthreads();
+        fetch_slice(slice + STAGES - 1, stage > 0 ? stage - 1 : STAGES - 1);
+        const uint4 *xs = tiles + stage * ((BM + BN) * 8), *ws = xs + BM * 8;
+#pragma unroll
+        for (int k = 0; k < 8; k += 2) {  // 32 bytes of channels, the depth of an mma
+            unsigned a[TM][4], b[TN][2];
+#pragma unroll
+            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + (warp_row + 16 * m + lane % 16) * 8 + ((k + lane / 16) ^ lane % 8));
+#pragma unroll
+            for (int n = 0; n < TN; n += 2) {
+                unsigned two[4];  // b of two neighbours
+                ldmatrix_x4(two, ws + (warp_col + 8 * n + lane / 16 * 8 + lane % 8) * 8 + ((k + lane / 8 % 2) ^ lane % 8));
+                b[n][0] = two[0], b[n][1] = two[1], b[n + 1][0] = two[2], b[n + 1][1] = two[3];
+            }
+#pragma unroll
+            for (int m = 0; m < TM; ++m)
+#pragma unroll
+                for (int n = 0; n < TN; ++n) multiply(acc[m][n], a[m], b[n]);
+        }
+    }
+
+#pragma unroll
+    for (int m = 0; m < 2 * TM; ++m)
+#pragma unroll
+        for (int n = 0; n < TN; n += GROUP) {
+            const int p = p0 + warp_row + 8 * m + g, o = o0 + warp_col + 8 * n + t * E;
+            float out[E], more[E] = {};
+            if (residual) get(more, residual + p * O + o, p < P ? O - o : 0);
+#pragma unroll
+            for (int e = 0; e < E; ++e) out[e] = clamp(acc[m / 2][n + e / 2][m % 2 * 2 + e % 2] + more[e], low, high);
+            if (p < P) put(y + p * O + o, out, O - o);
+        }
+}

@@ -1,0 +1,149 @@
+// pointwise, rung 5 "split_k": few pixels. The channels of a sum are split over WARPS_K warps, each with its own memory.
+// requires: sm_80
+//
+//   x (P, C), weight (O, C), y and residual (P, O): NHWC. A block computes BM×BN = 16·TM·WARPS_M × 8·TN, a small tile, so
+//   that 49 pixels still make many. A warp takes every WARPS_K-th part of the channels, UNROLL pieces of 64 bytes.
+//
+// Moves   P·O·C·(1/BM + 1/BN) elements out of the L2 cache, several times what rung 4 moves. With few pixels that is
+//         little: 7×7, 960 > 160 channels in fp16 are 40 blocks with 61 KB each.
+// Gains   latency: a warp asks for all that it will ever need before it waits, once. It shares its piece of memory with
+//         nobody, so between the launch and the sum of the warps there is no barrier. Chains of mma are WARPS_K times
+//         shorter, and the sums as well, which are rounded less.
+// Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers for each output. With many pixels the
+//         small tiles move too much.
+#include "ptx.h"
+#include "vec.h"
+
+#ifndef VECTOR
+#define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
+#endif
+constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
+constexpr int BM = 16 * TM * WARPS_M, BN = 8 * TN;  // pixels and outputs of a block
+constexpr int THREADS = 32 * WARPS_M * WARPS_K;
+constexpr int ROWS = 2 * TM + TN;                             // of 8 pixels or 8 outputs, that a warp reads
+constexpr int largest(int wanted) { return wanted >= E ? E : wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1; }
+constexpr int V = largest(BM * BN / THREADS);                     // neighbouring outputs that a thread adds up and stores
+constexpr int PARTS = (BM * BN / V - 1) / THREADS + 1;            // so often
+
+// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of their upper and lower 11 bits.
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if (sizeof(scalar_t) == 2) return mma_f16(d, a, b);
+    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        a_high[i] = a[i] & 0xffffe000u;
+        a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        b_high[i] = b[i] & 0xffffe000u;
+        b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+    }
+    mma_tf32(d, a_low, b_high);
+    mma_tf32(d, a_high, b_low);
+    mma_tf32(d, a_high, b_high);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
+          const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, int N, int C, int O, int pixels, float low, float high) {
+    extern __shared__ uint4 tiles[];  // [WARPS_M * WARPS_K][UNROLL][ROWS][32], and behind them the sums of each warp
+    float (*const sums)[BM][BN + 8] = (float (*)[BM][BN + 8])(tiles + WARPS_M * WARPS_K * UNROLL * ROWS * 32);  // [WARPS_K]
+    const int P = N * pixels;
+    const int p0 = (blockIdx.z * gridDim.y + blockIdx.y) * BM, o0 = blockIdx.x * BN;
+    if (p0 < 0 || p0 >= P) return;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int warp = threadIdx.x / 32, warp_k = warp % WARPS_K, warp_m = warp / WARPS_K;
+    uint4* const tile = tiles + warp * (UNROLL * ROWS * 32);
+
+    const scalar_t* from[ROWS];  // rows beyond the last are the last: their results are not stored
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const int row = r < TN ? o0 + 8 * r + g : p0 + 16 * TM * warp_m + 8 * (r - TN) + g, rows = r < TN ? O : P;
+        from[r] = (r < TN ? weight : x) + (row < rows ? row : rows - 1) * C + (warp_k * UNROLL * 4 + t) * E;
+    }
+
+    float acc[TM][TN][4] = {};
+    float out[PARTS][V] = {}, more[PARTS][V] = {};
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+        const int unit = part * THREADS + threadIdx.x;
+        const int p = p0 + unit / (BN / V), o = o0 + unit % (BN / V) * V;
+        if (unit < BM * BN / V && p < P && o < O) {
+#if VECTOR
+            if (bias) load(out[part], bias + o);
+            if (residual) load(more[part], residual + p * O + o);
+#else
+            for (int e = 0; e < V && o + e < O; ++e) {
+                if (bias) out[part][e] = (float)bias[o + e];
+                if (residual) more[part][e] = (float)residual[p * O + o + e];
+            }
+#endif
+        }
+    }
+#pragma unroll 1
+    for (int k = warp_k * UNROLL * 4 * E; k < C; k += WARPS_K * UNROLL * 4 * E) {
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u)
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                uint4* to = &tile[(u * ROWS + r) * 32 + (lane ^ lane / 8)];
+                const scalar_t* piece = from[r] + 4 * u * E;
+#if VECTOR
+                cp_async_16(to, piece, k + (4 * u + t) * E < C);
+#else
+                for (int e = 0; e < E; ++e) ((scalar_t*)to)[e] = k + (4 * u + t) * E + e < C ? piece[e] : (scalar_t)0.0f;
+#endif
+            }
+        cp_async_commit();
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) from[r] += WARPS_K * UNROLL * 4 * E;
+        cp_async_wait<0>();
+        __syncwarp();
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            unsigned b[TN][4];
+#pragma unroll
+            for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], &tile[(u * ROWS + n) * 32 + 4 * (lane % 8) + (lane / 8 ^ lane % 8 / 2)]);
+#pragma unroll
+            for (int m = 0; m < TM; ++m)
+#pragma unroll
+                for (int s = 0; s < 2; ++s) {
+                    unsigned a[4];
+                    ldmatrix_x4(a, &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8) + ((2 * s + lane / 16) ^ lane % 8 / 2)]);
+#pragma unroll
+                    for (int n = 0; n < TN; ++n) multiply(acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
+                }
+        }
+    }
+
+#pragma unroll
+    for (int m = 0; m < TM; ++m)
+#pragma unroll
+        for (int n = 0; n < TN; ++n)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float* to = &sums[warp_k][16 * (TM * warp_m + m) + 8 * half + g][8 * n + 2 * t];
+                *(float2*)to = make_float2(acc[m][n][2 * half], acc[m][n][2 * half + 1]);
+            }
+    __syncthreads();
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part) {
+        const int unit = part * THREADS + threadIdx.x, row = unit / (BN / V), col = unit % (BN / V) * V;
+        const int p = p0 + row, o = o0 + col;
+        if (unit < BM * BN / V && p < P && o < O) {
+#pragma unroll
+            for (int e = 0; e < V; ++e) {
+                float v = out[part][e] + more[part][e];
+#pragma unroll
+                for (int w = 0; w < WARPS_K; ++w) v += sums[w][row][col + e];
+                out[part][e] = clamp(v, low, high);
+            }
+#if VECTOR
+            store(y + p * O + o, out[part]);
+#else
+            for (int e = 0; e < V && o + e < O; ++e) y[p * O + o + e] = (scalar_t)out[part][e];
+#endif
+        }
+    }
+}

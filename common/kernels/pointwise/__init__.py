@@ -1,0 +1,239 @@
+"""pointwise: a 1×1 convolution, with bias, residual and activation in the same kernel."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks, layout
+from .. import vectors
+from ..ladder import Ladder, Rung
+
+# A block computes BM×BN of the matrix that y is in memory, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN
+# of it, a warp WM×WN. In split_k and streaming a warp has TM times 16 pixels at a time, in split_k TN times 8 outputs.
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung({"NHWC": 0, "THREADS": 256}, layouts=layout.LAYOUTS),
+        "tiled": Rung({"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 4}),
+        "channels_last": Rung({"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 4}, layouts=("NHWC",)),
+        "tensor_cores": Rung({"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}, layouts=("NHWC",)),
+        "split_k": Rung({"TM": 1, "TN": 2, "WARPS_M": 1, "WARPS_K": 8, "UNROLL": 4}, layouts=("NHWC",)),
+        "streaming": Rung({"TM": 1, "BN": 96, "WARPS": 8, "STAGES": 3, "BLOCKS": 2}, layouts=("NHWC",)),
+    },
+)
+
+GRID_ROWS = 65_535  # that CUDA allows in y
+
+Tile = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Product:
+    """The product of matrices that a call is: P pixels of all images, C channels, O outputs; bytes of an element."""
+
+    P: int
+    C: int
+    O: int  # noqa: E741 (outputs, as in the kernels)
+    itemsize: int
+
+    @property
+    def chunks(self) -> int:
+        """Pieces of 64 bytes in a row of x, of which an mma takes half at a time."""
+        return checks.blocks(self.C * self.itemsize, 64)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Blocks, threads of a block, bytes of dynamic shared memory."""
+
+    grid: tuple[int, ...]
+    threads: int
+    shared: int = 0
+
+
+def _tiles(across: int, down: int) -> tuple[int, int, int]:
+    """A grid of so many tiles side by side and one below the other, in y and z."""
+    y = min(down, GRID_ROWS)
+    return across, y, checks.blocks(down, y)
+
+
+def _naive(t: Tile, m: Product) -> Launch:
+    return Launch((checks.blocks(m.P * m.O, t["THREADS"]),), t["THREADS"])
+
+
+def _tiled(t: Tile, m: Product) -> Launch:
+    grid = _tiles(checks.blocks(m.P, t["BN"]), checks.blocks(m.O, t["BM"]))
+    return Launch(grid, t["BM"] // t["TM"] * (t["BN"] // t["TN"]))
+
+
+def _channels_last(t: Tile, m: Product) -> Launch:
+    grid = _tiles(checks.blocks(m.O, t["BN"]), checks.blocks(m.P, t["BM"]))
+    return Launch(grid, t["BM"] // t["TM"] * (t["BN"] // t["TN"]))
+
+
+def _tensor_cores(t: Tile, m: Product) -> Launch:
+    grid = _tiles(checks.blocks(m.O, t["BN"]), checks.blocks(m.P, t["BM"]))
+    return Launch(grid, t["BM"] // t["WM"] * (t["BN"] // t["WN"]) * 32, t["STAGES"] * (t["BM"] + t["BN"]) * 128)
+
+
+def _split_k(t: Tile, m: Product) -> Launch:
+    warps, bm, bn = t["WARPS_M"] * t["WARPS_K"], 16 * t["TM"] * t["WARPS_M"], 8 * t["TN"]
+    pieces, sums = warps * t["UNROLL"] * (2 * t["TM"] + t["TN"]) * 512, t["WARPS_K"] * bm * (bn + 8) * 4
+    return Launch(_tiles(checks.blocks(m.O, bn), checks.blocks(m.P, bm)), 32 * warps, pieces + sums)
+
+
+def _streaming(t: Tile, m: Product) -> Launch:
+    blocks = min(checks.blocks(m.P, 16 * t["TM"] * t["WARPS"]), t["BLOCKS"] * cuda.multiprocessors())
+    pieces = t["BN"] // 8 + t["WARPS"] * t["STAGES"] * 2 * t["TM"]
+    shared = checks.blocks(m.C * m.itemsize, 64) * pieces * 512
+    return Launch((checks.blocks(m.O, t["BN"]), blocks), 32 * t["WARPS"], shared)
+
+
+GEOMETRY = {
+    "naive": _naive,
+    "tiled": _tiled,
+    "channels_last": _channels_last,
+    "tensor_cores": _tensor_cores,
+    "split_k": _split_k,
+    "streaming": _streaming,
+}
+
+
+# ---- Which rung, and which tiles: what was fastest on an H200 for MobileNetV2's layers, as rules that hold for others
+
+
+def _best(m: Product) -> list[str]:
+    """Rungs that suit a product in NHWC, the best first."""
+    if cuda.backend() == "simulator":  # a loop of a CPU likes neither barriers nor tiles
+        return ["naive"]
+    few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
+    if few:
+        return ["split_k", "channels_last"]
+    short = m.chunks <= 6 and (m.O <= 32 or m.O > m.C) if m.itemsize == 2 else m.chunks <= 2
+    many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
+    if short and many <= m.P:
+        return ["streaming", "tensor_cores", "channels_last"]
+    return ["tensor_cores", "channels_last"]
+
+
+def _best_in_nchw() -> list[str]:
+    return ["naive"] if cuda.backend() == "simulator" else ["tiled"]
+
+
+def _split_k_tile(m: Product) -> dict[str, int]:
+    """At most 16 warps, all that they need on its way at once; about as many blocks as there are multiprocessors."""
+    unroll = min(4, checks.blocks(m.chunks, 16))
+    tile = {"TM": 1, "TN": 2, "WARPS_M": 1, "WARPS_K": min(16, checks.blocks(m.chunks, unroll)), "UNROLL": unroll}
+    if m.P > 1000:
+        tile |= {"TM": 2, "TN": checks.blocks(min(m.O, 32), 8)}
+    elif m.itemsize == 2 and m.O <= 64 and m.chunks <= 6:
+        tile["TN"] = 1
+    elif m.chunks > 2:
+        rows = checks.blocks(m.P, 16)
+        tile["TN"] = next((tn for tn in (2, 4) if rows * checks.blocks(m.O, 8 * tn) < 120), 6)
+    while _split_k(tile, m).shared > cuda.shared_memory():
+        tile["UNROLL"] -= 1
+    return tile
+
+
+def _streaming_tile(m: Product) -> dict[str, int] | None:
+    """A wide slice of the weights and many warps, as far as they fit into shared memory; None if nothing does."""
+    group = 64 // m.itemsize  # outputs that four lanes hold
+    whole = checks.blocks(m.O, group) * group
+    widest = min(whole, 192 if m.P >= 100_000 else 96)
+    wanted = [(2, 8, 2), (1, 12, 2)]
+    if m.itemsize == 2 and not 64 <= 2 * m.C <= 128:
+        wanted.reverse()
+    for bn in (widest, 96, group):
+        for tm, warps, blocks in (*wanted, (1, 8, 2), (1, 16, 1), (1, 8, 1), (1, 4, 1), (1, 1, 1)):
+            tile = {"TM": tm, "BN": bn, "WARPS": warps, "STAGES": 2, "BLOCKS": blocks}
+            if (_streaming(tile, m).shared + 1024) * blocks <= cuda.shared_memory() + 1024:  # 1 KB of each is CUDA's
+                return tile
+    return None
+
+
+# BM, BN, WM, WN, from those that move least to those of which there are most
+MANY_PIXELS = ((192, 96, 48, 96), (128, 128, 32, 64), (128, 64, 64, 32), (96, 160, 48, 32), (64, 96, 32, 32))
+FEW_PIXELS = ((64, 96, 32, 32), (64, 64, 32, 32))
+
+
+def _tensor_cores_tile(m: Product) -> dict[str, int]:
+    """fp16: the largest tile that y fills, with a block for most multiprocessors. fp32 is bound by arithmetic."""
+    if m.itemsize == 2:
+        able = (
+            shape for shape in (MANY_PIXELS if m.P > 10_000 else FEW_PIXELS)
+            if checks.blocks(m.O, shape[1]) * shape[1] <= 1.07 * m.O
+            and 4 * checks.blocks(m.P, shape[0]) * checks.blocks(m.O, shape[1]) >= 3 * cuda.multiprocessors()
+            and (m.chunks > 2 or m.P < 10_000)
+        )  # fmt: skip
+        bm, bn, wm, wn = next(able, (64, 32, 16, 32))
+    else:
+        bn = 64 if m.O % 64 == 0 else 32
+        bm, wm, wn = (128 if m.P > 10_000 and m.chunks > 2 else 64), 32 if bn == 64 or m.chunks > 2 else 16, 32
+    most = 4 if bm * bn <= 2048 else 3
+    stages = max(2, min(most, checks.blocks(m.C * m.itemsize, 128)))
+    return {"BM": bm, "BN": bn, "WM": wm, "WN": wn, "STAGES": stages}
+
+
+TILES = {"split_k": _split_k_tile, "streaming": _streaming_tile, "tensor_cores": _tensor_cores_tile}
+
+
+@cuda.operator
+def pointwise(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    residual: Any = None,
+    activation: Any = None,
+    out: Any = None,
+    variant: str | None = None,
+) -> Any:
+    """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 and what follows it.
+
+    x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
+    in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
+    (low, high). ValueError and TypeError name what does not fit.
+    """
+    n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
+    o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
+    if bias is not None:
+        checks.array("bias", bias, (o,), like=x)
+    shape = (n, o, h, w)
+    if residual is not None:
+        checks.array("residual", residual, shape, like=x, allowed=layout.LAYOUTS)
+    if out is not None:
+        checks.array("out", out, shape, like=x, allowed=layout.LAYOUTS)
+    low, high = checks.bounds(activation)
+    where = _layout(variant, x, residual, out)
+    out = checks.output(out, shape, like=x, layout=where)
+
+    product = Product(n * h * w, c, o, x.dtype.itemsize)
+    variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw())
+    chosen = TILES[variant](product) if variant in TILES else {}
+    if chosen is None:  # rows of x so long that shared memory does not hold the weights beside them
+        variant, chosen = "tensor_cores", _tensor_cores_tile(product)
+    tile = ladder.tile(variant) | chosen
+    launch = GEOMETRY[variant](tile, product)
+    if variant == "naive":
+        tile["NHWC"] = int(where == "NHWC")
+    elif where == "NHWC":
+        rows = [array for array in (x, weight, bias, residual, out) if array is not None]
+        tile["VECTOR"] = int(vectors.elements(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST)
+    kernel = ladder.kernel(variant, x.dtype, **tile)
+    if launch.shared > 48 * 1024:
+        kernel.max_dynamic_shared_size_bytes = launch.shared
+    stored = (array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out))
+    kernel(launch.grid, (launch.threads,), (*stored, n, c, o, h * w, low, high), shared_mem=launch.shared)
+    return out
+
+
+def _layout(variant: str | None, x: Any, residual: Any, out: Any) -> str:
+    """The layout that all arrays have; of both, as images of one pixel or one channel have them, one that suits."""
+    where = layout.common(x=x, residual=residual, out=out)
+    both = all(layout.has(array, "NHWC") for array in (x, residual, out) if array is not None)
+    if variant not in ladder.rungs:
+        return "NHWC" if both and x.shape[2] * x.shape[3] == 1 else where
+    return "NHWC" if both and where not in ladder.rungs[variant].layouts else where
