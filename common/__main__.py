@@ -142,11 +142,12 @@ def compare(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="network, operators, plans, peaks or trace.")],
+    suite: Annotated[str, typer.Argument(help="network, operators, kernels, plans, peaks or trace.")],
     backend: Annotated[list[str] | None, typer.Option(help="What to time; several times for several.")] = None,
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="fp32 (strict), tf32 or fp16; several times too.")] = None,
     layout: Annotated[list[str] | None, typer.Option(help="NCHW or NHWC; several times too.")] = None,
+    operator: Annotated[list[str] | None, typer.Option(help="Of the suite kernels; several times too.")] = None,
     mode: Annotated[str, typer.Option(help="hot or rotating buffers, or from host to host.")] = "hot",
     samples: Annotated[
         int | None, typer.Option(min=6, help="Samples of each; the suite's own number if not given.")
@@ -163,7 +164,7 @@ def bench(
     try:
         options = Options(
             tuple(backend or ()), tuple(batch or ()), tuple(precision or ()), tuple(layout or ()),
-            mode, samples, tune, save,
+            mode, samples, tune, save, tuple(operator or ()),
         )  # fmt: skip
         right = run(suite, options, Console(highlight=False))
     except (ValueError, NoGpu) as error:
@@ -179,11 +180,11 @@ def generate(
         bool, typer.Option("--check", help="Change nothing; exit status 1 if something is stale.")
     ] = False,
 ) -> None:
-    """Make the tables, plots and sentences with figures anew from the results files."""
+    """Make what is made of files anew: tables, plots and figures in sentences of results, hints of exercises."""
+    from .check import unfold
     from .measure import figures, generated
 
-    texts, drawn = generated.run(check), figures.run(check)
-    if not (texts and drawn):
+    if not all([generated.run(check), figures.run(check), unfold.run(check)]):
         print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)
 

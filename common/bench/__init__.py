@@ -1,7 +1,8 @@
 """Measuring on a GPU, suite by suite: python -m common bench SUITE (chapters 03 and 06).
 
     network     MobileNetV2 as a whole: ours, cuDNN's, and on PyTorch and XLA as others run it
-    operators   each of its operators
+    operators   each of its operators on cuDNN
+    kernels     every rung of our own operators beside cuDNN and cuBLAS
     plans       a few convolutions in every way to ask cuDNN for them
     peaks       what the card can do at best: bytes a second, FLOPs a second
     trace       what the simulator's trace counts, against what the profiler counts
@@ -29,6 +30,7 @@ class Options:
 
     mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2;
     "host", from an array on the host to logits on the host. samples: of each subject; tune: let cuDNN try its plans.
+    operators: of the suite kernels, whose rungs.
     """
 
     backends: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Options:
     samples: int | None = None
     tune: bool = True
     save: bool = False
+    operators: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -72,12 +75,14 @@ class Run:
             number += 1
             self.name = f"{first}-{number}"
 
-    def save(self, records: list[dict[str, Any]]) -> None:
-        """Adds records, and what the clocks did until now."""
+    def save(
+        self, records: list[dict[str, Any]], superseded: Callable[[dict[str, Any]], bool] = lambda r: False
+    ) -> None:
+        """Adds records, and what the clocks did until now; superseded as for measure.results.save."""
         from ..measure import environment, results
 
         if records:
-            results.save(self.path, self.name, environment.environment(self._watch), records)
+            results.save(self.path, self.name, environment.environment(self._watch), records, superseded)
 
 
 def _trace(options: Options, console: "Console") -> bool:
@@ -91,6 +96,7 @@ Suite = Callable[[Options, "Console"], bool]
 SUITES: dict[str, str | Suite] = {  # a function, or "module:function", imported when it is asked for
     "network": "common.bench.network:bench",
     "operators": "common.bench.operators:bench",
+    "kernels": "common.bench.kernels:bench",
     "plans": "common.bench.plans:bench",
     "peaks": "common.bench.peaks:bench",
     "trace": _trace,

@@ -25,13 +25,13 @@ from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.environment import Watch
 from ..measure.results import record
-from ..measure.roofline import Work
+from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, Work
 from ..network import Network
 from ..network.compare import TOLERANCES, relative_error, top
 from ..network.steps import fuse
 from . import Options, Run, choose
 from .operators import TUNED, pictures, work_of
-from .peers import ARITHMETIC, PEERS, PRECISIONS, Built, Model, switches
+from .peers import PEERS, PRECISIONS, Built, Model, switches
 
 BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
@@ -52,7 +52,7 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
 }
 # what ours computes in: there are no tensor cores in it yet
-OUR_ARITHMETIC = {"fp32": "fp32", "fp16": "fp16 storage, fp32 arithmetic"}
+OUR_ARITHMETIC = {"fp32": ARITHMETIC["fp32"], "fp16": FP16_ON_FMA}
 
 
 # ---- What goes in, and what must come out

@@ -20,12 +20,12 @@ from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.environment import Watch
 from ..measure.results import record
-from ..measure.roofline import Work, conv2d_work, gemm_work, pool_work
+from ..measure.roofline import ARITHMETIC, Work, conv2d_work, gemm_work, pool_work
 from ..network import Network
 from ..network.steps import Program, Step
 from ..topology import Conv2d, GlobalAveragePool, Linear
 from . import Options, Run, choose
-from .peers import ARITHMETIC, PRECISIONS, Model
+from .peers import PRECISIONS, Model
 
 BATCHES = (1, 32, 256)
 LAYOUTS_OF = {"fp32": ("NCHW", "NHWC"), "tf32": ("NHWC",), "fp16": ("NHWC",)}
@@ -116,32 +116,50 @@ def work_of(step: Step, itemsize: int) -> Work:
     return gemm_work(shape[0], layer.out_features, layer.in_features, itemsize, layer.bias is not None)
 
 
-def error_of(program: Program, index: int) -> tuple[float, int]:
-    """(‖out − ref‖ / ‖ref‖ of a step that has been launched, over the first pictures; the length of its sums)."""
+def float64(array: Any) -> Any:
+    """An array of the backend as a tensor in float64, where the array is."""
     import torch
+
+    return torch.from_dlpack(cuda.asarray(array)).double()
+
+
+def relative_error(out: Any, want: Any) -> float:
+    """‖out − want‖ / ‖want‖ over the pictures, or rows, that `want` has: a tensor in float64."""
+    return float((float64(out[: len(want)]) - want).norm() / want.norm())
+
+
+def allowed(precision: str, k: int) -> float:
+    """The relative error that a result of sums of k products may have (DESIGN: "Correct means")."""
+    return ALLOWED[precision] * (k**0.5 if precision == "fp32" else 1)
+
+
+def reference(program: Program, index: int) -> tuple[Any, int]:
+    """(what a step should compute of the first pictures in its inputs, in float64; the length of its sums)."""
     import torch.nn.functional as F
 
-    def f64(array: Any) -> Any:
-        return torch.from_dlpack(cuda.asarray(array)).double()
-
     step, layer, parameters = program.steps[index], program.steps[index].layer, program.parameters
-    x = f64(program.buffers[step.inputs[0]][:CHECKED])
+    x = float64(program.buffers[step.inputs[0]][:CHECKED])
     if isinstance(layer, Conv2d):
-        weight, bias = f64(parameters[layer.weight]), f64(parameters[str(layer.bias)])
+        weight, bias = float64(parameters[layer.weight]), float64(parameters[str(layer.bias)])
         (top, bottom), (left, right) = layer.padding
         x = F.pad(x, (left, right, top, bottom))
         want = F.conv2d(x, weight, bias, layer.stride, 0, layer.dilation, layer.groups)
         if step.residual:
-            want = want + f64(program.buffers[step.residual][:CHECKED])
+            want = want + float64(program.buffers[step.residual][:CHECKED])
         low, high = map(float, checks.bounds(step.activation))
         want, k = want.clamp(low, high), weight[0].numel()
     elif isinstance(layer, GlobalAveragePool):
         want, k = x.mean((2, 3), keepdim=True), x[0, 0].numel()
     else:
-        weight = f64(parameters[layer.weight])
-        want, k = F.linear(x.flatten(1), weight, f64(parameters[str(layer.bias)])), weight.shape[1]
-    got = f64(program.buffers[step.output][:CHECKED])
-    return float((got - want).norm() / want.norm()), k
+        weight = float64(parameters[layer.weight])
+        want, k = F.linear(x.flatten(1), weight, float64(parameters[str(layer.bias)])), weight.shape[1]
+    return want, k
+
+
+def error_of(program: Program, index: int) -> tuple[float, int]:
+    """(‖out − ref‖ / ‖ref‖ of a step that has been launched, over the first pictures; the length of its sums)."""
+    want, k = reference(program, index)
+    return relative_error(program.buffers[program.steps[index].output], want), k
 
 
 def measure(
@@ -160,9 +178,9 @@ def measure(
         program.buffers[step.output][...] = np.nan
         program.launch_step(operator.index)
         error, k = error_of(program, operator.index)
-        allowed = ALLOWED[precision] * (k**0.5 if precision == "fp32" else 1)
-        if not error <= allowed:
-            console.print(f"{operator.case}: [red]wrong[/], not timed: an error of {error:.1e}, allowed {allowed:.1e}")
+        most = allowed(precision, k)
+        if not error <= most:
+            console.print(f"{operator.case}: [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}")
             right = False
             continue
         launch = functools.partial(program.launch_step, operator.index)

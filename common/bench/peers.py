@@ -26,12 +26,7 @@ from .. import topology, weights
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.results import PRECISIONS
-
-ARITHMETIC = {  # what a library may choose from
-    "fp32": "fp32",
-    "tf32": "tensor-core tf32, fp32 accumulate",
-    "fp16": "tensor-core fp16, fp32 accumulate",
-}
+from ..measure.roofline import ARITHMETIC
 
 
 class Unavailable(RuntimeError):

@@ -18,10 +18,10 @@ from ..cudnn.graphs import Graph
 from ..measure import timing
 from ..measure.environment import Watch
 from ..measure.results import record
-from ..measure.roofline import conv2d_work
+from ..measure.roofline import ARITHMETIC, conv2d_work
 from . import Options, Run, choose
-from .operators import ALLOWED, SAMPLES, TUNED
-from .peers import ARITHMETIC, PRECISIONS
+from .operators import SAMPLES, TUNED, allowed
+from .peers import PRECISIONS
 
 CASES = {  # x, weight, padding; each with bias and ReLU6
     "expand 14×14 64>384": ((1, 64, 14, 14), (384, 64, 1, 1), 0),
@@ -86,7 +86,7 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
 
         launch()
         error = float((torch.from_dlpack(arrays["y"]).double() - want).norm() / want.norm())
-        if not error <= ALLOWED[precision] * (np.prod(w[1:]) ** 0.5 if precision == "fp32" else 1):
+        if not error <= allowed(precision, int(np.prod(w[1:]))):
             raise RuntimeError(f"{case}, {precision} {layout}, {way}: wrong by {error:.1e}")
         records.append(
             record(

@@ -12,10 +12,12 @@ prints `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. A
     check.py      def check(receptive_field): … tries the answer with expect(), require() and expect_error();
                   its parameters have the names that the learner defines
     wrong/*.py    answers to be refused; the first line, `# expect: …`, quotes the message deserved
+    hints.md      two or three hints and the explanation of the solution, which unfold below the cell (unfold.py)
 
 An exercise in CUDA C++ has skeleton.cu, solution.cu and wrong/*.cu, with lines `// your code` and `// expect: …`. Its
 cell begins with the magic `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and
-running the cell checks it. check.py has def check(source): … and tries it with launch().
+running the cell checks it. check.py has def check(source): … and tries it with launch(): on the simulator, where
+every access is seen, and on a machine with a GPU there as well.
 """
 
 from .answers import ToDo, Wrong, expect, expect_error, require

@@ -40,7 +40,7 @@ def expect(got: Any, want: Any, *, what: str, hint: str, rtol: float = 0.0, atol
     _count()
     if (got is None or got is ...) and want is not None:
         raise ToDo(f"{what} gives {'nothing' if got is None else '...'} back yet")
-    difference = _difference(got, want, rtol, atol)
+    difference = how_it_differs(got, want, rtol, atol)
     if difference:
         raise Wrong(f"{what}{difference}", hint)
 
@@ -71,7 +71,7 @@ def _count() -> None:
     counter += 1
 
 
-def _difference(got: Any, want: Any, rtol: float, atol: float) -> str:
+def how_it_differs(got: Any, want: Any, rtol: float, atol: float) -> str:
     """How `got` differs from `want`, as the rest of a sentence that begins with its name, or ""."""
     if isinstance(want, np.ndarray):
         return _array_difference(got, want, rtol, atol)
@@ -99,7 +99,7 @@ def _sequence_difference(got: Any, want: list | tuple, rtol: float, atol: float)
     if not isinstance(got, list | tuple):
         return f" is {_show(got)}, {_kind(got)}; {_kind(want)} is expected: {_show(want)}"
     for index, (one, other) in enumerate(zip(got, want, strict=False)):
-        if difference := _difference(one, other, rtol, atol):
+        if difference := how_it_differs(one, other, rtol, atol):
             return f"[{index}]{difference}"
     if len(got) != len(want):
         return f" has {len(got)} items, expected {len(want)}: {_show(want)}"
@@ -112,7 +112,7 @@ def _mapping_difference(got: Any, want: Mapping, rtol: float, atol: float) -> st
     for key in want:
         if key not in got:
             return f" has no {key!r}"
-        if difference := _difference(got[key], want[key], rtol, atol):
+        if difference := how_it_differs(got[key], want[key], rtol, atol):
             return f"[{key!r}]{difference}"
     unknown = [key for key in got if key not in want]
     return f" has {unknown[0]!r}, which does not belong there" if unknown else ""

@@ -8,5 +8,6 @@ results       the files that keep what was measured
 generated     text between markers, made from those files
 tables        what stands there
 plots         rooflines, bars, ladders
+ladders       what notebooks show of the records of kernels
 confirm       the trace beside the profiler
 """

@@ -103,26 +103,33 @@ def files(root: Path = ROOT) -> list[Path]:
     return sorted(found)
 
 
-def _dumped(notebook: dict[str, Any]) -> str:
+def dumped(notebook: dict[str, Any]) -> str:
+    """A notebook as Jupyter writes it to a file."""
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def _cells(path: Path, content: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def markdown_cells(path: Path, content: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(a notebook, its Markdown cells). ValueError if it could not be written back byte for byte."""
     notebook = json.loads(content)
-    if _dumped(notebook) != content:
+    if dumped(notebook) != content:
         raise ValueError(f"{path.name} is not written as Jupyter writes notebooks: open and save it there")
     return notebook, [cell for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
 
 
-def _source(cell: dict[str, Any]) -> str:
+def source(cell: dict[str, Any]) -> str:
+    """The text of a notebook's cell."""
     return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def set_source(cell: dict[str, Any], text: str) -> None:
+    """Replaces a cell's text, in lines or in one piece as it was."""
+    cell["source"] = text if isinstance(cell["source"], str) else text.splitlines(keepends=True)
 
 
 def _marked(path: Path) -> list[str]:
     """The texts of a file in which markers may stand: a README as a whole, each Markdown cell of a notebook."""
     content = path.read_text(encoding="utf-8")
-    return [_source(cell) for cell in _cells(path, content)[1]] if path.suffix == ".ipynb" else [content]
+    return [source(cell) for cell in markdown_cells(path, content)[1]] if path.suffix == ".ipynb" else [content]
 
 
 def _made(path: Path, known: dict[str, Callable[[], str]]) -> dict[str, str]:
@@ -147,12 +154,12 @@ def write(path: Path, known: dict[str, Callable[[], str]] | None = None) -> bool
     known = texts() if known is None else known
     made, before = _made(path, known), path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        notebook, cells = _cells(path, before)
+        notebook, cells = markdown_cells(path, before)
         for cell in cells:
-            new = filled(_source(cell), made)
-            if new != _source(cell):
-                cell["source"] = new if isinstance(cell["source"], str) else new.splitlines(keepends=True)
-        after = _dumped(notebook)
+            new = filled(source(cell), made)
+            if new != source(cell):
+                set_source(cell, new)
+        after = dumped(notebook)
     else:
         after = filled(before, made)
     if after != before:

@@ -16,7 +16,7 @@ import numpy as np
 from .. import cuda
 from . import timing
 from .results import record
-from .roofline import Work
+from .roofline import ARITHMETIC, Work
 from .timing import Timing
 
 SOURCE = Path(__file__).with_name("peaks.cu")
@@ -27,7 +27,7 @@ FMA_STEPS = 16_384
 FMA_A, FMA_B = -0.9999, 1.5  # sums that neither settle nor overflow
 GEMM_SIZE = 8192
 
-ARITHMETIC = {"tf32": "tensor-core tf32, fp32 accumulate", "fp16": "tensor-core fp16, fp32 accumulate"}
+TENSOR = ("tf32", "fp16")
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def measure_peaks(samples: int = 50) -> list[dict[str, Any]]:
     Cards before sm_80 have no TF32, and no record of it. NoGpu on the simulator.
     """
     with timing.on_stream():
-        precisions = [p for p in ARITHMETIC if p != "tf32" or _properties()["major"] >= 8]
+        precisions = [p for p in TENSOR if p != "tf32" or _properties()["major"] >= 8]
         return [measure_copy(samples), measure_fma(samples), *(measure_tensor(p, samples) for p in precisions)]
 
 

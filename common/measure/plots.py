@@ -2,7 +2,7 @@
 
     roofline(points(records), Peaks.recorded(content), ["fp16"])
     bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
-    ladder({"naive": 910.0, "tiled": 240.0}, floor=60.0)
+    ladder({"naive": 910.0, "tiled": 240.0}, floors={"naive": 60.0, "tiled": 60.0})
     peers(records)                         the whole network, everybody's
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
 
@@ -15,7 +15,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ COLOURS = {
 }  # fmt: skip
 _OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#999999")
 _MARKERS = {"o": 6, "s": 6, "D": 6, "^": 7, "v": 7, "P": 8, "*": 10, "X": 8}  # and sizes that look alike
-_ROOFS = {"fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "fp16": "fp16 tensor cores"}
+_ROOFS = {
+    "fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "3xtf32": "3xTF32 tensor cores", "fp16": "fp16 tensor cores"
+}  # fmt: skip
 
 WIDTH = 9.0  # inches: a notebook's
 
@@ -244,10 +246,19 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
     return figure
 
 
-def ladder(times: Mapping[str, float], *, floor: float | None = None, title: str = "", unit: str = "µs") -> Any:
+def ladder(
+    times: Mapping[str, float],
+    *,
+    floors: Mapping[str, float] | None = None,
+    peers: Collection[str] = (),
+    title: str = "",
+    unit: str = "µs",
+) -> Any:
     """The rungs of a ladder from top to bottom, each with its time and how many times faster than the first it is.
 
-    floor: the roof, as a line. A figure.
+    floors: the roof of each, as a line, and the share of it that is reached behind the time. peers: the names among
+    `times` that are no rungs. The axis is logarithmic where the slowest takes more than 20 times as long as the
+    fastest. A figure.
     """
     import matplotlib.pyplot as plt
 
@@ -255,12 +266,25 @@ def ladder(times: Mapping[str, float], *, floor: float | None = None, title: str
         raise ValueError("times must hold at least one rung, got none")
     names, values = list(times), list(times.values())
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.42 * len(names)), layout="constrained")
-    axes.barh(range(len(names)), values, height=0.7, color=COLOURS["expand"])
+    colours = [COLOURS["pool" if name in peers else "expand"] for name in names]
+    logarithmic = max(values) > 20 * min(values)
+    # a bar on a logarithmic axis has no zero to begin at
+    start = min([*values, *(floors or {}).values()]) / 2 if logarithmic else 0.0
+    axes.barh(range(len(names)), [value - start for value in values], left=start, height=0.7, color=colours)
     texts = [f"{_three_digits(value)}   {values[0] / value:.2f}×" for value in values]
-    _label_bars(axes, names, values, texts, unit)
-    if floor is not None:
-        axes.axvline(floor, color="black", linewidth=1.2, linestyle="--", label=f"roof: {_three_digits(floor)} {unit}")
+    if floors is not None:
+        texts = [f"{text}   {percent(floors[name] / times[name])}" for name, text in zip(names, texts, strict=True)]
+        roofs = " and ".join(f"{_three_digits(floor)} {unit}" for floor in sorted(set(floors.values()), reverse=True))
+        line: dict[str, Any] = {"color": "black", "linewidth": 1.2, "linestyle": "--"}
+        for i, name in enumerate(names):
+            label = f"roof: {roofs}, and the share of it that is reached" if i == 0 else None
+            axes.plot([floors[name]] * 2, [i - 0.5, i + 0.5], label=label, **line)
         figure.legend(frameon=False, fontsize=9, loc="outside lower center")
+    _label_bars(axes, names, values, texts, f"{unit}, logarithmic" if logarithmic else unit)
+    if logarithmic:
+        axes.set_xscale("log")
+    # room for the texts: as much of the axis in either scale
+    axes.set_xlim(start, start * (max(values) / start) ** 1.3 if logarithmic else 1.3 * max(values))
     axes.set_title(title, fontsize=11, loc="left")
     plt.close(figure)
     return figure
@@ -274,6 +298,11 @@ def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel=unit, xlim=(0, max(lengths) * 1.18), ylim=(len(names) - 0.5, -0.5))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def percent(share: float) -> str:
+    """A share in percent with two digits, 97 % or 2.5 %, all of them from 10 on."""
+    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def _three_digits(value: float) -> str:

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ _TIMED = ("precision", "arithmetic", "batch", "launch", "mode", "median_us", "p5
 SUITES: dict[str, tuple[str, ...]] = {
     "network": (*_TIMED, "layout", "error"),
     "operators": (*_TIMED, "layout", "error", "kind", "shape", "count"),
-    "kernels": (*_TIMED, "error"),
+    "kernels": (*_TIMED, "error", "operator", "order", "kind", "shape", "count"),  # and the layout of pictures
     "steps": (*_TIMED, "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
@@ -43,7 +43,10 @@ SUITES: dict[str, tuple[str, ...]] = {
 }
 # what may be None in those: not everything that is timed has a floor or a reference
 _OPTIONAL = ("bytes", "flops", "error")
-_KNOWN = {"network": ("error",), "operators": ("bytes", "flops"), "peaks": ("bytes", "flops")}  # and there it may not
+_KNOWN = {  # and there it may not
+    "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
+    "peaks": ("bytes", "flops"),
+}  # fmt: skip
 
 
 def path_of(gpu: str) -> Path:
@@ -141,7 +144,7 @@ def _complaints(r: Mapping[str, Any]) -> list[str]:
     for key in ("bytes", "flops", "error"):
         if r.get(key) is not None and not (_is_number(r[key]) and r[key] >= 0):
             found.append(f"{key} must be a finite number of at least 0, got {r[key]!r}")
-    for key in ("batch", "count"):
+    for key in ("batch", "count", "order"):
         if key in r and not (isinstance(r[key], int) and r[key] >= 1):
             found.append(f"{key} must be an integer of at least 1, got {r[key]!r}")
     times = {key: r[key] for key in ("p5_us", "median_us", "p95_us") if key in r}
@@ -181,9 +184,16 @@ def _previous(new: Mapping[str, Any], old: Mapping[str, Any] | None, run: str) -
     return {"previous_median_us": old["median_us"], "previous_run": old["run"]}
 
 
-def save(path: Path, run: str, environment: dict[str, Any], records: list[dict[str, Any]]) -> None:
+def save(
+    path: Path,
+    run: str,
+    environment: dict[str, Any],
+    records: list[dict[str, Any]],
+    superseded: Callable[[dict[str, Any]], bool] = lambda r: False,
+) -> None:
     """Adds a run. A record that measures something anew replaces the older one, and keeps its median and run as
-    "previous_median_us" and "previous_run".
+    "previous_median_us" and "previous_run". superseded: which older records go even if nothing measures them anew,
+    since what they measured is there no more.
 
     ValueError for a record that lacks what its suite says, or whose times are not positive and ascending; then nothing
     is written. The file is never half-written.
@@ -192,7 +202,7 @@ def save(path: Path, run: str, environment: dict[str, Any], records: list[dict[s
     content = load(path)
     before = {_identity(r): r for r in content["records"]}
     anew = {_identity(r) for r in records}
-    content["records"] = [r for r in content["records"] if _identity(r) not in anew]
+    content["records"] = [r for r in content["records"] if not (_identity(r) in anew or superseded(r))]
     content["records"] += [{"run": run, **r, **_previous(r, before.get(_identity(r)), run)} for r in records]
     content["runs"][run] = environment
     used = {r[key] for r in content["records"] for key in ("run", "previous_run") if key in r}

@@ -111,14 +111,35 @@ class Peaks:
         return cls(rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"])
 
     def flops_per_s(self, precision: str) -> float:
-        """The arithmetic roof of a precision: FMAs for fp32, tensor cores for tf32 and fp16."""
-        roofs = {"fp32": self.fma_fp32, "tf32": self.tensor_tf32, "fp16": self.tensor_fp16}
+        """The arithmetic roof of a precision: FMAs for fp32, tensor cores for tf32, 3xtf32 and fp16.
+
+        3xtf32 makes one product of fp32's accuracy of three of tf32.
+        """
+        thrice = None if self.tensor_tf32 is None else self.tensor_tf32 / 3
+        roofs = {"fp32": self.fma_fp32, "tf32": self.tensor_tf32, "3xtf32": thrice, "fp16": self.tensor_fp16}
         if precision not in roofs:
             raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
         roof = roofs[precision]
         if roof is None:
             raise ValueError(f"no peak was measured for {precision}: this card has no tensor cores for it")
         return roof
+
+
+ARITHMETIC = {  # what computes, in the words of records, by the roof that it is under
+    "fp32": "fp32",
+    "tf32": "tensor-core tf32, fp32 accumulate",
+    "3xtf32": "tensor-core tf32 three times, fp32 accumulate",
+    "fp16": "tensor-core fp16, fp32 accumulate",
+}
+FP16_ON_FMA = "fp16 storage, fp32 arithmetic"
+
+
+def roof_of(arithmetic: str) -> str:
+    """Under which roof of Peaks.flops_per_s the arithmetic of a record is: "3xtf32". ValueError for unknown words."""
+    roofs = {words: roof for roof, words in ARITHMETIC.items()} | {FP16_ON_FMA: "fp32"}
+    if arithmetic not in roofs:
+        raise ValueError(f"arithmetic must be one of {'; '.join(roofs)}, got {arithmetic!r}")
+    return roofs[arithmetic]
 
 
 CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks"

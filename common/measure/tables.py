@@ -1,6 +1,9 @@
 """The texts that are made from the results file of the H200: values of a line, tables of a README."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
     "torch-compile": "torch.compile",
     "xla": "XLA (JAX)",
 }
+LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are no rungs
 PRECISIONS = {
     "fp32": "fp32, strict: no product is rounded to less",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
@@ -60,6 +64,11 @@ def _head(texts: Sequence[str], numbers: Sequence[str]) -> list[str]:
     return [_row([*texts, *numbers]), f"|{'---|' * len(texts)}{'---:|' * len(numbers)}"]
 
 
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
+    """A table whose first `texts` columns are texts, the others numbers."""
+    return "\n".join([*_head(heads[:texts], heads[texts:]), *map(_row, rows)])
+
+
 def _grouped(records: Iterable[Record], *keys: str) -> dict[tuple, list[Record]]:
     """Records by what they say of some keys, in their order."""
     groups: dict[tuple, list[Record]] = {}
@@ -68,15 +77,20 @@ def _grouped(records: Iterable[Record], *keys: str) -> dict[tuple, list[Record]]
     return groups
 
 
+def card_and_date(content: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """Where and when records were measured: "NVIDIA H200, 2026-11-21"; the first day and the last, if they differ."""
+    runs = results.runs(content, records)
+    dates = sorted({run["date"] for run in runs})
+    return f"{runs[0]['card']}, {dates[0] if len(dates) == 1 else f'{dates[0]} to {dates[-1]}'}"
+
+
 def provenance(content: Mapping[str, Any], records: Sequence[Record]) -> str:
     """Card, date, driver and versions of the runs that records come from, as a sentence's beginning."""
     runs = results.runs(content, records)
-    dates = sorted({run["date"] for run in runs})
     named = {"driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX"}
     seen = {key: list(dict.fromkeys(str(run[key]) for run in runs if run.get(key))) for key in named}
     versions = [f"{name} {' and '.join(seen[key])}" for key, name in named.items() if seen[key]]
-    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return ", ".join([runs[0]["card"], when, *versions])
+    return ", ".join([card_and_date(content, records), *versions])
 
 
 # ---- Peaks
@@ -261,6 +275,105 @@ def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -
         lines.append(_row(cells))
     sums = [DASH if total != total else us(total) for total in totals.values()]
     return [*lines, _row(["all", "", str(sum(next(iter(r.values()))["count"] for r in rows.values())), *sums])]
+
+
+# ---- The rungs of chapter 04 beside the libraries
+
+# kinds of steps that are one kind of kernel; a product of matrices is a row by itself
+KERNELS = {"expand": "pointwise 1×1", "project": "pointwise 1×1", "head": "pointwise 1×1"}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How the fastest rung of each case stands to the faster library, over the cases of a kind.
+
+    ratio: the geometric mean of library's time / rung's time over the layers, each case as often as the network has
+    it: above 1, ours are faster. layers: how many; best: the rung that is the fastest of most of them.
+    """
+
+    kind: str
+    precision: str
+    batch: int
+    ratio: float
+    layers: int
+    best: str
+
+
+def _fastest_of_each_case(records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
+    """(the fastest rung, the fastest library) of every case, batch and precision that has both; layouts are free."""
+    for group in _grouped(records, "case", "batch", "precision").values():
+        ours = [r for r in group if r["implementation"] not in LIBRARIES]
+        theirs = [r for r in group if r["implementation"] in LIBRARIES]
+        if ours and theirs:
+            yield min(ours, key=lambda r: r["median_us"]), min(theirs, key=lambda r: r["median_us"])
+
+
+def standings(records: Iterable[Record]) -> list[Standing]:
+    """Of records of the suite "kernels", kind by kind as they come."""
+    groups: dict[tuple, list[tuple[Record, Record]]] = {}
+    for ours, theirs in _fastest_of_each_case(records):
+        kind = ours["case"] if ours["kind"] == "gemm" else KERNELS.get(ours["kind"], ours["kind"])
+        groups.setdefault((kind, ours["precision"], ours["batch"]), []).append((ours, theirs))
+    made = []
+    for (kind, precision, batch), pairs in groups.items():
+        layers = sum(ours["count"] for ours, _ in pairs)
+        logarithms = [r["count"] * math.log(library["median_us"] / r["median_us"]) for r, library in pairs]
+        wins: Counter[str] = Counter()
+        for ours, _ in pairs:
+            wins[ours["implementation"]] += ours["count"]
+        best = wins.most_common(1)[0][0]
+        made.append(Standing(kind, precision, batch, math.exp(sum(logarithms) / layers), layers, best))
+    return made
+
+
+def depthwise_bandwidth(content: Mapping[str, Any], precision: str, batch: int = 256) -> float | None:
+    """The share of the copy bandwidth that the fastest rungs reach over all depthwise layers. None without records."""
+    found = results.find(content, suite="kernels", kind="depthwise", precision=precision, batch=batch)
+    pairs = list(_fastest_of_each_case(found))
+    copies = results.find(content, suite="peaks", case="copy")
+    if not pairs or not copies:
+        return None
+    moved = sum(ours["count"] * ours["bytes"] for ours, _ in pairs)
+    taken = sum(ours["count"] * ours["median_us"] for ours, _ in pairs)
+    return moved / taken * 1e6 / rate(copies[0])
+
+
+@text("kernels-bandwidth")
+def kernels_bandwidth(path: Path | None = None) -> str:
+    """What the depthwise layers reach of the copy bandwidth at batch 256: 81 % in fp32 and 76 % in fp16."""
+    content = _content(path)
+    shares = {precision: depthwise_bandwidth(content, precision) for precision in ("fp32", "fp16")}
+    return " and ".join(f"{value:.0%} in {p}".replace("%", " %") for p, value in shares.items() if value) or NOT_YET
+
+
+@text("kernels")
+def kernels(path: Path | None = None) -> str:
+    """How many times as fast as cuDNN or cuBLAS the fastest rungs are, kind by kind, a table a precision."""
+    content = _content(path)
+    found = results.find(content, suite="kernels")
+    every = standings(found)
+    if not every:
+        return NOT_YET
+    lines = [
+        f"{provenance(content, found)}. The library's time over the fastest rung's, each in the layout that suits it"
+        " best: above 1 the rung is faster. Geometric means over the layers of a kind; in brackets the rung that is the"
+        " fastest of most of them."
+    ]
+    for precision, meaning in PRECISIONS.items():
+        rows: dict[str, dict[int, Standing]] = {}
+        for standing in every:
+            if standing.precision == precision:
+                rows.setdefault(standing.kind, {})[standing.batch] = standing
+        if not rows:
+            continue
+        lines += ["", f"{meaning}:", "", *_head(["", "layers"], [f"batch {batch}" for batch in OPERATOR_BATCHES])]
+        for kind, by_batch in rows.items():
+            cells = [kind, str(next(iter(by_batch.values())).layers)]
+            for batch in OPERATOR_BATCHES:
+                s = by_batch.get(batch)
+                cells.append(DASH if s is None else f"{s.ratio:.2f} ({s.best})")
+            lines.append(_row(cells))
+    return "\n".join(lines)
 
 
 # ---- The simulator's trace beside the profiler (chapter 04)

@@ -282,6 +282,19 @@ def time(
         return subject.timing([subject.sample() for _ in range(samples)])
 
 
+def once(call: Callable[[], Any]) -> float:
+    """µs of one call, roughly: it tells how many calls one can afford. NoGpu on the simulator."""
+    cupy = _cupy()
+    with on_stream():
+        call()  # compiles
+        first, last = cupy.cuda.Event(), cupy.cuda.Event()
+        first.record()
+        call()
+        last.record()
+        last.synchronize()
+        return cupy.cuda.get_elapsed_time(first, last) * 1e3
+
+
 def rotations(bytes_of_one_set: int) -> int:
     """How many sets of buffers of that size are together more than twice the card's L2, and at least 2.
 

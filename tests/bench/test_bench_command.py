@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from common import bench
 from common.__main__ import app
 from common.bench import Options
-from common.measure import generated
+from common.check import unfold
+from common.measure import figures, generated
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    assert "SUITE must be one of network, operators, plans, peaks, trace, got 'speed'" in result.stderr
+    assert "SUITE must be one of network, operators, kernels, plans, peaks, trace, got 'speed'" in result.stderr
 
 
 @pytest.mark.parametrize("suite", ["network", "peaks", "trace"])
@@ -105,11 +106,13 @@ def test_importing_the_suites_imports_nothing_heavy():
 
 @pytest.mark.parametrize("check", [False, True])
 def test_generate(run, monkeypatch, check):
-    asked = []
-    for current, status in ((True, 0), (False, 1)):
-        monkeypatch.setattr(
-            generated, "run", lambda check, current=current: asked.append(check) or current, raising=False
-        )
+    modules = (generated, figures, unfold)
+    for stale in (None, *modules):
+        asked = []
+        for module in modules:
+            well = module is not stale
+            monkeypatch.setattr(module, "run", lambda check, asked=asked, well=well: asked.append(check) or well)
         result = run("generate", *(["--check"] if check else []))
-        assert result.exit_code == status and (status == 0 or "python -m common generate" in result.stderr)
-    assert asked == [check] * 2
+        assert result.exit_code == (0 if stale is None else 1)
+        assert stale is None or "python -m common generate" in result.stderr
+        assert asked == [check] * 3  # nobody is left out because another is stale

@@ -14,8 +14,9 @@ from rich.console import Console
 from common import bench
 from common.bench import Options, network, peers
 from common.bench.network import Configuration, Reference
-from common.bench.peers import ARITHMETIC, Built
+from common.bench.peers import Built
 from common.measure import environment, results, timing
+from common.measure.roofline import ARITHMETIC
 from common.network import Network
 
 PRECISE = ("fp32", "tf32", "fp16")

@@ -150,15 +150,33 @@ def test_other_kinds_get_other_colours():
 
 
 def test_a_ladder():
-    figure = plots.ladder({"naive": 900.0, "tiled": 300.0, "tensor_cores": 45.0}, floor=30.0, title="gemm")
-    assert {"naive", "tiled", "tensor_cores", "900   1.00×", "300   3.00×", "45   20.00×", "roof: 30 µs"} <= words(
-        figure
-    )
+    rungs = ("naive", "tiled", "tensor_cores")
+    times = {"naive": 900.0, "tiled": 300.0, "tensor_cores": 45.0, "cuBLAS": 50.0}
+    floors = {"naive": 30.0, "tiled": 30.0, "tensor_cores": 9.0, "cuBLAS": 9.0}
+    figure = plots.ladder(times, floors=floors, peers=["cuBLAS"], title="gemm")
+    said = words(figure)
+    assert {*rungs, "gemm", "µs", "roof: 30 µs and 9 µs, and the share of it that is reached"} <= said
+    assert {"900   1.00×   3.3 %", "300   3.00×   10 %", "45   20.00×   20 %", "50   18.00×   18 %"} <= said
     assert overlaps(figure) == [] and outside(figure) == []
+    colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
+    assert len(set(colours[:3])) == 1 and colours[3] != colours[0]
+    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].lines]
+    assert lines == [([floor, floor], [i - 0.5, i + 0.5]) for i, floor in enumerate(floors.values())]
     (axes,) = figure.axes
     ticks = {label.get_text(): place for label, place in zip(axes.get_yticklabels(), axes.get_yticks(), strict=True)}
-    heights = [axes.transData.transform((0, ticks[name]))[1] for name in ("naive", "tiled", "tensor_cores")]
+    heights = [axes.transData.transform((0, ticks[name]))[1] for name in rungs]
     assert heights == sorted(heights, reverse=True)
+
+
+@pytest.mark.parametrize("floors", [None, {"naive": 2.0, "tiled": 2.0, "vector": 2.0}])
+def test_a_long_ladder_has_a_logarithmic_axis(floors):
+    times = {"naive": 12_000.0, "tiled": 300.0, "vector": 4.5}
+    figure = plots.ladder(times, floors=floors)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log" and "µs, logarithmic" in words(figure)
+    assert [patch.get_x() + patch.get_width() for patch in axes.patches] == pytest.approx([*times.values()])
+    assert overlaps(figure) == [] and outside(figure) == []
+    assert 0 < axes.get_xlim()[0] < min([4.5, *(floors or {}).values()])
 
 
 def test_nothing_to_draw_is_refused():

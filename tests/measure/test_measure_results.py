@@ -109,6 +109,14 @@ def test_a_run_saved_twice_does_not_repeat_itself(path):
     assert (ours["median_us"], ours["previous_run"], ours["previous_median_us"]) == (62.0, "r1", 60.0)
 
 
+def test_what_is_superseded_goes_though_nothing_measures_it_anew(path):
+    results.save(path, "r1", H200, [network("ours", 60.0), network("ours", 70.0, batch=8), network("xla", 80.0)])
+    results.save(path, "r2", H200, [network("ours", 50.0)], lambda r: r["implementation"] == "ours")
+    found = [(r["implementation"], r["batch"], r["median_us"]) for r in results.load(path)["records"]]
+    assert found == [("xla", 1, 80.0), ("ours", 1, 50.0)]
+    assert results.load(path)["records"][1]["previous_median_us"] == 60.0
+
+
 def test_runs_that_nobody_names_any_more_are_dropped(path):
     first, second, third = [network("ours", 60.0)], [network("ours", 61.0)], [network("ours", 62.0)]
     saved(path, first, second, third)

@@ -1,7 +1,7 @@
 """Tables and sentences from made-up records."""
 
 import pytest
-from measure_records import H200, network, operator, peaks, saved
+from measure_records import H200, network, operator, peaks, rung, saved
 
 from common.measure import generated, tables
 from common.measure.roofline import Work
@@ -179,3 +179,51 @@ def test_without_peaks_there_is_no_share(path):
     text = tables.operators_cudnn(path)
     assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–"]
     assert "roof" not in text and "hot buffers:" in text
+
+
+# ---- The rungs beside the libraries
+
+
+FIRST, SECOND = "expand 14×14 64>384", "project 14×14 384>64"
+# 4 layers 2 times as fast as cuDNN, one 0.5 times: 2^(4/5) · 0.5^(1/5) = 2^0.6
+RUNGS = [
+    rung("naive", 90.0, 1, case=FIRST, count=4), rung("vector", 20.0, 2, "NHWC", case=FIRST, count=4),
+    rung("cudnn", 50.0, 3, case=FIRST, count=4), rung("cudnn", 40.0, 3, "NHWC", case=FIRST, count=4),
+    rung("naive", 20.0, 1, case=SECOND, count=1), rung("cudnn", 5.0, 3, "NHWC", case=SECOND, count=1),
+    rung("conv2d/tiles", 10.0, 1, case=SECOND, count=1, operator="conv2d"),
+    rung("naive", 10.0, 1, batch=32), rung("cudnn", 15.0, 2, batch=32), rung("naive", 1.0, 1, batch=256),
+    rung("naive", 4.0, 1, None, "fp16", case="gemm 512×512×512", count=1, kind="gemm"),
+    rung("cublas", 3.0, 2, None, "fp16", case="gemm 512×512×512", count=1, kind="gemm"),
+]  # fmt: skip
+
+
+def test_the_fastest_rung_stands_to_the_fastest_library_layer_by_layer():
+    pointwise, depthwise, gemm = tables.standings(RUNGS)  # a rung without a library beside it stands to nothing
+    assert (pointwise.kind, pointwise.precision, pointwise.batch) == ("pointwise 1×1", "fp32", 1)
+    assert pointwise.ratio == pytest.approx(2**0.6) and (pointwise.layers, pointwise.best) == (5, "vector")
+    assert (depthwise.kind, depthwise.batch, depthwise.best) == ("depthwise", 32, "naive")
+    assert depthwise.ratio == pytest.approx(1.5)
+    assert (gemm.kind, gemm.precision, gemm.ratio) == ("gemm 512×512×512", "fp16", pytest.approx(0.75))
+
+
+def test_the_standings_are_a_table_a_precision(path):
+    text = tables.kernels(saved(path, RUNGS))
+    assert text.startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. The library's time over")
+    head = ["", "layers", "batch 1", "batch 32", "batch 256"]
+    assert [row for row in rows(text) if "---" not in row[0]] == [
+        head, ["pointwise 1×1", "5", "1.52 (vector)", "–", "–"], ["depthwise", "3", "–", "1.50 (naive)", "–"],
+        head, ["gemm 512×512×512", "1", "0.75 (naive)", "–", "–"],
+    ]  # fmt: skip
+
+
+def test_the_bandwidth_of_depthwise_layers(path):
+    other = "depthwise 28×28 192"
+    large = [
+        # 3 · 42.5 MB + 1 · 21.25 MB in 3 · 12 + 1 · 9 µs: 3.306 TB/s of 4.25
+        rung("naive", 30.0, 1, batch=256), rung("vector", 12.0, 2, "NHWC", batch=256),
+        rung("cudnn", 20.0, 3, batch=256),
+        rung("naive", 9.0, 1, batch=256, case=other, count=1, work=Work(21_250_000, 10**6)),
+        rung("cudnn", 20.0, 3, batch=256, case=other, count=1, work=Work(21_250_000, 10**6)),
+    ]  # fmt: skip
+    assert tables.kernels_bandwidth(saved(path, peaks() + RUNGS)) == NOT_YET
+    assert tables.kernels_bandwidth(saved(path, peaks() + large)) == "78 % in fp32"

@@ -168,6 +168,12 @@ def test_a_long_call_is_one_sample(gpu):
     assert (t.calls, t.samples, t.launch, t.mode) == (1, 9, "graph", "hot")
 
 
+def test_one_call_is_timed_after_it_has_been_compiled(gpu):
+    times = iter([900.0, 7.0])
+    assert timing.once(gpu.kernel(lambda: next(times))) == pytest.approx(7.0)
+    assert gpu.log.count(("launch", "")) == 2 and gpu.graphs == []
+
+
 def test_rotating_calls_take_turns(gpu):
     t = timing.time([gpu.kernel(2.0), gpu.kernel(4.0), gpu.kernel(6.0)])
     rounds = len(gpu.graphs[-1].nodes) // 3

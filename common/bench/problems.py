@@ -1,0 +1,263 @@
+"""What the suite "kernels" has the operators compute: their arguments on the device, the right result, the libraries.
+
+network     every different step of MobileNetV2, over the buffers of a network on cuDNN
+additions   its residual additions, which on cuDNN no step does by itself
+gradients   of its depthwise layers, at a batch to train with
+dense       ResNet's 3×3 convolutions of stride 1, for which Winograd's algorithm was made
+products    of square matrices
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import cuda, cudnn
+from ..cuda import checks
+from ..cuda import layout as layouts
+from ..measure.roofline import Work, add_work, conv2d_work, gemm_work
+from ..network.steps import Program, Step
+from ..topology import Conv2d
+from .operators import CHECKED, Operator, float64, operators, reference, relative_error, work_of
+
+DTYPES: dict[str, np.dtype] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
+POINTWISE = ("expand", "project", "head")
+# the operators that compute a kind of step; the first is the one that its ladder is known for
+COMPUTED_BY = {
+    "stem": ("conv2d",), "depthwise": ("depthwise",), "pool": ("global_avg_pool",), "linear": ("gemm",),
+    **dict.fromkeys(POINTWISE, ("pointwise", "conv2d")),
+}  # fmt: skip
+CONV2D_UP_TO = 32  # pictures of a 1×1 convolution: beyond, the rungs for windows of any size have no more to say
+TRAINING = 32  # pictures
+DENSE = ((56, 64), (28, 128), (14, 256), (7, 512))  # height and width, channels
+CUBES = (512, 1024, 2048, 4096)
+
+Launch = Callable[[], Any]
+
+
+@dataclass(eq=False)
+class Setup:
+    """A problem with its arrays, pictures all in one layout.
+
+    layout: None for matrices, and for what is computed element by element. given: the operators' arguments by name,
+    `out` among them. want: the result in float64, of the first pictures; k: the length of its sums. peers: what has
+    "cudnn" or "cublas" write to `out`; told: by which plans, where that is known.
+    """
+
+    layout: str | None
+    given: dict[str, Any]
+    want: Any
+    k: int
+    peers: Mapping[str, Launch]
+    told: str = ""
+
+    def poison(self) -> None:
+        """NaN where the result is to be."""
+        self.given["out"][...] = np.nan
+
+    def error(self) -> float:
+        """‖out − want‖ / ‖want‖ of what stands in `out`."""
+        return relative_error(self.given["out"], self.want)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something to compute: what records say of it, the operators that can, and its arrays, made when asked for."""
+
+    kind: str
+    shape: str
+    count: int  # how many such layers the network has
+    batch: int
+    precision: str
+    work: Work
+    operators: tuple[str, ...]
+    setups: Callable[[], Iterator[Setup]] = field(repr=False)
+
+    @property
+    def case(self) -> str:
+        return f"{self.kind} {self.shape}"
+
+
+# ---- The steps of the network
+
+
+def network(programs: Mapping[str, Program], batch: int, precision: str) -> Iterator[Problem]:
+    """MobileNetV2's different steps. programs: by layout, each one that has run; their launches are the peers."""
+    program = next(iter(programs.values()))
+    for operator in operators(program.steps):
+        able = COMPUTED_BY[operator.kind]
+        if operator.kind in POINTWISE and batch > CONV2D_UP_TO:
+            able = able[:1]
+        work = work_of(program.steps[operator.index], DTYPES[precision].itemsize)
+        setups = functools.partial(_classifier if operator.kind == "linear" else _step, programs, operator)
+        yield Problem(operator.kind, operator.shape, operator.count, batch, precision, work, able, setups)
+
+
+def _step(programs: Mapping[str, Program], operator: Operator) -> Iterator[Setup]:
+    for layout, program in programs.items():
+        step, buffers, parameters = program.steps[operator.index], program.buffers, program.parameters
+        layer = step.layer
+        given = {"x": buffers[step.inputs[0]], "out": buffers[step.output]}
+        if isinstance(layer, Conv2d):
+            given |= {
+                "weight": parameters[layer.weight], "bias": parameters[layer.bias] if layer.bias else None,
+                "stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation, "groups": layer.groups,
+                "residual": buffers[step.residual] if step.residual else None, "activation": step.activation,
+            }  # fmt: skip
+        launch = functools.partial(program.launch_step, operator.index)
+        yield Setup(layout, given, *reference(program, operator.index), {"cudnn": launch}, program.told[operator.index])
+
+
+def _classifier(programs: Mapping[str, Program], operator: Operator) -> Iterator[Setup]:
+    program = next(iter(programs.values()))  # a row a picture, in either layout
+    step, buffers, parameters = program.steps[operator.index], program.buffers, program.parameters
+    x, layer = buffers[step.inputs[0]], step.layer
+    given = {
+        "a": x.reshape(len(x), -1), "b": parameters[layer.weight],
+        "bias": parameters[layer.bias] if layer.bias else None, "transpose_b": True, "out": buffers[step.output],
+    }  # fmt: skip
+    launch = functools.partial(program.launch_step, operator.index)
+    peers = {"cudnn": launch, "cublas": functools.partial(cudnn.gemm, **given)}
+    yield Setup(None, given, *reference(program, operator.index), peers, program.told[operator.index])
+
+
+# ---- Random arrays
+
+
+@functools.lru_cache(maxsize=4)
+def _numbers(seed: int, shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def drawn(seed: int, shape: Sequence[int], precision: str, layout: str = "NCHW") -> Any:
+    """Standard normal numbers on the device, the same for a seed: never zeros, on which a GPU runs faster."""
+    array = cuda.asarray(_numbers(seed, tuple(shape)).astype(DTYPES[precision]))
+    return cuda.to_layout(array, layout) if array.ndim == 4 else array
+
+
+def additions(steps: Sequence[Step], batch: int, precision: str, tune: bool | int) -> Iterator[Problem]:
+    """The residual additions of different shapes."""
+    shapes = Counter(tuple(step.layers[-1].output_shape[1:]) for step in steps if step.residual is not None)
+    for (c, h, w), count in shapes.items():
+        shape = (batch, c, h, w)
+        work = add_work(shape, DTYPES[precision].itemsize)
+        setups = functools.partial(_addition, shape, precision, tune)
+        yield Problem("add", f"{h}×{w} {c}", count, batch, precision, work, ("add",), setups)
+
+
+def _addition(shape: tuple[int, ...], precision: str, tune: bool | int) -> Iterator[Setup]:
+    a, b = drawn(0, shape, precision), drawn(1, shape, precision)
+    given = {"a": a, "b": b, "out": cuda.empty(shape, DTYPES[precision])}
+    peer = functools.partial(cudnn.add, **given, tune=tune)
+    yield Setup(None, given, float64(a[:CHECKED]) + float64(b[:CHECKED]), 1, {"cudnn": peer})
+
+
+def products(precision: str, sizes: Sequence[int] = CUBES) -> Iterator[Problem]:
+    """Square matrices, row-major."""
+    for n in sizes:
+        work = gemm_work(n, n, n, DTYPES[precision].itemsize)
+        setups = functools.partial(_product, n, precision)
+        yield Problem("gemm", f"{n}×{n}×{n}", 1, 1, precision, work, ("gemm",), setups)
+
+
+def _product(n: int, precision: str) -> Iterator[Setup]:
+    a, b = drawn(0, (n, n), precision), drawn(1, (n, n), precision)
+    given = {"a": a, "b": b, "bias": None, "transpose_b": False, "out": cuda.empty((n, n), DTYPES[precision])}
+    yield Setup(None, given, float64(a) @ float64(b), n, {"cublas": functools.partial(cudnn.gemm, **given)})
+
+
+def dense(batch: int, precision: str, tune: bool | int, sizes: Sequence[tuple[int, int]] = DENSE) -> Iterator[Problem]:
+    """3×3 convolutions from as many channels to as many, with bias and ReLU."""
+    for extent, c in sizes:
+        x, weight = (batch, c, extent, extent), (c, c, 3, 3)
+        work = conv2d_work(x, weight, 1, 1, 1, DTYPES[precision].itemsize)
+        setups = functools.partial(_dense, x, weight, precision, tune)
+        shape = f"{extent}×{extent} {c}>{c}"
+        yield Problem("conv 3×3", shape, 1, batch, precision, work, ("winograd", "conv2d"), setups)
+
+
+def _dense(x_shape: tuple[int, ...], shape: tuple[int, ...], precision: str, tune: bool | int) -> Iterator[Setup]:
+    import torch.nn.functional as F
+
+    for layout in layouts.LAYOUTS:
+        x, weight = drawn(0, x_shape, precision, layout), drawn(1, shape, precision, layout)
+        bias = drawn(2, shape[:1], precision)
+        given = {
+            "x": x, "weight": weight, "bias": bias, "stride": 1, "padding": 1, "dilation": 1, "groups": 1,
+            "activation": "relu", "residual": None, "out": layouts.empty(x_shape, DTYPES[precision], layout),
+        }  # fmt: skip
+        want = F.conv2d(float64(x[:CHECKED]), float64(weight), float64(bias), padding=1).clamp(min=0)
+        peer = functools.partial(cudnn.conv2d, **given, tune=tune)
+        yield Setup(layout, given, want, 9 * shape[1], {"cudnn": peer})
+
+
+# ---- Gradients
+
+
+def gradients(steps: Sequence[Step], batch: int, precision: str, tune: bool | int) -> Iterator[Problem]:
+    """Those of the different depthwise layers, to the input and to the weight. ValueError for unequal padding."""
+    for operator in operators(list(steps)):
+        if operator.kind != "depthwise":
+            continue
+        layer = steps[operator.index].layer
+        x_shape, weight_shape = (batch, *layer.input_shapes[0][1:]), tuple(layer.parameter_shapes[layer.weight])
+        window = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
+        # what is read and what is written change places, and there are as many products as forward
+        work = conv2d_work(x_shape, weight_shape, **window, itemsize=DTYPES[precision].itemsize, bias=False)
+        for which, setups in (("input", _to_input), ("weight", _to_weight)):
+            yield Problem(
+                f"depthwise backward {which}", operator.shape, operator.count, batch, precision, work,
+                (f"depthwise_backward_{which}",),
+                functools.partial(setups, x_shape, weight_shape, window, precision, tune),
+            )  # fmt: skip
+
+
+def _grad_shape(x: tuple[int, ...], weight: tuple[int, ...], window: Mapping[str, Any]) -> tuple[int, ...]:
+    return checks.convolution(x, weight, window["stride"], window["padding"], window["dilation"], x[1])[-1]
+
+
+def _torch_window(window: Mapping[str, Any], groups: int) -> dict[str, Any]:
+    """PyTorch pads opposite sides alike."""
+    (top, bottom), (left, right) = checks.padding(window["padding"])
+    if (top, left) != (bottom, right):
+        raise ValueError(f"padding must be the same on opposite sides, got {window['padding']}")
+    return {**window, "padding": (top, left), "groups": groups}
+
+
+def _to_input(
+    x_shape: tuple[int, ...], shape: tuple[int, ...], window: Mapping[str, Any], precision: str, tune: bool | int
+) -> Iterator[Setup]:
+    from torch.nn import grad as gradient
+
+    for layout in layouts.LAYOUTS:
+        grad = drawn(0, _grad_shape(x_shape, shape, window), precision, layout)
+        weight, out = drawn(1, shape, precision), layouts.empty(x_shape, DTYPES[precision], layout)
+        given = {"grad": grad, "weight": weight, "input_shape": x_shape, **window, "out": out}
+        first, groups = float64(grad[:CHECKED]), x_shape[1]
+        want = gradient.conv2d_input(
+            (len(first), *x_shape[1:]), float64(weight), first, **_torch_window(window, groups)
+        )
+        peer = functools.partial(
+            cudnn.conv2d_backward_input, grad, weight, x_shape, **window, groups=groups, out=out, tune=tune
+        )
+        yield Setup(layout, given, want, weight[0].size, {"cudnn": peer})
+
+
+def _to_weight(
+    x_shape: tuple[int, ...], shape: tuple[int, ...], window: Mapping[str, Any], precision: str, tune: bool | int
+) -> Iterator[Setup]:
+    from torch.nn import grad as gradient
+
+    for layout in layouts.LAYOUTS:
+        grad = drawn(0, _grad_shape(x_shape, shape, window), precision, layout)
+        x, out = drawn(1, x_shape, precision, layout), cuda.empty(shape, DTYPES[precision])
+        given = {"grad": grad, "x": x, "kernel_size": shape[2:], **window, "out": out}
+        groups = x_shape[1]
+        want = gradient.conv2d_weight(float64(x), shape, float64(grad), **_torch_window(window, groups))
+        peer = functools.partial(
+            cudnn.conv2d_backward_weight, x, grad, shape, **window, groups=groups, out=out, tune=tune
+        )
+        yield Setup(layout, given, want, grad[:, 0].size, {"cudnn": peer})

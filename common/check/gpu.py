@@ -1,0 +1,78 @@
+"""An answer that the trace found nothing wrong with, run on the GPU as well: it must do there what it did here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from ..cuda.simulator.module import SimulatedKernel
+from ..kernels.ladder import required
+from .answers import Wrong, how_it_differs
+
+# |GPU − simulator| ≤ this · the array's largest number: sums in another order differ by less, mistakes by more
+TOLERANCES = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-10}
+
+HINTS = {
+    "gpu": "the trace has seen no race, so look for an order that is only likely: one block that relies on what another"
+    " has done, a flag without a fence; or for sums that lose their digits when they are added up in another order",
+    "gpu-compile": "the simulator takes more than NVRTC does: no #include of the C++ library, and only what the"
+    " GPU at hand knows",
+    "gpu-launch": "more threads, registers or shared memory than a block may have on this GPU, or an instruction that"
+    " it does not know",
+}
+
+
+def copies(args: Sequence[Any]) -> dict[int, np.ndarray]:
+    """What stands in each array now, by its id: an array that is passed twice is one."""
+    return {id(array): array.copy(order="K") for array in args if isinstance(array, np.ndarray)}
+
+
+def _in_memory_order(array: np.ndarray) -> np.ndarray:
+    """All elements as they lie in memory: a kernel gets a bare pointer, whatever the order."""
+    return array.ravel(order="K")
+
+
+def _launch(
+    origin: tuple, name: str, grid: tuple, block: tuple, args: Sequence[Any], before: Mapping[int, np.ndarray],
+    shared_mem: int,
+) -> dict[int, np.ndarray]:  # fmt: skip
+    """Runs the kernel on the GPU on copies of the arrays, and gives back what it left in each, in memory order."""
+    source, options, _, _ = origin
+    kernel = cuda.RawKernel(source, name, options=options)
+    if shared_mem > kernel.max_dynamic_shared_size_bytes:
+        kernel.max_dynamic_shared_size_bytes = shared_mem
+    arrays = {key: cuda.asarray(_in_memory_order(array)) for key, array in before.items()}
+    kernel(grid, block, [arrays.get(id(arg), arg) for arg in args], shared_mem=shared_mem)
+    return {key: cuda.asnumpy(array) for key, array in arrays.items()}
+
+
+def agree(
+    kernel: SimulatedKernel,
+    grid: tuple,
+    block: tuple,
+    args: Sequence[Any],
+    before: Mapping[int, np.ndarray],
+    shared_mem: int,
+    what: str,
+    hints: Mapping[str, str],
+) -> None:
+    """Raises Wrong unless a launch on the GPU leaves in every array what the simulator has left in args.
+
+    before: the arrays as the simulator found them (`copies`). A kernel that needs a newer card is not run.
+    """
+    if required(kernel.origin[0]) > cuda.compute_capability():
+        return
+    try:
+        left = _launch(kernel.origin, kernel.name, grid, block, args, before, shared_mem)
+    except cuda.CompileError as error:
+        raise Wrong(f"{what}: on the GPU, {error}", hints["gpu-compile"]) from None
+    except (RuntimeError, ValueError) as error:  # what CuPy raises for a launch that CUDA refuses
+        raise Wrong(f"{what}: on the GPU, {error}", hints["gpu-launch"]) from None
+    for parameter, arg in zip(kernel.parameters, args, strict=True):
+        if id(arg) not in left:
+            continue
+        want = _in_memory_order(arg)
+        found = how_it_differs(left[id(arg)], want, TOLERANCES.get(want.dtype, 0.0), 0.0)
+        if found:
+            raise Wrong(f"{what}: on the GPU {parameter.name}{found}, as the simulator has it", hints["gpu"])

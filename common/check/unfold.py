@@ -1,0 +1,105 @@
+"""Hints that unfold one by one, and the solution below, for the cell behind an exercise's cell.
+
+An exercise's hints.md has two or three sections `## Hint`, each of which says more than the one before, and one
+`## Solution`, which explains it; the code itself is solution.cu or solution.py. `python -m common generate` writes all
+of that into the Markdown cells tagged `hints-<name>`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..measure import generated
+from .exercises import REPOSITORY, Exercise, find_all
+
+TAG = "hints-"
+_HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+
+
+def sections(exercise: Exercise) -> tuple[list[str], str]:
+    """(the hints, the explanation of the solution) of an exercise's hints.md.
+
+    ValueError for a file that is missing, or is no sequence of hints and one solution.
+    """
+    path = exercise.folder / "hints.md"
+    if not path.exists():
+        raise ValueError(f"{exercise.name} has no hints.md")
+    before, *rest = _HEADING.split(path.read_text(encoding="utf-8"))
+    headings, texts = rest[::2], [text.strip() for text in rest[1::2]]
+    if before.strip() or not all(texts) or headings != ["Hint"] * (len(headings) - 1) + ["Solution"]:
+        raise ValueError(f"{exercise.name}: hints.md must be sections '## Hint' and then one '## Solution', none empty")
+    return texts[:-1], texts[-1]
+
+
+def _details(summary: str, text: str) -> str:
+    # Markdown is read as such inside of HTML if empty lines are around it
+    return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def render(exercise: Exercise) -> str:
+    """The hints, each within the one before, and the solution with its explanation, as Markdown that is folded."""
+    hints, explanation = sections(exercise)
+    folded = ""
+    for number in range(len(hints), 0, -1):
+        folded = _details(f"Hint {number}", f"{hints[number - 1]}\n\n{folded}".rstrip())
+    language = "cpp" if exercise.is_cuda else "python"
+    code = exercise.solution.read_text(encoding="utf-8").strip()
+    solution = _details("Solution", f"```{language}\n{code}\n```\n\n{explanation}")
+    return f"{folded}\n\n{solution}" if folded else solution
+
+
+# ---- Notebooks
+
+
+def _tagged(cells: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(the name of an exercise, its cell) for every cell of hints."""
+    for cell in cells:
+        for tag in cell["metadata"].get("tags", []):
+            if tag.startswith(TAG):
+                yield tag.removeprefix(TAG), cell
+
+
+def notebooks(root: Path = REPOSITORY) -> list[Path]:
+    """The chapters' notebooks, in order."""
+    return sorted(root.glob("[0-9][0-9]_*/*.ipynb"))
+
+
+def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> list[str]:
+    """The names of the exercises whose hints in a notebook were not those of their folders; with `change` they are now.
+
+    ValueError for a cell of an exercise that there is none of, or whose hints.md is out of order.
+    """
+    content = path.read_text(encoding="utf-8")
+    if TAG not in content:
+        return []
+    notebook, cells = generated.markdown_cells(path, content)
+    stale = []
+    for name, cell in _tagged(cells):
+        if name not in exercises:
+            raise ValueError(f"a cell is tagged {TAG}{name}, and no exercise is called so")
+        made = render(exercises[name])
+        if generated.source(cell) != made:
+            generated.set_source(cell, made)
+            stale.append(name)
+    if stale and change:
+        path.write_text(generated.dumped(notebook), encoding="utf-8", newline="\n")
+    return stale
+
+
+def run(check: bool, root: Path = REPOSITORY) -> bool:
+    """Writes all stale hints of the chapters' notebooks anew, or with `check` only names them. Whether all is well."""
+    exercises = {exercise.name: exercise for exercise in find_all(root)}
+    fine = True
+    for path in notebooks(root):
+        where = path.relative_to(root)
+        try:
+            stale = write(path, exercises, change=not check)
+        except ValueError as error:
+            print(f"{where}: {error}")
+            fine = False
+            continue
+        for name in stale:
+            print(f"{where}: hints of {name} " + ("are stale: python -m common generate" if check else "written"))
+        fine = fine and not (check and stale)
+    return fine
