@@ -220,7 +220,7 @@ def test_a_notebook_is_the_same_but_for_its_texts(folder):
 def test_the_notebooks_of_the_course_would_be_written_back_as_they_are():
     for path in sorted(generated.ROOT.glob("[0-9]*_*/*.ipynb")):
         text = path.read_text(encoding="utf-8")
-        assert generated._dumped(json.loads(text)) == text, path
+        assert generated.dumped(json.loads(text)) == text, path
 
 
 def test_a_notebook_that_another_program_wrote_is_refused(folder, capsys):

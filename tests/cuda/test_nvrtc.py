@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from common import cuda
+from common.kernels.ladder import INCLUDE
 
 ROOT = Path(__file__).parents[2]
 CARDS = ["sm_75", "sm_80", "sm_90"]
@@ -90,13 +91,14 @@ def kernel_files():
         for path, options in sources():
             found.setdefault(Path(path), []).append(tuple(options))
     for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):
-        found.setdefault(path, [("-Dscalar_t=float",), ("-Dscalar_t=__half",)])
+        types = ("float", "__half") if "scalar_t" in path.read_text(encoding="utf-8") else ("float",)
+        found.setdefault(path, [(f"-Dscalar_t={t}", f"-I{INCLUDE}") for t in types])
     return [(path, options) for path, several in found.items() for options in dict.fromkeys(several)]
 
 
 def name_of(case):
     path, options = case
-    return f"{path.parent.name}/{path.stem}-{'-'.join(o.removeprefix('-D') for o in options)}"
+    return f"{path.parent.name}/{path.stem}-{'-'.join(o.removeprefix('-D') for o in options if o[:2] == '-D')}"
 
 
 @pytest.mark.parametrize("case", kernel_files(), ids=name_of)

@@ -1,5 +1,6 @@
 """depthwise_backward_input and depthwise_backward_weight against the gradients of torch's conv2d in float64."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from kernel_checks import agrees, draw, every_rung, f64, poisoned
 
 from common import cuda, kernels, topology
 from common.kernels import depthwise_gradients
+from common.kernels.depthwise_backward_input import tile
+from common.kernels.depthwise_backward_weight import tiling
 
 LAYOUTS = ("NCHW", "NHWC")
 OPERATORS = ("depthwise_backward_input", "depthwise_backward_weight")
@@ -132,7 +135,7 @@ def test_gradients_of_any_shape(data, case, operator, where, seed):
 @settings(max_examples=80, deadline=None)
 @given(st.data(), cases(), st.sampled_from(OPERATORS), st.integers(0, 2**32 - 1))
 def test_gradients_of_any_geometry(data, case, operator, seed):
-    """Kernels, strides, dilations and paddings that nobody thought of, on the rungs that need no compilation for each."""
+    """Kernels, strides and paddings that nobody thought of, on the rungs that need no compilation for each."""
 
     def pair(low, high):
         return data.draw(st.tuples(st.integers(low, high), st.integers(low, high)))
@@ -205,11 +208,10 @@ def test_halves_are_summed_in_float32(rng):
 # ---- Not a number
 
 
-@every_rung("depthwise_backward_input")
-@pytest.mark.parametrize("where", LAYOUTS)
+@pytest.mark.parametrize(
+    ("variant", "where"), [(v, where) for where in LAYOUTS for v in kernels.variants(OPERATORS[0], layout=where)]
+)
 def test_a_nan_in_grad_reaches_the_pixels_that_this_output_read(variant, where):
-    if variant not in kernels.variants(OPERATORS[0], layout=where):
-        pytest.skip(f"{variant} does not take {where}")
     grad = np.ones((2, 4, 3, 3), np.float32)
     grad[1, 2, 0, 1] = np.nan
     out = kernels.depthwise_backward_input(
@@ -238,7 +240,7 @@ def test_a_nan_reaches_the_taps_that_read_it_and_no_other_channel(variant, of):
 def _meet(kh, kw, of):
     """Whether tap (kh, kw) multiplies the grad, or the x, at (0, 5) with something inside the 6 × 6 image."""
     sign = 1 if of == "grad" else -1
-    return 0 <= sign * (kh - 1) and 5 + sign * (kw - 1) <= 5
+    return sign * (kh - 1) >= 0 and 5 + sign * (kw - 1) <= 5
 
 
 # ---- Arrays as they come
@@ -369,3 +371,38 @@ def test_arrays_of_different_layouts_are_refused():
 
 def test_the_calls_above_are_right_but_for_their_change():
     assert np.isfinite(cuda.asnumpy(backward_input())).all() and np.isfinite(cuda.asnumpy(backward_weight())).all()
+
+
+# ---- Tiles
+
+
+@pytest.mark.parametrize("where", LAYOUTS)
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (3, 1)], ids=str)
+def test_tiles_of_pixels_begin_with_a_phase_and_divide_an_image_evenly(where, stride):
+    for h, w in itertools.product((1, 7, 14, 17, 28, 33, 56, 112, 500), repeat=2):
+        th, tw = tile(where, h, w, stride)
+        assert th % stride[0] == 0 and tw % stride[1] == 0
+        assert th <= 14 + stride[0] and tw <= 2 * max(stride)
+        rows = -(-h // th)  # of tiles; the last of them overhangs by less than a row for each tile, and a phase
+        assert rows * th - h < rows + stride[0] * rows
+
+
+def test_sums_fit_into_shared_memory(monkeypatch):
+    """48 KB, whatever the kernel's size, the type and the channels; and no part is without a tile."""
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 132)
+    for taps, dtype, c, where in itertools.product((1, 9, 25, 49, 961), ("f2", "f4", "f8"), (1, 3, 32, 960), LAYOUTS):
+        for is_vectors in {False, where == "NHWC" and dtype != "f8"}:
+            widest = math.gcd(16, c * np.dtype(dtype).itemsize) // np.dtype(dtype).itemsize
+            t = tiling(is_vectors, where, (2, c, 28, 30), (2, c, 28, 30), taps, dtype, widest)
+            summed = max(4, np.dtype(dtype).itemsize)
+            assert t.threads // 32 * taps * t.vector * t.lanes * summed <= 48 * 1024
+            assert c % t.vector == 0 and t.lanes * t.slices * t.vector >= c
+            assert t.parts == 1 or (t.parts - 1) * (t.threads // t.lanes) < 2 * -(-28 // t.th) * -(-30 // t.tw)
+
+
+def test_many_taps_and_many_channels(rng):
+    """Sums of 49 taps: fewer channels side by side, so that they fit."""
+    case = Case((1, 40, 8, 9), (7, 7), padding=((3, 3), (3, 3)))
+    for operator in OPERATORS:
+        for variant in ("tiles", "vectors"):
+            check(rng, operator, case, np.float32, "NHWC", variant)

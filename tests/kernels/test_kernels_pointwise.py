@@ -16,17 +16,25 @@ from common import cuda, kernels, topology
 from common.cuda import layout as layouts
 
 ACTIVATIONS = {None: (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6), (-0.75, 1.5): (-0.75, 1.5)}
-RUNGS = [
-    pytest.param(
-        variant, layout, id=f"{variant}-{layout}",
-        marks=pytest.mark.skipif(
-            kernels.requires("pointwise", variant) > cuda.compute_capability(), reason="the card is too old for it"
-        ),
-    )
-    for layout in cuda.LAYOUTS
-    for variant in kernels.variants("pointwise", layout=layout)
-]  # fmt: skip
-every_rung_and_layout = pytest.mark.parametrize(("variant", "layout"), RUNGS)
+
+
+def rungs(*dtypes):
+    """Rungs with each layout and dtype that they take; those that the card is too old for are skipped."""
+    return [
+        pytest.param(
+            variant, layout, np.dtype(dtype).type, id=f"{variant}-{layout}-{np.dtype(dtype)}",
+            marks=pytest.mark.skipif(
+                kernels.requires("pointwise", variant) > cuda.compute_capability(), reason="the card is too old for it"
+            ),
+        )
+        for dtype in dtypes
+        for layout in cuda.LAYOUTS
+        for variant in kernels.variants("pointwise", dtype, layout)
+    ]  # fmt: skip
+
+
+names = ("variant", "layout", "dtype")
+every_rung_layout_and_dtype = pytest.mark.parametrize(names, rungs(np.float32, np.float16))
 
 
 @dataclass(frozen=True)
@@ -59,11 +67,10 @@ def check_pointwise(rng, case, dtype=np.float32, variant=None, layout="NCHW"):
         activation=case.activation, out=out, variant=variant,
     )  # fmt: skip
     assert result is out
-    agrees(out, reference.clamp(*ACTIVATIONS[case.activation]), c, floor=0.1 * math.sqrt(c))
+    agrees(out, reference.clamp(*ACTIVATIONS[case.activation]), c, floor=0.5 * math.sqrt(c))  # terms are about 1
 
 
-@every_rung_and_layout
-@both_dtypes
+@every_rung_layout_and_dtype
 @pytest.mark.parametrize(
     "case",
     [
@@ -84,8 +91,7 @@ def test_pointwise(rng, variant, layout, dtype, case):
     check_pointwise(rng, case, dtype, variant, layout)
 
 
-@every_rung_and_layout
-@both_dtypes
+@every_rung_layout_and_dtype
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
 @pytest.mark.parametrize("residual", [False, True], ids=["", "residual"])
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
@@ -114,12 +120,12 @@ def cases(draw_value):
 @settings(max_examples=150, deadline=None)
 @given(
     cases(),
-    st.sampled_from([np.float32, np.float16]),
-    st.sampled_from([rung.values for rung in RUNGS if not rung.marks[0].args[0]]),
+    st.sampled_from([rung.values for rung in rungs(np.float32, np.float16) if not rung.marks[0].args[0]]),
     st.integers(0, 2**32 - 1),
 )
-def test_pointwise_of_any_shape(case, dtype, rung, seed):
-    check_pointwise(np.random.default_rng(seed), case, dtype, *rung)
+def test_pointwise_of_any_shape(case, rung, seed):
+    variant, layout, dtype = rung
+    check_pointwise(np.random.default_rng(seed), case, dtype, variant, layout)
 
 
 def pointwise_layers():
@@ -145,16 +151,14 @@ def test_pointwise_of_mobilenetv2(rng, case, dtype, layout):
     check_pointwise(rng, case, dtype, layout=layout)
 
 
-@every_rung_and_layout
-@both_dtypes
+@every_rung_layout_and_dtype
 @pytest.mark.parametrize("case", [Case((1, 160, 7, 7), 48), Case((1, 320, 7, 7), 24, residual=True)], ids=str)
 def test_pointwise_of_many_channels(rng, variant, layout, dtype, case):
     """Sums that no tile holds at once."""
     check_pointwise(rng, case, dtype, variant, layout)
 
 
-@every_rung_and_layout
-@both_dtypes
+@every_rung_layout_and_dtype
 def test_arrays_that_begin_anywhere(rng, variant, layout, dtype):
     """Each array in turn is a part of another one and begins at no multiple of 16 bytes."""
     shapes = {"x": (2, 16, 3, 5), "weight": (8, 16, 1, 1), "bias": (8,), "residual": (2, 8, 3, 5), "out": (2, 8, 3, 5)}
@@ -179,8 +183,7 @@ def _in(layout, shape):
     return layout == "NHWC" and len(shape) == 4 and shape[2:] != (1, 1)
 
 
-@every_rung_and_layout
-@both_dtypes
+@every_rung_layout_and_dtype
 def test_a_nan_stays_where_it_belongs(rng, variant, layout, dtype):
     """In the outputs of its pixel, through the activation; a NaN in the weights in the pixels of its output."""
     x, weight = draw(rng, 1, 24, 5, 5, dtype=dtype), draw(rng, 16, 24, 1, 1, dtype=dtype)
@@ -194,20 +197,20 @@ def test_a_nan_stays_where_it_belongs(rng, variant, layout, dtype):
     np.testing.assert_array_equal(np.isnan(cuda.asnumpy(out)), want)
 
 
-@every_rung_and_layout
-def test_float16_is_summed_in_float32(variant, layout):
+@pytest.mark.parametrize(names, rungs(np.float16))
+def test_float16_is_summed_in_float32(variant, layout, dtype):
     """4,001 ones: a sum in float16 would stop at 2,048."""
-    x, weight = np.ones((1, 4001, 1, 1), np.float16), np.ones((1, 4001, 1, 1), np.float16)
-    out = kernels.pointwise(on_device(x), on_device(weight), out=poisoned((1, 1, 1, 1), np.float16), variant=variant)
+    x, weight = np.ones((1, 4001, 1, 1), dtype), np.ones((1, 4001, 1, 1), dtype)
+    out = kernels.pointwise(on_device(x), on_device(weight), out=poisoned((1, 1, 1, 1), dtype), variant=variant)
     assert abs(cuda.asnumpy(out).item() - 4001) <= 1  # 4,001 is not a float16
 
 
-@every_rung_and_layout
+@every_rung_layout_and_dtype
 @pytest.mark.parametrize("case", [Case((1, 3, 1, 1), 450), Case((1, 3, 1, 450), 1)], ids=str)
-def test_more_tiles_than_a_grid_has_rows(rng, monkeypatch, variant, layout, case):
+def test_more_tiles_than_a_grid_has_rows(rng, monkeypatch, variant, layout, dtype, case):
     """A grid has 65,535 rows, and goes on in its third dimension; here it has 2."""
     monkeypatch.setattr(sys.modules["common.kernels.pointwise"], "GRID_ROWS", 2)
-    check_pointwise(rng, case, np.float32, variant, layout)
+    check_pointwise(rng, case, dtype, variant, layout)
 
 
 def test_the_result_lies_as_x_does(rng):
@@ -263,5 +266,5 @@ def test_wrong_arguments(changed, error, name, expected, got):
 
 
 def test_long_rows_go_to_the_rung_that_takes_them(rng):
-    """No shared memory holds the weights of 16 outputs and 4,000 channels beside the pixels: streaming hands them over."""
+    """No shared memory holds 4,000 channels of 16 outputs and of the pixels: streaming hands them over."""
     check_pointwise(rng, Case((1, 4000, 3, 3), 16), np.float32, "streaming", "NHWC")

@@ -1,4 +1,4 @@
-"""common.kernels.training: the depthwise kernels under autograd, torch.library's checks, torch.compile and in training."""
+"""common.kernels.training: the depthwise kernels under autograd, torch's own checks and compilers, and in training."""
 
 import contextlib
 import subprocess
@@ -199,7 +199,7 @@ def samples(device):
 
 @pytest.mark.parametrize("name", samples("cpu"))
 def test_opcheck(name, device):
-    """torch.library's checks: schema, registration of autograd, shapes and strides of the fakes, ahead-of-time graphs."""
+    """Schema, registration of autograd, shapes and strides of the fakes, ahead-of-time graphs."""
     operator, arguments = samples(device)[name]
     torch.library.opcheck(operator, arguments)
 
@@ -304,7 +304,9 @@ def test_autocast(device):
     assert y.dtype == (torch.float16 if device == "cuda" else torch.float32)
     y.float().sum().backward()
     assert layer.weight.grad.dtype == torch.float32
-    torch.testing.assert_close(y.float(), F.conv2d(x, layer.weight, layer.bias, padding=1, groups=4), rtol=0.02, atol=0.02)
+    torch.testing.assert_close(
+        y.float(), F.conv2d(x, layer.weight, layer.bias, padding=1, groups=4), rtol=0.02, atol=0.02
+    )
 
 
 # ---- Layers
@@ -349,11 +351,17 @@ X, WEIGHT = torch.ones(2, 3, 5, 4), torch.ones(3, 1, 3, 3)
         ({"bias": torch.ones(4)}, ValueError, r"bias must have shape \(3\), got \(4,\)"),
         ({"stride": 0}, ValueError, "stride must be an integer of at least 1"),
         ({"padding": "same", "stride": 2}, ValueError, "padding must be numbers where the stride is not 1"),
-        ({"weight": torch.ones(3, 1, 7, 3)}, ValueError, "the kernel reaches over 7 pixels, but the padded input has 5"),
+        (
+            {"weight": torch.ones(3, 1, 7, 3)},
+            ValueError,
+            "the kernel reaches over 7 pixels, but the padded input has 5",
+        ),
     ],
 )
 def test_errors(changed, error, message, device):
-    arguments = {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in changed.items()}
+    arguments = {
+        name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in changed.items()
+    }
     with pytest.raises(error, match=message):
         depthwise_conv2d(**({"x": X.to(device), "weight": WEIGHT.to(device)} | arguments))
 

@@ -55,7 +55,7 @@ def vector(grad: Any, weight: Any, out: Any) -> int:
 
 
 def best(where: str, taps: int) -> list[str]:
-    """The fastest rungs first; on the simulator, and for kernels that fill no register file, the one without tiles."""
+    """The fastest rungs first: those for many taps, and on the simulator, are not compiled for each convolution."""
     if cuda.backend() == "simulator" or taps > 64:
         return ["naive"]
     return ["vectors", "tiles"] if where == "NHWC" else ["tiles"]

@@ -1,7 +1,8 @@
 // wgmma.h - Hopper's products of matrices in shared memory, by four warps together. Inline PTX if compiled for sm_90a; for
 // other cards and the simulator the same arithmetic in C++, many times slower. All 128 threads of a warpgroup take part.
 //
-//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 128 or 256
+//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 32, 64, 96, 128,
+//                                       160, 192 or 256
 //   wgmma_begin()                       before the first of several: what the warpgroup has written to registers is there
 //   wgmma_commit(), wgmma_wait<G>()     as with cp.async: they run by themselves, a commit ends a group, wait until at most
 //                                       G groups are under way; until then d, a and b are not to be touched
@@ -33,17 +34,33 @@ __device__ __forceinline__ unsigned long long wgmma_matrix(const __half* p, int 
 #define WGMMA_TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
 #define WGMMA_D(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define WGMMA_D8(j) WGMMA_D(j), WGMMA_D(j + 1), WGMMA_D(j + 2), WGMMA_D(j + 3), WGMMA_D(j + 4), WGMMA_D(j + 5), WGMMA_D(j + 6), WGMMA_D(j + 7)
+#define WGMMA_50 WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
+#define WGMMA_100 WGMMA_50 WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9)
 template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
     const unsigned long long A = wgmma_matrix(a, 16, 1024), B = wgmma_matrix(b, BY_ROWS ? apart * 2 : 16, 1024);
+#define WGMMA(n, registers, a, b, by_rows, ...)                                                                                      \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" registers "}, %" #a ", %" #b ", 1, 1, 1, 0, %" #by_rows ";" \
+                 : __VA_ARGS__ : "l"(A), "l"(B), "n"(BY_ROWS))
     if constexpr (N == 256)
-        asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
-                     WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9) WGMMA_TEN(10) WGMMA_TEN(11)
-                     "%120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, 1, 1, 1, 0, %130;"
-                     : WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16), WGMMA_D8(24) : "l"(A), "l"(B), "n"(BY_ROWS));
-    else
-        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
-                     WGMMA_TEN(5) "%60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, %66;"
-                     : WGMMA_D8(0), WGMMA_D8(8) : "l"(A), "l"(B), "n"(BY_ROWS));
+        WGMMA(256, WGMMA_100 WGMMA_TEN(10) WGMMA_TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130,
+              WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16), WGMMA_D8(24));
+    else if constexpr (N == 192)
+        WGMMA(192, WGMMA_50 WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) "%90, %91, %92, %93, %94, %95", 96, 97, 98,
+              WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16));
+    else if constexpr (N == 160)
+        WGMMA(160, WGMMA_50 WGMMA_TEN(5) WGMMA_TEN(6) "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79", 80, 81, 82,
+              WGMMA_D8(0), WGMMA_D8(8), WGMMA_D(16), WGMMA_D(17), WGMMA_D(18), WGMMA_D(19));
+    else if constexpr (N == 128)
+        WGMMA(128, WGMMA_50 WGMMA_TEN(5) "%60, %61, %62, %63", 64, 65, 66, WGMMA_D8(0), WGMMA_D8(8));
+    else if constexpr (N == 96)
+        WGMMA(96, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) "%40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50,
+              WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9), WGMMA_D(10), WGMMA_D(11));
+    else if constexpr (N == 64)
+        WGMMA(64, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31", 32, 33, 34, WGMMA_D8(0));
+    else {
+        static_assert(N == 32, "N is 32, 64, 96, 128, 160, 192 or 256");
+        WGMMA(32, WGMMA_TEN() "%10, %11, %12, %13, %14, %15", 16, 17, 18, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2), WGMMA_D(3));
+    }
 }
 
 #else  // ---- Other cards and the simulator: each lane computes its own sums, at once

@@ -21,27 +21,29 @@ constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
 constexpr int BM = 16 * TM * WARPS_M, BN = 8 * TN;  // pixels and outputs of a block
 constexpr int THREADS = 32 * WARPS_M * WARPS_K;
 constexpr int ROWS = 2 * TM + TN;                             // of 8 pixels or 8 outputs, that a warp reads
-constexpr int largest(int wanted) { return wanted >= E ? E : wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1; }
-constexpr int V = largest(BM * BN / THREADS);                     // neighbouring outputs that a thread adds up and stores
+constexpr int SHARE = BM * BN / THREADS;                      // outputs for each thread, or 0 if there are more threads
+constexpr int V = SHARE >= E ? E : SHARE >= 4 ? 4 : SHARE >= 2 ? 2 : 1;  // neighbours that a thread adds up and stores
 constexpr int PARTS = (BM * BN / V - 1) / THREADS + 1;            // so often
 
 // d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of their upper and lower 11 bits.
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if (sizeof(scalar_t) == 2) return mma_f16(d, a, b);
-    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
+    if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
+    else {
+        unsigned a_high[4], a_low[4], b_high[2], b_low[2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        a_high[i] = a[i] & 0xffffe000u;
-        a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
-    }
+        for (int i = 0; i < 4; ++i) {
+            a_high[i] = a[i] & 0xffffe000u;
+            a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
+        }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        b_high[i] = b[i] & 0xffffe000u;
-        b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+        for (int i = 0; i < 2; ++i) {
+            b_high[i] = b[i] & 0xffffe000u;
+            b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+        }
+        mma_tf32(d, a_low, b_high);
+        mma_tf32(d, a_high, b_low);
+        mma_tf32(d, a_high, b_high);
     }
-    mma_tf32(d, a_low, b_high);
-    mma_tf32(d, a_high, b_low);
-    mma_tf32(d, a_high, b_high);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

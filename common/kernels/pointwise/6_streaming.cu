@@ -22,21 +22,23 @@ constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread h
 
 // d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of their upper and lower 11 bits.
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if (sizeof(scalar_t) == 2) return mma_f16(d, a, b);
-    unsigned a_high[4], a_low[4], b_high[2], b_low[2];
+    if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
+    else {
+        unsigned a_high[4], a_low[4], b_high[2], b_low[2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        a_high[i] = a[i] & 0xffffe000u;
-        a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
-    }
+        for (int i = 0; i < 4; ++i) {
+            a_high[i] = a[i] & 0xffffe000u;
+            a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
+        }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        b_high[i] = b[i] & 0xffffe000u;
-        b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+        for (int i = 0; i < 2; ++i) {
+            b_high[i] = b[i] & 0xffffe000u;
+            b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
+        }
+        mma_tf32(d, a_low, b_high);
+        mma_tf32(d, a_high, b_low);
+        mma_tf32(d, a_high, b_high);
     }
-    mma_tf32(d, a_low, b_high);
-    mma_tf32(d, a_high, b_low);
-    mma_tf32(d, a_high, b_high);
 }
 
 // A piece is 64 bytes of channels of 8 rows, 512 bytes of shared memory. Lane 4g + t asks for 16 bytes of row g.

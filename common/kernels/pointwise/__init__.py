@@ -21,6 +21,9 @@ ladder = Ladder(
         "tensor_cores": Rung({"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3}, layouts=("NHWC",)),
         "split_k": Rung({"TM": 1, "TN": 2, "WARPS_M": 1, "WARPS_K": 8, "UNROLL": 4}, layouts=("NHWC",)),
         "streaming": Rung({"TM": 1, "BN": 96, "WARPS": 8, "STAGES": 3, "BLOCKS": 2}, layouts=("NHWC",)),
+        "warpgroups": Rung(
+            {"BM": 64, "BN": 64, "STAGES": 5, "WHOLE": 0}, dtypes=("float16",), layouts=("NHWC",), target="sm_90a"
+        ),
     },
 )
 
@@ -91,6 +94,11 @@ def _streaming(t: Tile, m: Product) -> Launch:
     return Launch((checks.blocks(m.O, t["BN"]), blocks), 32 * t["WARPS"], shared)
 
 
+def _warpgroups(t: Tile, m: Product) -> Launch:
+    grid = _tiles(checks.blocks(m.O, t["BN"]), checks.blocks(m.P, t["BM"]))
+    return Launch(grid, 2 * t["BM"], t["STAGES"] * (t["BM"] + t["BN"]) * 128)
+
+
 GEOMETRY = {
     "naive": _naive,
     "tiled": _tiled,
@@ -98,6 +106,7 @@ GEOMETRY = {
     "tensor_cores": _tensor_cores,
     "split_k": _split_k,
     "streaming": _streaming,
+    "warpgroups": _warpgroups,
 }
 
 
@@ -115,6 +124,8 @@ def _best(m: Product) -> list[str]:
     many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
     if short and many <= m.P:
         return ["streaming", "tensor_cores", "channels_last"]
+    if m.itemsize == 2 and m.C >= 128 and cuda.compute_capability() == 90:
+        return ["warpgroups"]
     return ["tensor_cores", "channels_last"]
 
 
@@ -133,8 +144,8 @@ def _split_k_tile(m: Product) -> dict[str, int]:
     elif m.chunks > 2:
         rows = checks.blocks(m.P, 16)
         tile["TN"] = next((tn for tn in (2, 4) if rows * checks.blocks(m.O, 8 * tn) < 120), 6)
-    while _split_k(tile, m).shared > cuda.shared_memory():
-        tile["UNROLL"] -= 1
+    while _split_k(tile, m).shared > cuda.shared_memory():  # of smaller cards
+        tile["UNROLL" if tile["UNROLL"] > 1 else "WARPS_K"] -= 1
     return tile
 
 
@@ -172,12 +183,34 @@ def _tensor_cores_tile(m: Product) -> dict[str, int]:
     else:
         bn = 64 if m.O % 64 == 0 else 32
         bm, wm, wn = (128 if m.P > 10_000 and m.chunks > 2 else 64), 32 if bn == 64 or m.chunks > 2 else 16, 32
-    most = 4 if bm * bn <= 2048 else 3
+    most = min(4 if bm * bn <= 2048 else 3, cuda.shared_memory() // ((bm + bn) * 128))
     stages = max(2, min(most, checks.blocks(m.C * m.itemsize, 128)))
     return {"BM": bm, "BN": bn, "WM": wm, "WN": wn, "STAGES": stages}
 
 
-TILES = {"split_k": _split_k_tile, "streaming": _streaming_tile, "tensor_cores": _tensor_cores_tile}
+def _warpgroups_tile(m: Product) -> dict[str, int]:
+    """The tile that reads least, of those that y fills and that give most multiprocessors a block."""
+    shapes = sorted(
+        ((bm, bn) for bm in (64, 128) for bn in (32, 64, 96, 128, 160, 192)), key=lambda s: 1 / s[0] + 1 / s[1]
+    )
+    able = (
+        (bm, bn) for bm, bn in shapes
+        if checks.blocks(m.O, bn) * bn <= max(1.07 * m.O, 32)
+        and 10 * checks.blocks(m.P, bm) * checks.blocks(m.O, bn) >= 7 * cuda.multiprocessors()
+    )  # fmt: skip
+    bm, bn = next(able, (64, 32))
+    slices = checks.blocks(m.C, 64)
+    whole = slices <= 3
+    stages = slices if whole else min(6, max(4, 110 * 1024 // ((bm + bn) * 128)))
+    return {"BM": bm, "BN": bn, "STAGES": stages, "WHOLE": int(whole)}
+
+
+TILES = {
+    "split_k": _split_k_tile,
+    "streaming": _streaming_tile,
+    "tensor_cores": _tensor_cores_tile,
+    "warpgroups": _warpgroups_tile,
+}
 
 
 @cuda.operator
