@@ -56,7 +56,7 @@ def cases(dtype: type) -> dict[str, list]:
         "winograd": [
             lambda v: kernels.winograd(x, dense, channel_bias, 1, residual=residual, activation="relu6", variant=v),
         ],
-        "winograd_weight": [lambda v: kernels.winograd_weight(dense, tile, variant=v) for tile in (2, 4)],
+        "winograd_weight": [lambda v, tile=tile: kernels.winograd_weight(dense, tile, variant=v) for tile in (2, 4)],
         "depthwise": [
             lambda v: kernels.depthwise(
                 channels_last(x, v, "depthwise"),

@@ -68,7 +68,9 @@ def test_to_tf32_rounds_to_nearest(rng):
 def test_clamp_keeps_nan():
     x = np.array([-np.inf, -1, -0.0, 0, 3, 6, 6.5, np.inf, np.nan] + [1.0] * 23, np.float32)
     source = """#include "ptx.h"
-    extern "C" __global__ void probe(const float* x, float* y) { y[threadIdx.x] = clamp(x[threadIdx.x], 0.0f, 6.0f); }"""
+    extern "C" __global__ void probe(const float* x, float* y) {
+        y[threadIdx.x] = clamp(x[threadIdx.x], 0.0f, 6.0f);
+    }"""
     y = cuda.full(32, -1)
     run(source, [cuda.asarray(x), y])
     np.testing.assert_array_equal(cuda.asnumpy(y), np.clip(x, 0, 6))

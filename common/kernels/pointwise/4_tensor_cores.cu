@@ -26,19 +26,20 @@ constexpr int TM = WM / 16, TN = WN / 8;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
 constexpr int ROWS = ((BM + BN) * 8 - 1) / THREADS + 1;  // of the tiles, of which a thread copies 16 bytes each
 
-// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of their upper and lower 11 bits.
+// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of tf32 parts: a float is
+// a rounded one, a_high, and what it lacks, a_low. (A NaN may be lost in a_high; it is in a_low as well.)
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
     else {
         unsigned a_high[4], a_low[4], b_high[2], b_low[2];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            a_high[i] = a[i] & 0xffffe000u;
+            a_high[i] = (a[i] + 0x1000u) & 0xffffe000u;  // rounded to the 11 bits of tf32; mma cuts the others
             a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            b_high[i] = b[i] & 0xffffe000u;
+            b_high[i] = (b[i] + 0x1000u) & 0xffffe000u;
             b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
         }
         mma_tf32(d, a_low, b_high);

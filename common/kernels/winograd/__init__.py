@@ -9,7 +9,8 @@ from ...cuda import checks
 from ..ladder import Ladder, Rung
 from ..winograd_weight import shape_of, winograd_weight
 
-# BO output channels and BP tiles a block, BC input channels at a time; TO×TP sums a thread of each of its warp's products
+# BO output channels and BP tiles a block, BC input channels at a time; a thread has TO×TP sums of each of its warp's
+# products
 ladder = Ladder(
     __file__,
     {
