@@ -30,7 +30,7 @@ COMPUTED_BY = {
     "stem": ("conv2d",), "depthwise": ("depthwise",), "pool": ("global_avg_pool",), "linear": ("gemm",),
     **dict.fromkeys(POINTWISE, ("pointwise", "conv2d")),
 }  # fmt: skip
-CONV2D_UP_TO = 32  # pictures of a 1×1 convolution: beyond, the rungs for windows of any size have no more to say
+CONV2D_UP_TO = 32  # pictures of a 1×1 convolution in fp32: beyond, the rungs for windows of any size say nothing new
 TRAINING = 32  # pictures
 DENSE = ((56, 64), (28, 128), (14, 256), (7, 512))  # height and width, channels
 CUBES = (512, 1024, 2048, 4096)
@@ -89,7 +89,7 @@ def network(programs: Mapping[str, Program], batch: int, precision: str) -> Iter
     program = next(iter(programs.values()))
     for operator in operators(program.steps):
         able = COMPUTED_BY[operator.kind]
-        if operator.kind in POINTWISE and batch > CONV2D_UP_TO:
+        if operator.kind in POINTWISE and (batch > CONV2D_UP_TO or precision != "fp32"):
             able = able[:1]
         work = work_of(program.steps[operator.index], DTYPES[precision].itemsize)
         setups = functools.partial(_classifier if operator.kind == "linear" else _step, programs, operator)

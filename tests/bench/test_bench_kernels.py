@@ -109,9 +109,12 @@ def test_the_steps_of_a_network(program):
 
 
 def test_conv2d_computes_1x1_convolutions_of_few_pictures_only(program):
-    few, many = (list(problems.network({"NCHW": program}, batch, "fp32")) for batch in (32, 33))
+    few, many, halves = (
+        list(problems.network({"NCHW": program}, batch, precision))
+        for batch, precision in ((32, "fp32"), (33, "fp32"), (32, "fp16"))
+    )
     assert {problem.operators for problem in few if problem.kind == "expand"} == {("pointwise", "conv2d")}
-    assert {problem.operators for problem in many if problem.kind == "expand"} == {("pointwise",)}
+    assert {problem.operators for problem in many + halves if problem.kind == "expand"} == {("pointwise",)}
     assert {problem.operators for problem in many if problem.kind == "stem"} == {("conv2d",)}
 
 

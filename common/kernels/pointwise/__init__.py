@@ -124,7 +124,7 @@ def _best(m: Product) -> list[str]:
     many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
     if short and many <= m.P:
         return ["streaming", "tensor_cores", "channels_last"]
-    if m.itemsize == 2 and m.C >= 128 and cuda.compute_capability() == 90:
+    if m.itemsize == 2 and m.C >= 384 and cuda.compute_capability() == 90:
         return ["warpgroups"]
     return ["tensor_cores", "channels_last"]
 

@@ -1,0 +1,14 @@
+// expect: one warp writes to out
+extern "C" __global__ void channels_last_mean(const float* x, float* out, int pixels, int channels) {
+    __shared__ float s[8][32];
+    int lane = threadIdx.x, warp = threadIdx.y, n = blockIdx.y, c = blockIdx.x * 32 + lane;
+    float sum = 0.0f;
+    if (c < channels)
+        for (int p = warp; p < pixels; p += 8) sum += x[(n * pixels + p) * channels + c];
+    s[warp][lane] = sum;
+    __syncthreads();
+    if (c >= channels) return;
+    sum = 0.0f;
+    for (int w = 0; w < 8; ++w) sum += s[w][lane];
+    out[n * channels + c] = sum / pixels;
+}

@@ -1,0 +1,20 @@
+// expect: every thread of the block must reach the same __syncthreads
+extern "C" __global__ void channel_means(const float* x, float* out, int pixels) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    float sum = 0.0f;
+    for (int p = t; p < pixels; p += blockDim.x) sum += x[blockIdx.x * pixels + p];
+    s[t] = sum;
+    __syncthreads();
+    for (int left = blockDim.x; left > 1; left /= 2) {
+        if (t < left / 2) {
+            s[t] += s[t + left / 2];
+            __syncthreads();
+        } else {
+            __syncthreads();
+        }
+        if (t == 0 && left % 2 == 1) s[0] += s[left - 1];  // of an odd number of sums the last has no partner
+        __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = s[0] / pixels;
+}

@@ -1,0 +1,16 @@
+// expect: what is behind them nobody has written
+extern "C" __global__ void channel_means(const float* x, float* out, int pixels) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    float sum = 0.0f;
+    for (int p = t; p < pixels; p += blockDim.x) sum += x[blockIdx.x * pixels + p];
+    s[t] = sum;
+    __syncthreads();
+    int whole = 1;
+    while (whole < blockDim.x) whole *= 2;
+    for (int left = whole; left > 1; left /= 2) {
+        if (t < left / 2) s[t] += s[t + left / 2];
+        __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = s[0] / pixels;
+}

@@ -1,0 +1,21 @@
+// expect: is each of its elements written
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+    __shared__ float As[16][16], Bs[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        if (row < M && k0 + tx < K) As[ty][tx] = A[row * K + k0 + tx];
+        else As[ty][tx] = 0.0f;
+        if (k0 + ty < K && col < N)
+        Bs[ty][tx] = B[(k0 + ty) * N + col];
+        else Bs[ty][tx] = 0.0f;
+        __syncthreads();
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+    if (row < N && col < M)
+    C[row * N + col] = sum;
+}

@@ -1,0 +1,12 @@
+// depthwise: y[c][h][w] = sum over i, j < 3 of weight[c][i][j] · x[c][h + i - 1][w + j - 1]; outside the image x is 0.
+// x and y are (C, H, W), weight is (C, 3, 3). A block of 16 × 8 threads computes 16 columns × 8 rows of channel blockIdx.z.
+extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H, int W) {
+    __shared__ float tile[10][18];  // tile[r][k] is x[c][first_h + r - 1][first_w + k - 1], or 0
+    int t = threadIdx.y * 16 + threadIdx.x, c = blockIdx.z;
+    int first_h = blockIdx.y * 8, first_w = blockIdx.x * 16, h = first_h + threadIdx.y, w = first_w + threadIdx.x;
+    // your code: 128 threads fill 180 places; no thread reads x outside of its channel
+    float sum = 0.0f;
+    for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 3; ++j) sum += weight[(c * 3 + i) * 3 + j] * tile[threadIdx.y + i][threadIdx.x + j];
+    // your code: y gets the sum
+}
