@@ -41,9 +41,11 @@ results = {
         kernels.depthwise_backward_weight(x, x, 3, padding=1)[:, 0, 1, 1], (x * x).sum((0, 2, 3))
     ),
     "pointwise": (
-        kernels.pointwise(x, weight[:, :, :1, :1]).reshape(2, 6, 63), weight[:, :, 0, 0] @ x.reshape(2, 4, 63)
+        kernels.pointwise(x, weight[:, :, :1, :1].copy()).reshape(2, 6, 63), weight[:, :, 0, 0] @ x.reshape(2, 4, 63)
     ),
     "conv2d": (kernels.conv2d(x, weight, padding=1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
+    "winograd": (kernels.winograd(x, weight, None, 1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
+    "winograd_weight": (kernels.winograd_weight(weight)[0, :4, :6], weight[:, :, 0, 0].T),
 }
 for operator, (result, expected) in results.items():
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5, err_msg=operator)

@@ -11,7 +11,7 @@ import pytest
 import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device
+from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
@@ -320,3 +320,13 @@ def test_a_window_that_shared_memory_cannot_hold_is_refused_by_name(variant):
     x = cuda.to_layout(cuda.full((1, 4, 150, 150), 1), layout)
     with pytest.raises(ValueError, match=rf"'{variant}' keeps the 149 × 149 inputs .* variant='naive'"):
         small(x=x, weight=cuda.full((4, 1, 3, 3), 1), bias=None, dilation=74, variant=variant)
+
+
+def test_arrays_of_one_pixel_go_with_either_layout(rng):
+    """x has both layouts, out only one of them."""
+    x, weight = draw(rng, 1, 3, 1, 1), draw(rng, 3, 1, 3, 3)
+    padding = ((1, 1), (1, 2))
+    want = F.conv2d(F.pad(f64(x), (1, 2, 1, 1)), f64(weight), groups=3)
+    for layout in cuda.LAYOUTS:
+        out = cuda.to_layout(poisoned(tuple(want.shape), np.float32), layout)
+        agrees(kernels.depthwise(on_device(x), on_device(weight), None, 1, padding, out=out), want, k=9, floor=0.5)

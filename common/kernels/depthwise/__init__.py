@@ -276,8 +276,10 @@ def depthwise(
         checks.array("bias", bias, (c,), like=x, dtypes=DTYPES)
     if residual is not None:
         checks.array("residual", residual, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS, dtypes=DTYPES)
+    if out is not None:
+        checks.array("out", out, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS, dtypes=DTYPES)
     low, high = checks.bounds(activation)
-    where = _layout(variant, x, residual)
+    where = _layout(variant, x, residual, out)
     out = checks.output(out, (n, c, oh, ow), like=x, layout=where)
 
     dtype = np.dtype(x.dtype)
@@ -311,9 +313,9 @@ def depthwise(
     return out
 
 
-def _layout(variant: str | None, x: Any, residual: Any) -> str:
-    """The layout of the arrays; where they have both, as those of one channel or pixel do, the variant's."""
-    both = all(layout.has(array, name) for array in (x, residual) if array is not None for name in layout.LAYOUTS)
+def _layout(variant: str | None, *arrays: Any) -> str:
+    """The layout of x, residual and out; where they have both, as those of one channel or pixel do, the variant's."""
+    both = all(layout.has(array, name) for array in arrays if array is not None for name in layout.LAYOUTS)
     if both and variant in ladder.rungs:
         return ladder.rungs[variant].layouts[0]
-    return layout.common(x=x, residual=residual)
+    return layout.common(**dict(zip(("x", "residual", "out"), arrays, strict=True)))
