@@ -69,13 +69,14 @@ def launch_of(operator: str, variant: str, given: Mapping[str, Any]) -> Launch:
 
 
 def arithmetic_of(operator: str, variant: str, precision: str) -> str:
-    """Which units make a rung's products, in the words of records: its text says which wrappers of ptx.h it calls."""
+    """Which units make a rung's products, in the words of records: its text says which wrappers it calls."""
     try:
         text = kernels.source(operator, variant)
     except ValueError:  # composed of other operators, which choose for themselves
         return ARITHMETIC[precision]
     if precision == "fp16":
-        return ARITHMETIC["fp16"] if "mma_f16(" in text else FP16_ON_FMA
+        on_tensor_cores = "mma_f16(" in text or "wgmma<" in text
+        return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
     return ARITHMETIC["3xtf32" if "mma_tf32(" in text else "fp32"]
 
 

@@ -309,6 +309,7 @@ def test_what_is_slow_is_timed_by_itself(monkeypatch):
     [
         ("acc += a * b;", ARITHMETIC["fp32"], FP16_ON_FMA),
         ("mma_f16(acc, a, b);", ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
+        ("wgmma<BN, true>(acc, a, b, 64);", ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
         ("mma_tf32(acc, a, b);", ARITHMETIC["3xtf32"], FP16_ON_FMA),
         (None, ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
     ],
