@@ -1,6 +1,8 @@
 """An answer that the trace found nothing wrong with, run on the GPU as well: it must do there what it did here."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,25 @@ HINTS = {
     "gpu-launch": "more threads, registers or shared memory than a block may have on this GPU, or an instruction that"
     " it does not know",
 }
+
+
+_found: ContextVar[list[Wrong] | None] = ContextVar("found", default=None)
+
+
+@contextlib.contextmanager
+def told_last() -> Iterator[None]:
+    """Within it `agree` keeps what it finds; the first of it is raised at the end, unless something else was before.
+
+    A check knows better what a wrong answer has done than a comparison: it has the first word.
+    """
+    found: list[Wrong] = []
+    token = _found.set(found)
+    try:
+        yield
+    finally:
+        _found.reset(token)
+    if found:
+        raise found[0]
 
 
 def copies(args: Sequence[Any]) -> dict[int, np.ndarray]:
@@ -59,10 +80,25 @@ def agree(
 ) -> None:
     """Raises Wrong unless a launch on the GPU leaves in every array what the simulator has left in args.
 
-    before: the arrays as the simulator found them (`copies`). A kernel that needs a newer card is not run.
+    Within `told_last` at its end. before: the arrays as the simulator found them (`copies`). A kernel that needs a
+    newer card is not run.
     """
     if required(kernel.origin[0]) > cuda.compute_capability():
         return
+    found = _found.get()
+    try:
+        _compare(kernel, grid, block, args, before, shared_mem, what, hints)
+    except Wrong as wrong:
+        if found is None:
+            raise
+        found.append(wrong)
+
+
+def _compare(
+    kernel: SimulatedKernel, grid: tuple, block: tuple, args: Sequence[Any], before: Mapping[int, np.ndarray],
+    shared_mem: int, what: str, hints: Mapping[str, str],
+) -> None:  # fmt: skip
+    """As `agree`, at once."""
     try:
         left = _launch(kernel.origin, kernel.name, grid, block, args, before, shared_mem)
     except cuda.CompileError as error:

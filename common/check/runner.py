@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import answers
+from . import answers, gpu
 from .answers import ToDo, Wrong
 from .exercises import Exercise, find
 from .limit import TimeUp, time_limit
@@ -76,7 +76,7 @@ def _judge(exercise: Exercise, check: Callable, objects: tuple, seconds: float) 
 def _complaint(check: Callable, objects: tuple, seconds: float) -> tuple[str, Any] | None:
     """What is wrong with the answer, in words and in a picture or None; or None if nothing is."""
     try:
-        with time_limit(seconds):
+        with time_limit(seconds), gpu.told_last():
             check(*objects)
     except Wrong as wrong:
         return (f"{wrong.what}. Hint: {wrong.hint}" if wrong.hint else f"{wrong.what}."), wrong.picture

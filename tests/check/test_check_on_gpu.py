@@ -62,6 +62,19 @@ def test_what_differs_there_is_told(beside):
     assert caught.value.hint == "who comes first?"
 
 
+def test_the_check_has_the_first_word(beside):
+    other = ELSEWHERE.format("if (i == 7) out[i] = 3.0f;")
+    with pytest.raises(Wrong, match="its own") as caught, gpu.told_last():
+        run(other)
+        raise Wrong("its own", "")
+    with pytest.raises(Wrong, match=r"on the GPU out\[7\]"), gpu.told_last():
+        run(other, n=76)
+        run(other, n=77)
+    with gpu.told_last():
+        run()
+    assert caught.value.what == "its own"
+
+
 def test_nan_and_inputs_are_compared_too(beside):
     with pytest.raises(Wrong, match=r"out\[5\] is nan, expected 5.5"):
         run(ELSEWHERE.format("if (i == 5) out[i] = 0.0f / 0.0f;"))

@@ -105,6 +105,13 @@ def test_gradients(rng, operator, case, variant, dtype, where):
 
 
 @pytest.mark.parametrize(
+    ("operator", "variant"), [(o, v) for o in OPERATORS for v in kernels.variants(o, np.float16, "NHWC")]
+)
+def test_a_line_of_halves_is_more_channels_than_a_warp_has_lanes(rng, operator, variant):
+    check(rng, operator, Case((1, 128, 5, 4)), np.float16, "NHWC", variant)
+
+
+@pytest.mark.parametrize(
     ("operator", "variant"), [(operator, v) for operator in OPERATORS for v in kernels.variants(operator)]
 )
 def test_accumulate_adds_to_what_is_there(rng, operator, variant):
@@ -388,14 +395,15 @@ def test_tiles_of_pixels_begin_with_a_phase_and_divide_an_image_evenly(where, st
 
 
 def test_sums_fit_into_shared_memory(monkeypatch):
-    """48 KB, whatever the kernel's size, the type and the channels; and no part is without a tile."""
+    """48 KB, whatever the kernel's size, the type and the channels; a warp's shuffles; no part is without a tile."""
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 132)
-    for taps, dtype, c, where in itertools.product((1, 9, 25, 49, 961), ("f2", "f4", "f8"), (1, 3, 32, 960), LAYOUTS):
+    for taps, dtype, c, where in itertools.product((1, 9, 25, 49, 961), ("f2", "f4", "f8"), (1, 3, 128, 960), LAYOUTS):
         for is_vectors in {False, where == "NHWC" and dtype != "f8"}:
             widest = math.gcd(16, c * np.dtype(dtype).itemsize) // np.dtype(dtype).itemsize
             t = tiling(is_vectors, where, (2, c, 28, 30), (2, c, 28, 30), taps, dtype, widest)
             summed = max(4, np.dtype(dtype).itemsize)
             assert t.threads // 32 * taps * t.vector * t.lanes * summed <= 48 * 1024
+            assert t.lanes <= 32, "those of a channel would be in different warps"
             assert c % t.vector == 0 and t.lanes * t.slices * t.vector >= c
             assert t.parts == 1 or (t.parts - 1) * (t.threads // t.lanes) < 2 * -(-28 // t.th) * -(-30 // t.tw)
 

@@ -64,7 +64,8 @@ def tiling(
         vector //= 2
     threads = THREADS if taps <= 64 else 64
     summed = max(4, itemsize)  # bytes of a sum
-    lanes, slices = channels(where, c, vector, itemsize, max(1, SHARED // (threads // 32 * taps * vector * summed)))
+    most = min(32, max(1, SHARED // (threads // 32 * taps * vector * summed)))  # a warp's, for its shuffles
+    lanes, slices = channels(where, c, vector, itemsize, most)
     th = checks.blocks(oh, checks.blocks(oh, 4 if wide else 7 if where == "NHWC" or ow < w else 14))
     tw = 2 if where == "NHWC" and ow > 7 else 1
     blocks = 1 if vector * taps > 36 or summed > 4 else 4 if vector == 2 else 2  # of a multiprocessor, for registers
