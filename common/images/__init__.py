@@ -4,10 +4,25 @@ read(path)            any image file as 8-bit RGB, or an ImageError of one line
 to_input(image)       an RGB image as what a network takes, float32 (1, 3, H, W)
 sample()              a photo to try things on
 contact_sheet(…)      many small pictures with their captions on one page, mistakes marked
+cifar10(split)        60,000 labelled pictures of 32×32, downloaded once; cifar10_input(…) for a network
 """
 
+from .cifar10 import CIFAR10_CLASSES, CIFAR10_MEAN, CIFAR10_STD, cifar10, cifar10_input
 from .network_input import IMAGENET_MEAN, IMAGENET_STD, to_input
 from .reading import ImageError, read, sample
 from .sheet import contact_sheet
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ImageError", "contact_sheet", "read", "sample", "to_input"]
+__all__ = [
+    "CIFAR10_CLASSES",
+    "CIFAR10_MEAN",
+    "CIFAR10_STD",
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "ImageError",
+    "cifar10",
+    "cifar10_input",
+    "contact_sheet",
+    "read",
+    "sample",
+    "to_input",
+]

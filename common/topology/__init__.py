@@ -4,6 +4,7 @@
     layers    one frozen dataclass a kind of layer, with its shape rule, MACs and parameters
     graph     the list of layers as a whole: census, totals, listing
     module    the same network as a PyTorch module, and its export to ONNX
+    resnet    ResNet-20 as such a list of layers, and (resnet_module) as a PyTorch module
     reader    an ONNX file as such a list of layers, with its numbers
     writer    such a list of layers as an ONNX model
 
@@ -41,12 +42,14 @@ from .layers import (
     Sigmoid,
     Softmax,
 )
+from .resnet import resnet20
 from .table import TABLE, build, make_divisible
 
 if TYPE_CHECKING:
     from .loading import load_model
     from .module import MobileNetV2, export_onnx
     from .reader import read_onnx, read_onnx_with_parameters
+    from .resnet_module import ResNet20
     from .writer import write_onnx
 
 __all__ = [
@@ -70,6 +73,7 @@ __all__ = [
     "Permute",
     "ReLU",
     "ReLU6",
+    "ResNet20",
     "Reshape",
     "ResidualAdd",
     "Sigmoid",
@@ -81,12 +85,14 @@ __all__ = [
     "make_divisible",
     "read_onnx",
     "read_onnx_with_parameters",
+    "resnet20",
     "write_onnx",
 ]
 
 # Names whose module needs PyTorch or onnx: imported when first asked for (PEP 562).
 _LAZY = {
     "MobileNetV2": "module",
+    "ResNet20": "resnet_module",
     "export_onnx": "module",
     "load_model": "loading",
     "read_onnx": "reader",

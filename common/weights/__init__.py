@@ -21,7 +21,7 @@ from .digits import Split, digit_from_picture, digits_input, digits_split
 from .files import Parameters, load, load_npz, load_text, save, save_npz, save_text
 from .folding import fold, fold_batch_norm, fold_state_dict
 from .seeded import seeded_parameters
-from .sources import SOURCES, Source, labels, model, network, source
+from .sources import SOURCES, Source, labels, model, network, resnet20_model, source
 
 if TYPE_CHECKING:
     from .extraction import extract
@@ -49,6 +49,7 @@ __all__ = [
     "load_text",
     "model",
     "network",
+    "resnet20_model",
     "save",
     "save_npz",
     "save_text",

@@ -15,39 +15,43 @@ import math
 
 import numpy as np
 
-from ..topology import BatchNorm2d, Conv2d, GlobalAveragePool, Graph, Linear, ReLU6, ResidualAdd
+from ..topology import BatchNorm2d, Conv2d, GlobalAveragePool, Graph, Linear, ReLU, ReLU6, ResidualAdd
 
 SEED = 2018
 
-# Depthwise weights are drawn from this range: more often positive than not, so that a layer blurs more than
+# Weights that filter in space are drawn from this range: more often positive than not, so that a layer blurs more than
 # it sharpens, and what differs between pictures as a whole outlasts what differs between pixels. With as
 # many negative, pictures are less well told apart, and rounding errors grow half as large again.
-DEPTHWISE = (-0.6, 1.0)
+BLURRING = (-0.6, 1.0)
 
 # Batch-norm's weight (standard deviation after it) and bias (mean after it) are drawn from these ranges.
-# Before a ReLU6: three in ten of all values are cut off at 0 and one in a hundred at 6, so that a kernel
-# without the clamp is found out. Elsewhere, in the linear bottlenecks: smaller, as up to four are added up.
-BEFORE_RELU6 = (1.0, 2.5), (0.0, 2.0)
+# Before a ReLU6 or a ReLU: three in ten of all values are cut off at 0 and one in a hundred at 6, so that a
+# kernel without the clamp is found out. Elsewhere, at the end of a residual branch or of its shortcut: smaller,
+# as up to four are added up.
+BEFORE_CLAMP = (1.0, 2.5), (0.0, 2.0)
 LINEAR = (0.5, 1.0), (-0.5, 0.5)
 POOLED = 0.1  # of a feature's variance, about what is left between pictures after averaging over the picture
 COMMON = 2.0  # the part of the logits that all pictures share, over what tells them apart
 LOGIT_STD = 3.0
 
+UNBOUNDED = 1e6  # a ReLU's upper bound, for the formula that it shares with ReLU6: no value comes near
+
 Moments = tuple[np.ndarray, np.ndarray]  # mean and variance of each channel
 
 
 def seeded_parameters(graph: Graph, seed: int = SEED) -> dict[str, np.ndarray]:
-    """float32 parameters for a MobileNetV2 with batch-norms (`topology.build(..., batch_norm=True)`).
+    """float32 parameters for a MobileNetV2 or a ResNet with batch-norms after its convolutions.
+
+    That is `topology.build(..., batch_norm=True)`, `topology.resnet20()`, or what has the same kinds of layers.
 
     Meant for inputs normalised to mean 0 and standard deviation 1, of the graph's input size; others do as
-    well. The same numbers on every machine and with every NumPy. TypeError for a kind of layer that
-    MobileNetV2 lacks.
+    well. The same numbers on every machine and with every NumPy. TypeError for a kind of layer that both lack.
     """
     random = np.random.RandomState(seed)
     parameters: dict[str, np.ndarray] = {}
     channels = graph.input_shape[1]
     moments: dict[str, Moments] = {graph.input: (np.zeros(channels), np.ones(channels))}
-    before_relu6 = {layer.inputs[0] for layer in graph if isinstance(layer, ReLU6)}
+    before_clamp = {layer.inputs[0] for layer in graph if isinstance(layer, ReLU6 | ReLU)}
 
     def uniform(low: float, high: float, shape: int | tuple[int, ...]) -> np.ndarray:
         return (random.random_sample(shape) * (high - low) + low).astype(np.float32)
@@ -60,13 +64,17 @@ def seeded_parameters(graph: Graph, seed: int = SEED) -> dict[str, np.ndarray]:
         match layer:
             case Conv2d():
                 shape = layer.parameter_shapes[layer.weight]
-                depthwise = layer.groups > 1
                 std = 1 / math.sqrt(math.prod(shape[1:]))
-                weight = uniform(*DEPTHWISE, shape) if depthwise else centred(std, shape)
+                if layer.groups > 1:
+                    weight = uniform(*BLURRING, shape)
+                elif layer.kernel_size == (1, 1) or layer.inputs == (graph.input,):
+                    weight = centred(std, shape)
+                else:  # each channel blurred, then mixed with the others
+                    weight = centred(2 * std, (*shape[:2], 1, 1)) * uniform(*BLURRING, shape)
                 parameters[layer.weight] = weight
                 mean, var = after_convolution(layer, weight.astype(np.float64), mean, var)
             case BatchNorm2d():
-                scales, shifts = BEFORE_RELU6 if layer.output in before_relu6 else LINEAR
+                scales, shifts = BEFORE_CLAMP if layer.output in before_clamp else LINEAR
                 size = layer.num_features
                 numbers = {
                     layer.weight: uniform(*scales, size),
@@ -80,6 +88,8 @@ def seeded_parameters(graph: Graph, seed: int = SEED) -> dict[str, np.ndarray]:
                 mean, var = (mean - running_mean) * scale + beta, var * scale**2
             case ReLU6():
                 mean, var = after_clamp(mean, var, 0.0, 6.0)
+            case ReLU():
+                mean, var = after_clamp(mean, var, 0.0, UNBOUNDED)
             case ResidualAdd():
                 other_mean, other_var = moments[layer.inputs[1]]
                 mean, var = mean + other_mean, var + other_var

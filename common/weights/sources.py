@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..images import IMAGENET_MEAN, IMAGENET_STD
-from ..topology import Graph, build
+from ..topology import Graph, build, resnet20
 from . import digits
 from .files import Parameters, load_npz
 from .folding import fold_batch_norm
@@ -120,6 +120,18 @@ def model(name: str, input_size: int | None = None) -> "onnx.ModelProto":
     from ..topology import write_onnx
 
     return write_onnx(*network(name, input_size), dynamic_batch=True)
+
+
+def resnet20_model(input_size: int = 32) -> "onnx.ModelProto":
+    """ResNet-20 with seeded weights: (N, 3, input_size, input_size) float32 → logits (N, 10), any N.
+
+    No source of its own, as those are MobileNetV2s. Batch-norms are folded; layers keep the names that
+    `topology.resnet20` gives them. The same numbers whatever the size asked for.
+    """
+    from ..topology import write_onnx
+
+    folded = fold_batch_norm(resnet20(input_size=input_size), seeded_parameters(resnet20()))
+    return write_onnx(*folded, dynamic_batch=True)
 
 
 def labels(name: str) -> list[str] | None:

@@ -217,6 +217,18 @@ def test_concat_pad_and_softmax_along_transposed_axes():
     assert graph.layers[3].padding == ((1, 0), (0, 2))
 
 
+def test_padding_of_an_nhwc_input_seen_as_nchw():
+    """As tf2onnx writes a first convolution of stride 2; padding of channels stays refused."""
+    m = Model(13)
+    padded = m.pad(m.op("Transpose", "x", perm=[0, 3, 1, 2]), [0, 0, 0, 1, 0, 0, 1, 2])
+    graph = agree(m.build(m.conv(padded, 3, 4, 3, strides=[2, 2]), (2, 9, 8, 3)))
+    assert kinds(graph) == ["Permute", "Conv2d"]
+    assert graph.layers[1].padding == ((0, 1), (1, 2))
+    channels = m.pad(m.op("Transpose", "x", perm=[0, 3, 1, 2]), [0, 1, 1, 0, 0, 0, 0, 0])
+    with pytest.raises(t.UnsupportedModel, match="pads other axes than height and width"):
+        t.read_onnx(m.build(channels, (2, 9, 8, 3)))
+
+
 @pytest.mark.parametrize("opset", [7, 11, 13, 18])
 def test_padding_before_a_convolution_is_its_own_unless_others_see_it(opset):
     m = Model(opset)

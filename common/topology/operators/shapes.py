@@ -53,9 +53,10 @@ def pad(state: Translation, node: Node) -> Activation:
             axes = tuple(axis % rank for axis in integers(given))
     if len(pads) != 2 * len(axes):
         raise node.invalid(f"it has {len(pads)} paddings for {len(axes)} axes")
-    around = {}
-    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        around[source.dims[axis] if source.dims else axis] = (before, after)
+    pairs = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
+    if source.dims and any(any(pair) and source.dims[axis] not in (2, 3) for axis, pair in pairs.items()):
+        source = state.materialize(node, source, node.inputs[0])  # an image in NHWC, seen as NCHW
+    around = {source.dims[axis] if source.dims else axis: pair for axis, pair in pairs.items()}
     if not any(any(pair) for pair in around.values()):
         return source
     if rank != 4 or any(any(pair) for dim, pair in around.items() if dim not in (2, 3)):
