@@ -42,10 +42,32 @@ def cases(dtype: type) -> dict[str, list]:
     coarse, pointwise_16 = random(2, 6, 9, 7, dtype=dtype), random(16, 8, 1, 1, dtype=dtype)
     added, wide = random(2, 6, 9, 10, dtype=dtype), random(2, 24, 9, 13, dtype=dtype)
     filters, biases = random(24, 1, 3, 3, dtype=dtype), random(24, dtype=dtype)
+    scale, odd, turned = random(2, 6, 1, 1, dtype=dtype), random(1, 3, 5, 7, dtype=dtype), cuda.to_layout(wide, "NHWC")
     return {
+        "activate": [lambda v, f=f: kernels.activate(x, f, variant=v) for f in ("sigmoid", "hardsigmoid", "hardswish")],
+        "multiply": [
+            lambda v: kernels.multiply(x, y, variant=v),
+            lambda v: kernels.multiply(x, scale, variant=v),
+            lambda v: kernels.multiply(scale, cuda.to_layout(x, "NHWC"), variant=v),
+            lambda v: kernels.multiply(odd[:, :1], random(1, 3, 1, 1, dtype=dtype), variant=v),
+        ],
+        "pool2d": [
+            lambda v: kernels.max_pool2d(channels_last(x, v, "pool2d"), (3, 2), 2, 1, 2, True, variant=v),
+            lambda v: kernels.avg_pool2d(channels_last(wide, v, "pool2d"), 3, 2, 1, True, variant=v),
+        ],
+        "concat": [
+            lambda v: kernels.concat([x, residual, y], variant=v),
+            lambda v: kernels.concat([turned, turned], variant=v),
+            lambda v: kernels.concat([odd, odd], variant=v),
+        ],
+        "pad": [lambda v: kernels.pad(x, ((1, 2), (0, 3)), 7.0, variant=v)],
+        "permute": [
+            lambda v: kernels.permute(x, (0, 2, 3, 1), variant=v),
+            lambda v: kernels.permute(turned, (0, 1, 2, 3), variant=v),
+        ],
         "add": [lambda v: kernels.add(x, y, variant=v)],
         "clamp": [lambda v: kernels.relu6(x, variant=v)],
-        "softmax": [lambda v: kernels.softmax(a, variant=v)],
+        "softmax": [lambda v: kernels.softmax(a, variant=v), lambda v: kernels.softmax(x, 1, variant=v)],
         "global_avg_pool": [lambda v: kernels.global_avg_pool(stored(x, v), variant=v)],
         "gemm": [
             lambda v: kernels.gemm(a, b, bias, activation="relu6", variant=v),

@@ -29,6 +29,12 @@ columns = kernels.im2col(x, 3, padding=1)
 weight = random.standard_normal((6, 4, 3, 3), dtype=np.float32)
 center = random.standard_normal((4, 1, 1, 1), dtype=np.float32)
 results = {
+    "activate": (kernels.sigmoid(x), 1 / (1 + np.exp(-x))),
+    "multiply": (kernels.multiply(x, x), x * x),
+    "pool2d": (kernels.avg_pool2d(x, (9, 7)), x.mean((2, 3), keepdims=True)),
+    "concat": (kernels.concat([x, -x]), np.concatenate([x, -x], 1)),
+    "pad": (kernels.pad(x, 1), np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))),
+    "permute": (kernels.permute(x, (0, 2, 3, 1)), x.transpose(0, 2, 3, 1)),
     "add": (kernels.add(x, x), 2 * x),
     "clamp": (kernels.relu6(x), x.clip(0, 6)),
     "softmax": (kernels.softmax(a).sum(1), np.ones(8)),

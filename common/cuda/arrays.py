@@ -142,12 +142,25 @@ def _give(result: Any, kind: str) -> Any:
     return result
 
 
+def _kinds(value: Any) -> list[str]:
+    """The kinds of the arrays that an argument is, or has in it as a list or tuple."""
+    members = value if isinstance(value, (list, tuple)) else (value,)
+    return [kind for member in members if (kind := _kind(member))]
+
+
+def _borrow_all(name: str, value: Any) -> Any:
+    """The backend's view of an array, or a list of such views of a list's or tuple's arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_borrow(f"{name}[{i}]", one) if _kind(one) else one for i, one in enumerate(value)]
+    return _borrow(name, value)
+
+
 def operator(function: Callable) -> Callable:
     """Lets a launcher written for the backend's arrays take NumPy, CuPy, PyTorch and DLPack arrays.
 
-    Nothing is copied: arrays are viewed as the backend's, the launcher runs on the caller's current stream,
-    and the result is given back as the kind of the first array. An `out` array that was given is itself
-    returned.
+    An argument may be a list or tuple of arrays, too; the launcher gets a list. Nothing is copied: arrays are viewed
+    as the backend's, the launcher runs on the caller's current stream, and the result is given back as the kind of
+    the first array. An `out` array that was given is itself returned.
     """
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [name for name, p in inspect.signature(function).parameters.items() if p.kind in positional]
@@ -155,10 +168,10 @@ def operator(function: Callable) -> Callable:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(names, args, strict=False)) | kwargs
-        kinds = {name: kind for name, value in given.items() if (kind := _kind(value))}
-        first = next(iter(kinds.values()), "numpy")
-        with _callers_stream(set(kinds.values())):
-            borrowed = {name: _borrow(name, given[name]) for name in kinds}
+        kinds = {name: found for name, value in given.items() if (found := _kinds(value))}
+        first = next(iter(kinds.values()), ["numpy"])[0]
+        with _callers_stream({kind for found in kinds.values() for kind in found}):
+            borrowed = {name: _borrow_all(name, given[name]) for name in kinds}
             result = function(
                 *[borrowed.get(name, value) for name, value in zip(names, args, strict=False)],
                 *args[len(names) :],

@@ -53,10 +53,25 @@ def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:
     """A new array of the backend of that logical shape, in that memory layout."""
     from .arrays import empty as allocate
 
-    if check(layout) == "NHWC" and len(shape) == 4 and not (shape[1] == 1 or shape[2] == shape[3] == 1):
-        n, c, h, w = shape
-        return allocate((n, h, w, c), dtype).transpose(0, 3, 1, 2)
-    return allocate(shape, dtype)
+    return shaped(allocate(math.prod(shape), dtype), shape, layout)
+
+
+def shaped(elements: Any, shape: tuple[int, ...], layout: str) -> Any:
+    """Elements in a row as an array of that logical shape, in that memory layout: a view."""
+    if check(layout) == "NCHW" or is_plain(shape):
+        return elements.reshape(shape)
+    n, c, h, w = shape
+    return elements.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+
+
+def is_plain(shape: tuple[int, ...]) -> bool:
+    """Whether arrays of that shape lie the same way in all layouts: no pictures, or of one channel or one pixel."""
+    return len(shape) != 4 or shape[1] == 1 or shape[2] == shape[3] == 1
+
+
+def flat(array: Any) -> Any:
+    """The elements of a dense array in the order of memory: a view of one dimension."""
+    return as_stored(array).reshape(-1)
 
 
 def as_stored(array: Any) -> Any:

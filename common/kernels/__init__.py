@@ -1,7 +1,8 @@
 """The operators, each a ladder of CUDA C++ files with a launcher (chapter 04).
 
-Signatures follow torch.nn.functional; shapes are PyTorch's, layout NCHW, dtype float32 or float16 (accumulated in
-float32). Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch's; the result is of the same kind.
+Signatures follow torch.nn.functional; shapes are PyTorch's, dtype float32 or float16 (accumulated in float32), layout
+NCHW, and NHWC where the operator says so. Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch's; the
+result is of the same kind.
 
     variants("gemm")              the rungs of a ladder, in order
     gemm(a, b, variant="naive")   one of them; without it the fastest for the shape
@@ -13,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from .activate import activate, hardsigmoid, hardswish, sigmoid
+from .activate import ladder as _activate
 from .add import add
 from .add import ladder as _add
 from .clamp import clamp, relu, relu6
 from .clamp import ladder as _clamp
+from .concat import concat
+from .concat import ladder as _concat
 from .conv2d import conv2d
 from .conv2d import ladder as _conv2d
 from .depthwise import depthwise
@@ -31,9 +36,17 @@ from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
 from .im2col import im2col
 from .im2col import ladder as _im2col
-from .ladder import Ladder
+from .ladder import Ladder, Launch, recorded
+from .multiply import ladder as _multiply
+from .multiply import multiply
+from .pad import ladder as _pad
+from .pad import pad
+from .permute import ladder as _permute
+from .permute import permute
 from .pointwise import ladder as _pointwise
 from .pointwise import pointwise
+from .pool2d import avg_pool2d, max_pool2d, pool2d
+from .pool2d import ladder as _pool2d
 from .softmax import ladder as _softmax
 from .softmax import softmax
 from .winograd import ladder as _winograd
@@ -43,8 +56,12 @@ from .winograd_weight import winograd_weight
 
 __all__ = [
     "OPERATORS",
+    "Launch",
+    "activate",
     "add",
+    "avg_pool2d",
     "clamp",
+    "concat",
     "conv2d",
     "depthwise",
     "depthwise_backward_input",
@@ -52,12 +69,21 @@ __all__ = [
     "diff",
     "gemm",
     "global_avg_pool",
+    "hardsigmoid",
+    "hardswish",
     "im2col",
     "linear",
+    "max_pool2d",
+    "multiply",
+    "pad",
+    "permute",
     "pointwise",
+    "pool2d",
+    "recorded",
     "relu",
     "relu6",
     "requires",
+    "sigmoid",
     "softmax",
     "source",
     "sources",
@@ -69,8 +95,10 @@ __all__ = [
 _LADDERS = {
     ladder.operator: ladder
     for ladder in (
+        _activate,
         _add,
         _clamp,
+        _concat,
         _conv2d,
         _depthwise,
         _depthwise_backward_input,
@@ -78,7 +106,11 @@ _LADDERS = {
         _gemm,
         _global_avg_pool,
         _im2col,
+        _multiply,
+        _pad,
+        _permute,
         _pointwise,
+        _pool2d,
         _softmax,
         _winograd,
         _winograd_weight,

@@ -1,10 +1,12 @@
 """A ladder: the rungs of one operator, each a .cu file, compiled for a dtype when first asked for."""
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,8 +121,15 @@ class Ladder:
         return dict(self.rungs[self._known(variant)].tiles)
 
     def kernel(self, variant: str, dtype: np.dtype, **switches: Any) -> Any:
-        """The compiled kernel of a rung, which has the operator's name. switches: more -D numbers, or other ones."""
-        return self._compile(variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend())
+        """The compiled kernel of a rung, which has the operator's name. switches: more -D numbers, or other ones.
+
+        Within `recorded` what it gives launches nothing, and is not compiled yet.
+        """
+        compiled = functools.partial(
+            self._compile, variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend()
+        )
+        launches = _recorded.get()
+        return compiled() if launches is None else _Pen(f"{self.operator}/{variant}", compiled, launches)
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 (ladders live as long as the program)
     def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str) -> Any:
@@ -145,6 +154,69 @@ class Ladder:
         for variant, path in self._files.items():
             for dtype in self.rungs[variant].dtypes:
                 yield path, self.options(variant, dtype, {})
+
+
+@dataclass
+class Launch:
+    """A launch that has been checked and prepared, to be made as often as one likes: `launch()`.
+
+    name: operator and rung, "pointwise/split_k". It keeps the arrays that it reads and writes. The kernel is compiled
+    when it is launched for the first time.
+    """
+
+    name: str
+    compiled: Callable[[], Any]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    args: tuple[Any, ...]
+    shared_mem: int
+    shared_limit: int  # bytes of dynamic shared memory that the kernel must allow
+
+    def __post_init__(self) -> None:
+        self._kernel: Any = None
+
+    def __call__(self) -> None:
+        if self._kernel is None:
+            kernel = self.compiled()
+            if kernel.max_dynamic_shared_size_bytes < self.shared_limit:
+                kernel.max_dynamic_shared_size_bytes = self.shared_limit
+            self._kernel = kernel
+        self._kernel(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+
+
+_recorded: ContextVar[list[Launch] | None] = ContextVar("recorded", default=None)
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[Launch]]:
+    """Inside, operators check, choose and allocate as ever, but launch nothing: the launches are listed instead.
+
+        with kernels.recorded() as launches:
+            kernels.pointwise(x, weight, bias, out=y)
+        for launch in launches:
+            launch()                              # now, and again, without the launcher's work
+
+    Arrays that operators allocate for themselves belong to the launches. Only within the thread that asks for it.
+    """
+    launches: list[Launch] = []
+    token = _recorded.set(launches)
+    try:
+        yield launches
+    finally:
+        _recorded.reset(token)
+
+
+class _Pen:
+    """Stands where a launcher expects the kernel, and notes the launch."""
+
+    def __init__(self, name: str, compiled: Callable[[], Any], launches: list[Launch]) -> None:
+        self._name, self._compiled, self._launches = name, compiled, launches
+        self.max_dynamic_shared_size_bytes = 0
+
+    def __call__(self, grid: tuple, block: tuple, args: Iterable[Any], *, shared_mem: int = 0) -> None:
+        limit = self.max_dynamic_shared_size_bytes
+        launch = Launch(self._name, self._compiled, tuple(grid), tuple(block), tuple(args), shared_mem, limit)
+        self._launches.append(launch)
 
 
 def required(source: str) -> int:

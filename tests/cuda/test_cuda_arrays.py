@@ -21,6 +21,15 @@ def twice(x, out=None, *, check=None):
     return out
 
 
+@cuda.operator
+def total(arrays, factor=(1, 1), *, out=None):
+    """A launcher that takes a list of arrays; it tells what it was given."""
+    assert isinstance(arrays, list) and isinstance(factor, tuple)
+    out = cuda.zeros(arrays[0].shape) if out is None else out
+    out[...] = sum(arrays) * factor[0]
+    return out
+
+
 class Dlpack:
     """An array of some other library: it offers DLPack and nothing else."""
 
@@ -97,6 +106,20 @@ def test_an_operator_gives_back_the_kind_it_was_given():
     assert isinstance(y, torch.Tensor)
     assert y.device.type == device
     assert y.tolist() == [0, 2, 4, 6, 8]
+
+
+def test_the_arrays_of_a_list_are_borrowed_as_well():
+    torch = pytest.importorskip("torch")
+    tensors = [torch.full((3,), float(i), device="cuda" if cuda.backend() == "gpu" else "cpu") for i in (1, 2)]
+    for given in (tensors, tuple(tensors)):
+        result = total(given, (3, 4))
+        assert isinstance(result, torch.Tensor) and result.tolist() == [9, 9, 9]
+    out = torch.full_like(tensors[0], torch.nan)
+    assert total(arrays=tensors, out=out) is out and out.tolist() == [3, 3, 3]
+    mine = cuda.full(3, 2)
+    assert type(total([mine, tensors[0]])) is type(mine)  # the kind of the first array
+    with pytest.raises(TypeError, match=r"arrays\[1\]: this operator has no gradient"):
+        total([tensors[0], tensors[1].clone().requires_grad_()])
 
 
 @simulator_only

@@ -39,7 +39,22 @@ def calls(rng, dtype):
     a, b, weight = (draw(rng, *s, dtype=dtype) for s in [(7, 17), (17, 3), (4, 3, 3, 3)])
     convolved = torch.nn.functional.conv2d(f64(x), f64(weight))
     filters = draw(rng, 3, 1, 3, 3, dtype=dtype)
+    scale = draw(rng, 2, 3, 1, 1, dtype=dtype)
     return {
+        "activate": (kernels.hardswish, (x,), torch.nn.functional.hardswish(f64(x))),
+        "multiply": (kernels.multiply, (x, scale), f64(x) * f64(scale)),
+        "pool2d": (
+            lambda x, **rest: kernels.max_pool2d(x, 3, 2, 1, **rest),
+            (x,),
+            torch.nn.functional.max_pool2d(f64(x), 3, 2, 1),
+        ),
+        "concat": (lambda *arrays, **rest: kernels.concat(arrays, **rest), (x, y), torch.cat((f64(x), f64(y)), 1)),
+        "pad": (
+            lambda x, **rest: kernels.pad(x, ((1, 0), (2, 3)), **rest),
+            (x,),
+            torch.nn.functional.pad(f64(x), (2, 3, 1, 0)),
+        ),
+        "permute": (lambda x, **rest: kernels.permute(x, (0, 2, 3, 1), **rest), (x,), f64(x).permute(0, 2, 3, 1)),
         "add": (kernels.add, (x, y), f64(x) + f64(y)),
         "clamp": (kernels.relu6, (x,), f64(x).clamp(0, 6)),
         "softmax": (kernels.softmax, (a,), f64(a).softmax(1)),

@@ -179,6 +179,15 @@ def test_softmax(rng, variant, dtype, rows, columns):
 
 @every_rung("softmax")
 @both_dtypes
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, -1, -3])
+def test_softmax_along_any_dimension(rng, variant, dtype, dim):
+    x = 3 * draw(rng, 2, 33, 7, 5, dtype=dtype)
+    out = kernels.softmax(on_device(x), dim, out=poisoned(x.shape, dtype), variant=variant)
+    agrees(out, f64(x).softmax(dim), k=x.shape[dim])
+
+
+@every_rung("softmax")
+@both_dtypes
 def test_softmax_of_large_scores_does_not_overflow(variant, dtype):
     x = np.array([[60000, 59999, -60000], [-60000, -60000, -60000]], np.float32).astype(dtype)
     out = kernels.softmax(on_device(x), out=poisoned(x.shape, dtype), variant=variant)

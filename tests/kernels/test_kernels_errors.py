@@ -126,6 +126,10 @@ POINTWISE = {
     "relu": kernels.relu,
     "softmax": kernels.softmax,
     "global_avg_pool": kernels.global_avg_pool,
+    "sigmoid": kernels.sigmoid,
+    "multiply": lambda a, **rest: kernels.multiply(a, ones(3, 7), **rest),
+    "max_pool2d": lambda x, **rest: kernels.max_pool2d(x, 1, **rest),
+    "pad": lambda x, **rest: kernels.pad(x, 1, **rest),
 }
 
 
@@ -173,6 +177,8 @@ def test_clamp_wants_bounds_in_order(bounds):
 def test_softmax_wants_a_dimension_and_global_avg_pool_four():
     with pytest.raises(ValueError, match="x must have at least one dimension"):
         kernels.softmax(ones())
+    with pytest.raises(ValueError, match="dim must be an integer from -2 to 1, got 2"):
+        kernels.softmax(ones(3, 7), 2)
     with pytest.raises(ValueError, match=r"x must have shape \(any, any, any, any\), got \(3, 7\)"):
         kernels.global_avg_pool(ones(3, 7))
 

@@ -1,5 +1,6 @@
-"""softmax: scores to probabilities, along the last dimension."""
+"""softmax: scores to probabilities, along one dimension."""
 
+import math
 from typing import Any
 
 from ... import cuda
@@ -10,18 +11,20 @@ ladder = Ladder(__file__, {"naive": Rung()})
 
 
 @cuda.operator
-def softmax(x: Any, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = exp(x) / sum(exp(x)) along the last dimension.
+def softmax(x: Any, dim: int = -1, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = exp(x) / sum(exp(x)) along dimension dim, counted from the end if negative.
 
-    x, out: (..., C), float32 or float16, C-contiguous. ValueError and TypeError name what does not fit.
+    x, out: of one shape (any), float32 or float16, C-contiguous. ValueError and TypeError name what does not fit.
     """
     checks.array("x", x, None)
     if x.ndim == 0:
         raise ValueError("x must have at least one dimension, got shape ()")
+    if not isinstance(dim, int) or not -x.ndim <= dim < x.ndim:
+        raise ValueError(f"dim must be an integer from {-x.ndim} to {x.ndim - 1}, got {dim!r}")
     out = checks.output(out, x.shape, like=x)
-    columns = x.shape[-1]
+    columns, inner = x.shape[dim], math.prod(x.shape[dim % x.ndim + 1 :])
     rows, threads = x.size // columns, 64
     ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)(
-        (checks.blocks(rows, threads),), (threads,), (x, out, rows, columns)
+        (checks.blocks(rows, threads),), (threads,), (x, out, rows, columns, inner)
     )
     return out

@@ -1,0 +1,70 @@
+"""concat: arrays one after the other along a dimension."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks, layout
+from .. import vectors
+from ..ladder import Ladder, Rung
+
+THREADS = 256  # in a block
+
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung(layouts=layout.LAYOUTS),
+        "vectorised": Rung(tiles={"VECTOR": 4}, layouts=layout.LAYOUTS),
+    },
+)
+
+
+@cuda.operator
+def concat(arrays: Sequence[Any], dim: int = 1, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = the arrays one after the other along dimension dim: torch.cat. One launch for each.
+
+    arrays: one or more of equal shapes but for dimension dim, which comes after the batch; all in one layout,
+    C-contiguous or NHWC, as out; float32 or float16. ValueError and TypeError name what does not fit.
+    """
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise TypeError(f"arrays must be a list or tuple of at least one array, got {_told(arrays)}")
+    first = checks.array("arrays[0]", arrays[0], None, allowed=layout.LAYOUTS)
+    rank = len(first.shape)
+    if not isinstance(dim, int) or not 1 <= dim < rank:
+        raise ValueError(f"dim must be a dimension after the batch of arrays[0] {tuple(first.shape)}, got {dim!r}")
+    before, after = tuple(first.shape[:dim]), tuple(first.shape[dim + 1 :])
+    for i, array in enumerate(arrays):
+        checks.array(f"arrays[{i}]", array, (*before, None, *after), like=first, allowed=layout.LAYOUTS)
+    shape = (*before, sum(array.shape[dim] for array in arrays), *after)
+    if out is not None:
+        checks.array("out", out, shape, like=first, allowed=layout.LAYOUTS)
+    where = layout.common(**{f"arrays[{i}]": array for i, array in enumerate(arrays)}, out=out)
+    out = checks.output(out, shape, like=first, layout=where)
+    chosen = ladder.choose(variant, first.dtype, where)
+
+    order = (0, 2, 3, 1) if where == "NHWC" else tuple(range(rank))
+    outer, inner = (order[: order.index(dim)], order[order.index(dim) + 1 :])
+    rows, below = (math.prod(shape[i] for i in some) for some in (outer, inner))
+    offset = 0
+    for array in arrays:
+        columns, row_length = array.shape[dim] * below, shape[dim] * below
+        _copy(chosen, array, out, rows, columns, offset, row_length)
+        offset += columns
+    return out
+
+
+def _copy(variant: str, x: Any, out: Any, rows: int, columns: int, offset: int, row_length: int) -> None:
+    """Launches the copy of one array to its place."""
+    vector = 1
+    switches: dict[str, Any] = {}
+    if variant == "vectorised":
+        starts = math.gcd(offset, columns, row_length) if rows > 1 else offset  # all rows start at multiples of it
+        switches["VECTOR"] = vector = vectors.elements(x, out, row=starts)
+    blocks = checks.blocks(rows * checks.blocks(columns, vector), THREADS)
+    kernel = ladder.kernel(variant, x.dtype, **switches)
+    kernel((blocks,), (THREADS,), (*map(layout.as_stored, (x, out)), rows, columns, offset, row_length))
+
+
+def _told(arrays: Any) -> str:
+    return f"an empty {type(arrays).__name__}" if isinstance(arrays, (list, tuple)) else type(arrays).__name__

@@ -1,0 +1,67 @@
+"""multiply: the product of two arrays, one of which may be broadcast, as squeeze and excite scales its channels."""
+
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks, layout
+from .. import strided, vectors
+from ..ladder import Ladder, Rung
+
+THREADS = 256  # in a block
+
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung(layouts=layout.LAYOUTS),
+        "vectorised": Rung(tiles={"VECTOR": 4}, layouts=layout.LAYOUTS),
+    },
+)
+
+
+@cuda.operator
+def multiply(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
+    """out = a · b, element by element; dimensions of size 1 in one of them are broadcast to the other.
+
+    a, b: arrays with equally many dimensions, (N, C, H, W) and (N, C, 1, 1) for example; out: of the larger sizes. All
+    in one layout, C-contiguous or NHWC, in both of which (N, C, 1, 1) lies; float32 or float16.
+    ValueError and TypeError name what does not fit.
+    """
+    checks.array("a", a, None, allowed=layout.LAYOUTS)
+    checks.array("b", b, None, like=a, allowed=layout.LAYOUTS)
+    shape = _broadcast(tuple(a.shape), tuple(b.shape))
+    if out is not None:
+        checks.array("out", out, shape, like=a, allowed=layout.LAYOUTS)
+    where = layout.common(a=a, b=b, out=out)
+    out = checks.output(out, shape, like=a, layout=where)
+    chosen = ladder.choose(variant, a.dtype, where)
+
+    order = (0, 2, 3, 1) if where == "NHWC" else range(len(shape))
+    steps = [_steps(array, where) for array in (a, b)]
+    dimensions = strided.merged(*(tuple(of[i] for i in order) for of in (shape, *steps)))
+    if len(dimensions) > 4:
+        raise ValueError(f"a and b must alternate in what is broadcast less often, got {a.shape} and {b.shape}")
+    sizes, a_steps, b_steps = zip(*strided.four(dimensions, 2), strict=True)
+    rows, columns = out.size // sizes[3], sizes[3]
+    vector = 1
+    switches: dict[str, Any] = {}
+    if chosen == "vectorised":
+        in_rows = [array for array, step in ((a, a_steps[3]), (b, b_steps[3])) if step]
+        switches["VECTOR"] = vector = vectors.elements(out, *in_rows, row=columns if rows > 1 else 0)
+    blocks = checks.blocks(rows * checks.blocks(columns, vector), THREADS)
+    arrays = map(layout.as_stored, (a, b, out))
+    kernel = ladder.kernel(chosen, a.dtype, **switches)
+    kernel((blocks,), (THREADS,), (*arrays, *sizes[1:], *a_steps, *b_steps, out.size))
+    return out
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the product."""
+    if len(a) != len(b) or not all(one == other or 1 in (one, other) for one, other in zip(a, b, strict=True)):
+        raise ValueError(f"b must have shape {a}, but for dimensions of size 1 in either of them, got {b}")
+    return tuple(max(sizes) for sizes in zip(a, b, strict=True))
+
+
+def _steps(array: Any, where: str) -> tuple[int, ...]:
+    """How many elements apart neighbours lie in each dimension; 0 where there is but one, which is broadcast."""
+    strides = layout.strides(tuple(array.shape), where)
+    return tuple(0 if size == 1 else stride for size, stride in zip(array.shape, strides, strict=True))
