@@ -1,8 +1,9 @@
 """The command line: python -m common COMMAND. Every command imports what it needs when it runs."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -100,28 +101,71 @@ def classify(
 @app.command()
 def compare(
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
-    weights: Annotated[str, typer.Option(help="digits, seeded or imagenet, if no --onnx.")] = "seeded",
+    weights: Annotated[str, typer.Option(help="digits, seeded, imagenet or resnet20, if no --onnx.")] = "seeded",
     inputs: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 10,
     size: Annotated[int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
     dtype: Annotated[str, typer.Option(help="fp32 or fp16, for kernels and cudnn.")] = "fp32",
-    layout: Annotated[str, typer.Option(help="NCHW or NHWC, for cudnn.")] = "NCHW",
+    layout: Annotated[str | None, typer.Option(help="NCHW or NHWC, for kernels and cudnn.")] = None,
     arithmetic: Annotated[str | None, typer.Option(help="fp32, tf32 or fp16, for cudnn; dtype's if not given.")] = None,
+    layers: Annotated[bool, typer.Option("--layers", help="Step by step: which one is the first to drift?")] = False,
+    backend: Annotated[str, typer.Option(help="For --layers: kernels, cudnn or torch.")] = "kernels",
+    photo: Annotated[bool, typer.Option(help="The sample photo too, where the network has three channels.")] = True,
 ) -> None:
-    """Run every backend on random inputs and compare with ONNX Runtime; exit status 1 if one is out of bounds."""
+    """Run every backend on random inputs and a photo, compare with ONNX Runtime; exit status 1 if one is out of bounds.
+
+    With --layers one backend, step by step: its error so far, and that of each step alone on exact inputs.
+    """
+    from .network import compare as comparing
+
+    try:
+        model = _model(onnx, weights)
+        if layers:
+            choices = comparing.CHOICES.get(backend, ())
+            given = {"dtype": dtype, "layout": layout, "arithmetic": arithmetic}
+            options = {name: value for name, value in given.items() if name in choices}
+            rows = comparing.compare_steps(model, backend, seed=seed, size=size, **options)
+        else:
+            pictures = [_photo(onnx, weights, size)] if photo else []
+            compared = comparing.compare(
+                model, inputs, size, seed=seed, pictures=[p for p in pictures if p is not None],
+                dtype=dtype, layout=layout, arithmetic=arithmetic,
+            )  # fmt: skip
+    except (ValueError, RuntimeError, OSError) as error:
+        raise fail(error) from None
+    fits = _show_steps(rows) if layers else _show_backends(compared)
+    if not fits:
+        raise typer.Exit(1)
+
+
+def _model(onnx: Path | None, weights: str) -> Any:
+    """The ONNX file, or the network of these weights. What common.weights raises."""
+    from . import weights as sources
+
+    if onnx is not None:
+        return onnx
+    return sources.resnet20_model() if weights == "resnet20" else sources.model(weights)
+
+
+def _photo(onnx: Path | None, weights: str, size: int | None) -> Any:
+    """The sample photo as the network's input, or None if it takes no photographs."""
+    from . import classify, images, topology
+
+    if weights == "resnet20" or (onnx is not None and topology.read_onnx(onnx).input_shape[1] != 3):
+        return None
+    task = classify.task(None if onnx else weights, onnx)
+    if size:
+        task = replace(task, input_size=(size, size))
+    return task.prepare(images.sample())
+
+
+def _show_backends(rows: Any) -> bool:
+    """A line a backend; whether all are within the contract."""
     from rich.console import Console
     from rich.table import Table
 
-    from . import weights as sources
     from .network.compare import TOLERANCES
-    from .network.compare import compare as run
 
-    try:
-        rows = run(
-            onnx or sources.model(weights), inputs, size, seed=seed, dtype=dtype, layout=layout, arithmetic=arithmetic
-        )
-    except (ValueError, RuntimeError, OSError) as error:
-        raise fail(error) from None
     table = Table("backend", "arithmetic", "relative error", "same top 5", "ms", "", box=None)
     for row in rows:
         verdict = "reference" if row.backend == "onnxruntime" else "ok" if row.within_contract else "[red]outside[/]"
@@ -136,8 +180,74 @@ def compare(
     Console(highlight=False).print(table)
     allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.arithmetic for row in rows))
     print(f"allowed: a relative error of {allowed}, and the same top 5; ms: the median of a picture")
-    if not all(row.within_contract for row in rows):
-        raise typer.Exit(1)
+    return all(row.within_contract for row in rows)
+
+
+def _show_steps(rows: Any) -> bool:
+    """A line a step; whether each is right on its own."""
+    from .network.compare import first_drift
+    from .network.text import aligned
+
+    lines = [("", "layer", "step", "runs as", "error so far", "its own", "allowed", "")] + [
+        (
+            f"{row.index}:", row.layer, row.step, row.runs_as, f"{row.error:.1e}", f"{row.own:.1e}",
+            f"{row.allowed:.1e}", "ok" if row.fits else "drifts",
+        )
+        for row in rows
+    ]  # fmt: skip
+    print("\n".join(aligned(lines, right=(0, 4, 5, 6))))
+    first = first_drift(rows)
+    if first is None:
+        print("every step is right on its own")
+    else:
+        print(f"the first that drifts: step {first.index}, layer {first.layer}, {first.step}, run by {first.runs_as}")
+    return first is None
+
+
+@app.command()
+def profile(
+    onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
+    weights: Annotated[str, typer.Option(help="digits, seeded, imagenet or resnet20, if no --onnx.")] = "seeded",
+    batch: Annotated[int, typer.Option(min=1, help="Pictures at a time.")] = 1,
+    runs: Annotated[int, typer.Option(min=1, help="Inferences to average over.")] = 100,
+    placement: Annotated[
+        list[str] | None,
+        typer.Option(help="gpu, cpu, or a pattern of the layers that run on the GPU; several times for several."),
+    ] = None,
+    layout: Annotated[str | None, typer.Option(help="NCHW or NHWC.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="Write the rows here; several placements: -1, -2, …")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the steps here: .png, .svg or .pdf.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Into the results file of this card, as suite steps.")] = False,
+) -> None:
+    """Say what each step of a network takes in time and memory, on the GPU, the CPU or some here and some there."""
+    import numpy as np
+
+    from .network import Network
+    from .network.profile import plot as draw
+
+    try:
+        net = Network(_model(onnx, weights), layout=layout)
+        x = np.random.default_rng(0).standard_normal((batch, *net.input_shape[1:]), dtype=np.float32)
+        profiles = [net.profile(x, runs, one) for one in placement or ["gpu"]]
+        for number, one in enumerate(profiles, 1):
+            print(one, end="\n\n")
+            if table is not None:
+                path = table if len(profiles) == 1 else table.with_stem(f"{table.stem}-{number}")
+                print(f"written: {one.save(path)}")
+        if save:
+            from .bench import Run
+
+            keeper = Run("steps")
+            for one in profiles:
+                keeper.save(one.records(onnx.stem if onnx else weights))
+            print(f"saved as {keeper.name}")
+        if plot is not None:
+            draw(profiles).savefig(plot)
+            print(f"drawn: {plot}")
+    except (ValueError, RuntimeError, OSError) as error:
+        raise fail(error) from None
 
 
 @app.command()

@@ -22,7 +22,8 @@ from ..measure.environment import Watch
 from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, FP16_ON_FMA
 from ..network import Network
-from ..network.steps import Program, fuse
+from ..network.program import Program
+from ..network.steps import fuse
 from . import Options, Run, choose, problems
 from .operators import BATCHES, TUNED, allowed, pictures
 from .peers import Model

@@ -1,4 +1,4 @@
-"""The suite "operators": each different step of MobileNetV2 on cuDNN, alone, on the pictures' own activations.
+"""The suite "operators": each different step of MobileNetV2 on cuDNN and on ours, alone, on its own activations.
 
 A step is what one launch computes where everything is fused: a convolution with its bias, activation and residual. Its
 result is checked against PyTorch in float64 on the same inputs before its time is kept.
@@ -22,7 +22,8 @@ from ..measure.environment import Watch
 from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, Work, conv2d_work, gemm_work, pool_work
 from ..network import Network
-from ..network.steps import Program, Step
+from ..network.program import Program
+from ..network.steps import Step
 from ..topology import Conv2d, GlobalAveragePool, Linear
 from . import Options, Run, choose
 from .peers import PRECISIONS, Model
@@ -162,13 +163,27 @@ def error_of(program: Program, index: int) -> tuple[float, int]:
     return relative_error(program.buffers[program.steps[index].output], want), k
 
 
+def network_of(implementation: str, model: Model, precision: str, layout: str, tune: bool) -> Network:
+    """The network on cuDNN, tuned, or on ours."""
+    dtype = "fp16" if precision == "fp16" else "fp32"
+    if implementation == "ours":
+        return Network(model.onnx, "kernels", dtype=dtype, layout=layout)
+    return Network(model.onnx, "cudnn", dtype=dtype, layout=layout, arithmetic=precision, tune=TUNED if tune else False)
+
+
+def arithmetic(implementation: str, told: str, precision: str) -> str:
+    """Which units make a step's products, in the words of records; told: what runs it."""
+    from .kernels import arithmetic_of
+
+    operator, _, variant = told.partition("/")
+    return arithmetic_of(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
+
+
 def measure(
-    model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
+    implementation: str, model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
 ) -> tuple[list[dict[str, Any]], bool]:
     """(records, whether all results were right) of every different step at one batch."""
-    tune = TUNED if options.tune else False
-    dtype = "fp16" if precision == "fp16" else "fp32"
-    net = Network(model.onnx, "cudnn", dtype=dtype, layout=layout, arithmetic=precision, tune=tune)
+    net = network_of(implementation, model, precision, layout, options.tune)
     program = net.program((batch, *model.graph.input_shape[1:]))
     program.input[...] = cuda.asarray(pictures(batch, model.graph.input_shape[1:]))
     program.launch()
@@ -189,12 +204,12 @@ def measure(
             record(
                 "operators",
                 operator.case,
-                "cudnn",
+                implementation,
                 precision=precision,
-                arithmetic=ARITHMETIC[precision],
+                arithmetic=arithmetic(implementation, program.told[operator.index], precision),
                 batch=batch,
                 timing=measured,
-                work=work_of(step, 2 if dtype == "fp16" else 4),
+                work=work_of(step, 2 if precision == "fp16" else 4),
                 error=error,
                 layout=layout,
                 kind=operator.kind,
@@ -210,7 +225,8 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
     if not records:
         return
     first = records[0]
-    table = Table(title=f"batch {first['batch']}, {first['precision']} {first['layout']}", box=None)
+    title = f"{first['implementation']}, batch {first['batch']}, {first['precision']} {first['layout']}"
+    table = Table(title=title, box=None)
     table.add_column("step", no_wrap=True)
     for column in ("times", "median µs", "error", "TB/s", "TFLOP/s"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -228,7 +244,7 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
 
 def bench(options: Options, console: Console) -> bool:
     """Measures, prints and, if asked to, saves; whether all results were right."""
-    choose("backend", options.backends, ("cudnn",), ())
+    implementations = choose("backend", options.backends, ("cudnn", "ours"), ("cudnn", "ours"))
     choose("layout", options.layouts, LAYOUTS, ())
     if options.mode != "hot":
         raise ValueError(f"mode must be 'hot' for the suite operators, got {options.mode!r}")
@@ -236,8 +252,8 @@ def bench(options: Options, console: Console) -> bool:
     model, right = Model.of(), True
     with timing.on_stream(), Watch() as watch:
         run = Run("operators", watch) if options.save else None
-        for batch, precision, layout in _combinations(options, precisions):
-            records, all_right = measure(model, precision, layout, batch, options, console)
+        for implementation, batch, precision, layout in _combinations(implementations, options, precisions):
+            records, all_right = measure(implementation, model, precision, layout, batch, options, console)
             right &= all_right
             _show(records, console)
             if run is not None:
@@ -247,8 +263,15 @@ def bench(options: Options, console: Console) -> bool:
     return right
 
 
-def _combinations(options: Options, precisions: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    for batch in options.batches or BATCHES:
-        for precision in precisions:
-            for layout in options.layouts or LAYOUTS_OF[precision]:
-                yield batch, precision, layout
+def _combinations(
+    implementations: tuple[str, ...], options: Options, precisions: tuple[str, ...]
+) -> Iterator[tuple[str, int, str, str]]:
+    """What is measured one after the other; ours has no tf32, and one layout unless others are named."""
+    for implementation in implementations:
+        for batch in options.batches or BATCHES:
+            for precision in precisions:
+                if implementation == "ours" and precision == "tf32":
+                    continue
+                own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
+                for layout in options.layouts or own:
+                    yield implementation, batch, precision, layout

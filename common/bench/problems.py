@@ -19,7 +19,8 @@ from .. import cuda, cudnn
 from ..cuda import checks
 from ..cuda import layout as layouts
 from ..measure.roofline import Work, add_work, conv2d_work, gemm_work
-from ..network.steps import Program, Step
+from ..network.program import Program
+from ..network.steps import Step
 from ..topology import Conv2d
 from .operators import CHECKED, Operator, float64, operators, reference, relative_error, work_of
 

@@ -40,7 +40,8 @@ def _hot_network(content: Mapping[str, Any]) -> list[Record]:
 
 
 def _operators(content: Mapping[str, Any]) -> list[Record]:
-    return results.find(content, suite="operators", precision="fp16", layout="NHWC", batch=256)
+    of_cudnn = results.find(content, suite="operators", implementation="cudnn")
+    return [r for r in of_cudnn if (r["precision"], r["layout"], r["batch"]) == ("fp16", "NHWC", 256)]
 
 
 def _roofline(content: Mapping[str, Any], records: Sequence[Record]) -> Any:

@@ -26,7 +26,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "06_optimize" / "results"
 PRECISIONS = ("fp32", "tf32", "fp16")
 
 # what makes two records the same measurement, done again
-IDENTITY = ("suite", "case", "implementation", "precision", "arithmetic", "layout", "launch", "batch", "mode")
+IDENTITY = (
+    "suite", "case", "implementation", "precision", "arithmetic", "layout", "launch", "batch", "mode", "placement"
+)  # fmt: skip
 
 _TIMED = ("precision", "arithmetic", "batch", "launch", "mode", "median_us", "p5_us", "p95_us", "bytes", "flops")
 # what a record of each suite says, besides suite, case and implementation

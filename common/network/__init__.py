@@ -6,23 +6,29 @@
 What is where:
 
     network   this file: choosing a backend, checking what comes in
-    steps     which layers run as one, and over which buffers
+    steps     which layers run as one
+    arena     where activations lie that share one piece of memory
+    program   steps as launches over buffers: the plan, and what runs it
     kernels   the steps on common.kernels
     cudnn     the steps on cuDNN and cuBLAS
     reference the layers on PyTorch, and the ONNX file on ONNX Runtime
-    compare   every backend against ONNX Runtime
+    compare   every backend against ONNX Runtime, as a whole and step by step
+    profile   what each step costs, on the CPU or the GPU
 """
 
 import os
 import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import cuda, topology
 
 if TYPE_CHECKING:
-    from .steps import Program
+    from .profile import Placement, Profile
+    from .program import Captured, Plan, Program
 
 BACKENDS = ("kernels", "cudnn", "torch", "onnxruntime")
+STEPPED = ("kernels", "cudnn")  # those that run steps over buffers: with a plan, programs, a choice of layout
 DTYPES = ("fp32", "fp16")
 
 
@@ -47,46 +53,55 @@ class Network:
     """
 
     def __init__(
-        self, model: Any, backend: str = "kernels", *, dtype: str = "fp32", layout: str = "NCHW",
-        arithmetic: str | None = None, tune: bool | int = False,
+        self, model: Any, backend: str = "kernels", *, dtype: str = "fp32", layout: str | None = None,
+        arithmetic: str | None = None, tune: bool | int = False, variants: Mapping[str, str] | None = None,
+        operators: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:  # fmt: skip
         """model: an ONNX ModelProto or a path; backend: one of BACKENDS.
 
-        dtype: "fp32" or "fp16", of weights and activations in memory. layout, arithmetic, tune: of backend "cudnn", as
-        in common.cudnn. Raises what topology.read_onnx raises, ValueError for what a backend cannot do, RuntimeError
-        where there is no cuDNN.
+        dtype: "fp32" or "fp16", of weights and activations in memory. layout: "NCHW" or "NHWC", of backends "kernels"
+        and "cudnn"; without it NCHW, and NHWC for the kernels on a GPU, which are faster so. variants, operators: of
+        backend "kernels": other rungs, or functions of your own, see KernelBackend. arithmetic, tune: of backend
+        "cudnn", as in common.cudnn. Raises what topology.read_onnx raises, ValueError for what a backend cannot do,
+        RuntimeError where there is no cuDNN.
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        self.backend, self.dtype, self.layout, self.arithmetic = backend, dtype, layout, arithmetic or dtype
-        self._check_options(tune)
+        self.backend, self.dtype, self.arithmetic = backend, dtype, arithmetic or dtype
+        own = {"variants": variants, "operators": operators}
+        self._check_options(layout, tune, own)
+        self.layout = layout or ("NHWC" if backend == "kernels" and cuda.backend() == "gpu" else "NCHW")
         self.model = topology.load_model(model)
         self.graph = topology.read_onnx(self.model)
         self._lock = threading.Lock()
-        self._run = self._make(tune)
+        self._run = self._make(tune, own)
 
-    def _check_options(self, tune: bool | int) -> None:
+    def _check_options(self, layout: str | None, tune: bool | int, own: dict[str, Any]) -> None:
         """ValueError for what the backend cannot do."""
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
-        if self.layout not in cuda.LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(cuda.LAYOUTS)}, got {self.layout!r}")
+        if layout not in (None, *cuda.LAYOUTS):
+            raise ValueError(f"layout must be one of {', '.join(cuda.LAYOUTS)}, got {layout!r}")
         able = {"fp32": ("fp32", "tf32"), "fp16": ("fp16",)}[self.dtype] if self.backend == "cudnn" else (self.dtype,)
         if self.arithmetic not in able:
             raise ValueError(
                 f"arithmetic of backend {self.backend!r} with dtype {self.dtype!r} must be {' or '.join(able)}, "
                 f"got {self.arithmetic!r}"
             )
-        wrong = {"layout": self.layout != "NCHW", "tune": tune is not False} if self.backend != "cudnn" else {}
-        wrong["dtype"] = self.dtype != "fp32" and self.backend in ("torch", "onnxruntime")
+        wrong = {
+            "layout": layout is not None and self.backend not in STEPPED,
+            "tune": tune is not False and self.backend != "cudnn",
+            "dtype": self.dtype != "fp32" and self.backend not in STEPPED,
+            **{name: value is not None and self.backend != "kernels" for name, value in own.items()},
+        }
         for name in (name for name, given in wrong.items() if given):
             raise ValueError(f"{name}: backend {self.backend!r} has no choice of it, leave it out")
 
-    def _make(self, tune: bool | int) -> Backend:
+    def _make(self, tune: bool | int, own: dict[str, Any]) -> Backend:
         if self.backend == "kernels":
             from .kernels import KernelBackend
 
-            return KernelBackend(self.model, self.dtype)
+            return KernelBackend(self.model, self.dtype, self.layout, **own)
         if self.backend == "cudnn":
             from .cudnn import CudnnBackend
 
@@ -95,17 +110,67 @@ class Network:
 
         return TorchBackend(self.model) if self.backend == "torch" else OnnxRuntimeBackend(self.model)
 
-    def program(self, shape: tuple[int, ...]) -> "Program":
-        """The network's launches for an input shape (N, C, H, W), over new buffers: see steps.Program.
+    def program(self, shape: tuple[int, ...], arena: bool = False) -> "Program":
+        """The network's launches for an input shape (N, C, H, W), over new buffers: see program.Program.
 
+        arena: activations share one piece of memory, as in calls; else each keeps its own, to be looked at.
         For backends "kernels" and "cudnn"; ValueError for the others. It is the caller's own: calls of the network
         neither use it nor wait for it.
         """
-        if not hasattr(self._run, "program"):
-            raise ValueError(f"backend {self.backend!r} has no program, only 'kernels' and 'cudnn' have")
+        run = self._stepped("program")
         self._check_shape(tuple(shape))
         with self._lock:
-            return self._run.program(tuple(shape))
+            return run.program(tuple(shape), arena)
+
+    def plan(self, shape: tuple[int, ...] | None = None) -> "Plan":
+        """What runs for an input shape, without it the model's own: steps, kernels, memory. Nothing is launched.
+
+        `print(net)` shows it. For backends "kernels" and "cudnn"; ValueError for the others.
+        """
+        run = self._stepped("plan")
+        shape = tuple(shape or self.input_shape)
+        self._check_shape(shape)
+        with self._lock:
+            return run.program(shape, arena=True).plan
+
+    def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
+        """Records the network for so many images in a CUDA graph, which later calls of that shape replay.
+
+        size: (height, width), without it the model's own. Returns the graph with its input and output, for callers who
+        want neither checks nor copies: see program.Captured. For backends "kernels" and "cudnn"; ValueError for the
+        others.
+        """
+        run = self._stepped("graph")
+        if not isinstance(batch, int) or batch < 1:
+            raise ValueError(f"batch must be an integer of at least 1, got {batch!r}")
+        shape = (batch, self.input_shape[1], *(size or self.input_shape[2:]))
+        self._check_shape(shape)
+        with self._lock:
+            return run.capture(shape)
+
+    def profile(
+        self, x: Any, runs: int = 100, placement: "Placement" = "gpu", *, progress: bool = True
+    ) -> "Profile":  # fmt: skip
+        """Runs the network `runs` times on x and says what each step took in time and memory, and what copies took.
+
+        placement: which steps run on the GPU (the simulator, where there is none), "gpu", "cpu", a pattern of layers'
+        names, or a function of a Step; the others run on the CPU through PyTorch. progress: a bar, where somebody
+        watches. See profile.Profile. For backend "kernels" with dtype "fp32"; ValueError for the others.
+        """
+        from .profile import profile
+
+        if self.backend != "kernels" or self.dtype != "fp32":
+            raise ValueError(f"profiles are of backend 'kernels' in fp32, got {self.backend!r} in {self.dtype}")
+        if not isinstance(runs, int) or runs < 1:
+            raise ValueError(f"runs must be an integer of at least 1, got {runs!r}")
+        self._check_input(x)
+        with self._lock:
+            return profile(self._run, x, runs, placement, progress)  # type: ignore[arg-type]
+
+    def _stepped(self, what: str) -> Any:
+        if self.backend not in STEPPED:
+            raise ValueError(f"backend {self.backend!r} has no {what}, only 'kernels' and 'cudnn' have")
+        return self._run
 
     @classmethod
     def from_onnx(cls, path_or_model: str | os.PathLike | Any, backend: str = "kernels", **options: Any) -> "Network":
@@ -123,21 +188,27 @@ class Network:
         x: (N, C, H, W) of any layout, a floating-point NumPy, CuPy or PyTorch array. Returns (N, classes) for a
         classifier, float32. TypeError and ValueError name what does not fit.
         """
+        self._check_input(x)
+        if str(x.dtype) == "torch.bfloat16":
+            x = x.float()  # NumPy has no such type
+        with self._lock, cuda.stream_of(x):
+            return cuda.give_as(self._run(x), x)
+
+    def _check_input(self, x: Any) -> None:
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
             raise TypeError(f"x must be an array, got {type(x).__name__}")
         self._check_shape(tuple(x.shape))
         if "float" not in str(x.dtype):
             raise TypeError(f"x must be floating point (a normalised image, not its bytes), got {x.dtype}")
-        if str(x.dtype) == "torch.bfloat16":
-            x = x.float()  # NumPy has no such type
-        with self._lock, cuda.stream_of(x):
-            return cuda.give_as(self._run(x), x)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         channels = self.input_shape[1]
         if len(shape) != 4 or shape[1] != channels or min(shape) < 1:
             raise ValueError(f"x must have shape (N, {channels}, H, W), got {shape}")
 
+    def __str__(self) -> str:
+        return str(self.plan() if self.backend in STEPPED else self.graph)
+
     def __repr__(self) -> str:
-        how = f", {self.arithmetic}, {self.layout}" if self.backend == "cudnn" else ""
+        how = f", {self.arithmetic}, {self.layout}" if self.backend in STEPPED else ""
         return f"Network({self.graph.name!r}, backend={self.backend!r}{how}, input_shape={self.input_shape})"

@@ -1,5 +1,6 @@
-"""Every backend against ONNX Runtime on the same random inputs: error, agreement, time."""
+"""Every backend against ONNX Runtime on the same inputs: error, agreement, time; and step by step, where it drifts."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda
-from . import Network, available
+from .. import cuda, topology, weights
+from ..topology import layers as kinds
+from . import STEPPED, Network, available
+from .reference import run_layer
+from .steps import Step, fuse
 
 # ‖out − ref‖ / ‖ref‖ of a whole network, by arithmetic
 TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
 TOLERANCE = TOLERANCES["fp32"]
 
-CHOICES = {"kernels": ("dtype",), "cudnn": ("dtype", "layout", "arithmetic", "tune")}
+# of one step on exact inputs: that of fp32 grows with the root of the number of terms
+STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
+
+CHOICES = {
+    "kernels": ("dtype", "layout", "variants", "operators"),
+    "cudnn": ("dtype", "layout", "arithmetic", "tune"),
+}
 
 
 @dataclass(frozen=True)
@@ -49,19 +59,22 @@ def top(scores: np.ndarray, k: int = 5) -> np.ndarray:
 
 def compare(
     model: Any, inputs: int = 10, size: int | None = None, backends: Sequence[str] | None = None,
-    seed: int | None = None, **options: Any,
+    seed: int | None = None, pictures: Sequence[np.ndarray] = (), **options: Any,
 ) -> list[Comparison]:  # fmt: skip
     """Runs `inputs` random images (N(0, 1), float32, drawn afresh unless `seed` is given) through every backend.
 
+    pictures: more inputs (1, C, H, W), photographs say, that are compared as well.
     size: height and width; None takes the model's own. backends: None takes all that this machine can run. options:
-    dtype, layout, arithmetic, tune of Network, for the backends that have a choice of them. The reference, ONNX
+    dtype, layout, arithmetic, … of Network, for the backends that have a choice of them. The reference, ONNX
     Runtime, comes first.
     """
     reference = Network(model, "onnxruntime")
     _, channels, height, width = reference.input_shape
     shape = (1, channels, size or height, size or width)
     random = np.random.default_rng(seed)
-    images = [random.standard_normal(shape, dtype=np.float32) for _ in range(inputs)]
+    images = [random.standard_normal(shape, dtype=np.float32) for _ in range(inputs)] + list(pictures)
+    if not images:
+        raise ValueError(f"inputs must be at least 1 where there are no pictures, got {inputs}")
     expected = [cuda.asnumpy(reference(x)).reshape(1, -1) for x in images]
 
     rows = []
@@ -77,5 +90,155 @@ def compare(
             errors.append(relative_error(got, want))
             same += bool((top(got) == top(want)).all())
         error = float("nan") if np.isnan(errors).any() else max(errors)
-        rows.append(Comparison(backend, net.arithmetic, error, same, inputs, 1e3 * float(np.median(times))))
+        rows.append(Comparison(backend, net.arithmetic, error, same, len(images), 1e3 * float(np.median(times))))
     return rows
+
+
+# ---- Step by step
+
+
+@dataclass(frozen=True)
+class StepError:
+    """How far a step's output is from the reference, ‖out − ref‖ / ‖ref‖.
+
+    error: as it comes, with what all steps before have added up; own: of this step alone, on the reference's inputs.
+    allowed: what `own` may be.
+    """
+
+    index: int
+    layer: str
+    step: str
+    runs_as: str
+    error: float
+    own: float
+    allowed: float
+
+    @property
+    def fits(self) -> bool:
+        return self.own <= self.allowed  # false for NaN
+
+
+def compare_steps(
+    model: Any, backend: str = "kernels", x: Any = None, seed: int | None = None, size: int | None = None,
+    **options: Any,
+) -> list[StepError]:  # fmt: skip
+    """Every step of a backend against ONNX Runtime: the first whose own error does not fit is the one to look at.
+
+    x: (N, C, H, W) float32; without it one random image, size × size if a size is given. options: as for Network. The
+    reference is the network with its batch-norms folded, as common.topology writes it, with every step's output shown
+    by ONNX Runtime.
+    ValueError for the backend "onnxruntime", which is the reference.
+    """
+    if backend == "onnxruntime":
+        raise ValueError("backend must be another than 'onnxruntime', which is the reference")
+    net = Network(model, backend, **options)
+    if x is None:
+        _, channels, height, width = net.input_shape
+        shape = (1, channels, size or height, size or width)
+        x = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    x = cuda.asnumpy(x).astype(np.float32)
+    net._check_input(x)
+    graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(net.model, x.shape))
+    steps = fuse(graph)
+    wanted = reference_outputs(graph, parameters, steps, x)
+    run = _Stepped(net, x) if backend in STEPPED else _OnTorch(steps, parameters)
+    tensors = {graph.input: x}
+    rows = []
+    for i, step in enumerate(steps):
+        tensors[step.output] = run(i, tensors)
+        own = run(i, wanted)
+        allowed = STEP_TOLERANCES[net.arithmetic] * (math.sqrt(terms(step)) if net.arithmetic == "fp32" else 1)
+        want = wanted[step.output]
+        rows.append(
+            StepError(
+                i, step.layer.name, step.title, run.told(i),
+                relative_error(tensors[step.output], want), relative_error(own, want), allowed,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def first_drift(rows: Sequence[StepError]) -> StepError | None:
+    """The first step whose own error does not fit, None if all do."""
+    return next((row for row in rows if not row.fits), None)
+
+
+def terms(step: Step) -> int:
+    """How many products or terms are added up for one number of the output."""
+    layer = step.layer
+    match layer:
+        case kinds.Conv2d():
+            return layer.in_channels // layer.groups * math.prod(layer.kernel_size)
+        case kinds.Linear():
+            return layer.in_features
+        case kinds.GlobalAveragePool():
+            return math.prod(layer.input_shapes[0][2:])
+        case kinds.AveragePool2d():
+            return math.prod(layer.kernel_size)
+        case kinds.Softmax():
+            return layer.output_shape[layer.dim]
+    return 1
+
+
+def reference_outputs(
+    graph: topology.Graph, parameters: dict[str, np.ndarray], steps: Sequence[Step], x: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The input and every step's output by ONNX Runtime, by tensor name, float32."""
+    import onnxruntime
+
+    model = topology.write_onnx(graph, parameters)
+    names = [step.output for step in steps]
+    known = {value.name for value in model.graph.output}
+    for name in names:
+        if name not in known:
+            model.graph.output.add().name = name
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # what is rewritten may lose the tensors between
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    outputs = session.run(names, {session.get_inputs()[0].name: x})
+    return {graph.input: x} | dict(zip(names, outputs, strict=True))
+
+
+class _Stepped:
+    """The steps of a program whose buffers keep what they hold, one at a time, on given inputs."""
+
+    def __init__(self, net: Network, x: np.ndarray) -> None:
+        self._program = net.program(x.shape)
+
+    def __call__(self, index: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
+        program = self._program
+        step = program.steps[index]
+        for name in step.reads:
+            program.buffers[name][...] = cuda.asarray(tensors[name], program.buffers[name].dtype)
+        if not program.plan.sees(index):
+            program.buffers[step.output][...] = np.nan
+        program.launch_step(index)
+        return np.array(cuda.asnumpy(program.buffers[step.output]), np.float32)
+
+    def told(self, index: int) -> str:
+        return self._program.told[index]
+
+
+class _OnTorch:
+    """The same steps on PyTorch, on the CPU."""
+
+    def __init__(self, steps: Sequence[Step], parameters: dict[str, np.ndarray]) -> None:
+        import torch
+
+        self._steps = steps
+        self._parameters = {name: torch.from_numpy(np.array(value)) for name, value in parameters.items()}
+
+    def __call__(self, index: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
+        import torch
+
+        step = self._steps[index]
+        with torch.no_grad():
+            given = {name: torch.from_numpy(np.array(tensors[name])) for name in step.reads}
+            for layer in step.layers:
+                given[layer.output] = run_layer(layer, [given[name] for name in layer.inputs], self._parameters)
+        return given[step.output].numpy()
+
+    def told(self, index: int) -> str:
+        return "PyTorch"

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda, kernels
+from .. import cuda, kernels, topology
 from ..cuda.checks import bounds
 from ..cudnn import library, operators, pooling
 from ..topology import layers as kinds
-from .steps import Launch, Step, StepBackend, activation_of, as_pictures, copied, in_turn, rows
+from .program import Launch, StepBackend, as_pictures, copied, in_turn, rows
+from .steps import Step, activation_of
 
 
 class CudnnBackend(StepBackend):
@@ -18,6 +19,12 @@ class CudnnBackend(StepBackend):
     """
 
     name = "cudnn"
+    layers = frozenset(
+        {
+            kinds.BatchNorm2d, kinds.Clip, kinds.Conv2d, kinds.GlobalAveragePool, kinds.Linear, kinds.Permute,
+            kinds.ReLU, kinds.ReLU6, kinds.Reshape, kinds.ResidualAdd, kinds.Softmax,
+        }
+    )  # fmt: skip
 
     def __init__(
         self, model: Any, dtype: str = "fp32", layout: str = "NCHW", arithmetic: str | None = None,
@@ -26,6 +33,11 @@ class CudnnBackend(StepBackend):
         library.require()
         self._how: dict[str, Any] = {"arithmetic": arithmetic, "tune": tune}
         super().__init__(model, dtype, layout)
+
+    def refuses(self, layer: topology.Layer) -> str | None:
+        if isinstance(layer, kinds.Softmax) and any(size != 1 for size in layer.output_shape[layer.dim + 1 :]):
+            return f"runs Softmax along the last dimension, not along dimension {layer.dim} of {layer.output_shape}"
+        return super().refuses(layer)
 
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> tuple[operators.Call, Launch | None]:
         layer, x, parameters = step.layer, inputs[0], self.parameters
@@ -40,7 +52,14 @@ class CudnnBackend(StepBackend):
                 shape = as_pictures(x.shape)
                 scale, shift = parameters[f"{layer.name}/scale"], parameters[f"{layer.name}/shift"]
                 call, _ = operators.convolution(
-                    x.reshape(shape), scale, shift, groups=shape[1], out=out.reshape(shape), **self._how
+                    x.reshape(shape),
+                    scale,
+                    shift,
+                    groups=shape[1],
+                    activation=step.activation,
+                    residual=None if residual is None else residual.reshape(shape),
+                    out=out.reshape(shape),
+                    **self._how,
                 )
             case kinds.Linear():
                 flat, before = rows(x)

@@ -258,7 +258,7 @@ def test_the_whole_suite_on_fakes(fakes, monkeypatch, model, said):
     assert states == [(False, "highest"), (True, "high")] * 2
     assert all(right for _, right in measured)
     found = [(r["batch"], r["precision"], r["implementation"], r["layout"]) for records, _ in measured for r in records]
-    fp32 = [("ours", "NCHW"), ("cudnn", "NCHW"), ("cudnn", "NHWC"), ("torch-graph", "NCHW"), ("torch-graph", "NHWC")]
+    fp32 = [("ours", "NHWC"), ("cudnn", "NCHW"), ("cudnn", "NHWC"), ("torch-graph", "NCHW"), ("torch-graph", "NHWC")]
     tf32 = [("cudnn", "NHWC"), ("torch-graph", "NCHW"), ("torch-graph", "NHWC")]
     assert found == [
         (batch, precision, *one)
@@ -332,7 +332,7 @@ def test_every_group_is_saved_as_soon_as_it_is_measured(fakes, monkeypatch, mode
     monkeypatch.setattr(
         bench.Run,
         "save",
-        lambda run, records: original(run, records) or sizes.append(len(results.load(card)["records"])),
+        lambda run, records, **more: original(run, records, **more) or sizes.append(len(results.load(card)["records"])),
     )
     options = Options(("cudnn",), (1, 2), ("fp16", "tf32"), samples=6, save=True)
     assert network.bench(options, said)

@@ -14,9 +14,10 @@ from network_models import Nodes, every_backend, layers
 from common import cuda, cudnn, topology, weights
 from common.network import Network
 from common.network.compare import TOLERANCE, TOLERANCES, relative_error
+from common.network.cudnn import CudnnBackend
 from common.network.kernels import KernelBackend
 from common.network.steps import fuse
-from common.topology import build, write_onnx
+from common.topology import build
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +283,9 @@ def test_without_cudnn_its_backend_says_what_is_missing(tiny):
     [
         ("kernels", {"dtype": "fp64"}, "dtype must be one of fp32, fp16, got 'fp64'"),
         ("cudnn", {"layout": "CHWN"}, "layout must be one of NCHW, NHWC, got 'CHWN'"),
-        ("kernels", {"layout": "NHWC"}, "layout: backend 'kernels' has no choice of it"),
+        ("torch", {"layout": "NHWC"}, "layout: backend 'torch' has no choice of it"),
+        ("onnxruntime", {"variants": {}}, "variants: backend 'onnxruntime' has no choice of it"),
+        ("cudnn", {"operators": {}}, "operators: backend 'cudnn' has no choice of it"),
         ("torch", {"dtype": "fp16"}, "dtype: backend 'torch' has no choice of it"),
         ("kernels", {"tune": True}, "tune: backend 'kernels' has no choice of it"),
         (
@@ -339,19 +342,18 @@ def test_programs_that_there_are_not(tiny):
         Network(tiny).program((1, 4, 9, 8))
 
 
-@pytest.mark.parametrize("kind", ["Sigmoid", "HardSwish"])
-def test_a_layer_without_a_kernel_is_named(kind):
-    graph = layers((1, 3, 9, 8), (topology.ReLU, {}), (getattr(topology, kind), {}))
+def test_a_layer_that_a_backend_does_not_run_is_named():
+    graph = layers((1, 3, 9, 8), (topology.ReLU, {}), (topology.Sigmoid, {}))
     with pytest.raises(topology.UnsupportedModel) as caught:
-        Network(write_onnx(graph, {}))
+        CudnnBackend.check(object.__new__(CudnnBackend), graph)
     message = str(caught.value)
-    assert "layer 1 ('layer1')" in message and "'kernels'" in message and kind in message and "'torch'" in message
+    assert "layer 1 ('layer1')" in message and "'cudnn'" in message and "Sigmoid" in message and "'torch'" in message
 
 
-def test_softmax_over_channels_of_many_pixels_is_refused_at_once():
+def test_cudnn_refuses_a_softmax_over_channels_of_many_pixels():
     graph = layers((1, 3, 9, 8), (topology.Softmax, {"dim": 1}))
     with pytest.raises(topology.UnsupportedModel, match=r"layer0.*dimension 1"):
-        Network(write_onnx(graph, {}))
+        CudnnBackend.check(object.__new__(CudnnBackend), graph)
 
 
 def test_a_file_that_is_no_network(tmp_path):

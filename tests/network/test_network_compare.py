@@ -22,8 +22,8 @@ def spoil(monkeypatch, change):
     """From here on the kernels' backend has one number changed, the first of the classifier's bias."""
     original = KernelBackend.__init__
 
-    def init(self, *arguments):
-        original(self, *arguments)
+    def init(self, *arguments, **named):
+        original(self, *arguments, **named)
         parameter = list(self.parameters.values())[-1]
         parameter[(0,) * parameter.ndim] = change(parameter[(0,) * parameter.ndim])
 

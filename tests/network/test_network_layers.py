@@ -1,4 +1,4 @@
-"""The backends "torch" and "kernels" layer by layer against ONNX Runtime."""
+"""The backends "torch" and "kernels" layer by layer against ONNX Runtime: every kind of layer that there is."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from network_models import layers, random_parameters, run_onnxruntime
 
 from common import topology
 from common.network import Network
-from common.network.compare import TOLERANCE, relative_error
+from common.network.compare import TOLERANCES, relative_error
 from common.topology import layers as kinds
 from common.topology import write_onnx
 
@@ -61,6 +61,15 @@ CASES = {
     "pad": [(kinds.Pad, {"padding": ((1, 0), (2, 3)), "value": -1.5})],
     "reshape": [(kinds.Reshape, {"shape": (8, 36)})],
     "permute": [(kinds.Permute, {"dims": (0, 2, 3, 1)})],
+    "softmax-rows": [(kinds.Softmax, {"dim": 2})],
+    "flattened-relu": [(kinds.ReLU, {}), (kinds.Reshape, {"shape": (288,)}), (kinds.HardSwish, {})],
+    "seen-twice": [
+        (kinds.Sigmoid, {}),
+        (kinds.Reshape, {"shape": (4, 72)}),
+        (kinds.ReLU, {"inputs": ("t0",)}),
+        (kinds.Reshape, {"shape": (4, 72)}),
+        (kinds.ResidualAdd, {"inputs": ("t1", "t3")}),
+    ],
     "shuffle": [
         (kinds.Reshape, {"shape": (2, 2, 9, 8)}),
         (kinds.Permute, {"dims": (0, 2, 1, 3, 4)}),
@@ -69,34 +78,32 @@ CASES = {
 }
 
 
-def check(graph, rng, backend="torch"):
+def check(graph, rng, backend="torch", **options):
     parameters = random_parameters(rng, graph)
     model = write_onnx(graph, parameters)
     x = rng.standard_normal(graph.input_shape, dtype=np.float32) * 3
-    result, expected = Network(model, backend)(x), run_onnxruntime(model, x)
+    result, expected = Network(model, backend, **options)(x), run_onnxruntime(model, x)
     assert result.shape == graph.output_shape == expected.shape
-    assert relative_error(result, expected) <= TOLERANCE
+    assert relative_error(result, expected) <= TOLERANCES[options.get("dtype", "fp32")]
 
 
+# what runs the layers: PyTorch, and the kernels in both layouts, and in half precision
+everywhere = pytest.mark.parametrize(
+    "how",
+    [
+        {"backend": "torch"},
+        {"backend": "kernels", "layout": "NCHW"},
+        {"backend": "kernels", "layout": "NHWC"},
+        {"backend": "kernels", "layout": "NHWC", "dtype": "fp16"},
+    ],
+    ids=lambda how: "-".join(how.values()),
+)
+
+
+@everywhere
 @pytest.mark.parametrize("name", CASES)
-def test_layer(rng, name):
-    check(layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]]), rng)
-
-
-ON_KERNELS = {
-    "conv", "linear", "batch-norm", "relu6", "relu", "clip", "clip-above", "softmax-columns", "global-pool", "reshape",
-    "permute", "shuffle",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_layer_on_kernels(rng, name):
-    graph = layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]])
-    if name in ON_KERNELS:
-        check(graph, rng, "kernels")
-    else:
-        with pytest.raises(topology.UnsupportedModel, match="backend 'kernels' runs"):
-            check(graph, rng, "kernels")
+def test_layer(rng, name, how):
+    check(layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]]), rng, **how)
 
 
 def test_every_kind_of_layer_is_tested():
@@ -114,22 +121,25 @@ POOLS = [
 ]
 
 
+@everywhere
 @pytest.mark.parametrize("fields", POOLS, ids=str)
 @pytest.mark.parametrize("ceil_mode", [False, True], ids=["", "ceil"])
 @pytest.mark.parametrize("size", [(9, 8), (7, 7), (6, 11)], ids=str)
-def test_max_pool(rng, fields, ceil_mode, size):
-    check(layers((2, 3, *size), (kinds.MaxPool2d, {**fields, "ceil_mode": ceil_mode})), rng)
+def test_max_pool(rng, fields, ceil_mode, size, how):
+    check(layers((2, 3, *size), (kinds.MaxPool2d, {**fields, "ceil_mode": ceil_mode})), rng, **how)
 
 
-def test_dilated_max_pool(rng):
+@everywhere
+def test_dilated_max_pool(rng, how):
     fields = {"kernel_size": (2, 3), "stride": (2, 1), "padding": ((1, 0), (0, 2)), "dilation": (2, 3)}
-    check(layers((1, 3, 9, 11), (kinds.MaxPool2d, fields)), rng)
+    check(layers((1, 3, 9, 11), (kinds.MaxPool2d, fields)), rng, **how)
 
 
+@everywhere
 @pytest.mark.parametrize("fields", POOLS, ids=str)
 @pytest.mark.parametrize("ceil_mode", [False, True], ids=["", "ceil"])
 @pytest.mark.parametrize("count_include_pad", [False, True], ids=["", "include-pad"])
 @pytest.mark.parametrize("size", [(9, 8), (7, 7), (6, 11)], ids=str)
-def test_average_pool(rng, fields, ceil_mode, count_include_pad, size):
+def test_average_pool(rng, fields, ceil_mode, count_include_pad, size, how):
     fields = {**fields, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
-    check(layers((2, 3, *size), (kinds.AveragePool2d, fields)), rng)
+    check(layers((2, 3, *size), (kinds.AveragePool2d, fields)), rng, **how)

@@ -1,0 +1,392 @@
+"""What each step costs in time and memory, wherever it runs: on the GPU by our kernels, on the CPU by PyTorch.
+
+    profile = net.profile(x, runs=1000, placement="gpu")
+    print(profile)                          a line a step
+    profile.save("profile.csv")
+    profile.plot()
+
+placement says which steps run on the GPU: "gpu", all; "cpu", none; a pattern of layers' names, "*conv1*", those that it
+matches; or a function that is given a Step and says whether. Where a tensor is needed on the other side it is copied
+there, and the copy counted. Without a GPU the simulator stands for it: the copies, the order and the bytes are the
+same, the times are those of a processor that plays a GPU, and are told so.
+"""
+
+import csv
+import fnmatch
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from .program import Plan, StepBackend
+from .reference import run_layer
+from .steps import Step
+from .text import aligned
+
+PLACEMENTS = ("gpu", "cpu")
+Placement = str | Callable[[Step], bool]
+WARM_UP = 3  # runs that are not counted
+
+NOT_A_GPU = "the simulator: a processor plays the GPU, so its times say nothing about one"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A step: times in milliseconds, over all runs, from the moment when it may begin to the moment when it is done.
+
+    where: "gpu", "simulator" or "cpu"; runs_as: the kernel, or PyTorch. copy_ms, copied: the copies from the other side
+    before it, time and bytes. kernel_us: on a GPU what the kernel takes if launching costs nothing. activations,
+    parameters: bytes that it reads and writes; alive: bytes of activations that must be in memory while it runs; macs:
+    multiply-accumulates.
+    """
+
+    index: int
+    layer: str
+    step: str
+    where: str
+    runs_as: str
+    mean_ms: float
+    median_ms: float
+    p5_ms: float
+    p95_ms: float
+    copy_ms: float
+    copied: int
+    kernel_us: float | None
+    activations: int
+    parameters: int
+    alive: int
+    macs: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of an inference goes: a Row a step, and one for the copy of the result to the host, if any.
+
+    total_ms: the median of a whole inference. memory: bytes of this process (or, on a GPU, that CuPy holds there)
+    before the first run that counts, and after the last.
+    """
+
+    network: str
+    placement: str
+    device: str
+    input_shape: tuple[int, ...]
+    runs: int
+    total_ms: float
+    rows: tuple[Row, ...]
+    memory: tuple[int, int]
+
+    @property
+    def copies_ms(self) -> float:
+        """All copies between CPU and GPU, of one inference."""
+        return sum(row.copy_ms for row in self.rows if row.copied)
+
+    @property
+    def copied(self) -> int:
+        """Bytes of them."""
+        return sum(row.copied for row in self.rows)
+
+    def save(self, path: str | Path) -> Path:
+        """The rows as CSV, a line a step under the names of their fields; through a file beside it, or not at all."""
+        path = Path(path)
+        names = [field.name for field in fields(Row)]
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with beside.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(names)
+                for row in self.rows:
+                    values = (getattr(row, name) for name in names)
+                    writer.writerow([f"{v:.6g}" if isinstance(v, float) else "" if v is None else v for v in values])
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return path
+
+    def records(self, case: str) -> list[dict[str, Any]]:
+        """The rows as records of the suite "steps" of a results file: times in µs, copies beside them.
+
+        case: what the network is called there. ValueError on the simulator, whose times are those of no GPU.
+        """
+        from ..measure.results import record
+        from ..measure.roofline import ARITHMETIC, Work
+        from ..measure.timing import Timing
+
+        if any(row.where == "simulator" for row in self.rows):
+            raise ValueError("times of the simulator are not saved: they say nothing about a GPU")
+        made = []
+        for row in self.rows:
+            median, p5, p95 = (row.median_ms, row.p5_ms, row.p95_ms) if row.step else (row.copy_ms,) * 3
+            timing = Timing(1e3 * median, 1e3 * p5, 1e3 * p95, self.runs, 1, "eager", "hot")
+            made.append(
+                record(
+                    "steps", f"{case} {row.index} {row.layer}", "ours" if row.where == "gpu" else "torch-cpu",
+                    precision="fp32", arithmetic=ARITHMETIC["fp32"], batch=self.input_shape[0], timing=timing,
+                    work=Work(row.activations + row.parameters, 2 * row.macs), network=case,
+                    placement=self.placement, index=row.index, step=row.step,
+                    layer=row.layer, where=row.where, runs_as=row.runs_as, copied=row.copied,
+                    copy_us=round(1e3 * row.copy_ms, 2), kernel_us=row.kernel_us, alive=row.alive,
+                    total_us=round(1e3 * self.total_ms, 1), memory=list(self.memory),
+                )
+            )  # fmt: skip
+        return made
+
+    @classmethod
+    def recorded(cls, records: Sequence[dict[str, Any]], device: str) -> "Profile":
+        """A profile from the records of one network and placement. ValueError without any."""
+        if not records:
+            raise ValueError("records must be those of a profile, got none")
+        first, rows = records[0], []
+        for r in sorted(records, key=lambda r: r["index"]):
+            median, p5, p95 = (r[key] / 1e3 if r["step"] else 0.0 for key in ("median_us", "p5_us", "p95_us"))
+            rows.append(
+                Row(
+                    r["index"], r["layer"], r["step"], r["where"], r["runs_as"], median, median, p5, p95,
+                    r["copy_us"] / 1e3, r["copied"], r["kernel_us"], r["bytes"], 0, r["alive"], r["flops"] // 2,
+                )
+            )  # fmt: skip
+        return cls(
+            first["network"], first["placement"], device, (first["batch"],), first["samples"],
+            first["total_us"] / 1e3, tuple(rows), (first["memory"][0], first["memory"][1]),
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        kernel = any(row.kernel_us is not None for row in self.rows)
+        heads = ("", "step", "where", "runs as", "ms", "p5", "p95", "copies ms", "copied", "bytes", "alive")
+        table: list[tuple[str, ...]] = [(*heads, "kernel µs") if kernel else heads]
+        for row in self.rows:
+            cells = (
+                f"{row.index}:" if row.step else "", row.step or row.layer, row.where, row.runs_as,
+                *(f"{ms:.3f}" if row.step else "" for ms in (row.median_ms, row.p5_ms, row.p95_ms)),
+                f"{row.copy_ms:.3f}" if row.copied else "", f"{row.copied:,}" if row.copied else "",
+                f"{row.activations + row.parameters:,}" if row.step else "", f"{row.alive:,}" if row.step else "",
+            )  # fmt: skip
+            table.append((*cells, f"{row.kernel_us:.2f}" if row.kernel_us is not None else "") if kernel else cells)
+        shape = " × ".join(map(str, self.input_shape))
+        before, after = (size / 1e6 for size in self.memory)
+        return "\n".join(
+            [
+                f"{self.network}, input {shape}, placement {self.placement}, {self.runs} runs on {self.device}",
+                "",
+                *aligned(table, right=(0, *range(4, len(table[0])))),
+                "",
+                f"{self.total_ms:.3f} ms an inference, {self.copies_ms:.3f} ms of them copies of {self.copied:,} bytes",
+                f"memory: {before:,.1f} MB before the runs, {after:,.1f} MB after",
+            ]
+        )
+
+    def plot(self) -> Any:
+        """Time a step as bars, coloured by where it runs, copies on top of it. A Matplotlib figure."""
+        return plot([self])
+
+
+# ---- Running
+
+
+def places(placement: Placement, steps: Sequence[Step]) -> list[bool]:
+    """For each step whether it runs on the GPU.
+
+    TypeError for a placement that is neither a str nor callable, ValueError for a pattern that matches no layer.
+    """
+    if callable(placement):
+        return [bool(placement(step)) for step in steps]
+    if not isinstance(placement, str):
+        raise TypeError(
+            f"placement must be 'gpu', 'cpu', a pattern of layers' names or a function of a step, got {placement!r}"
+        )
+    if placement in PLACEMENTS:
+        return [placement == "gpu"] * len(steps)
+    chosen = [any(fnmatch.fnmatchcase(layer.name, placement) for layer in step.layers) for step in steps]
+    if not any(chosen):
+        names = ", ".join(step.layer.name for step in steps[:4])
+        raise ValueError(
+            f"placement must be 'gpu', 'cpu' or a pattern that a layer's name matches ({names}, …), got {placement!r}"
+        )
+    return chosen
+
+
+class Placed:
+    """A network with each step on the side where it was put."""
+
+    def __init__(self, backend: StepBackend, shape: tuple[int, ...], placement: Placement) -> None:
+        import torch
+
+        self.program = backend.program(shape, arena=True)
+        self.plan: Plan = self.program.plan
+        self.on_gpu = places(placement, self.program.steps)
+        self._parameters = {
+            name: torch.from_numpy(np.array(array, np.float32)) for name, array in backend.cpu_parameters(shape).items()
+        }
+        last = {name: i for i, step in enumerate(self.program.steps) for name in step.reads}
+        self._dies: list[list[str]] = [[] for _ in self.program.steps]
+        for name, i in last.items():
+            self._dies[i].append(name)
+        self.input, self.output = self.program.ends
+        self.copied = [0] * (len(self.program.steps) + 1)  # bytes, by the step that waits for them
+
+    def run(self, x: Any, times: Any) -> Any:
+        """The result for x, a NumPy array, as a NumPy array; seconds go to times[:, 0] (steps) and [:, 1] (copies)."""
+        import torch
+
+        program = self.program
+        here: dict[str, Any] = {self.input: torch.from_numpy(x)}  # what is on the CPU
+        there: set[str] = set()  # what is on the GPU
+        for i, step in enumerate(program.steps):
+            start = time.perf_counter()
+            self.copied[i] = sum(self._bring(name, self.on_gpu[i], here, there) for name in step.reads)
+            middle = time.perf_counter()
+            if self.on_gpu[i]:
+                program.launch_step(i)
+                cuda.synchronize()
+                there.add(step.output)
+            else:
+                self._on_cpu(step, here)
+            times[i] = time.perf_counter() - middle, middle - start
+            for name in self._dies[i]:
+                if name != self.output:
+                    here.pop(name, None)
+                    there.discard(name)
+        start = time.perf_counter()
+        self.copied[-1] = self._bring(self.output, False, here, there)
+        times[-1] = 0.0, time.perf_counter() - start
+        return here[self.output].numpy()
+
+    def _on_cpu(self, step: Step, here: dict[str, Any]) -> None:
+        """The step's layers, one after the other; what is between them is forgotten."""
+        tensors = {name: here[name] for name in step.reads}
+        for layer in step.layers:
+            tensors[layer.output] = run_layer(layer, [tensors[name] for name in layer.inputs], self._parameters)
+        here[step.output] = tensors[step.output]
+
+    def _bring(self, name: str, to_gpu: bool, here: dict[str, Any], there: set[str]) -> int:
+        """Copies a tensor to where it is needed, if it is not there; the bytes of it."""
+        import torch
+
+        if name in (there if to_gpu else here):
+            return 0
+        buffer = self.program.buffers[name]
+        if to_gpu:
+            buffer[...] = cuda.asarray(here[name].numpy())
+            cuda.synchronize()
+            there.add(name)
+        else:
+            here[name] = torch.from_numpy(np.array(cuda.asnumpy(buffer), order="C"))
+        return buffer.nbytes
+
+
+def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progress: bool = True) -> Profile:
+    """Runs the network `runs` times on x, each step on its side, and averages. See Network.profile."""
+    import torch
+    from tqdm import tqdm
+
+    x = np.ascontiguousarray(cuda.asnumpy(x), np.float32)
+    placed = Placed(backend, x.shape, placement)
+    steps, plan = placed.program.steps, placed.plan
+    times = np.zeros((runs, len(steps) + 1, 2), np.float32)
+    totals = np.zeros(runs)
+    with torch.no_grad():
+        for _ in range(min(WARM_UP, runs)):
+            placed.run(x, times[0])
+        before = memory_in_use()
+        shown = tqdm(range(runs), desc="inferences", unit="", leave=False, disable=None if progress else True)
+        for run in shown:
+            start = time.perf_counter()
+            placed.run(x, times[run])
+            totals[run] = time.perf_counter() - start
+        after = memory_in_use()
+
+    gpu = "gpu" if cuda.backend() == "gpu" else "simulator"
+    ms = 1e3 * times.astype(np.float64)
+    rows = []
+    for i, step in enumerate(steps):
+        p5, median, p95 = np.percentile(ms[:, i, 0], (5, 50, 95))
+        on_gpu = placed.on_gpu[i]
+        rows.append(
+            Row(
+                i, step.layer.name, step.title, gpu if on_gpu else "cpu", plan.told[i] if on_gpu else "PyTorch",
+                float(ms[:, i, 0].mean()), float(median), float(p5), float(p95), float(np.median(ms[:, i, 1])),
+                placed.copied[i], _kernel_us(placed, i) if on_gpu and gpu == "gpu" else None,
+                step.activation_bytes(plan.itemsize), step.parameter_bytes(plan.itemsize),
+                plan.arena.needed(i) if plan.arena else 0, step.macs,
+            )
+        )  # fmt: skip
+    if placed.copied[-1]:
+        copy_ms = float(np.median(ms[:, -1, 1]))
+        end = ("the result, to the host", "", "cpu", "copy", 0.0, 0.0, 0.0, 0.0, copy_ms, placed.copied[-1])
+        rows.append(Row(len(steps), *end, None, 0, 0, 0, 0))
+    told = placement if isinstance(placement, str) else getattr(placement, "__name__", "a rule")
+    total_ms = float(1e3 * np.median(totals))
+    device = "the CPU" if not any(placed.on_gpu) else _card() if gpu == "gpu" else NOT_A_GPU
+    return Profile(plan.name, told, device, x.shape, runs, total_ms, tuple(rows), (before, after))
+
+
+def _kernel_us(placed: Placed, index: int) -> float | None:
+    """Microseconds of a step on a GPU without the way from Python to it; None where it launches nothing."""
+    from ..measure import timing
+
+    if placed.plan.told[index] == "no launch":
+        return None
+    return timing.time(lambda: placed.program.launch_step(index), samples=6).median_us
+
+
+def _card() -> str:
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
+
+
+def memory_in_use() -> int:
+    """Bytes that this process holds: on a GPU those that CuPy has taken there, else those in the computer's memory."""
+    if cuda.backend() == "gpu":
+        import cupy
+
+        return cupy.get_default_memory_pool().total_bytes()
+    import psutil
+
+    return psutil.Process().memory_info().rss
+
+
+# ---- Pictures
+
+
+SIDES = {"gpu": "#0072b2", "simulator": "#0072b2", "cpu": "#e69f00"}
+COPIES = "#d55e00"
+
+
+def plot(profiles: Sequence[Profile]) -> Any:
+    """Time a step as bars, one panel a profile, all to one scale; copies on top. A Matplotlib figure.
+
+    ValueError without a profile.
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+
+    if not profiles:
+        raise ValueError("profiles must be at least one, got none")
+    height = 1.0 + 2.2 * len(profiles)
+    figure, panels = plt.subplots(
+        len(profiles), 1, figsize=(9.0, height), sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, one in zip(panels[:, 0], profiles, strict=True):
+        for row in one.rows:
+            axes.bar(row.index, row.median_ms, color=SIDES[row.where], width=0.85)
+            if row.copied:
+                axes.bar(row.index, row.copy_ms, bottom=row.median_ms, color=COPIES, width=0.85)
+        told = f"{one.placement}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
+        axes.set_title(told, fontsize=10, loc="left")
+        axes.set_ylabel("ms")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="0.92", linewidth=0.8)
+        axes.set_axisbelow(True)
+    panels[-1, 0].set_xlabel("step")
+    sides = {row.where for one in profiles for row in one.rows}
+    keys = [Patch(color=SIDES[side], label=side.upper() if side != "simulator" else side) for side in sorted(sides)]
+    if any(row.copied for one in profiles for row in one.rows):
+        keys.append(Patch(color=COPIES, label="copies"))
+    panels[0, 0].legend(handles=keys, frameon=False, fontsize=9, ncols=len(keys), loc="upper right")
+    plt.close(figure)  # shown where it is returned, not a second time
+    return figure

@@ -1,0 +1,419 @@
+"""A network as launches over memory: what each step runs, and where its activations lie."""
+
+import abc
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import cuda, topology, weights
+from ..cuda import layout as layouts
+from ..topology import layers as kinds
+from .arena import Arena, Lifetime, place
+from .steps import Step, fuse
+from .text import aligned
+
+DTYPES = {"fp32": np.float32, "fp16": np.float16}
+Launch = Callable[[], None]
+
+
+# ---- Who lies where
+
+
+def lives(
+    graph: topology.Graph, steps: list[Step], itemsize: int, shares: Mapping[str, str] | None = None
+) -> list[Lifetime]:
+    """How long each activation lives, step by step.
+
+    shares: tensors that lie where another one lies already, by its name. The input lives from the first step to the
+    last, so that a network can run again on it; the output until after the last step.
+    """
+    root: dict[str, str] = {}
+    for name in graph.shapes:
+        root[name] = root[shares[name]] if shares and name in shares else name
+    first, last = {graph.input: 0}, {root[graph.input]: len(steps), root[graph.output]: len(steps)}
+    for i, step in enumerate(steps):
+        first.setdefault(root[step.output], i)
+        for name in (*step.reads, step.output):
+            last[root[name]] = max(last.get(root[name], 0), i)
+    return [
+        Lifetime(name, itemsize * math.prod(shape), first[name], last[name])
+        for name, shape in graph.shapes.items()
+        if name in first
+    ]
+
+
+def sharing(
+    graph: topology.Graph, steps: list[Step], seen_as: Callable[[Step], bool], in_place: tuple
+) -> dict[str, str]:
+    """For each tensor that needs no memory of its own the tensor where it lies.
+
+    seen_as: whether a step only sees its input under another shape. in_place: kinds of layers that may write where they
+    read, if no later step reads that.
+    """
+    until = {name: i for i, step in enumerate(steps) for name in step.reads}  # the last step that reads what lies there
+    until[graph.output] = until[graph.input] = len(steps)
+    shares: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        return root(shares[name]) if name in shares else name
+
+    for i, step in enumerate(steps):
+        if seen_as(step):
+            able = step.inputs[:1]
+        elif len(step.layers) == 1 and isinstance(step.layer, in_place):
+            sizes = zip(step.inputs, step.layer.input_shapes, strict=True)
+            able = [name for name, shape in sizes if shape == step.output_shape and until[root(name)] <= i]
+        else:
+            able = []
+        if able:
+            shares[step.output] = able[0]
+            until[root(able[0])] = max(until[root(able[0])], until.get(step.output, i))
+    return shares
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a program does, for one input shape: the steps, what runs each, where its output lies.
+
+    told: by step, in words; arena: None if each activation has memory of its own. `str` shows all of it as a table.
+    """
+
+    name: str
+    backend: str
+    dtype: str
+    layout: str
+    input_shape: kinds.Shape
+    steps: list[Step]
+    told: list[str]
+    lifetimes: list[Lifetime]
+    shares: dict[str, str]
+    arena: Arena | None
+
+    @property
+    def itemsize(self) -> int:
+        return np.dtype(DTYPES[self.dtype]).itemsize
+
+    @property
+    def macs(self) -> int:
+        return sum(step.macs for step in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """What the steps move through memory, activations and parameters, if each reads and writes each array once."""
+        return sum(self.step_bytes(i) for i in range(len(self.steps)))
+
+    @property
+    def kept(self) -> int:
+        """Bytes of all activations, if each had memory of its own."""
+        shapes = [self.input_shape, *(step.output_shape for step in self.steps)]
+        return self.itemsize * sum(math.prod(shape) for shape in shapes)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the activations take."""
+        return self.arena.bytes if self.arena else sum(one.bytes for one in self.lifetimes)
+
+    def step_bytes(self, index: int) -> int:
+        """What a step moves."""
+        if self.sees(index):
+            return 0
+        step = self.steps[index]
+        return step.activation_bytes(self.itemsize) + step.parameter_bytes(self.itemsize)
+
+    def sees(self, index: int) -> bool:
+        """Whether a step only sees its input under another shape, and launches nothing."""
+        step = self.steps[index]
+        return isinstance(step.layer, kinds.Reshape) and self.shares.get(step.output) == step.inputs[0]
+
+    def where(self, tensor: str) -> str:
+        """Where a tensor lies, in words: "1,204,224 at 0", in bytes; "as conv1" if it lies where another one does."""
+        if tensor in self.shares:
+            return f"as {self.shares[tensor]}"
+        size = next(one.bytes for one in self.lifetimes if one.name == tensor)
+        return f"{size:,}" + (f" at {self.arena.offsets[tensor]:,}" if self.arena else "")
+
+    def __str__(self) -> str:
+        heads = ("", "step", "runs as", "output", "bytes of it", "MACs", "bytes moved")
+        rows = [heads] + [
+            (
+                f"{i}:", step.title, told, " × ".join(map(str, step.output_shape)), self.where(step.output),
+                f"{step.macs:,}" if step.macs else "", f"{self.step_bytes(i):,}",
+            )
+            for i, (step, told) in enumerate(zip(self.steps, self.told, strict=True))
+        ]  # fmt: skip
+        memory = f"activations: {sum(one.bytes for one in self.lifetimes) / 1e6:,.2f} MB, each in memory of its own"
+        if self.arena:
+            memory = (
+                f"activations: {self.arena.bytes / 1e6:,.2f} MB in one arena,"
+                f" {self.kept / self.arena.bytes:.1f} times less than the {self.kept / 1e6:,.2f} MB of all;"
+                f" no placement takes less than {self.arena.bound / 1e6:,.2f} MB"
+            )
+        shape = " × ".join(map(str, self.input_shape))
+        return "\n".join(
+            [
+                f"{self.name} on {self.backend}, {self.dtype}, {self.layout}, input {shape}",
+                "",
+                *aligned(rows, right=(0, 5, 6)),
+                "",
+                f"{len(self.steps)} steps of {sum(len(step.layers) for step in self.steps)} layers,"
+                f" {self.macs / 1e6:,.1f} million multiply-accumulates, {self.bytes / 1e6:,.2f} MB moved",
+                memory,
+            ]
+        )
+
+
+# ---- What runs
+
+
+class Program:
+    """A network's launches for one input shape, over buffers of its own.
+
+    input, output: arrays of the backend, of logical shape (N, C, H, W), in the network's layout and dtype. Write to
+    `input`, call `launch()`, read `output`. `launch` enqueues on CuPy's current stream and takes no memory, so it can
+    be recorded in a CUDA graph. steps[i] is computed by `launch_step(i)` from buffers[name] and parameters[name] into
+    buffers[its output]; told[i] says by what. With an arena (see `plan`), a buffer holds its tensor only as long as
+    later steps read it.
+    """
+
+    def __init__(
+        self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], ends: tuple[str, str],
+        launches: list[Launch],
+    ) -> None:  # fmt: skip
+        self.plan, self.steps, self.told = plan, plan.steps, plan.told
+        self.buffers, self.parameters = buffers, parameters
+        self.ends, self.input, self.output = ends, buffers[ends[0]], buffers[ends[1]]
+        self._launches = launches
+
+    def launch(self) -> None:
+        """Enqueues all steps."""
+        for launch in self._launches:
+            launch()
+
+    def launch_step(self, index: int) -> None:
+        """Enqueues one step."""
+        self._launches[index]()
+
+
+class Captured:
+    """A program recorded in a CUDA graph: write to `input`, call `launch()`, read `output`.
+
+    `launch` enqueues the whole network at once, on CuPy's current stream. On the simulator, which has no graphs, it
+    runs the steps one by one, with the same result.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.input, self.output = program, program.input, program.output
+        self._graph = None
+        if cuda.backend() == "gpu":
+            from ..measure.timing import capture
+
+            self._graph = capture(program.launch)
+
+    def launch(self) -> None:
+        """Enqueues the network."""
+        if self._graph is None:
+            self.program.launch()
+        else:
+            self._graph.launch()
+
+
+class StepBackend(abc.ABC):
+    """Runs a network's steps in order. The programs of the last few input shapes are kept.
+
+    Calls on several streams take turns on the GPU: they share buffers.
+    """
+
+    KEPT = 4
+    name: ClassVar[str]
+    layers: ClassVar[frozenset[type]]  # that it can run
+    in_place: ClassVar[tuple[type, ...]] = ()  # layers that may write where they read
+    views: ClassVar[bool] = False  # whether a Reshape that moves nothing costs nothing
+
+    def __init__(self, model: Any, dtype: str = "fp32", layout: str = "NCHW") -> None:
+        self._model, self._dtype, self._layout = model, dtype, layout
+        graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
+        self.check(graph)
+        for layer in graph.layers:
+            if isinstance(layer, kinds.BatchNorm2d):
+                parameters |= as_depthwise(layer, parameters)
+        self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
+        cuda.synchronize()  # calls may come on other streams
+        self._programs: OrderedDict[tuple[int, ...], Program | Captured] = OrderedDict()
+        self._captured: dict[tuple[int, ...], Captured] = {}
+        self._last: Any = None  # (stream, event) of the call before
+
+    def _on_device(self, value: np.ndarray) -> Any:
+        array = cuda.asarray(value, DTYPES[self._dtype])
+        return cuda.to_layout(array, self._layout) if array.ndim == 4 else array
+
+    def check(self, graph: topology.Graph) -> None:
+        """UnsupportedModel for a layer that this backend cannot run."""
+        for i, layer in enumerate(graph.layers):
+            if problem := self.refuses(layer):
+                raise topology.UnsupportedModel(
+                    f"layer {i} ('{layer.name}'): backend '{self.name}' {problem}; "
+                    "backends 'torch' and 'onnxruntime' do"
+                )
+
+    def refuses(self, layer: topology.Layer) -> str | None:
+        """What this backend runs instead of such a layer, in words; None if it runs it."""
+        if type(layer) not in self.layers:
+            able = ", ".join(sorted(kind.__name__ for kind in self.layers))
+            return f"runs {able}, not {type(layer).__name__}"
+        return None
+
+    def graph(self, shape: tuple[int, ...]) -> topology.Graph:
+        """The layers for an input shape, batch-norms folded. Read anew: padding may depend on the size."""
+        graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
+        self.check(graph)
+        return graph
+
+    def program(self, shape: tuple[int, ...], arena: bool = False) -> Program:
+        """A new program for an input shape; arena: activations share one piece of memory."""
+        graph = self.graph(shape)
+        steps, dtype = fuse(graph), np.dtype(DTYPES[self._dtype])
+        shares = sharing(graph, steps, self._only_seen, self.in_place if arena else ()) if self.views else {}
+        lifetimes = lives(graph, steps, dtype.itemsize, shares)
+        placed = place(lifetimes) if arena else None
+        memory: Any = cuda.empty(placed.bytes, np.uint8) if placed else None
+        buffers: dict[str, Any] = {}
+        shapes = graph.shapes
+        for one in lifetimes:
+            name, shape = one.name, shapes[one.name]
+            if placed is None:
+                buffers[name] = layouts.empty(shape, dtype, self._layout)
+            else:
+                start = placed.offsets[name]
+                buffers[name] = layouts.shaped(memory[start : start + one.bytes].view(dtype), shape, self._layout)
+        for name, source in shares.items():
+            buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)
+        bound = []
+        for step in steps:
+            residual = buffers[step.residual] if step.residual else None
+            bound.append(self.bind(step, [buffers[name] for name in step.inputs], residual, buffers[step.output]))
+        launches, told = self.finish(bound)
+        plan = Plan(
+            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed
+        )
+        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches)
+
+    def cpu_parameters(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+        """The parameters of the layers as `graph` has them, float32, NumPy."""
+        return weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))[1]
+
+    def _only_seen(self, step: Step) -> bool:
+        """Whether a step is a reshape that leaves every element where it is."""
+        shapes = (*step.layer.input_shapes, step.output_shape)
+        return isinstance(step.layer, kinds.Reshape) and (
+            self._layout == "NCHW" or all(layouts.is_plain(shape) for shape in shapes)
+        )
+
+    @abc.abstractmethod
+    def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Any:
+        """What launches a step that reads and writes these arrays."""
+
+    @abc.abstractmethod
+    def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
+        """From what `bind` gave for all steps: what launches each, and what runs it, in words."""
+
+    def kept(self, shape: tuple[int, ...]) -> Program | Captured:
+        """What runs an input shape for all calls: the graph, if one was captured, else a program."""
+        if shape in self._captured:
+            return self._captured[shape]
+        if shape in self._programs:
+            self._programs.move_to_end(shape)
+            return self._programs[shape]
+        self._programs[shape] = self.program(shape, arena=True)
+        while len(self._programs) > self.KEPT:
+            self._programs.popitem(last=False)
+        return self._programs[shape]
+
+    def capture(self, shape: tuple[int, ...]) -> Captured:
+        """The graph that runs an input shape from now on."""
+        if shape not in self._captured:
+            self._programs.pop(shape, None)
+            self._captured[shape] = Captured(self.program(shape, arena=True))
+        return self._captured[shape]
+
+    def __call__(self, x: Any) -> Any:
+        program = self.kept(tuple(x.shape))
+        self._wait()
+        program.input[...] = cuda.asarray(x, np.float32)
+        program.launch()
+        result = program.output.astype(np.float32)
+        self._done()
+        return result
+
+    def _wait(self) -> None:
+        """Work on the current stream begins after that of the last call, which uses the same buffers."""
+        if self._last is None:
+            return
+        import cupy
+
+        stream, event = self._last
+        current = cupy.cuda.get_current_stream()
+        if current.ptr != stream:
+            current.wait_event(event)
+
+    def _done(self) -> None:
+        if cuda.backend() != "gpu":
+            return
+        import cupy
+
+        current = cupy.cuda.get_current_stream()
+        event = self._last[1] if self._last else cupy.cuda.Event(disable_timing=True)
+        event.record(current)
+        self._last = current.ptr, event
+
+
+def as_depthwise(layer: kinds.BatchNorm2d, parameters: dict) -> dict[str, np.ndarray]:
+    """A batch-norm that no convolution could take in, as the weight and bias of a depthwise 1×1 convolution."""
+    gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in layer.parameter_shapes)
+    scale = gamma / np.sqrt(variance + layer.eps)
+    shift = beta - mean * scale
+    return {
+        f"{layer.name}/scale": scale.astype(np.float32).reshape(-1, 1, 1, 1),
+        f"{layer.name}/shift": shift.astype(np.float32),
+    }
+
+
+def in_turn(launches: Iterable[Launch]) -> Launch:
+    """Several launches as one."""
+    every = tuple(launches)
+    if len(every) == 1:
+        return every[0]
+
+    def launch() -> None:
+        for one in every:
+            one()
+
+    return launch
+
+
+def copied(x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
+    """Moves elements, without arithmetic: x, its dimensions permuted if `dims` says so, into the elements of out."""
+    source = x if dims is None else x.transpose(dims)
+    target = out if out.shape == source.shape else out.reshape(source.shape)
+
+    def launch() -> None:
+        target[...] = source
+
+    return launch
+
+
+def as_pictures(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a batch-norm's array, which may have any number of dimensions, as (N, C, H, W)."""
+    n, c, *extent = shape
+    return (n, c, *extent) if len(extent) == 2 else (n, c, math.prod(extent), 1)
+
+
+def rows(x: Any) -> tuple[Any, list[Launch]]:
+    """x as (N, rest), C-contiguous: a view where its layout allows it, else an array and the copy to make first."""
+    if layouts.has(x, "NCHW"):
+        return x.reshape(x.shape[0], -1), []
+    flat = cuda.empty((x.shape[0], int(np.prod(x.shape[1:]))), x.dtype)
+    return flat, [copied(x, flat)]
