@@ -131,7 +131,7 @@ class Network:
         shape = tuple(shape or self.input_shape)
         self._check_shape(shape)
         with self._lock:
-            return run.program(shape, arena=True).plan
+            return run.plan(shape)
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Records the network for so many images in a CUDA graph, which later calls of that shape replay.

@@ -272,14 +272,21 @@ class StepBackend(abc.ABC):
         self.check(graph)
         return graph
 
-    def program(self, shape: tuple[int, ...], arena: bool = False) -> Program:
+    def plan(self, shape: tuple[int, ...]) -> Plan:
+        """The plan for an input shape. Its memory is asked for, never touched, and given back."""
+        untouched = np.empty if cuda.backend() == "simulator" else cuda.empty
+        return self.program(shape, arena=True, allocate=untouched).plan
+
+    def program(
+        self, shape: tuple[int, ...], arena: bool = False, allocate: Callable[..., Any] = cuda.empty
+    ) -> Program:  # fmt: skip
         """A new program for an input shape; arena: activations share one piece of memory."""
         graph = self.graph(shape)
         steps, dtype = fuse(graph), np.dtype(DTYPES[self._dtype])
         shares = sharing(graph, steps, self._only_seen, self.in_place if arena else ()) if self.views else {}
         lifetimes = lives(graph, steps, dtype.itemsize, shares)
         placed = place(lifetimes) if arena else None
-        memory: Any = cuda.empty(placed.bytes, np.uint8) if placed else None
+        memory: Any = allocate(placed.bytes, np.uint8) if placed else None
         buffers: dict[str, Any] = {}
         shapes = graph.shapes
         for one in lifetimes:

@@ -321,3 +321,16 @@ def test_a_convolution_is_im2col_and_gemm(rng, variant):
     columns = kernels.im2col(x, 3, padding=1, stride=2, variant=variant)[0]
     product = kernels.gemm(on_device(weight.reshape(6, 45)), columns)
     agrees(kernels.conv2d(x, on_device(weight), None, 2, 1), cuda.asnumpy(product).reshape(1, 6, 5, 4), k=45)
+
+
+@pytest.mark.parametrize("layout", cuda.LAYOUTS)
+@pytest.mark.parametrize("variant", kernels.variants("conv2d", np.float32))
+def test_sums_do_not_drift(rng, variant, layout):
+    """Tensor cores cut their sums off: left to them, 4,608 products err by 3e-5."""
+    skip_unless_it_runs(variant)
+    if variant not in kernels.variants("conv2d", np.float32, layout):
+        pytest.skip(f"{variant} takes no {layout}")
+    x, weight = draw(rng, 1, 512, 5, 5), draw(rng, 16, 512, 3, 3)
+    out = kernels.conv2d(in_layout(x, layout), in_layout(weight, layout), None, 1, 1, variant=variant)
+    want = F.conv2d(f64(x), f64(weight), padding=1).numpy()
+    assert np.linalg.norm(cuda.asnumpy(out) - want) <= 2e-6 * np.linalg.norm(want)

@@ -268,3 +268,14 @@ def test_wrong_arguments(changed, error, name, expected, got):
 def test_long_rows_go_to_the_rung_that_takes_them(rng):
     """No shared memory holds 4,000 channels of 16 outputs and of the pixels: streaming hands them over."""
     check_pointwise(rng, Case((1, 4000, 3, 3), 16), np.float32, "streaming", "NHWC")
+
+
+@pytest.mark.parametrize(names, rungs(np.float32))
+def test_sums_do_not_drift(rng, variant, layout, dtype):
+    """Tensor cores cut their sums off: left to them, 960 products err by 1e-5, and a network by more than it may."""
+    x, weight = draw(rng, 1, 960, 7, 7, dtype=dtype), draw(rng, 32, 960, 1, 1, dtype=dtype)
+    out = kernels.pointwise(
+        cuda.to_layout(on_device(x), layout), cuda.to_layout(on_device(weight), layout), variant=variant
+    )
+    want = F.conv2d(f64(x), f64(weight)).numpy()
+    assert np.linalg.norm(cuda.asnumpy(out) - want) <= 1.5e-6 * np.linalg.norm(want)

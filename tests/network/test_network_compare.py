@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from network_models import Nodes
 
+from common import cuda
 from common.network import available
-from common.network.compare import compare, relative_error, top
+from common.network.compare import TOLERANCES, compare, compare_steps, first_drift, relative_error, top
 from common.network.kernels import KernelBackend
 
 
@@ -95,3 +96,59 @@ def test_top():
     scores = np.array([[0, 3, 1, 2], [5, 5, 9, 5]])
     assert top(scores, 2).tolist() == [[1, 3], [2, 0]]
     assert top(scores).shape == (2, 4)
+
+
+# step by step
+
+
+BROKEN = """extern "C" __global__ void mean(const float* x, float* out, int pixels, int rows) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    float sum = 0;
+    for (int p = 0; p + 1 < pixels; ++p) sum += x[i * pixels + p];  // the last one is forgotten
+    out[i] = sum / pixels;
+}"""
+
+
+def mean(x, out):
+    n, c, h, w = x.shape
+    cuda.RawKernel(BROKEN, "mean")((-(-n * c // 64),), (64,), (x, out, np.int32(h * w), np.int32(n * c)))
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "NHWC"}, {"dtype": "fp16"}, {"backend": "torch"}], ids=str)
+def test_every_step_is_right(model, options):
+    rows = compare_steps(model, **options)
+    assert first_drift(rows) is None and [row.index for row in rows] == list(range(len(rows)))
+    assert all(row.own <= row.allowed and row.error <= TOLERANCES[options.get("dtype", "fp32")] for row in rows)
+
+
+def test_the_step_that_drifts_is_named_and_those_behind_it_are_not(model):
+    rows = compare_steps(model, layout="NCHW", operators={"global_avg_pool": mean})
+    culprit = first_drift(rows)
+    assert culprit.step == "GlobalAveragePool" and culprit.runs_as == "mean (yours)"
+    behind = rows[culprit.index + 1 :]
+    assert behind and all(row.fits and row.error > 1e-3 for row in behind)
+    assert all(row.fits for row in rows[: culprit.index])
+
+
+def test_an_output_that_nobody_writes_is_found(model):
+    rows = compare_steps(model, operators={"global_avg_pool": lambda x, out: None})
+    assert np.isnan(first_drift(rows).own) and first_drift(rows).step == "GlobalAveragePool"
+
+
+def test_steps_of_an_image_of_ones_own(model, rng):
+    x = rng.standard_normal((3, 3, 11, 10), dtype=np.float32)
+    assert first_drift(compare_steps(model, x=x)) is None
+    with pytest.raises(ValueError, match=r"x must have shape \(N, 3, H, W\)"):
+        compare_steps(model, x=x[0])
+    with pytest.raises(ValueError, match="the reference"):
+        compare_steps(model, "onnxruntime")
+
+
+def test_pictures_are_compared_too(model, rng):
+    picture = rng.standard_normal((1, 3, 9, 8), dtype=np.float32)
+    rows = compare(model, inputs=2, pictures=[picture])
+    assert all(row.images == 3 and row.within_contract for row in rows)
+    assert all(row.images == 1 for row in compare(model, inputs=0, pictures=[picture]))
+    with pytest.raises(ValueError, match="inputs must be at least 1"):
+        compare(model, inputs=0)

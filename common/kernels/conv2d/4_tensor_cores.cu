@@ -11,7 +11,9 @@
 //
 // Moves   as rung 3, in 16-byte copies where C/G is a multiple of 16 bytes in NHWC; element by element elsewhere.
 // Gains   an mma does 2,048 multiply-adds (fp16; 1,024 in tf32) where a warp's FMA does 32. Registers no longer carry the slices.
-// Costs   for fp32 three mma a product and 4 instructions to take a factor apart. In NCHW a window's elements come one by one:
+// Costs   for fp32 three mma a product and 4 instructions to take a factor apart. Tensor cores cut their sums off, always towards
+//         0: so in fp32 theirs are one slice long, and FADD, which rounds, adds them up (3e-5 without, for 512 channels 3×3).
+//         In NCHW a window's elements come one by one:
 //         in fp16, too small for cp.async, through registers, which takes longer than multiplying them.
 #include "ptx.h"
 #include "vec.h"
@@ -184,6 +186,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         cp_async_commit();
         const scalar_t* const as = tiles + slice % STAGES * ((BM + BN) * PITCH);
         const scalar_t* const bs = as + BM * PITCH;
+        float part[WM / 16][WN / 8][4] = {};  // the sums of this slice, in fp32
 #pragma unroll
         for (int k = 0; k < BK; k += 2 * PIECE) {  // 32 bytes of a row: an mma's 16 halves or 8 floats
             unsigned a[PARTS][WM / 16][4], b[PARTS][WN / 8][2];
@@ -208,11 +211,16 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
                     else {
-                        mma_tf32(acc[i][j], a[PARTS - 1][i], b[0][j]);
-                        mma_tf32(acc[i][j], a[0][i], b[PARTS - 1][j]);
-                        mma_tf32(acc[i][j], a[0][i], b[0][j]);
+                        mma_tf32(part[i][j], a[PARTS - 1][i], b[0][j]);
+                        mma_tf32(part[i][j], a[0][i], b[PARTS - 1][j]);
+                        mma_tf32(part[i][j], a[0][i], b[0][j]);
                     }
         }
+#pragma unroll
+        for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
+#pragma unroll
+            for (int j = 0; j < WN / 8; ++j)
+                for (int e = 0; e < 4; ++e) acc[i][j][e] += part[i][j][e];
     }
 
     // Through shared memory once more, so that neighbouring threads write what lies side by side in y.

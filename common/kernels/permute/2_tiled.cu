@@ -2,7 +2,8 @@
 // steps over x and whose last but one does not: s2 = 1, s3 > 1, as from NHWC to NCHW or from NCHW to NHWC.
 //
 // Moves   x in, out out, once each, whole sectors in both: lanes read along d2, in x's order, and write along d3, in out's.
-// Gains   up to eight of nine sectors that rung 1 asks for; the divisions once a tile.
+// Gains   of floats two sectors asked for where rung 1 asks for nine, of halves where it asks for seventeen; the divisions
+//         once a tile.
 // Costs   a barrier, TILE rows of shared memory a block, each a word longer than TILE elements, so that a column's
 //         lie in different banks; and tiles that reach over the edge: of 3 channels 29 of 32 rows are idle.
 #include <cuda_fp16.h>

@@ -17,6 +17,7 @@
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
 #endif
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
+constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int THREADS = 32 * WARPS;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
 
@@ -135,6 +136,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll 1
             for (int c = 0; c < chunks; ++c) {
                 unsigned b[GROUP][4];
+                float part[TM][GROUP][4] = {};  // the sums of this piece, in fp32: see rung 4
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) ldmatrix_x4(b[j], weights + (c * (BN / 8) + n + j) * 32 + w_place);
 #pragma unroll
@@ -145,9 +147,15 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                             unsigned a[4];
                             ldmatrix_x4(a, now + (c * 2 * TM + 2 * m) * 32 + (s ? x_place ^ 2 : x_place));
 #pragma unroll
-                            for (int j = 0; j < GROUP; ++j) multiply(acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
+                            for (int j = 0; j < GROUP; ++j) multiply(IS_FLOAT ? part[m][j] : acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
                         }
                     }
+#pragma unroll
+                for (int m = 0; m < TM && IS_FLOAT; ++m)
+#pragma unroll
+                    for (int j = 0; j < GROUP; ++j)
+#pragma unroll
+                        for (int r = 0; r < 4; ++r) acc[m][j][r] += part[m][j][r];
             }
 #pragma unroll
             for (int m = 0; m < 2 * TM; ++m) {

@@ -1,0 +1,341 @@
+"""The plan: lifetimes, an arena, tensors that share memory, print(net), graphs, rungs and kernels of one's own."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from network_models import Nodes, layers, random_parameters, run_onnxruntime
+
+from common import cuda, kernels, topology, weights
+from common.network import Network
+from common.network.arena import ALIGNMENT, Lifetime, aligned, place
+from common.network.compare import TOLERANCE, TOLERANCES, relative_error
+from common.topology import layers as kinds
+from common.topology import write_onnx
+
+lifetimes = st.lists(
+    st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 8)).map(
+        lambda one: (one[0], one[1], one[1] + one[2])
+    ),
+    min_size=1,
+    max_size=25,
+).map(lambda every: [Lifetime(f"t{i}", *one) for i, one in enumerate(every)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(lifetimes)
+def test_nothing_that_lives_at_the_same_time_lies_at_the_same_place(every):
+    arena = place(every)
+    for a, b in itertools.combinations(every, 2):
+        if a.first <= b.last and b.first <= a.last:
+            low, high = sorted((a, b), key=lambda one: arena.offsets[one.name])
+            assert arena.offsets[low.name] + low.bytes <= arena.offsets[high.name]
+    assert all(offset % ALIGNMENT == 0 for offset in arena.offsets.values())
+    assert arena.bound <= arena.bytes <= arena.kept
+
+
+def test_an_arena_of_a_chain_is_as_large_as_its_largest_pair():
+    sizes = [1000, 5000, 300, 7000, 200]
+    arena = place(Lifetime(str(i), size, i, i + 1) for i, size in enumerate(sizes))
+    assert arena.bytes == arena.bound == max(aligned(a) + aligned(b) for a, b in itertools.pairwise(sizes))
+
+
+def test_an_empty_arena():
+    assert place([]).bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("every", "message"),
+    [
+        ([Lifetime("a", 1, 0, 1), Lifetime("a", 1, 2, 3)], "several of 'a'"),
+        ([Lifetime("a", 0, 0, 1)], "at least a byte"),
+        ([Lifetime("a", 4, 3, 1)], "not before its beginning"),
+    ],
+)
+def test_lives_that_cannot_be(every, message):
+    with pytest.raises(ValueError, match=message):
+        place(every)
+
+
+@pytest.fixture(scope="module")
+def seeded():
+    return weights.model("seeded")
+
+
+def test_mobilenetv2_takes_a_third_of_the_memory_at_most(seeded):
+    for batch, dtype in ((1, "fp32"), (2, "fp16")):
+        plan = Network(seeded, dtype=dtype).plan((batch, 3, 224, 224))
+        assert plan.kept >= 3 * plan.arena.bytes and plan.arena.bytes == plan.arena.bound
+        assert plan.macs == batch * 300_774_272
+        assert all(one.last <= 54 for one in plan.lifetimes)
+
+
+def test_print_shows_every_step(seeded):
+    text = str(Network(seeded, layout="NCHW"))
+    lines = text.splitlines()
+    assert lines[0] == "mobilenetv2-1.0-224 on kernels, fp32, NCHW, input 1 × 3 × 224 × 224"
+    assert len([line for line in lines if line.lstrip().split(":")[0].isdigit()]) == 54
+    stem = next(line for line in lines if line.lstrip().startswith("0:"))
+    for part in ("Conv2d(3, 32, 3, 2, 1, 1) + ReLU6", "conv2d/", "1 × 32 × 112 × 112", "1,605,632 at", "10,838,016"):
+        assert part in stem
+    assert "54 steps of 99 layers, 300.8 million multiply-accumulates, 68.86 MB moved" in text
+    assert " times less than the " in text and "no placement takes less than" in text
+
+
+def test_a_plan_launches_and_compiles_nothing(seeded, monkeypatch):
+    monkeypatch.setattr(cuda, "RawKernel", lambda *_, **__: pytest.fail("a kernel was compiled"))
+    assert len(Network(seeded).plan((3, 3, 96, 64)).told) == 54
+
+
+def run(graph, rng, **options):
+    """(net, x, plan) of a graph whose result is that of ONNX Runtime, over an arena and over buffers of their own."""
+    model = write_onnx(graph, random_parameters(rng, graph))
+    net = Network(model, **options)
+    x = rng.standard_normal(graph.input_shape, dtype=np.float32)
+    want = run_onnxruntime(model, x)
+    assert relative_error(net(x), want) <= TOLERANCE
+    assert relative_error(net(x), want) <= TOLERANCE  # what the first call left in the arena does no harm
+    program = net.program(x.shape)
+    program.input[...] = cuda.asarray(x)
+    program.launch()
+    assert relative_error(cuda.asnumpy(program.output), want) <= TOLERANCE
+    return net.plan(x.shape)
+
+
+@pytest.mark.parametrize("layout", cuda.LAYOUTS)
+def test_activations_in_place_and_shapes_seen_anew_take_no_memory(rng, layout):
+    plan = run(
+        layers(
+            (2, 4, 9, 8), (kinds.ReLU, {}), (kinds.HardSwish, {}), (kinds.Sigmoid, {}), (kinds.GlobalAveragePool, {}),
+            (kinds.Reshape, {"shape": (4,)}), (kinds.ResidualAdd, {"inputs": ("t4", "t4")}),
+        ),
+        rng, layout=layout,
+    )  # fmt: skip
+    assert plan.shares == {"t1": "t0", "t2": "t1", "t4": "t3", "t5": "t4"}  # the input is kept
+    assert plan.told[4] == "no launch" and plan.step_bytes(4) == 0
+
+
+def test_what_is_read_again_is_not_overwritten(rng):
+    plan = run(
+        layers(
+            (1, 3, 5, 4), (kinds.Sigmoid, {}), (kinds.HardSwish, {"inputs": ("t0",)}),
+            (kinds.ResidualAdd, {"inputs": ("t0", "t1")}), (kinds.Mul, {"inputs": ("t2", "t2")}),
+        ),
+        rng,
+    )  # fmt: skip
+    assert plan.shares == {"t2": "t0", "t3": "t2"}
+
+
+def test_what_another_shape_of_it_is_read_of_is_not_overwritten(rng):
+    """t1 is t0 under another shape: a sum in the place of t1 would spoil t0, which is read after it."""
+    plan = run(
+        layers(
+            (1, 3, 5, 4), (kinds.Sigmoid, {}), (kinds.Reshape, {"shape": (60,)}),
+            (kinds.ResidualAdd, {"inputs": ("t1", "t1")}), (kinds.Reshape, {"shape": (3, 5, 4)}),
+            (kinds.ResidualAdd, {"inputs": ("t0", "t3")}),
+        ),
+        rng, layout="NCHW",
+    )  # fmt: skip
+    assert plan.shares == {"t1": "t0", "t3": "t2", "t4": "t0"}
+
+
+def test_a_network_whose_output_is_seen_of_its_input(rng):
+    run(layers((2, 3, 5, 4), (kinds.Reshape, {"shape": (60,)})), rng)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_random_graphs(data, seed):
+    """Whoever reads what, in whatever order: the result is that of ONNX Runtime, in both layouts."""
+    unary = [kinds.ReLU, kinds.Sigmoid, kinds.HardSwish]
+    made = []
+    for i in range(data.draw(st.integers(2, 9))):
+        known = ["input", *(f"t{k}" for k in range(i))]
+        kind = data.draw(st.sampled_from([*unary, kinds.ResidualAdd, kinds.Mul, kinds.Conv2d]))
+        count = 2 if kind in (kinds.ResidualAdd, kinds.Mul) else 1
+        fields = {"inputs": tuple(data.draw(st.sampled_from(known[-4:])) for _ in range(count))}
+        if kind is kinds.Conv2d:
+            groups, size = data.draw(st.sampled_from([(1, (1, 1)), (4, (1, 1)), (1, (3, 3)), (2, (3, 3))]))
+            pads = ((1, 1), (1, 1)) if size == (3, 3) else ((0, 0), (0, 0))
+            fields |= {
+                "in_channels": 4, "out_channels": 4, "kernel_size": size, "padding": pads, "groups": groups,
+                "weight": f"w{i}",
+            }  # fmt: skip
+        made.append((kind, fields))
+    graph = layers((2, 4, 5, 3), *made)
+    for layout in cuda.LAYOUTS:
+        run(graph, np.random.default_rng(seed), layout=layout)
+
+
+# rungs, and kernels of one's own
+
+
+def test_the_whole_network_on_the_first_rungs(rng):
+    model = weights.model("digits")
+    x = rng.standard_normal((2, 3, 48, 48), dtype=np.float32)
+    first = dict.fromkeys(("pointwise", "depthwise", "conv2d", "gemm", "global_avg_pool"), "naive")
+    net = Network(model, variants=first)
+    assert {told.split("/")[1] for told in net.plan().told} == {"naive"}
+    assert relative_error(net(x), Network(model, "onnxruntime")(x)) <= TOLERANCE
+
+
+MINE = """extern "C" __global__ void mean(const float* x, float* out, int pixels, int rows) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= rows) return;
+    float sum = 0;
+    for (int p = 0; p < pixels; ++p) sum += x[i * pixels + p];
+    out[i] = sum / pixels;
+}"""
+
+
+def test_a_kernel_of_ones_own(rng):
+    kernel, called = cuda.RawKernel(MINE, "mean"), []
+
+    def mean(x, out):
+        called.append(x.shape)
+        n, c, h, w = x.shape
+        kernel((-(-n * c // 64),), (64,), (x, out, np.int32(h * w), np.int32(n * c)))
+
+    model = weights.model("digits")
+    net = Network(model, layout="NCHW", operators={"global_avg_pool": mean})
+    x = rng.standard_normal((3, 3, 48, 48), dtype=np.float32)
+    assert relative_error(net(x), Network(model, "onnxruntime")(x)) <= TOLERANCE
+    assert called == [(3, 1280, 2, 2)]
+    assert "mean (yours)" in str(net)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"variants": {"pointwise": "fastest"}},
+            ValueError,
+            "variants: 'pointwise' must be one of naive, .* 'fastest'",
+        ),
+        ({"variants": {"pool": "naive"}}, ValueError, "operator must be one of .* got 'pool'"),
+        ({"operators": {"pool": len}}, ValueError, "operators: must be of activate, .* got 'pool'"),
+        ({"operators": {"add": "mine.cu"}}, TypeError, "operators: 'add' must be a function, got str"),
+    ],
+    ids=["variant", "operator", "unknown", "no-function"],
+)
+def test_rungs_and_functions_that_there_are_not(options, error, message):
+    with pytest.raises(error, match=message):
+        Network(weights.model("digits"), **options)
+
+
+def test_recorded_launches_do_the_same_again_and_again(rng):
+    a, b, out = (cuda.asarray(rng.standard_normal((7, 33), dtype=np.float32)) for _ in range(3))
+    before = cuda.asnumpy(out).copy()
+    with kernels.recorded() as launches:
+        kernels.add(a, b, out=out)
+        kernels.relu(out, out=out)
+    np.testing.assert_array_equal(cuda.asnumpy(out), before)
+    assert [launch.name.split("/")[0] for launch in launches] == ["add", "clamp"]
+    for _ in range(2):
+        out[...] = np.nan
+        for launch in launches:
+            launch()
+        np.testing.assert_array_equal(cuda.asnumpy(out), np.maximum(cuda.asnumpy(a) + cuda.asnumpy(b), 0))
+
+
+def test_recording_is_a_threads_own_business(rng):
+    a = cuda.asarray(rng.standard_normal(9, dtype=np.float32))
+    with kernels.recorded() as launches:
+        other = threading.Thread(target=lambda: kernels.add(a, a, out=a))
+        other.start()
+        other.join()
+    assert launches == []
+
+
+# graphs
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_captured_network(rng, batch, dtype):
+    model = weights.model("digits")
+    net = Network(model, dtype=dtype)
+    captured = net.capture(batch)
+    assert net.capture(batch) is captured
+    for _ in range(2):
+        x = rng.standard_normal((batch, 3, 48, 48), dtype=np.float32)
+        want = Network(model, "onnxruntime")(x)
+        captured.input[...] = cuda.asarray(x, captured.input.dtype)
+        for _ in range(2):  # the input is still there
+            captured.launch()
+            result = cuda.asnumpy(captured.output).astype(np.float32)
+            assert relative_error(result, want) <= TOLERANCES[dtype]
+        np.testing.assert_array_equal(net(x), result)
+
+
+def test_other_sizes_can_be_captured(rng):
+    net = Network(weights.model("digits"))
+    assert net.capture(2, (40, 56)).input.shape == (2, 3, 40, 56)
+    assert net(rng.standard_normal((2, 3, 40, 56), dtype=np.float32)).shape == (2, 10)
+
+
+def test_what_cannot_be_captured():
+    net = Network(weights.model("digits"))
+    for batch in (0, -1, 1.5, "two"):
+        with pytest.raises(ValueError, match="batch must be an integer of at least 1"):
+            net.capture(batch)
+    with pytest.raises(ValueError, match="backend 'torch' has no graph"):
+        Network(weights.model("digits"), "torch").capture(1)
+    with pytest.raises(ValueError, match="backend 'onnxruntime' has no plan"):
+        Network(weights.model("digits"), "onnxruntime").plan()
+    assert "99 layers" in str(Network(weights.model("digits"), "torch"))
+
+
+def test_calls_on_several_streams(rng):
+    if cuda.backend() != "gpu":
+        pytest.skip("needs a GPU: the simulator has no streams")
+    import cupy
+
+    model = weights.model("digits")
+    net = Network(model)
+    net.capture(4)
+    inputs = [rng.standard_normal((n, 3, 48, 48), dtype=np.float32) for n in (4, 2, 4, 3) * 8]
+    reference = Network(model, "onnxruntime")
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+    on_card = [cupy.asarray(x) for x in inputs]
+    cupy.cuda.Device().synchronize()
+    results = []
+    for i, x in enumerate(on_card):  # nobody waits in between
+        with streams[i % 4]:
+            results.append(net(x))
+    cupy.cuda.Device().synchronize()
+    for x, result in zip(inputs, results, strict=True):
+        assert relative_error(cupy.asnumpy(result), reference(x)) <= TOLERANCE
+
+
+def test_ten_thousand_calls_in_flat_memory(rng):
+    """A small network on the simulator, MobileNetV2 in a graph on a GPU."""
+    from common.network.profile import memory_in_use
+
+    if cuda.backend() == "gpu":
+        net = Network(weights.model("seeded"))
+        net.capture(1)
+        x = cuda.asarray(rng.standard_normal((1, 3, 224, 224), dtype=np.float32))
+    else:
+        nodes = Nodes(rng)
+        x = nodes("Relu", nodes.same("x", 3))
+        net = Network(nodes.model(nodes("GlobalAveragePool", x), ("n", 3, 64, 64)))
+        x = rng.standard_normal((1, 3, 64, 64), dtype=np.float32)
+    for _ in range(100):
+        net(x)
+    before = memory_in_use()
+    for _ in range(10_000):
+        net(x)
+    assert memory_in_use() - before < 4 * 2**20  # one activation of 49 KB kept at each call would be 490 MB
+
+
+def test_steps_say_what_they_move():
+    graph = topology.read_onnx(weights.model("digits"))
+    plan = Network(weights.model("digits")).plan()
+    assert plan.bytes < sum(layer.activation_bytes() + layer.weight_bytes() for layer in graph)
+    step = plan.steps[0]
+    moved = 4 * (3 * 48 * 48 + 16 * 24 * 24 + 16 * 27 + 16)
+    assert plan.step_bytes(0) == moved and step.title == "Conv2d(3, 16, 3, 2, 1, 1) + ReLU6"
