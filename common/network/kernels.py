@@ -69,7 +69,8 @@ class KernelBackend(StepBackend):
             return [_Call(function, args, named)]
         variant = self._variants.get(operator)
         x = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
-        if variant is not None and variant in kernels.variants(operator, x.dtype, self._layout):
+        layout = "NCHW" if layouts.has(x, "NCHW") else "NHWC"
+        if variant is not None and variant in kernels.variants(operator, x.dtype, layout):
             named["variant"] = variant
         with kernels.recorded() as launches:
             getattr(kernels, operator)(*args, **named)

@@ -376,7 +376,8 @@ def plot(profiles: Sequence[Profile]) -> Any:
             axes.bar(row.index, row.median_ms, color=SIDES[row.where], width=0.85)
             if row.copied:
                 axes.bar(row.index, row.copy_ms, bottom=row.median_ms, color=COPIES, width=0.85)
-        told = f"{one.placement}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
+        side = " on the simulator" if any(row.where == "simulator" for row in one.rows) else ""
+        told = f"{one.placement}{side}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
         axes.set_title(told, fontsize=10, loc="left")
         axes.set_ylabel("ms")
         axes.spines[["top", "right"]].set_visible(False)

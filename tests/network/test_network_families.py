@@ -50,7 +50,7 @@ def test_a_family_on_kernels(name, how):
     want = run_onnxruntime(model, x)
     allowed = TOLERANCES[net.dtype]
     if net.dtype == "fp16" and name in ("resnet-101", "resnet-152"):  # rounding grows over so many random layers
-        allowed = max(allowed, 1.5 * error_of_pytorch_in_half(model, x, want))
+        allowed = max(allowed, 2 * error_of_pytorch_in_half(model, x, want))
         assert allowed < 2e-2
     assert relative_error(net(x), want) <= allowed
     plan = net.plan(x.shape)

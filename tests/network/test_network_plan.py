@@ -177,7 +177,7 @@ def test_the_whole_network_on_the_first_rungs(rng):
     model = weights.model("digits")
     x = rng.standard_normal((2, 3, 48, 48), dtype=np.float32)
     first = dict.fromkeys(("pointwise", "depthwise", "conv2d", "gemm", "global_avg_pool"), "naive")
-    net = Network(model, variants=first)
+    net = Network(model, layout="NCHW", variants=first)
     assert {told.split("/")[1] for told in net.plan().told} == {"naive"}
     assert relative_error(net(x), Network(model, "onnxruntime")(x)) <= TOLERANCE
 
