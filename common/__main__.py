@@ -103,6 +103,7 @@ def compare(
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
     weights: Annotated[str, typer.Option(help="digits, seeded, imagenet or resnet20, if no --onnx.")] = "seeded",
     inputs: Annotated[int, typer.Option(min=1, help="How many random inputs.")] = 10,
+    batch: Annotated[int, typer.Option(min=1, help="How many of them at a time.")] = 1,
     size: Annotated[int | None, typer.Option(min=1, help="Height and width; the model's own if not given.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
     dtype: Annotated[str, typer.Option(help="fp32 or fp16, for kernels and cudnn.")] = "fp32",
@@ -128,7 +129,7 @@ def compare(
         else:
             pictures = [_photo(onnx, weights, size)] if photo else []
             compared = comparing.compare(
-                model, inputs, size, seed=seed, pictures=[p for p in pictures if p is not None],
+                model, inputs, size, seed=seed, batch=batch, pictures=[p for p in pictures if p is not None],
                 dtype=dtype, layout=layout, arithmetic=arithmetic,
             )  # fmt: skip
     except (ValueError, RuntimeError, OSError) as error:

@@ -182,6 +182,29 @@ def _peers(records: Sequence[Record]) -> list[str]:
     return lines
 
 
+@text("headline")
+def headline(path: Path | None = None) -> str:
+    """Ours, and the best time of each peer, in whatever layout and way to launch it, of its last two runs: µs a batch."""
+    content = _content(path)
+    found = results.find(content, suite="network", case=NETWORK, mode="hot")
+    if not any(r["implementation"] == "ours" for r in found):
+        return NOT_YET
+    lines = [f"{provenance(content, found)}. Microseconds a batch, median; of the others the better of two runs."]
+
+    def time(r: Record) -> float:
+        before = r.get("previous_median_us") if r["implementation"] != "ours" else None
+        return min(r["median_us"], before or math.inf)
+
+    for precision in ("fp32", "fp16"):
+        lines += ["", f"{PRECISIONS[precision]}:", "", *_head([""], [f"batch {batch}" for batch in BATCHES])]
+        for implementation in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
+            of_it = [r for r in found if (r["implementation"], r["precision"]) == (implementation, precision)]
+            best = [min((time(r) for r in of_it if r["batch"] == batch), default=None) for batch in BATCHES]
+            if any(best):
+                lines.append(_row([IMPLEMENTATIONS[implementation], *(us(b) if b else DASH for b in best)]))
+    return "\n".join(lines)
+
+
 REPEATS = 0.05  # two runs that differ by no more agree
 
 

@@ -59,11 +59,12 @@ def top(scores: np.ndarray, k: int = 5) -> np.ndarray:
 
 def compare(
     model: Any, inputs: int = 10, size: int | None = None, backends: Sequence[str] | None = None,
-    seed: int | None = None, pictures: Sequence[np.ndarray] = (), **options: Any,
+    seed: int | None = None, pictures: Sequence[np.ndarray] = (), batch: int = 1, **options: Any,
 ) -> list[Comparison]:  # fmt: skip
     """Runs `inputs` random images (N(0, 1), float32, drawn afresh unless `seed` is given) through every backend.
 
-    pictures: more inputs (1, C, H, W), photographs say, that are compared as well.
+    pictures: more inputs (1, C, H, W), photographs say, that are compared as well. batch: how many inputs a call gets,
+    as a kernel may be right for the first of several alone; the time is that of one.
     size: height and width; None takes the model's own. backends: None takes all that this machine can run. options:
     dtype, layout, arithmetic, … of Network, for the backends that have a choice of them. The reference, ONNX
     Runtime, comes first.
@@ -75,23 +76,37 @@ def compare(
     images = [random.standard_normal(shape, dtype=np.float32) for _ in range(inputs)] + list(pictures)
     if not images:
         raise ValueError(f"inputs must be at least 1 where there are no pictures, got {inputs}")
-    expected = [cuda.asnumpy(reference(x)).reshape(1, -1) for x in images]
+    if not isinstance(batch, int) or batch < 1:
+        raise ValueError(f"batch must be an integer of at least 1, got {batch!r}")
+    calls = [np.concatenate(some) for some in _batches(images, batch)]
+    expected = [np.concatenate([cuda.asnumpy(reference(x[None])).reshape(1, -1) for x in call]) for call in calls]
 
     rows = []
     for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
         mine = {name: value for name, value in options.items() if name in CHOICES.get(backend, ())}
         net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
-        net(images[0])  # compiles, makes the buffers
+        net(calls[0])  # compiles, makes the buffers
         errors, same, times = [], 0, []
-        for x, want in zip(images, expected, strict=True):
+        for x, want in zip(calls, expected, strict=True):
             start = time.perf_counter()
-            got = cuda.asnumpy(net(x)).reshape(1, -1)
-            times.append(time.perf_counter() - start)
-            errors.append(relative_error(got, want))
-            same += bool((top(got) == top(want)).all())
+            got = cuda.asnumpy(net(x)).reshape(len(x), -1)
+            times.append((time.perf_counter() - start) / len(x))
+            errors += [relative_error(one, other) for one, other in zip(got, want, strict=True)]
+            same += int((top(got) == top(want)).all(axis=1).sum())
         error = float("nan") if np.isnan(errors).any() else max(errors)
         rows.append(Comparison(backend, net.arithmetic, error, same, len(images), 1e3 * float(np.median(times))))
     return rows
+
+
+def _batches(images: Sequence[np.ndarray], most: int) -> list[list[np.ndarray]]:
+    """Neighbours of one shape together, at most so many."""
+    some: list[list[np.ndarray]] = []
+    for image in images:
+        if some and len(some[-1]) < most and some[-1][-1].shape == image.shape:
+            some[-1].append(image)
+        else:
+            some.append([image])
+    return some
 
 
 # ---- Step by step

@@ -28,6 +28,7 @@ def test_nothing_is_measured_yet(path):
 
 def test_the_texts_that_the_course_asks_for():
     wanted = {"peak-copy", "peak-fma", "peak-tf32", "peak-fp16", "peaks", "network-peers", "network-repeat", "trace"}
+    wanted |= {"headline"}
     assert wanted | {"operators-cudnn"} <= set(generated.texts())
 
 
@@ -117,6 +118,29 @@ def test_where_several_runs_are_shown_all_are_named(path):
     assert first.startswith(
         "NVIDIA H200, 2031-02-03 to 2031-03-04, driver 999.2 and 999.1, CUDA 13.2, cuDNN 9.19.0, PyTorch 2.11.0."
     )
+
+
+def test_the_headline_has_the_best_of_each(path):
+    first = [network("ours", 50.0, "fp32"), network("xla", 900.0, "fp32"), network("cudnn", 99.0, "fp32")]
+    again = [
+        network("ours", 60.0, "fp32"),
+        network("xla", 990.0, "fp32"),
+        network("cudnn", 80.0, "fp32", layout="NCHW"),
+    ]
+    saved(path, first, again, [network("ours", 7.0, "fp32", mode="rotating"), network("ours", 5000.0, batch=256)])
+    assert [row for row in rows(tables.headline(path)) if "---" not in row] == [
+        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
+        ["ours", "60.0", "–", "–", "–"],
+        ["cuDNN, layer by layer", "80.0", "–", "–", "–"],
+        ["XLA (JAX)", "900", "–", "–", "–"],
+        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
+        ["ours", "–", "–", "–", "5,000"],
+    ]
+
+
+def test_without_ours_there_is_no_headline(path):
+    saved(path, [network("xla", 900.0)])
+    assert tables.headline(path) == NOT_YET
 
 
 def test_how_well_two_runs_agree(path):

@@ -152,3 +152,22 @@ def test_pictures_are_compared_too(model, rng):
     assert all(row.images == 1 for row in compare(model, inputs=0, pictures=[picture]))
     with pytest.raises(ValueError, match="inputs must be at least 1"):
         compare(model, inputs=0)
+
+
+FIRST_ONLY = BROKEN.replace("p + 1 < pixels", "p < pixels").replace("if (i >= rows) return;", "if (i >= 16) return;")
+
+
+def first_only(x, out):
+    """Right for the first picture, and no other is written."""
+    n, c, h, w = x.shape
+    cuda.RawKernel(FIRST_ONLY, "mean")((-(-n * c // 64),), (64,), (x, out, np.int32(h * w), np.int32(n * c)))
+
+
+def test_a_kernel_that_is_right_for_the_first_picture_alone(model):
+    wrong = {"layout": "NCHW", "operators": {"global_avg_pool": first_only}}
+    assert compare(model, inputs=3, backends=["kernels"], **wrong)[1].within_contract
+    for batch in (2, 3, 7):
+        assert not compare(model, inputs=3, backends=["kernels"], batch=batch, **wrong)[1].within_contract
+        assert all(row.within_contract and row.images == 3 for row in compare(model, inputs=3, batch=batch))
+    with pytest.raises(ValueError, match="batch must be an integer of at least 1, got 0"):
+        compare(model, batch=0)

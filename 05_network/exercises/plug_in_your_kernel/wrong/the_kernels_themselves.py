@@ -1,0 +1,12 @@
+# expect: return it; it launches when it is called
+def plug_in_your_kernel(kernels):
+    """The function that Network(model, layout="NCHW", operators={"global_avg_pool": …}) wants.
+
+    It is called as mean(x, out=out) with x (N, C, H, W) and out (N, C, 1, 1), both C-contiguous and of the same dtype,
+    and writes the mean of each channel of each picture to out.
+
+    kernels: {"float32": kernel, "float16": kernel}, for arrays of that dtype. Call one as
+    kernel(grid, block, (x, out, channels, pixels)): each thread writes one of the `channels` means, each of `pixels`
+    numbers; threads beyond them do nothing. Take blocks of 128 threads.
+    """
+    return kernels
