@@ -1,4 +1,4 @@
-"""python -m common demo, classify and compare: what they print, where, and their exit status."""
+"""python -m common demo, classify, compare and profile: what they print, where, and their exit status."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageOps
 from typer.testing import CliRunner
 
-from common import images, topology, weights
+from common import cuda, images, topology, weights
 from common.__main__ import app
 from common.classify import as_grey
 from common.network.kernels import KernelBackend
@@ -202,8 +202,110 @@ def test_imagenet_offline_says_what_to_do(run, monkeypatch, tmp_path, command):
 def test_backends_that_agree(run):
     result = run("compare", "--weights", "digits", "--inputs", 2)
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in ("kernels", "torch", "onnxruntime", "2 of 2"))
+    assert all(name in result.stdout for name in ("kernels", "torch", "onnxruntime", "3 of 3"))  # and the photo
     assert "outside" not in result.stdout
+    result = run("compare", "--weights", "digits", "--inputs", 2, "--no-photo", "--batch", 2)
+    assert result.exit_code == 0 and "2 of 2" in result.stdout
+
+
+def test_a_network_that_takes_no_photographs(run):
+    result = run("compare", "--weights", "resnet20", "--inputs", 2)
+    assert result.exit_code == 0 and "2 of 2" in result.stdout
+
+
+def test_step_by_step(run):
+    result = run("compare", "--weights", "digits", "--layers", "--size", 33)
+    assert result.exit_code == 0 and "every step is right on its own" in result.stdout
+    lines = [line for line in result.stdout.splitlines() if re.match(r" *\d+: ", line)]
+    assert len(lines) == 54 and all(line.endswith("  ok") for line in lines)
+    assert "Conv2d(3, 16, 3, 2, 1, 1) + ReLU6" in lines[0] and "conv2d/" in lines[0]
+    assert run("compare", "--weights", "digits", "--layers", "--backend", "torch", "--size", 33).exit_code == 0
+
+
+def test_a_step_that_drifts_is_exit_status_1(run, monkeypatch):
+    original = KernelBackend.run
+
+    def off(self, operator, *arguments, **named):
+        launches = original(self, operator, *arguments, **named)
+        if operator != "global_avg_pool":
+            return launches
+
+        def more():
+            for launch in launches:
+                launch()
+            named["out"] *= np.float32(1.01)
+
+        return [more]
+
+    monkeypatch.setattr(KernelBackend, "run", off)
+    result = run("compare", "--weights", "digits", "--layers", "--size", 33)
+    assert result.exit_code == 1
+    assert "the first that drifts: step 52, layer pool, GlobalAveragePool" in result.stdout
+    assert sum(line.endswith("  drifts") for line in result.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--layers", "--backend", "onnxruntime"), "the reference"),
+        (("--layers", "--backend", "tpu"), "backend must be one of kernels, cudnn, torch, onnxruntime, got 'tpu'"),
+        (("--dtype", "fp64"), "dtype must be one of fp32, fp16, got 'fp64'"),
+        (("--layout", "CHWN"), "layout must be one of NCHW, NHWC, got 'CHWN'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_comparisons_that_there_are_not(run, options, message):
+    result = run("compare", "--weights", "digits", "--inputs", 1, *options)
+    assert result.exit_code == 2 and one_line(result.stderr) and message in result.stderr
+
+
+# profile
+
+
+def test_a_profile_in_two_placements(run, tmp_path):
+    table, picture = tmp_path / "rows.csv", tmp_path / "steps.png"
+    result = run(
+        "profile", "--weights", "resnet20", "--runs", 2, "--placement", "cpu", "--placement", "*.conv1",
+        "--csv", table, "--plot", picture,
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert "placement cpu, 2 runs on the CPU" in result.stdout and "placement *.conv1, 2 runs on" in result.stdout
+    assert len([line for line in result.stdout.splitlines() if re.match(r" *\d+: ", line)]) == 46
+    for number in (1, 2):
+        lines = (tmp_path / f"rows-{number}.csv").read_text().splitlines()
+        assert lines[0].startswith("index,layer,step,where,runs_as,mean_ms") and len(lines) == 24
+    with Image.open(picture) as image:
+        assert image.width > 500
+
+
+def test_a_profile_of_a_file(run, tmp_path):
+    path = tmp_path / "mine.onnx"
+    path.write_bytes(weights.model("digits", 32).SerializeToString())
+    result = run("profile", "--onnx", path, "--runs", 1, "--batch", 2, "--csv", tmp_path / "one.csv")
+    assert result.exit_code == 0 and "input 2 × 3 × 32 × 32, placement gpu" in result.stdout
+    assert (tmp_path / "one.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--placement", "*.conv9"), "'*.conv9'"),
+        (("--csv", "no-such-folder/rows.csv"), "no-such-folder"),
+        (("--plot", "steps.docx"), "docx"),
+        (("--weights", "cifar"), "'cifar'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_profiles_that_there_are_not(run, options, message):
+    result = run("profile", "--weights", "resnet20", "--runs", 1, *options)
+    assert result.exit_code == 2 and one_line(result.stderr) and message in result.stderr
+
+
+def test_times_of_the_simulator_are_not_saved(run):
+    if cuda.backend() == "gpu":
+        pytest.skip("kernels run on a GPU here")
+    result = run("profile", "--weights", "resnet20", "--runs", 1, "--save")
+    assert result.exit_code == 2 and "simulator" in result.stderr
 
 
 def test_a_backend_that_is_off_is_exit_status_1(run, monkeypatch):

@@ -1,7 +1,7 @@
 """Measuring on a GPU, suite by suite: python -m common bench SUITE (chapters 03 and 06).
 
     network     MobileNetV2 as a whole: ours, cuDNN's, and on PyTorch and XLA as others run it
-    operators   each of its operators on cuDNN
+    operators   each of its steps alone, on cuDNN and on ours
     kernels     every rung of our own operators beside cuDNN and cuBLAS
     plans       a few convolutions in every way to ask cuDNN for them
     peaks       what the card can do at best: bytes a second, FLOPs a second

@@ -175,7 +175,7 @@ def arithmetic(implementation: str, told: str, precision: str) -> str:
     """Which units make a step's products, in the words of records; told: what runs it."""
     from .kernels import arithmetic_of
 
-    operator, _, variant = told.partition("/")
+    operator, _, variant = told.split(" + ")[0].partition("/")  # what follows adds up its parts
     return arithmetic_of(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
 
 

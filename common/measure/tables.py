@@ -184,7 +184,7 @@ def _peers(records: Sequence[Record]) -> list[str]:
 
 @text("headline")
 def headline(path: Path | None = None) -> str:
-    """Ours, and the best time of each peer, in whatever layout and way to launch it, of its last two runs: µs a batch."""
+    """Ours, and the best time of each peer in whatever layout and way to launch it, of two runs: µs a batch."""
     content = _content(path)
     found = results.find(content, suite="network", case=NETWORK, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
