@@ -148,9 +148,7 @@ class Network:
         with self._lock:
             return run.capture(shape)
 
-    def profile(
-        self, x: Any, runs: int = 100, placement: "Placement" = "gpu", *, progress: bool = True
-    ) -> "Profile":  # fmt: skip
+    def profile(self, x: Any, runs: int = 100, placement: "Placement" = "gpu", *, progress: bool = True) -> "Profile":
         """Runs the network `runs` times on x and says what each step took in time and memory, and what copies took.
 
         placement: which steps run on the GPU (the simulator, where there is none), "gpu", "cpu", a pattern of layers'

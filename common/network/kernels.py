@@ -29,7 +29,8 @@ class KernelBackend(StepBackend):
     variants: the rung to use for an operator, {"pointwise": "naive"}, where it takes the arrays; else the fastest.
     operators: functions to run in the place of an operator of common.kernels, {"global_avg_pool": mine}, with the same
     arguments: arrays of the backend, `out` among them, which they must write. In NHWC their strides say so; a kernel is
-    given common.cuda.layout.as_stored(x), which has the order of memory.
+    given common.cuda.layout.as_stored(x), which has the order of memory. Of "add", "multiply", "clamp" and "activate"
+    `out` may be an input.
     """
 
     name = "kernels"

@@ -129,8 +129,8 @@ class Profile:
                     work=Work(row.activations + row.parameters, 2 * row.macs), network=case,
                     placement=self.placement, index=row.index, step=row.step,
                     layer=row.layer, where=row.where, runs_as=row.runs_as, copied=row.copied,
-                    copy_us=round(1e3 * row.copy_ms, 2), kernel_us=row.kernel_us, alive=row.alive,
-                    total_us=round(1e3 * self.total_ms, 1), memory=list(self.memory),
+                    copy_us=round(1e3 * row.copy_ms, 2), kernel_us=row.kernel_us and round(row.kernel_us, 2),
+                    alive=row.alive, total_us=round(1e3 * self.total_ms, 1), memory=list(self.memory),
                 )
             )  # fmt: skip
         return made

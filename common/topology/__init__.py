@@ -5,6 +5,7 @@
     graph     the list of layers as a whole: census, totals, listing
     module    the same network as a PyTorch module, and its export to ONNX
     resnet    ResNet-20 as such a list of layers, and (resnet_module) as a PyTorch module
+    builder   what table and resnet make their lists with
     reader    an ONNX file as such a list of layers, with its numbers
     writer    such a list of layers as an ONNX model
 

@@ -5,8 +5,9 @@ M. Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (arX
 
 import math
 
+from .builder import Builder
 from .graph import Graph
-from .layers import BatchNorm2d, Conv2d, GlobalAveragePool, Layer, Linear, Pair, ReLU6, ResidualAdd
+from .layers import Layer, Pair, ReLU6, ResidualAdd
 
 # t: expansion factor, c: output channels, n: how many blocks, s: stride of the first of them
 TABLE = (
@@ -63,55 +64,15 @@ def build(
     Parameters are named as in the state dict of torchvision's mobilenet_v2.
     ValueError where the numbers describe no network.
     """
-    height, width_px = (input_size, input_size) if isinstance(input_size, int) else input_size
-    input_shape = (batch, in_channels, height, width_px)
-    if min(*input_shape, num_classes) < 1:
-        raise ValueError(f"input {input_shape} and {num_classes} classes: every number must be at least 1")
-    layers: list[Layer] = []
-
-    def add(kind: type[Layer], name: str, *sources: Layer, **fields) -> Layer:
-        """Append a layer that reads the outputs of `sources`, or else of the layer before it."""
-        before = sources or tuple(layers[-1:])
-        layer = kind(
-            name=name,
-            inputs=tuple(source.output for source in before) or ("input",),
-            output=name,
-            input_shapes=tuple(source.output_shape for source in before) or (input_shape,),
-            **fields,
-        )
-        layers.append(layer)
-        return layer
+    builder = Builder(batch, in_channels, input_size, num_classes)
 
     def conv(path: str, index: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> Layer:
         """The convolution `path.index`, and with batch_norm the BatchNorm2d `path.(index + 1)`."""
-        channels = layers[-1].output_shape[1] if layers else in_channels
-        layer = add(
-            Conv2d,
-            f"{path}.{index}",
-            in_channels=channels,
-            out_channels=out_channels,
-            kernel_size=(kernel, kernel),
-            stride=(stride, stride),
-            padding=((kernel // 2, kernel // 2), (kernel // 2, kernel // 2)),
-            groups=groups,
-            weight=f"{path}.{index}.weight",
-            bias=None if batch_norm else f"{path}.{index}.bias",
-        )
-        if batch_norm:
-            norm = f"{path}.{index + 1}"
-            layer = add(
-                BatchNorm2d,
-                norm,
-                num_features=out_channels,
-                weight=f"{norm}.weight",
-                bias=f"{norm}.bias",
-                running_mean=f"{norm}.running_mean",
-                running_var=f"{norm}.running_var",
-            )
-        return layer
+        norm = f"{path}.{index + 1}" if batch_norm else None
+        return builder.conv(f"{path}.{index}", norm, out_channels, kernel, stride, groups)
 
     conv("features.0", 0, stem_channels(width), kernel=3, stride=2)
-    last = add(ReLU6, "features.0.2")
+    last = builder.add(ReLU6, "features.0.2")
 
     block = 0
     for t, c, n, s in TABLE:
@@ -125,31 +86,16 @@ def build(
             if t != 1:
                 # pw
                 conv(f"{path}.{step}", 0, hidden, kernel=1)
-                add(ReLU6, f"{path}.{step}.2")
+                builder.add(ReLU6, f"{path}.{step}.2")
                 step += 1
             # dw
             conv(f"{path}.{step}", 0, hidden, kernel=3, stride=stride, groups=hidden)
-            add(ReLU6, f"{path}.{step}.2")
+            builder.add(ReLU6, f"{path}.{step}.2")
             # pw-linear
             last = conv(path, step + 1, out_channels, kernel=1)
             if stride == 1 and channels == out_channels:
-                last = add(ResidualAdd, f"features.{block}.add", source, last)
+                last = builder.add(ResidualAdd, f"features.{block}.add", source, last)
 
     conv(f"features.{block + 1}", 0, head_channels(width), kernel=1)
-    add(ReLU6, f"features.{block + 1}.2")
-    add(GlobalAveragePool, "pool")
-    add(
-        Linear,
-        "classifier.1",
-        in_features=head_channels(width),
-        out_features=num_classes,
-        weight="classifier.1.weight",
-        bias="classifier.1.bias",
-    )
-    return Graph(
-        name=f"mobilenetv2-{float(width)}-{height}" + (f"x{width_px}" if width_px != height else ""),
-        input="input",
-        input_shape=input_shape,
-        layers=tuple(layers),
-        output="classifier.1",
-    )
+    builder.add(ReLU6, f"features.{block + 1}.2")
+    return builder.classified("classifier.1", f"mobilenetv2-{float(width)}")
