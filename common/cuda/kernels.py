@@ -1,6 +1,7 @@
 """RawKernel and RawModule: on a GPU they are CuPy's, elsewhere the simulator's; both check the arguments."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cubin, signature
@@ -28,13 +29,17 @@ class GpuKernel:
 
     def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
         """Launches the kernel on CuPy's current stream. TypeError names an argument that does not fit."""
+        self.bound(grid, block, args, shared_mem=shared_mem)()
+
+    def bound(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> Callable[[], None]:
+        """A launch with its arguments checked once, to be made as often as one likes, as `__call__` makes it."""
         import cupy
         import numpy as np
 
         blocks, threads = signature.check_sizes(grid, block, shared_mem, self._kernel.max_dynamic_shared_size_bytes)
         values = signature.check(self.name, self.parameters, args, cupy.ndarray)
         values = [np.uint64(0) if v is None else v for v in values]
-        self._kernel(blocks, threads, tuple(values), shared_mem=shared_mem)
+        return functools.partial(self._kernel, blocks, threads, tuple(values), shared_mem=shared_mem)
 
 
 class GpuModule:

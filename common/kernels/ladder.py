@@ -173,15 +173,15 @@ class Launch:
     shared_limit: int  # bytes of dynamic shared memory that the kernel must allow
 
     def __post_init__(self) -> None:
-        self._kernel: Any = None
+        self._launch: Callable[[], None] | None = None
 
     def __call__(self) -> None:
-        if self._kernel is None:
+        if self._launch is None:
             kernel = self.compiled()
             if kernel.max_dynamic_shared_size_bytes < self.shared_limit:
                 kernel.max_dynamic_shared_size_bytes = self.shared_limit
-            self._kernel = kernel
-        self._kernel(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+            self._launch = kernel.bound(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+        self._launch()
 
 
 _recorded: ContextVar[list[Launch] | None] = ContextVar("recorded", default=None)

@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,6 +174,10 @@ class SimulatedKernel:
             raise KernelError(self.explain(fault, prepared, shared_mem))
         self._check_fences(prepared.where)
         prepared.give_back()
+
+    def bound(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> Callable[[], None]:
+        """A launch to be made as often as one likes, as `__call__` makes it; here each one is checked."""
+        return functools.partial(self, grid, block, args, shared_mem=shared_mem)
 
     def launch(
         self, blocks: tuple, size: tuple, prepared: "Arguments", shared_mem: int, trace: Any = None, workers: int = 0
