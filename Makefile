@@ -2,7 +2,7 @@
 #
 #   make demo     a trained MobileNetV2 reads real pictures through the course's own CUDA kernels
 #   make lab      the chapters, in JupyterLab
-#   make test     everything: the tests and every notebook
+#   make test     everything: the tests and every notebook, two files at a time
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
 #   make clean    removes the set-up; what the kernels' cache holds stays
@@ -22,7 +22,7 @@ lab: setup
 	@$(PY) -m jupyterlab
 
 test: setup
-	@$(PY) -m pytest --nbval
+	@$(PY) -m pytest --nbval -n 2 --dist loadfile
 
 doctor: setup
 	@$(PY) -m common doctor
