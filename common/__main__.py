@@ -187,7 +187,7 @@ def _show_backends(rows: Any) -> bool:
 def _show_steps(rows: Any) -> bool:
     """A line a step; whether each is right on its own."""
     from .network.compare import first_drift
-    from .network.text import aligned
+    from .text import aligned
 
     lines = [("", "layer", "step", "runs as", "error so far", "its own", "allowed", "")] + [
         (

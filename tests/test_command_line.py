@@ -235,6 +235,7 @@ def test_a_step_that_drifts_is_exit_status_1(run, monkeypatch):
                 launch()
             named["out"] *= np.float32(1.01)
 
+        more.name = "spoilt"
         return [more]
 
     monkeypatch.setattr(KernelBackend, "run", off)

@@ -184,11 +184,22 @@ class Launch:
         self._launch()
 
 
-_recorded: ContextVar[list[Launch] | None] = ContextVar("recorded", default=None)
+@dataclass
+class Beside:
+    """What a launcher does beside its launches, as clearing its sums: `beside` does it, or notes it."""
+
+    name: str
+    action: Callable[[], None]
+
+    def __call__(self) -> None:
+        self.action()
+
+
+_recorded: ContextVar[list[Launch | Beside] | None] = ContextVar("recorded", default=None)
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[list[Launch]]:
+def recorded() -> Iterator[list[Launch | Beside]]:
     """Inside, operators check, choose and allocate as ever, but launch nothing: the launches are listed instead.
 
         with kernels.recorded() as launches:
@@ -198,7 +209,7 @@ def recorded() -> Iterator[list[Launch]]:
 
     Arrays that operators allocate for themselves belong to the launches. Only within the thread that asks for it.
     """
-    launches: list[Launch] = []
+    launches: list[Launch | Beside] = []
     token = _recorded.set(launches)
     try:
         yield launches
@@ -206,10 +217,19 @@ def recorded() -> Iterator[list[Launch]]:
         _recorded.reset(token)
 
 
+def beside(name: str, action: Callable[[], None]) -> None:
+    """Does it now, or within `recorded` at its place among the launches."""
+    launches = _recorded.get()
+    if launches is None:
+        action()
+    else:
+        launches.append(Beside(name, action))
+
+
 class _Pen:
     """Stands where a launcher expects the kernel, and notes the launch."""
 
-    def __init__(self, name: str, compiled: Callable[[], Any], launches: list[Launch]) -> None:
+    def __init__(self, name: str, compiled: Callable[[], Any], launches: list[Launch | Beside]) -> None:
         self._name, self._compiled, self._launches = name, compiled, launches
         self.max_dynamic_shared_size_bytes = 0
 

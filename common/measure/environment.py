@@ -165,6 +165,13 @@ def environment(watch: Watch | None = None) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
+def card() -> str:
+    """The current GPU's name, "NVIDIA H200"."""
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
+
+
 def _card() -> dict[str, Any]:
     """What CuPy and NVML say about the current GPU."""
     import cupy
@@ -172,7 +179,7 @@ def _card() -> dict[str, Any]:
     device = cupy.cuda.Device()
     properties = cupy.cuda.runtime.getDeviceProperties(device.id)
     found: dict[str, Any] = {
-        "card": properties["name"].decode(),
+        "card": card(),
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "sms": properties["multiProcessorCount"],
         "l2_bytes": properties["l2CacheSize"],

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..text import aligned
 from . import plots, results, tables, timing
 from .roofline import Peaks, Work, bound, floor_us, roof_of
 
@@ -40,16 +41,9 @@ def diff(text: str) -> None:
     _show(text, f"```diff\n{text}\n```")
 
 
-def _aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
+def _plain(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
     """A table as plain text; the first `texts` columns to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i < texts else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [heads, *rows]
-    )
+    return "\n".join(aligned([heads, *rows], right=range(texts, len(heads))))
 
 
 # ---- Looking up
@@ -157,7 +151,7 @@ def table(
         title += f"; the roof: {_roofs(records, peaks)}"
     texts = heads.index("µs")
     markdown = tables.markdown(heads, rows, texts)
-    return _show(f"{title}\n\n{_aligned(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
 
 
 def _nothing(title: str) -> None:
@@ -251,5 +245,5 @@ def live(calls: Mapping[str, Callable[[], Any]], samples: int = SAMPLES) -> Live
     first = next(iter(made.values()))
     heads = ["on this machine", "µs", "× the first"]
     rows = [[name, tables.us(value), f"{first / value:.2f}"] for name, value in made.items()]
-    _show(_aligned(heads, rows, texts=1), tables.markdown(heads, rows, texts=1))
+    _show(_plain(heads, rows, texts=1), tables.markdown(heads, rows, texts=1))
     return made

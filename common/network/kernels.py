@@ -1,16 +1,25 @@
 """The backend "kernels": every layer on this project's own CUDA C++, on a GPU or on the simulator."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from .. import cuda, kernels
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
 from ..topology import layers as kinds
-from .program import Launch, StepBackend, as_pictures, in_turn, rows
+from .program import Launch, StepBackend, as_pictures, in_turn
 from .steps import Step, activation_of
 
 Operator = Callable[..., Any]
+
+
+class Named(Protocol):
+    """A launch that says what it is: "pointwise/split_k"."""
+
+    name: str
+
+    def __call__(self) -> None: ...
+
 
 FUNCTIONS = {kinds.Sigmoid: "sigmoid", kinds.HardSigmoid: "hardsigmoid", kinds.HardSwish: "hardswish"}
 
@@ -64,7 +73,7 @@ class KernelBackend(StepBackend):
                 raise TypeError(f"operators: {operator!r} must be a function, got {type(function).__name__}")
         super().__init__(model, dtype, layout)
 
-    def run(self, operator: str, *args: Any, **named: Any) -> list[Launch]:
+    def run(self, operator: str, *args: Any, **named: Any) -> list[Named]:
         """The launches of an operator of common.kernels, or the call of the function that stands in its place."""
         if operator in self._operators:
             function = self._operators[operator]
@@ -78,7 +87,7 @@ class KernelBackend(StepBackend):
             getattr(kernels, operator)(*args, **named)
         return list(launches)
 
-    def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> list[Launch]:
+    def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> list[Named]:
         layer, x, parameters = step.layer, inputs[0], self.parameters
         match layer:
             case kinds.Conv2d():
@@ -104,7 +113,11 @@ class KernelBackend(StepBackend):
                     "depthwise", source, scale, shift, residual=added, activation=step.activation, out=target
                 )
             case kinds.Linear():
-                flat, before = rows(x)
+                before: list[Named] = []
+                if not layouts.has(x, "NCHW"):  # features are flattened in their logical order
+                    source, x = x, cuda.empty(x.shape, x.dtype)
+                    before = self.moved(source, x, (0, 1, 2, 3))
+                flat = x.reshape(len(x), -1)
                 bias = parameters[layer.bias] if layer.bias else None
                 return [*before, *self.run("gemm", flat, parameters[layer.weight], bias, transpose_b=True, out=out)]
             case kinds.ReLU() | kinds.ReLU6() | kinds.Clip():
@@ -145,7 +158,7 @@ class KernelBackend(StepBackend):
                     return []
                 return self.moved(x, out, tuple(range(x.ndim)))
 
-    def moved(self, x: Any, out: Any, dims: tuple[int, ...]) -> list[Launch]:
+    def moved(self, x: Any, out: Any, dims: tuple[int, ...]) -> list[Named]:
         """x, its dimensions permuted, written to the elements of out in their logical order."""
         shape = tuple(x.shape[dim] for dim in dims)
         if layouts.has(out, "NCHW"):
@@ -159,8 +172,8 @@ class KernelBackend(StepBackend):
         stored = tuple(dims[i] for i in (0, 2, 3, 1))
         return self.run("permute", x, stored, out=layouts.as_stored(out))
 
-    def finish(self, bound: list[list[Launch]]) -> tuple[list[Launch], list[str]]:
-        told = [" + ".join(getattr(launch, "name", "copy") for launch in launches) or "no launch" for launches in bound]
+    def finish(self, bound: list[list[Named]]) -> tuple[list[Launch], list[str]]:
+        told = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]
         return [in_turn(launches) for launches in bound], told
 
 

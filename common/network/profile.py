@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..measure import environment
+from ..text import aligned
 from .program import Plan, StepBackend
 from .reference import run_layer
 from .steps import Step
-from .text import aligned
 
 PLACEMENTS = ("gpu", "cpu")
 Placement = str | Callable[[Step], bool]
@@ -219,7 +220,7 @@ class Placed:
         self.plan: Plan = self.program.plan
         self.on_gpu = places(placement, self.program.steps)
         self._parameters = {
-            name: torch.from_numpy(np.array(array, np.float32)) for name, array in backend.cpu_parameters(shape).items()
+            name: torch.from_numpy(np.array(array, np.float32)) for name, array in backend.folded(shape)[1].items()
         }
         last = {name: i for i, step in enumerate(self.program.steps) for name in step.reads}
         self._dies: list[list[str]] = [[] for _ in self.program.steps]
@@ -320,7 +321,7 @@ def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progr
         rows.append(Row(len(steps), *end, None, 0, 0, 0, 0))
     told = placement if isinstance(placement, str) else getattr(placement, "__name__", "a rule")
     total_ms = float(1e3 * np.median(totals))
-    device = "the CPU" if not any(placed.on_gpu) else _card() if gpu == "gpu" else NOT_A_GPU
+    device = "the CPU" if not any(placed.on_gpu) else environment.card() if gpu == "gpu" else NOT_A_GPU
     return Profile(plan.name, told, device, x.shape, runs, total_ms, tuple(rows), (before, after))
 
 
@@ -331,12 +332,6 @@ def _kernel_us(placed: Placed, index: int) -> float | None:
     if placed.plan.told[index] == "no launch":
         return None
     return timing.time(lambda: placed.program.launch_step(index), samples=6).median_us
-
-
-def _card() -> str:
-    import cupy
-
-    return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
 
 
 def memory_in_use() -> int:

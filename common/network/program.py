@@ -11,10 +11,10 @@ import numpy as np
 
 from .. import cuda, topology, weights
 from ..cuda import layout as layouts
+from ..text import aligned
 from ..topology import layers as kinds
 from .arena import Arena, Lifetime, place
 from .steps import Step, fuse
-from .text import aligned
 
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
 Launch = Callable[[], None]
@@ -59,7 +59,9 @@ def sharing(
     shares: dict[str, str] = {}
 
     def root(name: str) -> str:
-        return root(shares[name]) if name in shares else name
+        while name in shares:
+            name = shares[name]
+        return name
 
     for i, step in enumerate(steps):
         if seen_as(step):
@@ -235,8 +237,7 @@ class StepBackend(abc.ABC):
 
     def __init__(self, model: Any, dtype: str = "fp32", layout: str = "NCHW") -> None:
         self._model, self._dtype, self._layout = model, dtype, layout
-        graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
-        self.check(graph)
+        graph, parameters = self.folded()
         for layer in graph.layers:
             if isinstance(layer, kinds.BatchNorm2d):
                 parameters |= as_depthwise(layer, parameters)
@@ -266,11 +267,14 @@ class StepBackend(abc.ABC):
             return f"runs {able}, not {type(layer).__name__}"
         return None
 
-    def graph(self, shape: tuple[int, ...]) -> topology.Graph:
-        """The layers for an input shape, batch-norms folded. Read anew: padding may depend on the size."""
-        graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
+    def folded(self, shape: tuple[int, ...] | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
+        """The layers for an input shape with their parameters (float32, NumPy), batch-norms folded; checked.
+
+        Read anew for each shape: padding may depend on the size.
+        """
+        graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
         self.check(graph)
-        return graph
+        return graph, parameters
 
     def plan(self, shape: tuple[int, ...]) -> Plan:
         """The plan for an input shape. Its memory is asked for, never touched, and given back."""
@@ -281,7 +285,7 @@ class StepBackend(abc.ABC):
         self, shape: tuple[int, ...], arena: bool = False, allocate: Callable[..., Any] = cuda.empty
     ) -> Program:  # fmt: skip
         """A new program for an input shape; arena: activations share one piece of memory."""
-        graph = self.graph(shape)
+        graph, _ = self.folded(shape)
         steps, dtype = fuse(graph), np.dtype(DTYPES[self._dtype])
         shares = sharing(graph, steps, self._only_seen, self.in_place if arena else ()) if self.views else {}
         lifetimes = lives(graph, steps, dtype.itemsize, shares)
@@ -307,10 +311,6 @@ class StepBackend(abc.ABC):
             graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed
         )
         return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches)
-
-    def cpu_parameters(self, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """The parameters of the layers as `graph` has them, float32, NumPy."""
-        return weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))[1]
 
     def _only_seen(self, step: Step) -> bool:
         """Whether a step is a reshape that leaves every element where it is."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..text import aligned
 from ..topology import Graph, build, load_model, read_onnx_with_parameters
 from .checking import findings
 from .extraction import extract
@@ -60,13 +61,7 @@ def check_file(file: Path, onnx: Path | None = None) -> tuple[list[str], int]:
             least, greatest = (f"{bound(array):.4g}" if array.size else "" for bound in (np.min, np.max))
             shown = (" × ".join(map(str, array.shape)), array.dtype.name, least, greatest)
         rows.append((finding.name, *shown, finding.problem or "ok"))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = [graph.name, ""]
-    for name, shape, dtype, least, greatest, verdict in rows:
-        lines.append(
-            f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {dtype:<{widths[2]}}  "
-            f"{least:>{widths[3]}}  {greatest:>{widths[4]}}  {verdict}".rstrip()
-        )
+    lines = [graph.name, "", *aligned(rows, right=(3, 4))]
     wrong = sum(bool(finding.problem) for finding in found)
     count = sum(array.size for array in parameters.values())
     lines += ["", f"{len(found)} parameters of {count:,} numbers, {wrong or 'none'} out of order"]

@@ -243,6 +243,31 @@ def test_recorded_launches_do_the_same_again_and_again(rng):
         np.testing.assert_array_equal(cuda.asnumpy(out), np.maximum(cuda.asnumpy(a) + cuda.asnumpy(b), 0))
 
 
+def test_what_is_no_launch_is_recorded_too(rng):
+    """The gradient by atomics clears its sums before it adds to them: at every replay, not when it is recorded."""
+    grad, x = (cuda.asarray(rng.standard_normal((2, 3, 5, 4), dtype=np.float32)) for _ in range(2))
+    want = cuda.asnumpy(kernels.depthwise_backward_weight(grad, x, 3, 1, 1))
+    out = cuda.full((3, 1, 3, 3), 7.0)
+    with kernels.recorded() as launches:
+        kernels.depthwise_backward_weight(grad, x, 3, 1, 1, out=out, variant="atomics")
+    assert (cuda.asnumpy(out) == 7).all() and [launch.name.split("/")[-1] for launch in launches] == [
+        "cleared",
+        "atomics",
+    ]
+    for _ in range(2):
+        for launch in launches:
+            launch()
+        np.testing.assert_allclose(cuda.asnumpy(out), want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_long_chain_in_place(rng):
+    """Longer than Python's stack is deep."""
+    count = 1200
+    graph = layers((1, 1, 2, 2), *[(kinds.Sigmoid, {}) for _ in range(count)])
+    plan = Network(write_onnx(graph, {})).plan()
+    assert len(plan.shares) == count - 1 and len(plan.lifetimes) == 2
+
+
 def test_recording_is_a_threads_own_business(rng):
     a = cuda.asarray(rng.standard_normal(9, dtype=np.float32))
     with kernels.recorded() as launches:

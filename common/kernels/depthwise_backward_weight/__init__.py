@@ -1,5 +1,6 @@
 """depthwise_backward_weight: the gradient of a depthwise convolution to its weight."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
 from ..depthwise_gradients import DEFAULT, DTYPES, channels, check_accumulate, layout_of, numbers
-from ..ladder import Ladder, Rung
+from ..ladder import Ladder, Rung, beside
 
 NAMES = tuple(dtype.name for dtype in DTYPES)
 THREADS = 256  # in a block, where the rung does not choose
@@ -129,7 +130,7 @@ def depthwise_backward_weight(
     numbers_of_launch = (n, c, h, w, *shape[2:], *kernel, *s, pads[0][0], pads[1][0], *d)
     if chosen not in ("tiles", "vectors"):
         if chosen == "atomics" and not accumulate:
-            out[...] = 0
+            beside("cleared", functools.partial(out.fill, 0))
         threads = {"naive": out.size, "atomics": grad.size, "block_reduction": out.size * THREADS}[chosen]
         ladder.kernel(chosen, grad.dtype, **switches)(
             (checks.blocks(threads, THREADS),), (THREADS,), (*arrays, None, out, *numbers_of_launch, 1)
