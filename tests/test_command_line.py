@@ -12,9 +12,10 @@ import pytest
 from PIL import Image, ImageOps
 from typer.testing import CliRunner
 
-from common import cuda, images, topology, weights
+from common import cuda, images, network, topology, weights
 from common.__main__ import app
 from common.classify import as_grey
+from common.network import compare as comparing
 from common.network.kernels import KernelBackend
 
 
@@ -211,6 +212,17 @@ def test_backends_that_agree(run):
 def test_a_network_that_takes_no_photographs(run):
     result = run("compare", "--weights", "resnet20", "--inputs", 2)
     assert result.exit_code == 0 and "2 of 2" in result.stdout
+
+
+def test_a_peer_that_does_not_run_the_network_is_named(run, monkeypatch):
+    for place in (network, comparing):
+        monkeypatch.setattr(place, "available", lambda: ("kernels", "cudnn", "onnxruntime"))
+    monkeypatch.setattr("common.cudnn.library.require", lambda: None)
+    monkeypatch.setattr("common.network.cudnn.CudnnBackend.refuses", lambda self, layer: "runs nothing")
+    result = run("compare", "--weights", "digits", "--inputs", 1, "--no-photo")
+    assert result.exit_code == 0
+    assert "cudnn is not compared: this network has layers that it does not run" in result.stdout
+    assert "kernels is not" not in result.stdout and "onnxruntime is not" not in result.stdout
 
 
 def test_step_by_step(run):

@@ -65,9 +65,9 @@ def compare(
 
     pictures: more inputs (1, C, H, W), photographs say, that are compared as well. batch: how many inputs a call gets,
     as a kernel may be right for the first of several alone; the time is that of one.
-    size: height and width; None takes the model's own. backends: None takes all that this machine can run. options:
-    dtype, layout, arithmetic, … of Network, for the backends that have a choice of them. The reference, ONNX
-    Runtime, comes first.
+    size: height and width; None takes the model's own. backends: None takes all that this machine can run, but not
+    cuDNN if the network has layers that backend "cudnn" does not run. options: dtype, layout, arithmetic, … of Network,
+    for the backends that have a choice of them. The reference, ONNX Runtime, comes first.
     """
     reference = Network(model, "onnxruntime")
     _, channels, height, width = reference.input_shape
@@ -84,7 +84,12 @@ def compare(
     rows = []
     for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
         mine = {name: value for name, value in options.items() if name in CHOICES.get(backend, ())}
-        net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
+        try:
+            net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
+        except topology.UnsupportedModel:
+            if backend != "cudnn" or backends is not None:
+                raise
+            continue
         net(calls[0])  # compiles, makes the buffers
         errors, same, times = [], 0, []
         for x, want in zip(calls, expected, strict=True):

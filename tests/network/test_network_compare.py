@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from network_models import Nodes
 
-from common import cuda
+from common import cuda, topology
 from common.network import available
+from common.network import compare as comparing
 from common.network.compare import TOLERANCES, compare, compare_steps, first_drift, relative_error, top
 from common.network.kernels import KernelBackend
 
@@ -36,6 +37,24 @@ def test_all_backends_are_within_the_contract(model):
     assert [row.backend for row in rows] == ["onnxruntime", *(name for name in available() if name != "onnxruntime")]
     assert all(row.within_contract and row.images == row.same_top5 == 3 and row.milliseconds > 0 for row in rows)
     assert rows[0].error == 0 and set(available()) == {row.backend for row in rows}
+
+
+def test_cudnn_is_left_out_where_it_runs_not_all_layers(rng, monkeypatch):
+    monkeypatch.setattr(comparing, "available", lambda: ("kernels", "cudnn", "torch", "onnxruntime"))
+    monkeypatch.setattr("common.cudnn.library.require", lambda: None)  # it refuses the layer before it needs a GPU
+    nodes = Nodes(rng, opset=14)
+    model = nodes.model(nodes("HardSwish", nodes.conv("x", 3, 8)))
+    rows = compare(model, inputs=1)
+    assert [row.backend for row in rows] == ["onnxruntime", "kernels", "torch"]
+    assert all(row.within_contract for row in rows)
+    with pytest.raises(topology.UnsupportedModel, match=r"'cudnn' runs .*, not HardSwish"):
+        compare(model, inputs=1, backends=["cudnn"])  # asked for by name, it is an error
+
+
+def test_our_kernels_are_never_left_out(model, monkeypatch):
+    monkeypatch.setattr(KernelBackend, "refuses", lambda self, layer: "runs nothing")
+    with pytest.raises(topology.UnsupportedModel, match="'kernels' runs nothing"):
+        compare(model, inputs=1)
 
 
 def test_a_planted_error_is_found(model, monkeypatch):
