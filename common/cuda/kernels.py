@@ -1,11 +1,12 @@
 """RawKernel and RawModule: on a GPU they are CuPy's, elsewhere the simulator's; both check the arguments."""
 
+import ctypes
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import cubin, signature
-from .device import backend
+from .device import backend, compute_capability
 from .errors import CompileError
 from .simulator.compiler import readable_errors
 from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel
@@ -14,12 +15,20 @@ from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel
 class GpuKernel:
     """CuPy's kernel with its arguments checked first. Attributes are CuPy's (num_regs, attributes, ...)."""
 
-    def __init__(self, module: "GpuModule", kernel: Any, name: str, parameters: Sequence[signature.Parameter]) -> None:
+    def __init__(
+        self,
+        module: "GpuModule",
+        kernel: Any,
+        name: str,
+        parameters: Sequence[signature.Parameter],
+        cluster: tuple[int, int, int] = (1, 1, 1),
+    ) -> None:
         object.__setattr__(self, "_module", module)
         object.__setattr__(self, "_kernel", kernel)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "origin", module.origin)  # all that it takes to compile it again, for a trace
         object.__setattr__(self, "parameters", list(parameters))
+        object.__setattr__(self, "_cluster", cluster)
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._kernel, attribute)
@@ -31,15 +40,70 @@ class GpuKernel:
         """Launches the kernel on CuPy's current stream. TypeError names an argument that does not fit."""
         self.bound(grid, block, args, shared_mem=shared_mem)()
 
-    def bound(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> Callable[[], None]:
-        """A launch with its arguments checked once, to be made as often as one likes, as `__call__` makes it."""
+    def bound(
+        self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0, programmatic: bool = False
+    ) -> Callable[[], None]:
+        """A launch with its arguments checked once, to be made as often as one likes, as `__call__` makes it.
+
+        programmatic: it may begin before the launch ahead of it on the stream has ended, and must wait for that one's
+        results itself: wait_for_inputs() in common/kernels/include/grid.h. Before sm_90 it is a launch like any other.
+        RuntimeError if the package cuda-bindings is missing, ValueError for a cooperative kernel.
+        """
         import cupy
         import numpy as np
 
-        blocks, threads = signature.check_sizes(grid, block, shared_mem, self._kernel.max_dynamic_shared_size_bytes)
+        limit = self._kernel.max_dynamic_shared_size_bytes
+        blocks, threads = signature.check_sizes(grid, block, shared_mem, limit, self._cluster)
         values = signature.check(self.name, self.parameters, args, cupy.ndarray)
         values = [np.uint64(0) if v is None else v for v in values]
+        if programmatic and self.origin[3]:
+            raise ValueError(f"{self.name}: programmatic=True is not for kernels with enable_cooperative_groups=True")
+        if programmatic and compute_capability() >= 90:
+            return _programmatic_launch(self._kernel, blocks, threads, values, shared_mem)
         return functools.partial(self._kernel, blocks, threads, tuple(values), shared_mem=shared_mem)
+
+
+def _programmatic_launch(
+    kernel: Any, blocks: tuple, threads: tuple, values: Sequence[Any], shared_mem: int
+) -> Callable[[], None]:
+    """A launch by cuLaunchKernelEx, which CuPy does not offer, on CuPy's current stream of the moment."""
+    import cupy
+
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise RuntimeError("programmatic launches need the package cuda-bindings: pip install cuda-bindings") from None
+
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = blocks
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads
+    config.sharedMemBytes = shared_mem
+    config.attrs = [attribute]
+    config.numAttrs = 1
+    holders = [_argument(value) for value in values]  # what each argument pointer points to
+    pointers = (ctypes.c_void_p * max(len(holders), 1))(*[ctypes.addressof(holder) for holder in holders])
+    function = driver.CUfunction(kernel.kernel.ptr)
+    where = ctypes.addressof(pointers)
+
+    def launch(kept: Any = (values, holders, pointers)) -> None:
+        config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
+        (status,) = driver.cuLaunchKernelEx(config, function, where, 0)
+        if status != driver.CUresult.CUDA_SUCCESS:
+            raise cupy.cuda.driver.CUDADriverError(int(status))
+
+    return launch
+
+
+def _argument(value: Any) -> Any:
+    """An argument's bytes where a pointer may point to: an array's address, a scalar as it is."""
+    import numpy as np
+
+    if hasattr(value, "__cuda_array_interface__"):
+        return ctypes.c_uint64(value.data.ptr)
+    return ctypes.create_string_buffer(np.asarray(value).tobytes(), np.asarray(value).nbytes)
 
 
 class GpuModule:
@@ -57,13 +121,19 @@ class GpuModule:
         self.origin = (code, tuple(options), tuple(name_expressions), bool(enable_cooperative_groups))
         macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
         self._declared = signature.declarations(code, macros)
+        self._clusters = {
+            name: signature.check_cluster(name, signature.cluster_from_text(d.cluster, code, macros))
+            for name, d in self._declared.items()
+        }
         self._named = set(name_expressions)
         options = tuple(options)
         if name_expressions and not any(o.startswith(("-std", "--std")) for o in options):
             options += ("-std=c++17",)
         try:
             if any(o.startswith("-arch=") for o in options):
-                self._module = cupy.RawModule(path=str(cubin.build(code, options)))
+                self._module = cupy.RawModule(
+                    path=str(cubin.build(code, options)), enable_cooperative_groups=enable_cooperative_groups
+                )
             else:
                 self._module = cupy.RawModule(
                     code=code, options=options, name_expressions=list(name_expressions) or None,
@@ -81,7 +151,8 @@ class GpuModule:
         declared = self._declared.get(name.split("<")[0].strip())
         if declared is None or (name not in self._named and (declared.template or not declared.extern_c)):
             raise ValueError(missing_kernel(name, self._declared))
-        return GpuKernel(self, self._module.get_function(name), name, declared.parameters)
+        cluster = self._clusters[declared.name]
+        return GpuKernel(self, self._module.get_function(name), name, declared.parameters, cluster)
 
 
 def RawModule(

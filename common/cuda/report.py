@@ -67,7 +67,8 @@ class LineCounts:
 class Finding:
     """Something that is wrong, or would be on a GPU.
 
-    kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock" or "misaligned".
+    kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned" or "absent-block"
+    (shared memory of a block of the cluster that may not have started, or may have returned).
     line, other_line: in the source; 0 if unknown. threads, blocks: (x, y, z) of those concerned, the
     first that were seen.
     array, index: of the access; index in elements. count: how often it was seen. message: all of that in words.

@@ -58,25 +58,25 @@ def without_comments(source: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, source, flags=re.S)
 
 
+_INNER = r"[^()]*(?:\([^()]*\)[^()]*)*"
+_ATTRIBUTES = rf"(?:__(?:launch_bounds|cluster_dims)__\s*\({_INNER}\)\s*)*"
 _KERNEL = re.compile(
     r"(?P<template>template\s*<[^{};]*>\s*)?"
     r"(?P<c>extern\s*\"C\"\s*)?"
-    r"(?:static\s+|inline\s+)*__global__\s+"
-    r"(?:__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)?"
-    r"void\s+"
-    r"(?:__launch_bounds__\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*)?"
+    rf"(?P<attributes>{_ATTRIBUTES}(?:static\s+|inline\s+)*__global__\s+{_ATTRIBUTES}void\s+{_ATTRIBUTES})"
     r"(?P<name>\w+)\s*\((?P<parameters>[^(){}]*(?:\([^()]*\)[^(){}]*)*)\)"
 )
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel as it stands in the source."""
+    """A kernel as it stands in the source. cluster: what stands in __cluster_dims__, "SPLIT, 1, 1"; "" without it."""
 
     name: str
     parameters: tuple[Parameter, ...]
     template: bool
     extern_c: bool
+    cluster: str = ""
 
 
 def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str, Declaration]:
@@ -92,8 +92,41 @@ def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str,
             tuple(_parameter(piece, macros or {}) for piece in pieces),
             template=match["template"] is not None,
             extern_c=match["c"] is not None or in_c_block,
+            cluster=_cluster(match["attributes"]),
         )
     return found
+
+
+def _cluster(attributes: str) -> str:
+    match = re.search(rf"__cluster_dims__\s*\(({_INNER})\)", attributes)
+    return match[1].strip() if match else ""
+
+
+def cluster_from_text(cluster: str, source: str, macros: dict[str, str]) -> tuple[int, int, int]:
+    """The blocks of a cluster, where __cluster_dims__ holds numbers, or macros that are; else (1, 1, 1)."""
+    defined = dict(
+        re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", without_comments(source), flags=re.M)
+    )
+    words = [word.strip() for word in cluster.split(",")]
+    for known in (macros, defined, macros):
+        words = [known.get(word, word).strip() for word in words]
+    if not all(word.isdecimal() for word in words):
+        return 1, 1, 1
+    x, y, z = (*(int(word) for word in words), 1, 1)[:3]
+    return x, y, z
+
+
+CLUSTER_MAX = 8  # CLUSTER_MAX in simulator/runtime/block.h
+
+
+def check_cluster(kernel: str, cluster: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The same; ValueError if it has more blocks than every card of sm_90 takes."""
+    if not 1 <= math.prod(cluster) <= CLUSTER_MAX or min(cluster) < 1:
+        raise ValueError(
+            f"{kernel}: __cluster_dims__{cluster} makes clusters of {math.prod(cluster)} blocks;"
+            f" a cluster has from 1 to {CLUSTER_MAX}"
+        )
+    return cluster
 
 
 def _split(text: str) -> list[str]:
@@ -138,9 +171,14 @@ def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any]
     ]
 
 
-def check_sizes(grid: Any, block: Any, shared_mem: int, shared_limit: int) -> tuple[tuple, tuple]:
+def check_sizes(
+    grid: Any, block: Any, shared_mem: int, shared_limit: int, cluster: tuple[int, int, int] = (1, 1, 1)
+) -> tuple[tuple, tuple]:
     """Grid and block of a launch as (x, y, z) each. TypeError or ValueError if CUDA allows no such launch."""
     blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
+    for count, each, axis in zip(blocks, cluster, "xyz", strict=True):
+        if count % each:
+            raise ValueError(f"grid.{axis} must be a multiple of {each} (__cluster_dims__{cluster}), got {count}")
     threads = _dimensions("block", block, (1024, 1024, 64))
     if math.prod(threads) > 1024:
         raise ValueError(f"block: a block has at most 1024 threads, got {math.prod(threads)}")

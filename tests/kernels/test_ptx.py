@@ -37,13 +37,31 @@ TF32 = """
     mma_tf32(d, a, b);"""
 
 
+HALVES_K8 = """
+    for (int i = 0; i < 4; ++i) a[i] = *(const unsigned*)&A[(g + i % 2 * 8) * 8 + 2 * t];
+    const __half* two = B + 2 * t * 8 + g;
+    b[0] = __half_as_ushort(two[0]) | (unsigned)__half_as_ushort(two[8]) << 16;
+    const unsigned rows[2] = {a[0], a[1]};
+    mma_f16_k8(d, rows, b[0]);"""
+HALVES_OUT_OF_PLACE = HALVES.replace(
+    "mma_f16(d, a, b);", "const float c[4] = {d[0], d[1], d[2], d[3]}; mma_f16(d, a, b, c);"
+)
+
+
 def round_to_tf32(x):
     bits = np.asarray(x, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 @pytest.mark.parametrize(
-    ("fragments", "dtype", "k"), [(HALVES, np.float16, 16), (TF32, np.float32, 8)], ids=["f16", "tf32"]
+    ("fragments", "dtype", "k"),
+    [
+        (HALVES, np.float16, 16),
+        (HALVES_OUT_OF_PLACE, np.float16, 16),
+        (HALVES_K8, np.float16, 8),
+        (TF32, np.float32, 8),
+    ],
+    ids=["f16", "f16 of another sum", "f16 of 8 columns", "tf32"],
 )
 def test_mma(rng, fragments, dtype, k):
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((16, k), (k, 8)))
@@ -63,6 +81,28 @@ def test_to_tf32_rounds_to_nearest(rng):
     y = cuda.zeros(256, np.uint32)
     run(source, [cuda.asarray(x), y], 256)
     np.testing.assert_array_equal(cuda.asnumpy(y) & 0xFFFFE000, round_to_tf32(x).view(np.uint32))
+
+
+def test_two_halves_in_a_register(rng):
+    """Rounded to nearest, negative ones to zero; the larger, the smaller; NaN stays NaN."""
+    special = [0.0, -0.0, 6.0, -6.0, 65504.0, 1e-8, np.inf, -np.inf, np.nan, 1 + 2**-11, 1 + 3 * 2**-11, -1e-3]
+    x = np.concatenate([rng.standard_normal(500), special]).astype(np.float32)
+    bound = np.float16(0.5)
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const float2* x, unsigned bound, unsigned* relu, unsigned* high, unsigned* low) {
+        const int i = threadIdx.x;
+        relu[i] = pack_relu(x[i].x, x[i].y);
+        __half2 two = __floats2half2_rn(x[i].x, x[i].y);
+        high[i] = max_halves(*(unsigned*)&two, bound), low[i] = min_halves(*(unsigned*)&two, bound);
+    }"""
+    outs = [cuda.zeros(256, np.uint32) for _ in range(3)]
+    both = np.uint32(int(bound.view(np.uint16)) * 0x10001)
+    run(source, [cuda.asarray(x), both, *outs], 256)
+    relu, high, low = (cuda.asnumpy(out).view(np.float16).astype(np.float32) for out in outs)
+    rounded = x.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(relu, np.where(np.isnan(x), x, np.maximum(rounded, 0)))
+    np.testing.assert_array_equal(high, np.where(np.isnan(x), x, np.maximum(rounded, np.float32(bound))))
+    np.testing.assert_array_equal(low, np.where(np.isnan(x), x, np.minimum(rounded, np.float32(bound))))
 
 
 def test_clamp_keeps_nan():

@@ -286,9 +286,16 @@ def cpu_options(options: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def build_kernels(
-    source: str, entries: Sequence[str], options: Sequence[str], required: Collection[str] = (), traced: bool = False
+    source: str,
+    entries: Sequence[str],
+    options: Sequence[str],
+    required: Collection[str] = (),
+    traced: bool = False,
+    clusters: Sequence[str] = (),
 ) -> Path:
     """The shared library that exports the kernels `entries` (C++ expressions) of `source`.
+
+    clusters: what stands in the __cluster_dims__ of each, "" if it has none.
 
     Of entries that are not `required` those are left out that the compiler does not see, because an #if hides
     them. CompileError quotes the lines of `source` that the compiler objects to.
@@ -306,6 +313,8 @@ def build_kernels(
     ]
     flags.append("-fno-diagnostics-show-caret" if compiler.family == "gcc" else "-fno-caret-diagnostics")
     lines = [f"SIM_ENTRY({i}, {entry})" for i, entry in enumerate(entries)]
+    for i, dims in enumerate(clusters):
+        lines[i] += f" SIM_CLUSTER({i}, {' '.join(dims.split())})" if dims else ""
     while True:
         exports = "\n".join(lines)
         unit = f'#include "simulator.h"\n{defines}#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}\n'

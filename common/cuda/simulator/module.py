@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 import os
 import sys
 import threading
@@ -47,7 +48,7 @@ class _Fault(ctypes.Structure):  # Fault in runtime/launch.cpp
 class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
     _fields_ = [
         ("kernel", ctypes.POINTER(_Kernel)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
-        ("grid", _Uint3), ("block", _Uint3), ("dynamic_shared", ctypes.c_uint64),
+        ("grid", _Uint3), ("block", _Uint3), ("cluster", _Uint3), ("dynamic_shared", ctypes.c_uint64),
         ("fibers", ctypes.c_int), ("cooperative", ctypes.c_int), ("workers", ctypes.c_int),
         ("trace", ctypes.c_void_p), ("fault", _Fault),
     ]  # fmt: skip
@@ -55,7 +56,7 @@ class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
 
 # FaultKind in runtime/block.h
 (NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE, NOT_IN_MASK,
- GRID_DEADLOCK, SHARED_OVERRUN) = range(11)  # fmt: skip
+ GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED) = range(14)  # fmt: skip
 
 _DYNAMIC_SHARED_MAX = (
     227 * 1024
@@ -142,6 +143,7 @@ class SimulatedKernel:
             )
             for i, p in enumerate(kernel.parameters[j] for j in range(kernel.parameter_count))
         ]  # fmt: skip
+        self.cluster = signature.check_cluster(name, module.cluster(number))
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
@@ -167,7 +169,8 @@ class SimulatedKernel:
 
             run_guarded(self, grid, block, args, shared_mem)
             return
-        blocks, size = signature.check_sizes(grid, block, shared_mem, self.max_dynamic_shared_size_bytes)
+        limit = self.max_dynamic_shared_size_bytes
+        blocks, size = signature.check_sizes(grid, block, shared_mem, limit, self.cluster)
         prepared = Arguments(self, args)
         fault = self.launch(blocks, size, prepared, shared_mem)
         if fault.kind != NO_FAULT:
@@ -175,9 +178,19 @@ class SimulatedKernel:
         self._check_fences(prepared.where)
         prepared.give_back()
 
-    def bound(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> Callable[[], None]:
-        """A launch to be made as often as one likes, as `__call__` makes it; here each one is checked."""
+    def bound(
+        self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0, programmatic: bool = False
+    ) -> Callable[[], None]:
+        """A launch to be made as often as one likes, as `__call__` makes it; here each one is checked.
+
+        programmatic: see GpuKernel.bound; here every launch begins when the one before it has ended.
+        """
         return functools.partial(self, grid, block, args, shared_mem=shared_mem)
+
+    def workers(self) -> int:
+        """How many workers run its blocks, if the launch is not cooperative: a cluster's blocks need one each."""
+        blocks = math.prod(self.cluster)
+        return max(1, worker_count() // blocks) * blocks
 
     def launch(
         self, blocks: tuple, size: tuple, prepared: "Arguments", shared_mem: int, trace: Any = None, workers: int = 0
@@ -185,8 +198,9 @@ class SimulatedKernel:
         """Runs the kernel, prints what it printed, and returns what stopped it. `trace` is for tracing.py."""
         launch = _Launch(
             kernel=self._kernel, arguments=prepared.pointers, grid=_Uint3(*blocks), block=_Uint3(*size),
-            dynamic_shared=shared_mem, fibers=self._module.threads_meet or trace is not None,
-            cooperative=self._module.cooperative, workers=workers or worker_count(), trace=trace,
+            cluster=_Uint3(*self.cluster), dynamic_shared=shared_mem,
+            fibers=self._module.threads_meet or trace is not None, cooperative=self._module.cooperative,
+            workers=workers or self.workers(), trace=trace,
         )  # fmt: skip
         with _one_launch_at_a_time:
             try:
@@ -236,6 +250,11 @@ class SimulatedKernel:
                 f" {fault.at_collective} at a warp operation whose mask names lanes that never arrive,"
                 f" {fault.finished} have returned. Every thread must reach the same barrier."
             )
+        if fault.kind == NO_SUCH_RANK:
+            return (
+                f"{self.name}: {thread} asked for the shared memory of block {fault.address} of its cluster,"
+                f" which has {math.prod(self.cluster)} (__cluster_dims__{self.cluster})"
+            )
         return (
             f"{self.name}: {thread} "
             + {
@@ -243,10 +262,13 @@ class SimulatedKernel:
                 TRAP: "executed __trap()",
                 STACK_OVERFLOW: "needs more local memory (local arrays, recursion) than its stack has: 64 KiB,"
                 " or 1 MiB in a kernel without barriers and warp operations",
-                NOT_COOPERATIVE: "met grid.sync(), but the launch is not cooperative:"
+                NOT_COOPERATIVE: "met grid.sync() or grid_barrier(), but the launch is not cooperative:"
                 " RawKernel(..., enable_cooperative_groups=True)",
                 NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
-                GRID_DEADLOCK: "left other blocks waiting at grid.sync(): not every block reaches it",
+                GRID_DEADLOCK: "left other blocks waiting at grid.sync() or grid_barrier(): not every block reaches it",
+                CLUSTER_DEADLOCK: "came last to a barrier that is never complete: every block waits, some for"
+                " their cluster (cluster_sync), some for the grid (grid.sync, grid_barrier)",
+                NOT_SHARED: "gave cluster_map a pointer that does not point into its block's shared memory",
             }[fault.kind]
         )
 
@@ -307,7 +329,10 @@ class SimulatedModule:
         self._named = set(name_expressions)
         self.cooperative = bool(enable_cooperative_groups)
         runtime()  # loaded first: kernels find its functions by name
-        self.path = path = compiler.build_kernels(code, self._entries, options, required=self._named, traced=traced)
+        clusters = [self._declared[base].cluster if (base := _base(e)) in self._declared else "" for e in self._entries]
+        self.path = path = compiler.build_kernels(
+            code, self._entries, options, required=self._named, traced=traced, clusters=clusters
+        )
         self.library = ctypes.CDLL(str(path))
         # Threads meet only in these functions of the runtime. A library that calls none of them can run each
         # block as a plain loop.
@@ -318,15 +343,25 @@ class SimulatedModule:
                 b"sim_barrier",
                 b"sim_collective",
                 b"sim_grid_barrier",
+                b"sim_cluster",
                 b"sim_active_lanes",
                 b"sim_pause",
                 b"sim_async",
             )
         )
 
+    def cluster(self, number: int) -> tuple[int, int, int]:
+        """Blocks of a cluster of kernel `number`, in each direction."""
+        entry = getattr(self.library, f"sim_kernel_cluster_{number}", None)
+        if entry is None:
+            return 1, 1, 1
+        entry.restype = ctypes.POINTER(ctypes.c_uint)
+        x, y, z = entry()[:3]
+        return x, y, z
+
     def get_function(self, name: str) -> SimulatedKernel:
         """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`."""
-        base = name.split("<")[0].strip()
+        base = _base(name)
         declared = self._declared.get(base)
         if name not in self._entries or (name not in self._named and declared and not declared.extern_c):
             raise ValueError(missing_kernel(name, self._declared))
@@ -335,9 +370,14 @@ class SimulatedModule:
         return SimulatedKernel(self, name, self._entries.index(name), declared.parameters if declared else ())
 
 
+def _base(expression: str) -> str:
+    """The name in "transpose<float>"."""
+    return expression.split("<")[0].strip()
+
+
 def missing_kernel(name: str, declared: dict[str, signature.Declaration]) -> str:
     """Why a kernel cannot be found by its name, in words."""
-    known = declared.get(name.split("<")[0].strip())
+    known = declared.get(_base(name))
     if known is None:
         return f"no kernel '{name}' in this source; it defines {', '.join(declared) or 'none'}"
     if known.template:

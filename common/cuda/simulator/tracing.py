@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 _ARRAYS_MAX, _WORKERS_MAX = 64, 256
 _IN_SHARED, _IN_NOTHING = -1, -2
 _KINDS = ("load", "store", "atomic")
-_FINDINGS = ("race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned")
+_FINDINGS = (
+    "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block",
+    "absent-block",
+)  # fmt: skip
+_NOT_STARTED = 6
 _SEVERAL = 0xFFFF
 
 
@@ -42,7 +46,7 @@ class _TracedMemory(ctypes.Structure):
 class _TraceRequest(ctypes.Structure):
     _fields_ = [
         ("array_count", ctypes.c_int), ("memory_count", ctypes.c_int), ("counting", ctypes.c_int),
-        ("worker_count", ctypes.c_int),
+        ("worker_count", ctypes.c_int), ("cluster_size", ctypes.c_int),
         ("arrays", _TracedArray * _ARRAYS_MAX), ("memories", _TracedMemory * _ARRAYS_MAX),
         ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p),
         ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p), ("workers", ctypes.c_void_p * _WORKERS_MAX),
@@ -69,8 +73,8 @@ class _Finding(ctypes.Structure):
     _fields_ = [
         ("pc", ctypes.c_uint64), ("other_pc", ctypes.c_uint64), ("kind", ctypes.c_int32), ("array", ctypes.c_int32),
         ("access", ctypes.c_int32), ("size", ctypes.c_uint32), ("block", ctypes.c_uint32), ("thread", ctypes.c_uint32),
-        ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32), ("offset", ctypes.c_int64),
-        ("count", ctypes.c_uint64),
+        ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32), ("owner", ctypes.c_uint32),
+        ("offset", ctypes.c_int64), ("count", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -125,8 +129,11 @@ def trace(
     kernel: from cuda.RawKernel or RawModule.get_function. grid, block, args, shared_mem: as for a call of it; the
     outputs are written as by that call, except by threads that were stopped at a bad address. On a GPU machine, too,
     the simulator runs it, over copies of the arrays. blocks: how many blocks to watch, from the first, or their
-    numbers (x + gridDim.x · (y + gridDim.y · z)); None: all. Errors as for a call, but for what the report's findings
-    say; RuntimeError on a system without ELF files, and for a compiler whose counts are not those of theory (proof.py).
+    numbers (x + gridDim.x · (y + gridDim.y · z)), and with each the others of its cluster; None: all. Errors as for a
+    call, but for what the report's findings say; RuntimeError on a system without ELF files, and for a compiler whose
+    counts are not those of theory (proof.py).
+
+    Shared memory of another block of a cluster is counted as a block's own: no profiler tells what it costs.
 
     Compiled by g++, hundreds of random programs are counted as a brute-force model of lockstep warps counts them
     (tests/trace/lockstep.py). By clang all kernels of the tests are, and of the random programs about 96 in a hundred:
@@ -166,19 +173,20 @@ def _watch(
     made, symbols = _traced_module(*kernel.origin)
     traced = made.get_function(kernel.name)
     limit = kernel.max_dynamic_shared_size_bytes
-    size, threads = signature.check_sizes(grid, block, shared_mem, limit)
+    size, threads = signature.check_sizes(grid, block, shared_mem, limit, traced.cluster)
     prepared = module.Arguments(traced, args)
     if len(prepared.where) > _ARRAYS_MAX:
         raise ValueError(f"args: at most {_ARRAYS_MAX} arrays can be traced, got {len(prepared.where)}")
     count = size[0] * size[1] * size[2]
-    workers = count if made.cooperative else module.worker_count()
+    workers = count if made.cooperative else traced.workers()
     if workers > _WORKERS_MAX:
         raise ValueError(f"grid: at most {_WORKERS_MAX} blocks of a cooperative launch can be traced, got {count}")
-    wanted = _chosen_blocks(blocks, count)
+    wanted = _by_cluster(_chosen_blocks(blocks, count), size, traced.cluster)
     published = np.zeros(count, np.uint8)
     guards = np.array(symbols.guards, np.uint64)
     request = _TraceRequest(counting=counting, wanted=wanted.ctypes.data, published=published.ctypes.data,
-                            worker_count=workers, guard_count=len(guards), guards=guards.ctypes.data)  # fmt: skip
+                            worker_count=workers, cluster_size=math.prod(traced.cluster), guard_count=len(guards),
+                            guards=guards.ctypes.data)  # fmt: skip
     _describe_arrays(request, prepared.where)
     try:
         fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers)
@@ -186,8 +194,9 @@ def _watch(
             _runtime().sim_trace_between_blocks(ctypes.byref(request))
         dynamic = compiler.dynamic_shared_name(kernel.origin[0])
         reader = _Reader(
-            request, workers, symbols, prepared.where, size, threads, shared_mem, dynamic or "shared memory"
-        )
+            request, workers, symbols, prepared.where, size, threads, traced.cluster, shared_mem,
+            dynamic or "shared memory",
+        )  # fmt: skip
         findings = reader.findings()
         if fault.kind != module.NO_FAULT:
             findings.append(reader.fault(fault, traced.explain(fault, prepared, shared_mem)))
@@ -200,6 +209,17 @@ def _watch(
     prepared.give_back()
     done()
     return result
+
+
+def _by_cluster(wanted: np.ndarray, grid: tuple, cluster: tuple) -> np.ndarray:
+    """Which blocks to watch, in the order of the runtime, cluster by cluster, and whole clusters of them."""
+    blocks = math.prod(cluster)
+    if blocks == 1:
+        return wanted
+    (x, y, z), (cx, cy, cz) = grid, cluster
+    split = wanted.reshape(z // cz, cz, y // cy, cy, x // cx, cx)
+    chosen = split.transpose(0, 2, 4, 1, 3, 5).reshape(-1, blocks).any(1)
+    return np.repeat(chosen, blocks).astype(np.uint8)
 
 
 def _describe_arrays(request: _TraceRequest, where: list) -> None:
@@ -259,11 +279,12 @@ class _Reader:
         arrays: list,
         grid: tuple,
         block: tuple,
+        cluster: tuple,
         dynamic: int,
         name: str,
     ) -> None:
         self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
-        self._symbols, self._arrays, self._grid, self._block = symbols, arrays, grid, block
+        self._symbols, self._arrays, self._grid, self._block, self._cluster = symbols, arrays, grid, block, cluster
         statics = _runtime().sim_trace_static_bytes(self._traces[0]) if self._traces else 0
         self._shared_arrays = sorted(symbols.shared)  # low, high, name; the dynamic part lies behind the static one
         if dynamic:
@@ -299,8 +320,17 @@ class _Reader:
         return number % x, number // x % y, number // (x * y)
 
     def _block_index(self, number: int) -> tuple[int, int, int]:
-        x, y, _ = self._grid
-        return number % x, number // x % y, number // (x * y)
+        """Where a block stands; the runtime numbers them cluster by cluster."""
+        cluster, inside = divmod(number, math.prod(self._cluster))
+        cx, cy, _ = self._cluster
+        x, y = self._grid[0] // cx, self._grid[1] // cy
+        place = cluster % x, cluster // x % y, cluster // (x * y)
+        within = inside % cx, inside // cx % cy, inside // (cx * cy)
+        a, b, c = (p * size + w for p, size, w in zip(place, self._cluster, within, strict=True))
+        return a, b, c
+
+    def _cluster_of(self, number: int) -> int:
+        return number // math.prod(self._cluster)
 
     def lines(self) -> tuple[LineCounts, ...]:
         first_offset: dict[tuple, int] = {}
@@ -374,6 +404,8 @@ class _Reader:
         who = f"thread {thread} of block {block}"
         times = f" (seen {count} times)" if count > 1 else ""
         where = f"{array}[{index}]" if array else f"address {f.offset:#x}"
+        if f.array == _IN_SHARED and f.owner != f.block:
+            where += f" of block {self._block_index(f.owner)}"
         if kind == "out-of-bounds":
             limit = self._arrays[f.array][1].size if f.array >= 0 else (high - low) // itemsize or None
             has = f", but {array} has {limit} elements" if limit is not None else ""
@@ -383,7 +415,15 @@ class _Reader:
                 f"{who} {verb} {f.size} bytes at {where}, whose address is not a multiple of {min(f.size, 16)}{times}"
             )
         elif kind == "uninitialised-read":
-            message = f"{who} reads {where} of shared memory, which no thread of the block has written{times}"
+            nobody = "no thread of the block" if f.owner == f.block else "no thread of the cluster"
+            message = f"{who} reads {where} of shared memory, which {nobody} has written{times}"
+        elif kind == "absent-block":
+            why = (
+                "that block may not have started: no cluster_sync comes before"
+                if f.kind == _NOT_STARTED
+                else "that block may have returned: no cluster_sync comes after"
+            )
+            message = f"{who} {verb} {where}, and {why}{times}"
         elif kind == "divergent-barrier":
             threads.append(self._thread(f.other_thread))
             message = (
@@ -395,7 +435,10 @@ class _Reader:
                 blocks.append(self._block_index(f.other_block))
                 threads.append(self._thread(f.other_thread))
                 other = f"thread {self._thread(f.other_thread)} of block {self._block_index(f.other_block)}"
+                same = self._cluster_of(f.other_block) == self._cluster_of(f.block)
                 between = "blocks run in any order, and nothing orders these two"
+                if same and math.prod(self._cluster) > 1:
+                    between = "no cluster_sync lies between"
             else:
                 several = f.other_thread == _SEVERAL
                 if not several:
@@ -414,5 +457,6 @@ class _Reader:
         """A launch that was stopped altogether: a deadlock, a trap."""
         block = (fault.block.x, fault.block.y, fault.block.z)
         thread = (fault.thread.x, fault.thread.y, fault.thread.z)
-        kind = "deadlock" if fault.kind in (module.DEADLOCK, module.GRID_DEADLOCK) else "stopped"
+        stuck = (module.DEADLOCK, module.GRID_DEADLOCK, module.CLUSTER_DEADLOCK)
+        kind = "deadlock" if fault.kind in stuck else "stopped"
         return reports.Finding(kind, 0, message, (thread,), (block,))

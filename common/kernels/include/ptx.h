@@ -6,8 +6,12 @@
 //   ldmatrix_x4(r, row)                 four 8×8 matrices of halves out of shared memory; lane i gives the address of a
 //                                       row, lanes 0–7 those of the first matrix. _trans gives each one transposed.
 //   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
+//   mma_f16(d, a, b, c)                 d = a · b + c
+//   mma_f16_k8(d, a, b)                 d += a · b of 8 columns of a: a[0], a[1] and b[0] of those below
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
+//   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
+//   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
 //   clamp(x, low, high)                 two instructions where `x < low ? low : x > high ? high : x` takes four; NaN stays
 //
 // Who holds what (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "… mma.m16n8k8"), with g = lane / 4, t = lane % 4:
@@ -50,6 +54,16 @@ __device__ __forceinline__ void mma_f16(float (&d)[4], const unsigned (&a)[4], c
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+__device__ __forceinline__ void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+__device__ __forceinline__ void mma_f16_k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(b));
+}
 __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -64,6 +78,19 @@ __device__ __forceinline__ float clamp(float x, float low, float high) {
     asm("max.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(low));
     asm("min.NaN.f32 %0, %0, %1;" : "+f"(x) : "f"(high));
     return x;
+}
+__device__ __forceinline__ unsigned pack_relu(float a, float b) {
+    unsigned two;
+    asm("cvt.rn.relu.f16x2.f32 %0, %2, %1;" : "=r"(two) : "f"(a), "f"(b));
+    return two;
+}
+__device__ __forceinline__ unsigned max_halves(unsigned a, unsigned b) {
+    asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+}
+__device__ __forceinline__ unsigned min_halves(unsigned a, unsigned b) {
+    asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
 }
 
 #else  // ---- The simulator: a copy arrives when it is waited for, not before; matrices are put together from all lanes
@@ -144,7 +171,29 @@ template <bool HALVES> SIM_INLINE void sim_mma(float* d, const unsigned* a, cons
     sim_collective(0xffffffffu, &record, SimMma<HALVES>::combine);
 }
 SIM_INLINE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<true>(d, a, b); }
+SIM_INLINE void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    sim_mma<true>(d, a, b);
+}
+SIM_INLINE void mma_f16_k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
+    const unsigned whole_a[4] = {a[0], a[1], 0, 0}, whole_b[2] = {b, 0};
+    sim_mma<true>(d, whole_a, whole_b);
+}
 SIM_INLINE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<false>(d, a, b); }
+SIM_INLINE unsigned pack_relu(float a, float b) {
+    return __half_as_ushort(__float2half(a < 0.0f ? 0.0f : a)) | (unsigned)__half_as_ushort(__float2half(b < 0.0f ? 0.0f : b)) << 16;
+}
+template <bool LARGER> SIM_INLINE unsigned sim_choose_halves(unsigned a, unsigned b) {
+    unsigned chosen = 0;
+    for (int shift = 0; shift < 32; shift += 16) {
+        const float x = __half2float(__ushort_as_half((unsigned short)(a >> shift)));
+        const float y = __half2float(__ushort_as_half((unsigned short)(b >> shift)));
+        chosen |= (unsigned)__half_as_ushort(__float2half(x != x || (LARGER ? x > y : x < y) ? x : y)) << shift;
+    }
+    return chosen;
+}
+SIM_INLINE unsigned max_halves(unsigned a, unsigned b) { return sim_choose_halves<true>(a, b); }
+SIM_INLINE unsigned min_halves(unsigned a, unsigned b) { return sim_choose_halves<false>(a, b); }
 static SIM_MEMBER float clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 SIM_INLINE unsigned to_tf32(float x) {  // to nearest, halves away from zero
     const unsigned bits = __float_as_uint(x);

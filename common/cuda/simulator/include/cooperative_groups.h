@@ -1,6 +1,6 @@
-// cooperative_groups.h - barriers as objects: a block, a tile of a warp, the whole grid.
+// cooperative_groups.h - barriers as objects: a block, a tile of a warp, a cluster of blocks, the whole grid.
 //
-// Covers thread_block, thread_block_tile<1..32> and grid_group. A grid
+// Covers thread_block, thread_block_tile<1..32>, cluster_group and grid_group. A grid
 // barrier needs every block on the machine at once: RawKernel(..., enable_cooperative_groups=True).
 #pragma once
 
@@ -24,8 +24,19 @@ struct thread_block {
 };
 SIM_INLINE thread_block this_thread_block() { return thread_block(); }
 
+struct cluster_group {
+    static void sync() { sim_cluster_sync(); }
+    static unsigned block_rank() { return sim_cluster_rank(); }
+    static unsigned num_blocks() { return sim_cluster_size(); }
+    static unsigned thread_rank() { return block_rank() * thread_block::num_threads() + thread_block::thread_rank(); }
+    static unsigned num_threads() { return num_blocks() * thread_block::num_threads(); }
+    static unsigned size() { return num_threads(); }
+    template <class V> static V* map_shared_rank(V* p, unsigned rank) { return (V*)sim_cluster_map((const void*)p, rank); }
+};
+SIM_INLINE cluster_group this_cluster() { return cluster_group(); }
+
 struct grid_group {
-    static void sync() { sim_grid_barrier(); }
+    static void sync() { sim_grid_sync(); }
     static unsigned long long block_rank() { return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z); }
     static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
     static unsigned long long thread_rank() { return block_rank() * thread_block::num_threads() + thread_block::thread_rank(); }

@@ -29,6 +29,7 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)  // read by signature.py, and passed to SIM_CLUSTER (simulator/entry.h)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 #define __constant__ static
@@ -88,7 +89,13 @@ void sim_note_fence();
 void sim_note_atomic(const void* address, int size, const void* caller);
 int sim_barrier_reduce(int predicate, int operation);  // 0 counts, 1 ands, 2 ors
 int sim_barrier_reduce_at(int predicate, int operation, long place);
+void sim_cluster_barrier();
+void sim_cluster_barrier_at(long place, const void* caller);
+unsigned sim_cluster_rank();
+unsigned sim_cluster_size();
+void* sim_cluster_map(const void* p, unsigned rank);
 void sim_grid_barrier();
+void sim_grid_barrier_at(long place, const void* caller);
 void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes, void** operands));
 unsigned sim_active_lanes();
 int sim_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
@@ -112,7 +119,18 @@ void* memset(void*, int, size_t) noexcept;
 #define __syncthreads_count(predicate) sim_barrier_reduce_at(predicate, 0, __COUNTER__)
 #define __syncthreads_and(predicate) sim_barrier_reduce_at(predicate, 1, __COUNTER__)
 #define __syncthreads_or(predicate) sim_barrier_reduce_at(predicate, 2, __COUNTER__)
+// the others are known by where they are called
+SIM_HIDDEN static __attribute__((noinline, unused)) void sim_cluster_sync() {
+    const void* caller = __builtin_return_address(0);
+    sim_cluster_barrier_at((long)caller, caller);
+}
+SIM_HIDDEN static __attribute__((noinline, unused)) void sim_grid_sync() {
+    const void* caller = __builtin_return_address(0);
+    sim_grid_barrier_at((long)caller, caller);
+}
 #else
+SIM_INLINE void sim_cluster_sync() { sim_cluster_barrier(); }
+SIM_INLINE void sim_grid_sync() { sim_grid_barrier(); }
 SIM_INLINE void __syncthreads() { sim_barrier(); }
 SIM_INLINE int __syncthreads_count(int predicate) { return sim_barrier_reduce(predicate, 0); }
 SIM_INLINE int __syncthreads_and(int predicate) { return sim_barrier_reduce(predicate, 1); }

@@ -69,14 +69,22 @@ struct Warp {  // a bit for each lane
 };
 struct Launch;
 struct Trace;
+struct Team;
+enum { CLUSTER_MAX = 8 };  // blocks of a cluster that every card of sm_90 takes
+enum Scope { OF_BLOCK, OF_CLUSTER, OF_GRID };
 struct Block {
     Launch* launch;
+    Team* team;            // the workers of its cluster's blocks; 0: it is alone
+    int rank;              // in its cluster
+    unsigned meetings;     // barriers of its cluster or of the grid that it has passed
+    char* anchor;          // a place in its static shared memory, the same in all blocks
+    uint64_t static_low, static_high, dynamic_low, dynamic_high;  // its shared memory, if it has a team
     Trace* trace;          // 0: nobody watches
     bool lockstep;         // traced, and what its warps do is replayed in lockstep
     Fiber* fibers;
     Warp warps[32];
     int threads, warp_count, current, alive, arrived;
-    bool grid_barrier;     // the barrier being waited at is the grid's
+    Scope barrier_scope;   // of the barrier being waited at
     int reduce[3], reduced[3];
     void* worker_stack;    // where the worker waits for its fibers
     char* stacks;
@@ -105,6 +113,7 @@ static inline char* stack_top(Block* b, int fiber) {
 static inline Block* this_block() { return (Block*)sim_here.block; }
 [[noreturn]] static void fault(int kind, const void* address);            // launch.cpp
 static void wait_for_other_blocks(Block*);                                // launch.cpp
+static void wait_for_cluster(Block*);                                     // launch.cpp
 static bool cancelled(Launch*);                                           // launch.cpp
 static bool set_busy(bool);                                               // launch.cpp
 static void replay(Block*, int warp);                                     // trace.h
@@ -113,7 +122,7 @@ static void trace_warp_operation(Block*);                                 // tra
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
-                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN };
+                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED };
 
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.
@@ -149,10 +158,10 @@ static void run_others(Block* b, Fiber* me, bool go_round = false) {
 
 // ---- Barriers. Threads that have returned are not waited for, as on a GPU.
 static void release_barrier(Block* b) {
-    if (b->grid_barrier) {
-        b->grid_barrier = false;
-        wait_for_other_blocks(b);
-    }
+    const Scope scope = b->barrier_scope;
+    b->barrier_scope = OF_BLOCK;
+    if (scope == OF_GRID) wait_for_other_blocks(b);
+    if (scope == OF_CLUSTER && b->team) wait_for_cluster(b);
     if (b->trace) trace_barrier(b);
     for (int w = 0; w < b->warp_count; ++w) {
         b->warps[w].ready |= b->warps[w].at_barrier;
@@ -192,9 +201,22 @@ EXPORTED int sim_barrier_reduce_at(int predicate, int operation, long place) {
     note_barrier(place, __builtin_return_address(0));
     return sim_barrier_reduce(predicate, operation);
 }
-EXPORTED void sim_grid_barrier() {
-    this_block()->grid_barrier = true;
+EXPORTED void sim_cluster_barrier() {
+    Scope& scope = this_block()->barrier_scope;
+    if (scope == OF_BLOCK) scope = OF_CLUSTER;
     sim_barrier();
+}
+EXPORTED void sim_cluster_barrier_at(long place, const void* caller) {
+    note_barrier(place, caller);
+    sim_cluster_barrier();
+}
+EXPORTED void sim_grid_barrier() {
+    this_block()->barrier_scope = OF_GRID;
+    sim_barrier();
+}
+EXPORTED void sim_grid_barrier_at(long place, const void* caller) {
+    note_barrier(place, caller);
+    sim_grid_barrier();
 }
 
 // ---- Operations of a warp: the last lane of the mask to arrive does the work for all.
@@ -315,7 +337,7 @@ static void run_as_fibers(Block* b) {
     b->warp_count = (b->threads + 31) / 32;
     b->alive = b->threads;
     b->arrived = 0;
-    b->grid_barrier = false;
+    b->barrier_scope = OF_BLOCK;
     b->reduce[0] = 0, b->reduce[1] = 1, b->reduce[2] = 0;
     for (int w = 0; w < b->warp_count; ++w) {
         int lanes = b->threads - 32 * w;

@@ -24,11 +24,11 @@ struct Fault {  // read by module.py
 struct Launch {  // filled in by module.py
     const SimKernel* kernel;
     void** arguments;
-    uint3 grid, block;
+    uint3 grid, block, cluster;  // cluster: blocks in each direction
     uint64_t dynamic_shared;
     int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
     int cooperative;   // 1: every block at once, each on a worker of its own
-    int workers;
+    int workers;       // for clusters a multiple of their blocks
     TraceRequest* trace;  // 0: not traced; else `workers` take every so-manieth block, so that results repeat
     Fault fault;
 };
@@ -45,6 +45,28 @@ static int grid_arrived;
 static bool block_has_left;  // a block ended: a barrier that others reach after that never completes
 static uint64_t grid_epoch;
 static volatile bool stopping;
+
+// The blocks of a cluster run at the same time, each on a worker of a team. When all of a cluster are over the team takes
+// the next one.
+struct Team {
+    Block* members[CLUSTER_MAX];
+    int size, present, arrived;    // present: blocks that have not returned
+    uint64_t epoch;                // counts the cluster's barriers
+    uint64_t cluster;              // the one in hand
+    int gathered;                  // workers that wait for the others between two clusters
+    uint64_t gathering;
+    pthread_cond_t moved_on;
+};
+enum { MAX_WORKERS = 2048 };
+static Team teams[MAX_WORKERS / 2];
+static int team_count;             // in the launch in hand
+static int cluster_arrived;        // blocks that wait at their cluster's barrier
+static void wake_everyone() {
+    pthread_cond_broadcast(&grid_released);
+    for (int i = 0; i < team_count; ++i) pthread_cond_broadcast(&teams[i].moved_on);
+}
+static Block* member(const Block* b, int rank) { return b->team && rank < b->team->size ? b->team->members[rank] : 0; }
+static int cluster_size(const Launch* L) { return L->cluster.x * L->cluster.y * L->cluster.z; }
 
 static bool cancelled(Launch*) { return stopping; }
 
@@ -74,7 +96,6 @@ static bool set_busy(bool busy) {  // what it was before
     this_worker->busy_inside = busy;
     return before;
 }
-enum { MAX_WORKERS = 2048 };
 static Worker* workers[MAX_WORKERS];
 
 // ---- Device printf: collected here, printed by Python when the launch is over
@@ -120,7 +141,7 @@ static void note_fault(int kind, const void* address) {
         }
     }
     stopping = true;
-    pthread_cond_broadcast(&grid_released);
+    wake_everyone();
     pthread_mutex_unlock(&lock);
     set_busy(false);
 }
@@ -167,6 +188,11 @@ static void on_signal(int number, siginfo_t* info, void*) {
     char* shared_end = me->dynamic_shared + me->dynamic_capacity;
     if (address >= shared_end && address < shared_end + page_bytes())
         fault(SHARED_OVERRUN, (void*)(address - (char*)sim_here.dynamic_shared));
+    for (int i = 0; me->block.team && i < me->block.team->size; ++i) {  // another block's of the cluster
+        const Block* b = me->block.team->members[i];
+        const uint64_t end = b->dynamic_low + (b->dynamic_high - b->dynamic_low + 127) / 128 * 128;
+        if ((uint64_t)address - end < page_bytes()) fault(SHARED_OVERRUN, (void*)((uint64_t)address - b->dynamic_low));
+    }
     fault(BAD_ADDRESS, address);
 }
 static void catch_signals() {
@@ -187,6 +213,55 @@ EXPORTED void sim_pause() {
     nanosleep(&moment, 0);
 }
 
+// ---- The cluster's barrier. Blocks that have returned are not waited for, as on a GPU.
+static void release_cluster(Team* team) {
+    if (team->members[0]->trace) trace_cluster_barrier(team->members, team->size);
+    cluster_arrived -= team->arrived;
+    team->arrived = 0;
+    ++team->epoch;
+    pthread_cond_broadcast(&team->moved_on);
+}
+// Every block waits, some for their cluster, some for the grid.
+static bool nobody_moves() { return grid_arrived && cluster_arrived && grid_arrived + cluster_arrived == (int)block_count; }
+static void wait_for_cluster(Block* b) {
+    Team* team = b->team;
+    set_busy(true);
+    pthread_mutex_lock(&lock);
+    const uint64_t epoch = team->epoch;
+    ++cluster_arrived;
+    if (++team->arrived == team->present) release_cluster(team);
+    const bool stuck = nobody_moves();
+    while (team->epoch == epoch && !stopping && !stuck) pthread_cond_wait(&team->moved_on, &lock);
+    pthread_mutex_unlock(&lock);
+    set_busy(false);
+    if (stuck) fault(CLUSTER_DEADLOCK, 0);
+    if (stopping) fault(CANCELLED, 0);
+    ++b->meetings;
+}
+// Its shared memory goes with it: who still reads it finds NaN.
+static void leave_cluster(Block* b) {
+    pthread_mutex_lock(&lock);
+#if !defined(__APPLE__)
+    memset((void*)b->static_low, 0xff, b->static_high - b->static_low);
+#endif
+    memset((void*)b->dynamic_low, 0xff, b->dynamic_high - b->dynamic_low);
+    if (--b->team->present && b->team->arrived == b->team->present) release_cluster(b->team);
+    pthread_mutex_unlock(&lock);
+}
+EXPORTED unsigned sim_cluster_rank() { return this_block()->team ? this_block()->rank : 0; }
+EXPORTED unsigned sim_cluster_size() { return this_block()->team ? this_block()->team->size : 1; }
+// The same place in the shared memory of block `rank` of the cluster.
+EXPORTED void* sim_cluster_map(const void* p, unsigned rank) {
+    const Block* b = this_block();
+    if (rank >= sim_cluster_size()) fault(NO_SUCH_RANK, (void*)(uintptr_t)rank);
+    if (!b->team) return (void*)p;
+    const Block* other = b->team->members[rank];
+    if ((uint64_t)p - b->dynamic_low <= b->dynamic_high - b->dynamic_low)
+        return (char*)other->dynamic_low + ((uint64_t)p - b->dynamic_low);
+    if ((uint64_t)p - b->static_low > b->static_high - b->static_low) fault(NOT_SHARED, p);
+    return other->anchor + ((char*)p - b->anchor);
+}
+
 // ---- The grid's barrier, for cooperative launches
 static void wait_for_other_blocks(Block* b) {
     if (!b->launch->cooperative) fault(NOT_COOPERATIVE, 0);
@@ -197,14 +272,19 @@ static void wait_for_other_blocks(Block* b) {
     if (++grid_arrived == (int)block_count) {
         grid_arrived = 0;
         ++grid_epoch;
+        for (int i = 0; b->launch->trace && i < team_count; ++i)
+            if (teams[i].members[0]->trace) trace_cluster_barrier(teams[i].members, teams[i].size);
         if (b->launch->trace) trace_grid_barrier(b->launch->trace);
         pthread_cond_broadcast(&grid_released);
     }
-    while (grid_epoch == epoch && !stopping && !stuck) pthread_cond_wait(&grid_released, &lock);
+    const bool nobody = nobody_moves();
+    while (grid_epoch == epoch && !stopping && !stuck && !nobody) pthread_cond_wait(&grid_released, &lock);
     pthread_mutex_unlock(&lock);
     set_busy(false);
     if (stuck) fault(GRID_DEADLOCK, 0);
+    if (nobody) fault(CLUSTER_DEADLOCK, 0);
     if (stopping) fault(CANCELLED, 0);
+    ++b->meetings;
 }
 static void leave_grid() {
     pthread_mutex_lock(&lock);
@@ -258,19 +338,29 @@ static void find_the_thread(Worker* me, Launch* L) {
         f.thread = sim_here.thread_index;
     }
 }
-static void run_block(Worker* me, Launch* L, uint64_t number) {
-    sim_here.block_index = uint3{(unsigned)(number % L->grid.x), (unsigned)(number / L->grid.x % L->grid.y),
-                                 (unsigned)(number / L->grid.x / L->grid.y)};
+static uint3 place(uint64_t number, uint3 size) {
+    return uint3{(unsigned)(number % size.x), (unsigned)(number / size.x % size.y), (unsigned)(number / size.x / size.y)};
+}
+// Blocks are numbered cluster by cluster.
+static void prepare_block(Worker* me, Launch* L, uint64_t number) {
+    const uint3 c = L->cluster;
+    const uint3 cluster = place(number / cluster_size(L), uint3{L->grid.x / c.x, L->grid.y / c.y, L->grid.z / c.z});
+    const uint3 inside = place(number % cluster_size(L), c);
+    sim_here.block_index = uint3{cluster.x * c.x + inside.x, cluster.y * c.y + inside.y, cluster.z * c.z + inside.z};
+    me->block.meetings = 0;
+    me->block.trace = 0;
+    me->block.lockstep = false;
+    if (L->trace && L->trace->wanted[number])
+        begin_trace(&me->block, trace_of_worker(L->trace, me->number), L->kernel, number, L->dynamic_shared);
+}
+static void run_block(Worker* me, Launch* L) {
     if (sigsetjmp(me->landing, SAVE_SIGNAL_STATE) == 0) {
-        me->block.trace = 0;
-        me->block.lockstep = false;
-        if (L->trace && L->trace->wanted[number])
-            begin_trace(&me->block, trace_of_worker(L->trace, me->number), L->kernel, number, L->dynamic_shared);
         sim_here.block = &me->block;
         if (L->fibers) run_as_fibers(&me->block);
         else L->kernel->run_block(L->arguments);
         sim_here.block = 0;
         check_dynamic_shared(me);
+        if (me->block.team) leave_cluster(&me->block);
         if (L->cooperative) leave_grid();
     } else {
         const uint3 here = sim_here.block_index, there = L->fault.block;
@@ -279,17 +369,67 @@ static void run_block(Worker* me, Launch* L, uint64_t number) {
     }
     sim_here.block = 0;
 }
+// Waits until all workers of a team have come here. The last one ends the cluster that they were at and takes the next
+// one, if `take`. False: the launch is over.
+static bool gather(Team* team, Launch* L, bool take) {
+    pthread_mutex_lock(&lock);
+    const uint64_t gathering = team->gathering;
+    if (++team->gathered == team->size) {
+        if (take && !stopping) {
+            const int number = (int)(team - teams);
+            if (team->epoch && team->members[0]->trace) trace_cluster_end(team->members, team->size);
+            if (L->trace || L->cooperative) team->cluster = team->epoch ? team->cluster + team_count : number;
+            else team->cluster = next_block++;
+            team->present = team->size;
+            team->arrived = 0;
+            ++team->epoch;
+        }
+        team->gathered = 0;
+        ++team->gathering;
+        pthread_cond_broadcast(&team->moved_on);
+    }
+    while (team->gathering == gathering && !stopping) pthread_cond_wait(&team->moved_on, &lock);
+    const bool goes_on = !stopping && team->cluster < block_count / team->size;
+    pthread_mutex_unlock(&lock);
+    return goes_on;
+}
+static void run_clusters(Worker* me, Launch* L, Team* team, int rank) {
+    Block* b = &me->block;
+    b->team = team;
+    b->rank = rank;
+    b->anchor = (char*)L->kernel->shared_memory();
+    Region r = {(uint64_t)L->kernel->run_thread, 0, 0, 0, ~0ull};
+#if !defined(__APPLE__)
+    find_module(&r);
+#endif
+    b->static_low = r.shared_low, b->static_high = r.shared_high;
+    b->dynamic_low = (uint64_t)sim_here.dynamic_shared, b->dynamic_high = b->dynamic_low + L->dynamic_shared;
+    team->members[rank] = b;
+    while (gather(team, L, true)) {
+        prepare_block(me, L, team->cluster * team->size + rank);
+        if (gather(team, L, false)) run_block(me, L);  // not before all have prepared theirs
+    }
+}
 static void run_blocks(Worker* me, Launch* L, int worker_number) {
     me->block.launch = L;
     me->block.threads = L->block.x * L->block.y * L->block.z;
     sim_here.block_size = L->block;
     sim_here.grid_size = L->grid;
     set_dynamic_shared(me, L->dynamic_shared);
-    if (L->cooperative) run_block(me, L, worker_number);
+    me->block.team = 0;
+    if (team_count) {
+        run_clusters(me, L, &teams[worker_number / cluster_size(L)], worker_number % cluster_size(L));
+        return;
+    }
+    if (L->cooperative) {
+        prepare_block(me, L, worker_number);
+        run_block(me, L);
+    }
     for (uint64_t turn = worker_number; !L->cooperative; turn += L->workers) {
         uint64_t number = L->trace ? turn : __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
         if (number >= block_count || stopping) break;
-        run_block(me, L, number);
+        prepare_block(me, L, number);
+        run_block(me, L);
     }
 }
 // A cooperative launch has a worker for each block; those that no other launch needs end with it.
@@ -384,8 +524,16 @@ EXPORTED int sim_start(Launch* L) {
     stopping = false;
     printed_length = 0;
     printed_overflow = false;
-    grid_arrived = 0;
+    grid_arrived = cluster_arrived = 0;
     block_has_left = false;
+    // (without fibers no block meets another, and clusters do not matter)
+    team_count = L->fibers && cluster_size(L) > 1 ? wanted / cluster_size(L) : 0;
+    for (int i = 0; i < team_count; ++i) {
+        Team& t = teams[i];
+        t.size = cluster_size(L);
+        t.arrived = t.gathered = 0;
+        t.epoch = t.gathering = 0;
+    }
     current_launch = L;
     wanted_workers = busy_workers = wanted;
     ++launch_number;
@@ -411,7 +559,7 @@ EXPORTED int sim_wait(int milliseconds) {
         release_signals();
     }
     if (!over && stopping) {  // after a fault or sim_cancel; those that are in an endless loop must be fetched
-        pthread_cond_broadcast(&grid_released);
+        wake_everyone();
         for (int i = 0; i < wanted_workers; ++i)
             if (workers[i]) pthread_kill(workers[i]->thread, SIGURG);
     }
@@ -434,9 +582,13 @@ static void forget_workers() {
     pthread_cond_init(&work_to_do, 0);
     pthread_cond_init(&work_done, 0);
     pthread_cond_init(&grid_released, 0);
+    for (Team& t : teams) pthread_cond_init(&t.moved_on, 0);
     pthread_mutex_init(&print_lock, 0);
     if (current_launch) release_signals();
     pool_size = busy_workers = wanted_workers = 0;
     current_launch = 0;
 }
-__attribute__((constructor)) static void initialise() { pthread_atfork(0, 0, forget_workers); }
+__attribute__((constructor)) static void initialise() {
+    for (Team& t : teams) pthread_cond_init(&t.moved_on, 0);
+    pthread_atfork(0, 0, forget_workers);
+}

@@ -23,7 +23,7 @@
 
 enum AccessKind { LOAD, STORE, ATOMIC, WARP_OPERATION };
 enum { IN_SHARED = -1, IN_NOTHING = -2 };  // else the number of an array
-enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED };
+enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED, NOT_STARTED, RETURNED };
 
 // ---- What is read by trace.py
 struct TracedArray {
@@ -56,6 +56,7 @@ struct Finding {
     int32_t kind, array, access;
     uint32_t size;
     uint32_t block, thread, other_block, other_thread;  // other_thread 0xffff: several
+    uint32_t owner;                                     // the block whose shared memory it is about
     int64_t offset;                                     // bytes from the start of the array, or of shared memory
     uint64_t count;
 };
@@ -142,9 +143,31 @@ struct SharedCell {
     Touch write, read;
     bool written;
 };
-struct Watched {  // one piece of global memory, as one worker saw it
+struct Seen {  // by one worker; ordered: of blocks that had run an atomic before (see below)
+    Pages<Visits> plain, ordered;
+    uint32_t grain() const { return plain.pages ? plain.grain : ordered.pages ? ordered.grain : ~0u; }
+    Visits* at(uint64_t cell, bool acquired, uint64_t bytes, uint32_t grain) {
+        Pages<Visits>& pages = acquired ? ordered : plain;
+        if (!pages.pages) pages.make(bytes, grain);
+        return pages.at(cell);
+    }
+    void refine(uint64_t bytes, uint32_t to) {
+        if (plain.pages && plain.grain != to) plain.refine(bytes, to);
+        if (ordered.pages && ordered.grain != to) ordered.refine(bytes, to);
+    }
+    void drop() { plain.drop(), ordered.drop(); }
+};
+struct Watched {  // one piece of global memory
     Pages<Touches> touches;
-    Pages<Visits> visits, ordered;  // ordered: of blocks that had run an atomic before (see below)
+    Seen grid, cluster;  // since the last barrier of the grid, of the cluster
+};
+struct Reached {  // shared memory of a block of the cluster
+    Pages<Touches> touches;  // by this block, if it is another one's
+    Seen cluster;
+    bool used;               // with the last access to another block's
+    uint32_t meetings, thread, size;
+    uint64_t pc, offset;
+    int kind;
 };
 
 struct Event {
@@ -171,6 +194,8 @@ struct Trace {  // one a worker
     TracedMemory memories[ARRAYS_MAX];
     Watched watched[ARRAYS_MAX];
     Pages<SharedCell> shared;
+    Reached reached[CLUSTER_MAX];     // by rank in the cluster
+    uint32_t cluster_size;
     uint64_t shared_low, shared_high, dynamic_low, dynamic_high;  // of the block in hand
     uint64_t module_low, module_high;
     bool counting;                    // false: only stop at bad addresses
@@ -208,9 +233,8 @@ static Finding* find(Trace* t, int kind, uint64_t pc, int array, int access, uin
     f->access = access;
     f->size = size;
     f->offset = offset;
-    f->block = t->block;
-    f->other_block = t->block;
-    f->thread = f->other_thread = thread_number(this_block());
+    f->block = f->other_block = f->owner = t->block;
+    f->thread = f->other_thread = this_block() ? thread_number(this_block()) : 0;
     f->count = 1;
     return f;
 }
@@ -321,7 +345,10 @@ static void count_request(Trace* t, int warp, const Event& e, uint32_t lanes, co
     r->pc = e.pc, r->array = e.array, r->size = e.size, r->kind = e.kind;
     r->block = t->block, r->warp = warp, r->lanes = lanes;
     uint64_t base = e.array == IN_SHARED ? (uint64_t)SHARED_BASE : t->arrays[e.array].low;
-    for (int lane = 0; lane < 32; ++lane) r->addresses[lane] = lanes >> lane & 1 ? address[lane] - base : 0;
+    for (int lane = 0; lane < 32; ++lane) {
+        const uint64_t where = e.array == IN_SHARED ? (uint32_t)address[lane] : address[lane];
+        r->addresses[lane] = lanes >> lane & 1 ? where - base : 0;
+    }
 }
 // All lanes of a warp have come as far as they can: at a barrier, at a warp operation, at their end. When a warp operation
 // is completed its lanes go on, and what is left of the replay waits until they, too, have come as far as they can.
@@ -410,17 +437,23 @@ static void remember(Trace* t, Touch& touch, uint32_t thread, uint32_t pc, bool 
     touch.warp_epoch = t->warp_epoch[thread / 32];
     touch.pc = pc;
 }
-static void visit(Visit* slots, uint32_t block, uint32_t thread, uint32_t pc) {  // keeps the lowest two blocks
+// Blocks of one `group` are one here: those of a cluster, where conflicts of the grid are looked for.
+static bool same_group(const Visit& a, const Visit& b, uint32_t group) {
+    return a.block && b.block && (a.block - 1) / group == (b.block - 1) / group;
+}
+static void visit(Visit* slots, uint32_t group, uint32_t block, uint32_t thread, uint32_t pc) {  // keeps the lowest two
     const Visit v = {block + 1, pc, (uint16_t)thread};
-    if (slots[0].block == v.block || slots[1].block == v.block) return;
+    if (same_group(slots[0], v, group) || same_group(slots[1], v, group)) return;
     if (!slots[0].block || v.block < slots[0].block) slots[1] = slots[0], slots[0] = v;
     else if (!slots[1].block || v.block < slots[1].block) slots[1] = v;
 }
-static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset) {
+static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset,
+                      uint32_t owner) {
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
     if (!f) return;
     f->other_thread = with->thread;
     f->other_pc = t->module_low + with->pc;
+    f->owner = owner;
 }
 
 // ---- Barriers (block.h)
@@ -449,22 +482,61 @@ static uint32_t grain_for(uint32_t grain, uint64_t offset, uint32_t size) {
     const uint64_t odd = (offset | size) & (grain - 1);
     return odd ? (uint32_t)(odd & -odd) : grain;
 }
-static void check_shared(Trace* t, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+static uint64_t shared_bytes(const Trace* t) { return t->shared_high - t->shared_low + t->dynamic_high - t->dynamic_low; }
+static void note_visit(Trace* t, Seen& seen, uint64_t cell, uint32_t group, uint64_t bytes, uint32_t grain, int kind,
+                       uint32_t thread, uint32_t pc) {
+    Visits* v = seen.at(cell, t->acquired, bytes, grain);
+    visit(kind == STORE ? v->writer : v->reader, group, t->block, thread, pc);
+}
+static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+    Trace* t = b->trace;
     bool uninitialised = false, raced = false;
     const uint32_t short_pc = (uint32_t)(pc - t->module_low);
     const uint32_t grain = grain_for(t->shared.grain, offset, size);
-    if (grain != t->shared.grain) t->shared.refine(t->shared_high - t->shared_low + t->dynamic_high - t->dynamic_low, grain);
+    if (grain != t->shared.grain) {
+        t->shared.refine(shared_bytes(t), grain);
+        t->reached[b->rank].cluster.refine(shared_bytes(t), grain);
+    }
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         SharedCell& c = *t->shared.at(i);
         const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
         uninitialised |= kind != STORE && !c.written;
-        if (with && !raced) note_race(t, with, pc, IN_SHARED, kind, size, offset), raced = true;
+        if (with && !raced) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block), raced = true;
+        if (b->team) note_visit(t, t->reached[b->rank].cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
         if (kind == STORE) remember(t, c.write, thread, short_pc, false), c.written = true;
         else remember(t, c.read, thread, short_pc, true);
     }
     if (uninitialised) find(t, UNINITIALISED_READ, pc, IN_SHARED, kind, size, offset);
 }
-static void check_global(Trace* t, int array, uint64_t address, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+// Another block's shared memory. Whether somebody wrote what is read here is seen at the cluster's barrier.
+static void check_reached(Block* b, int rank, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+    Trace* t = b->trace;
+    Reached& r = t->reached[rank];
+    if (!r.touches.pages) r.touches.make(shared_bytes(t), 4);
+    const uint32_t grain = grain_for(r.touches.grain, offset, size), short_pc = (uint32_t)(pc - t->module_low);
+    if (grain != r.touches.grain) r.touches.refine(shared_bytes(t), grain), r.cluster.refine(shared_bytes(t), grain);
+    bool raced = false;
+    for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
+        Touches& c = *r.touches.at(i);
+        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
+        if (with) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block - b->rank + rank), raced = true;
+        remember(t, kind == STORE ? c.write : c.read, thread, short_pc, kind != STORE);
+        note_visit(t, r.cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
+    }
+}
+// A block of the cluster is known to have started, and to be still there, if a barrier of the cluster lies between.
+static void check_presence(Block* b, int rank, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+    Trace* t = b->trace;
+    Reached& r = t->reached[rank];
+    if (b->meetings == 0) {
+        if (Finding* f = find(t, NOT_STARTED, pc, IN_SHARED, kind, size, offset)) f->owner = t->block - b->rank + rank;
+        return;
+    }
+    if (r.used && r.meetings == b->meetings) return;  // the first one after a barrier says it for all
+    r.used = true, r.meetings = b->meetings, r.thread = thread, r.size = size, r.pc = pc, r.offset = offset, r.kind = kind;
+}
+static void check_global(Block* b, int array, uint64_t address, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+    Trace* t = b->trace;
     const int number = t->arrays[array].memory;
     TracedMemory& memory = t->memories[number];
     Watched& w = t->watched[number];
@@ -474,23 +546,18 @@ static void check_global(Trace* t, int array, uint64_t address, uint32_t size, i
         memory.writable = true;  // const was cast away
     }
     const uint64_t bytes = memory.high - memory.low;
-    if (!w.touches.pages) w.touches.make(bytes, memory.grain), w.visits.make(bytes, memory.grain);
+    if (!w.touches.pages) w.touches.make(bytes, memory.grain);
     const uint32_t grain = grain_for(w.touches.grain, offset, size);
-    if (grain != w.touches.grain) {
-        w.touches.refine(bytes, grain), w.visits.refine(bytes, grain);
-        if (w.ordered.pages) w.ordered.refine(bytes, grain);
-    }
-    Pages<Visits>& among_blocks = t->acquired ? w.ordered : w.visits;
-    if (!among_blocks.pages) among_blocks.make(bytes, grain);
+    if (grain != w.touches.grain) w.touches.refine(bytes, grain), w.grid.refine(bytes, grain), w.cluster.refine(bytes, grain);
     const uint32_t short_pc = (uint32_t)(pc - t->module_low);
     bool raced = false;
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         Touches& c = *w.touches.at(i);
         const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
-        if (with) note_race(t, with, pc, array, kind, size, address - t->arrays[array].low), raced = true;
-        Visits& v = *among_blocks.at(i);
+        if (with) note_race(t, with, pc, array, kind, size, address - t->arrays[array].low, t->block), raced = true;
         remember(t, kind == STORE ? c.write : c.read, thread, short_pc, kind != STORE);
-        visit(kind == STORE ? v.writer : v.reader, t->block, thread, short_pc);
+        note_visit(t, w.grid, i, t->cluster_size, bytes, grain, kind, thread, short_pc);
+        if (b->team) note_visit(t, w.cluster, i, 1, bytes, grain, kind, thread, short_pc);
     }
 }
 // The array that an access is to: one that holds all of its bytes if there is one, and one that may be written for a write.
@@ -504,6 +571,22 @@ static int array_of(const Trace* t, uint64_t address, uint32_t size, int kind) {
         if (here == 4) break;
     }
     return found;
+}
+static Block* member(const Block* b, int rank);  // of its cluster, 0: there is none of that rank (launch.cpp)
+// The block of the cluster whose shared memory an address lies in, and where there; −1 if it is none's
+static int owner_of(const Block* b, uint64_t address, uint64_t* offset, uint64_t* end) {
+    for (int rank = 0; Block* other = member(b, rank); ++rank) {
+        const uint64_t statics = other->static_high - other->static_low;
+        if (address - other->static_low < statics) {
+            *offset = address - other->static_low, *end = other->static_high;
+            return rank;
+        }
+        if (address - other->dynamic_low < other->dynamic_high - other->dynamic_low) {
+            *offset = statics + address - other->dynamic_low, *end = other->dynamic_high;
+            return rank;
+        }
+    }
+    return -1;
 }
 static uint64_t distance_to(uint64_t address, uint64_t low, uint64_t high) {
     return low == high ? ~0ull : address < low ? low - address : address >= high ? address - high + 1 : 0;
@@ -522,8 +605,18 @@ static uint64_t distance_to(uint64_t address, uint64_t low, uint64_t high) {
     const uint64_t to_dynamic = distance_to(address, t->dynamic_low, t->dynamic_high);
     if (to_static < closest) closest = to_static, nearest = IN_SHARED, where = (int64_t)(address - t->shared_low);
     if (to_dynamic < closest) closest = to_dynamic, nearest = IN_SHARED, where = (int64_t)(statics + address - t->dynamic_low);
+    uint32_t owner = t->block;
+    for (int rank = 0; Block* other = member(b, rank); ++rank) {
+        const uint64_t to_its_static = distance_to(address, other->static_low, other->static_high);
+        const uint64_t to_its_dynamic = distance_to(address, other->dynamic_low, other->dynamic_high);
+        const bool dynamic = to_its_dynamic < to_its_static;
+        const uint64_t d = dynamic ? to_its_dynamic : to_its_static;
+        if (d >= closest) continue;
+        closest = d, nearest = IN_SHARED, owner = t->block - b->rank + rank;
+        where = (int64_t)(dynamic ? statics + address - other->dynamic_low : address - other->static_low);
+    }
     if (closest > 1ull << 40) nearest = IN_NOTHING, where = (int64_t)address;  // a null pointer, a wild one
-    find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where);
+    if (Finding* f = find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where)) f->owner = owner;
     end_this_thread(b);
 }
 static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
@@ -533,8 +626,8 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) return;     // a local variable
     if (address - (uint64_t)&sim_here < sizeof sim_here) return;                  // threadIdx and its relatives
 
-    int array = IN_SHARED;
-    uint64_t offset;
+    int array = IN_SHARED, rank = -1;  // rank: of the block of the cluster whose shared memory it is, if not this one's
+    uint64_t offset, end;
     const uint64_t statics = t->shared_high - t->shared_low;
     bool inside = true;
     if (address - t->shared_low < statics) {
@@ -543,6 +636,8 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
             if (offset - t->guards[i] < 8) return;
     } else if (address - t->dynamic_low < t->dynamic_high - t->dynamic_low) {
         offset = statics + (address - t->dynamic_low), inside = address + size <= t->dynamic_high;
+    } else if (b->team && (rank = owner_of(b, address, &offset, &end)) >= 0) {
+        inside = address + size <= end;
     } else {
         array = array_of(t, address, size, kind);
         if (array == IN_NOTHING && address - t->module_low < t->module_high - t->module_low) return;  // a table of constants
@@ -554,12 +649,16 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
         find(t, MISALIGNED, pc, array, kind, size, offset);
         end_this_thread(b);
     }
-    if (!t->counting) return;
     const uint32_t thread = thread_number(b);
-    if (array == IN_SHARED) check_shared(t, offset, size, kind, pc, thread);
-    else check_global(t, array, address, size, kind, pc, thread);
+    if (rank >= 0) check_presence(b, rank, offset, size, kind, pc, thread);
+    if (!t->counting) return;
+    if (rank >= 0) check_reached(b, rank, offset, size, kind, pc, thread);
+    else if (array == IN_SHARED) check_shared(b, offset, size, kind, pc, thread);
+    else check_global(b, array, address, size, kind, pc, thread);
     Event* e = t->events[thread].add();
-    *e = Event{pc, array == IN_SHARED ? SHARED_BASE + offset : address, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array};
+    // (the same word of two blocks of a cluster is two words)
+    const uint64_t logged = array == IN_SHARED ? (uint64_t)(rank + 1) << 32 | (SHARED_BASE + offset) : address;
+    *e = Event{pc, logged, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array};
 }
 // A copy of a structure: as many accesses as its size asks for, a float3 is three of 4 bytes.
 static void on_range(uint64_t address, uint64_t size, int kind, uint64_t pc) {
@@ -636,7 +735,7 @@ EXPORTED void sim_note_fence() {
 
 // ---- A traced launch
 struct TraceRequest {  // filled in by trace.py
-    int array_count, memory_count, counting, worker_count;
+    int array_count, memory_count, counting, worker_count, cluster_size;
     TracedArray arrays[ARRAYS_MAX];
     TracedMemory memories[ARRAYS_MAX];
     const uint8_t* wanted;       // by block: is it to be traced?
@@ -651,6 +750,7 @@ static Trace* trace_of_worker(TraceRequest* request, int worker) {
         t->array_count = request->array_count;
         t->memory_count = request->memory_count;
         t->counting = request->counting;
+        t->cluster_size = request->cluster_size;
         t->published = request->published;
         t->guard_count = request->guard_count, t->guards = request->guards;
         memcpy(t->arrays, request->arrays, sizeof t->arrays);
@@ -688,6 +788,7 @@ static void begin_trace(Block* b, Trace* t, const SimKernel* kernel, uint32_t nu
     t->module_low = r.low, t->module_high = r.high;
     t->shared_low = r.shared_low, t->shared_high = r.shared_high;
     t->dynamic_low = (uint64_t)sim_here.dynamic_shared, t->dynamic_high = t->dynamic_low + dynamic_bytes;
+    for (Reached& r : t->reached) r.touches.drop(), r.cluster.drop(), r.used = false;
     t->shared.drop();
     t->shared.make(t->shared_high - t->shared_low + dynamic_bytes, t->shared.grain ? t->shared.grain : 4);
     for (int i = 0; i < t->memory_count; ++i)
@@ -716,18 +817,20 @@ EXPORTED uint64_t sim_trace_static_bytes(Trace* t) { return t->shared_high - t->
 // others did before a fence and an atomic of theirs ("last block done", locks): `ordered` are the accesses of blocks from
 // their first atomic on, and `published` the blocks that ran a fence, then an atomic.
 struct BetweenBlocks {
+    uint32_t group;
     Visits plain, ordered;
     void add(const Visits* v, Visits& to) {
         for (int k = 0; v && k < 2; ++k) {
-            if (v->writer[k].block) visit(to.writer, v->writer[k].block - 1, v->writer[k].thread, v->writer[k].pc);
-            if (v->reader[k].block) visit(to.reader, v->reader[k].block - 1, v->reader[k].thread, v->reader[k].pc);
+            if (v->writer[k].block) visit(to.writer, group, v->writer[k].block - 1, v->writer[k].thread, v->writer[k].pc);
+            if (v->reader[k].block) visit(to.reader, group, v->reader[k].block - 1, v->reader[k].thread, v->reader[k].pc);
         }
     }
     // A pair of visits of different blocks, of which no publication orders one before the other.
-    static bool pair(const Visit* a, bool a_ordered, const Visit* b, bool b_ordered, const uint8_t* published, Visit* one, Visit* other) {
+    bool pair(const Visit* a, bool a_ordered, const Visit* b, bool b_ordered, const uint8_t* published, Visit* one,
+              Visit* other) const {
         for (int i = 0; i < 2; ++i)
             for (int k = 0; k < 2; ++k) {
-                if (!a[i].block || !b[k].block || a[i].block == b[k].block) continue;
+                if (!a[i].block || !b[k].block || same_group(a[i], b[k], group)) continue;
                 if ((a_ordered && published[b[k].block - 1]) || (b_ordered && published[a[i].block - 1])) continue;
                 *one = a[i].block < b[k].block ? b[k] : a[i], *other = a[i].block < b[k].block ? a[i] : b[k];
                 return true;
@@ -757,80 +860,161 @@ struct BetweenBlocks {
         return false;
     }
 };
+// One piece of memory, as some workers saw it.
+struct Piece {
+    Seen* seen[256];
+    int count;
+    uint64_t bytes;
+    uint32_t grain;
+    void settle(uint32_t finest = ~0u) {  // on one grain
+        grain = finest;
+        for (int w = 0; w < count; ++w)
+            if (seen[w]->grain() < grain) grain = seen[w]->grain();
+        for (int w = 0; w < count; ++w) seen[w]->refine(bytes, grain);
+    }
+    bool untouched(uint64_t cell) const {
+        for (int w = 0; w < count; ++w)
+            if (seen[w]->plain.look(cell) || seen[w]->ordered.look(cell)) return false;
+        return true;
+    }
+    void drop() {
+        for (int w = 0; w < count; ++w) seen[w]->drop();
+    }
+};
 enum { PAIRS_MAX = 64 };
-static void find_conflicts(TraceRequest* request, Trace* into, int number, uint32_t grain) {
-    const TracedMemory& memory = request->memories[number];
-    Finding found[PAIRS_MAX];
+// `owner`: the block whose shared memory it is; `memory`: the number of a piece of global memory, or IN_SHARED
+static void find_conflicts(const Piece& piece, uint32_t group, Trace* into, int memory, uint32_t owner) {
+    const uint32_t grain = piece.grain;
     int pairs = 0;
-    uint64_t cells = (memory.high - memory.low) / grain;
-    for (uint64_t i = 0; i < cells; ++i) {
-        BetweenBlocks all = {};
-        bool touched = false;
-        for (int w = 0; w < request->worker_count; ++w) {
-            if (!request->workers[w]) continue;
-            const Watched& watched = request->workers[w]->watched[number];
-            const Visits *plain = watched.visits.look(i), *ordered = watched.ordered.look(i);
-            touched |= plain || ordered;
-            all.add(plain, all.plain), all.add(ordered, all.ordered);
-        }
-        if (!touched) {  // nor is the rest of its page
+    for (uint64_t i = 0; i < piece.bytes / grain; ++i) {
+        if (piece.untouched(i)) {  // as the rest of its page
             i |= Pages<Visits>::CELLS - 1;
             continue;
         }
+        BetweenBlocks all = {group, {}, {}};
+        for (int w = 0; w < piece.count; ++w) {
+            all.add(piece.seen[w]->plain.look(i), all.plain);
+            all.add(piece.seen[w]->ordered.look(i), all.ordered);
+        }
         Visit one, other;
         int kind;
-        if (!all.conflict(request->published, &one, &other, &kind)) continue;
+        if (!all.conflict(into->published, &one, &other, &kind)) continue;
+        const uint64_t pc = into->module_low + one.pc, other_pc = into->module_low + other.pc;
+        const uint64_t address = memory == IN_SHARED ? 0 : into->memories[memory].low + i * grain;
+        const int array = memory == IN_SHARED ? (int)IN_SHARED : array_of(into, address, grain, kind);
         Finding* f = 0;
-        for (int k = 0; k < pairs && !f; ++k)
-            if (found[k].pc == into->module_low + one.pc && found[k].other_pc == into->module_low + other.pc) f = &found[k];
+        for (int64_t k = 0; k < into->findings.count && !f; ++k) {
+            Finding& known = into->findings.items[k];
+            const bool between = known.kind == RACE && known.other_block != known.block;
+            if (between && known.pc == pc && known.other_pc == other_pc && known.array == array) f = &known;
+        }
         if (!f && pairs == PAIRS_MAX) continue;
         if (!f) {
-            f = &found[pairs++];
+            ++pairs;
+            f = into->findings.add();
             memset(f, 0, sizeof *f);
-            const uint64_t address = memory.low + i * grain;
-            f->kind = RACE, f->access = kind, f->array = array_of(into, address, grain, kind), f->size = grain;
-            f->pc = into->module_low + one.pc, f->other_pc = into->module_low + other.pc;
+            f->kind = RACE, f->access = kind, f->array = array, f->size = grain;
+            f->pc = pc, f->other_pc = other_pc;
             f->block = one.block - 1, f->thread = one.thread;
             f->other_block = other.block - 1, f->other_thread = other.thread;
-            f->offset = (int64_t)(address - into->arrays[f->array].low);
+            f->owner = owner;
+            f->offset = (int64_t)(memory == IN_SHARED ? i * grain : address - into->arrays[array].low);
         }
         ++f->count;
     }
-    for (int k = 0; k < pairs; ++k) *into->findings.add() = found[k];
 }
 EXPORTED void sim_trace_between_blocks(TraceRequest* request) {
-    Trace* into = 0;
-    for (int w = 0; w < request->worker_count && !into; ++w) into = request->workers[w];
-    for (int m = 0; into && m < request->memory_count; ++m) {
-        uint32_t grain = ~0u;
+    for (int m = 0; m < request->memory_count; ++m) {
+        Piece piece;
+        Trace* into = 0;
+        piece.count = 0;
+        piece.bytes = request->memories[m].high - request->memories[m].low;
+        for (int w = 0; w < request->worker_count; ++w) {
+            Trace* t = request->workers[w];
+            if (!t) continue;
+            if (!into) into = t;
+            piece.seen[piece.count++] = &t->watched[m].grid;
+        }
+        if (!into) return;
+        piece.settle();
+        if (piece.grain == ~0u) continue;
+        find_conflicts(piece, request->cluster_size, into, m, 0);
         for (int w = 0; w < request->worker_count; ++w)
-            if (Trace* t = request->workers[w])
-                if (t->watched[m].visits.pages && t->watched[m].visits.grain < grain) grain = t->watched[m].visits.grain;
-        if (grain == ~0u) continue;
-        const uint64_t bytes = request->memories[m].high - request->memories[m].low;
-        for (int w = 0; w < request->worker_count; ++w) {
-            if (!request->workers[w]) continue;
-            Watched& watched = request->workers[w]->watched[m];
-            if (watched.visits.pages && watched.visits.grain != grain) watched.visits.refine(bytes, grain);
-            if (watched.ordered.pages && watched.ordered.grain != grain) watched.ordered.refine(bytes, grain);
-        }
-        find_conflicts(request, into, m, grain);
-        for (int w = 0; w < request->worker_count; ++w) {
-            if (!request->workers[w]) continue;
-            Watched& watched = request->workers[w]->watched[m];
-            watched.touches.drop(), watched.visits.drop(), watched.ordered.drop();
-        }
+            if (Trace* t = request->workers[w]) t->watched[m].touches.drop(), t->watched[m].cluster.drop();
+        piece.drop();
     }
 }
 // At the grid's barrier, when all blocks wait there: what comes after it conflicts with nothing before it.
 static void trace_grid_barrier(TraceRequest* request) {
     if (request->counting) sim_trace_between_blocks(request);
 }
+// What blocks of a cluster have written in another one's shared memory is written; what they read there must be.
+static void settle_written(Block* const* members, const Piece& piece, int owner) {
+    Trace* mine = members[owner]->trace;
+    if (mine->shared.grain != piece.grain) mine->shared.refine(piece.bytes, piece.grain);
+    for (int reads = 0; reads < 2; ++reads)  // all writes first
+        for (int m = 0; m < piece.count; ++m) {
+            if (m == owner) continue;
+            for (int ordered = 0; ordered < 2; ++ordered) {
+                const Pages<Visits>* pages = ordered ? &piece.seen[m]->ordered : &piece.seen[m]->plain;
+                for (uint64_t i = 0; i < piece.bytes / piece.grain; ++i) {
+                    const Visits* v = pages->look(i);
+                    if (!v) {
+                        i |= Pages<Visits>::CELLS - 1;
+                        continue;
+                    }
+                    if (!reads && v->writer[0].block) mine->shared.at(i)->written = true;
+                    if (!reads || !v->reader[0].block || mine->shared.at(i)->written) continue;
+                    Trace* t = members[m]->trace;
+                    const uint64_t pc = t->module_low + v->reader[0].pc;
+                    Finding* f = find(t, UNINITIALISED_READ, pc, IN_SHARED, LOAD, piece.grain, i * piece.grain);
+                    if (f) f->thread = v->reader[0].thread, f->owner = mine->block;
+                }
+            }
+        }
+}
+// At a cluster's barrier, when all its blocks wait there or have returned.
+static void trace_cluster_barrier(Block* const* members, int size) {
+    Trace* into = members[0]->trace;
+    if (!into->counting) return;
+    Piece piece;
+    piece.count = size;
+    piece.bytes = shared_bytes(into);
+    for (int owner = 0; owner < size; ++owner) {
+        for (int m = 0; m < size; ++m) piece.seen[m] = &members[m]->trace->reached[owner].cluster;
+        piece.settle(members[owner]->trace->shared.grain);
+        find_conflicts(piece, 1, into, IN_SHARED, members[owner]->trace->block);
+        settle_written(members, piece, owner);
+        piece.drop();
+        for (int m = 0; m < size; ++m) members[m]->trace->reached[owner].touches.drop();
+    }
+    for (int memory = 0; memory < into->memory_count; ++memory) {
+        for (int m = 0; m < size; ++m) piece.seen[m] = &members[m]->trace->watched[memory].cluster;
+        piece.bytes = into->memories[memory].high - into->memories[memory].low;
+        piece.settle();
+        if (piece.grain == ~0u) continue;
+        find_conflicts(piece, 1, into, memory, 0);
+        piece.drop();
+    }
+}
+// When all blocks of a cluster have returned: was each there for as long as others reached into its shared memory?
+static void trace_cluster_end(Block* const* members, int size) {
+    trace_cluster_barrier(members, size);
+    for (int m = 0; m < size; ++m)
+        for (int owner = 0; owner < size; ++owner) {
+            Trace* t = members[m]->trace;
+            const Reached& r = t->reached[owner];
+            if (!r.used || r.meetings < members[owner]->meetings) continue;
+            Finding* f = find(t, RETURNED, r.pc, IN_SHARED, r.kind, r.size, (int64_t)r.offset);
+            if (f) f->thread = r.thread, f->owner = members[owner]->trace->block;
+        }
+}
 EXPORTED void sim_trace_free(TraceRequest* request) {
     for (Trace*& t : request->workers) {
         if (!t) continue;
         for (auto& log : t->events) free(log.items);
-        for (Watched& w : t->watched) w.touches.drop(), w.visits.drop(), w.ordered.drop();
+        for (Watched& w : t->watched) w.touches.drop(), w.grid.drop(), w.cluster.drop();
+        for (Reached& r : t->reached) r.touches.drop(), r.cluster.drop();
         t->shared.drop();
         free(t->paths.items), free(t->sites.items), free(t->site_table.items);
         free(t->requests.items), free(t->findings.items), free(t);

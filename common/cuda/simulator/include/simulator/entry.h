@@ -69,6 +69,16 @@ template <class... A, void (*kernel)(A...)> struct SimEntry<kernel> {
     static constexpr SimKernel descriptor = {(int)sizeof...(A), parameters, run_thread, run_block, sim_shared_memory};
 };
 
+// The kernel's __cluster_dims__: blocks of a cluster in each direction.
+struct SimCluster {
+    unsigned x = 1, y = 1, z = 1;
+};
+#define SIM_CLUSTER(number, ...)                                                                        \
+    extern "C" __attribute__((visibility("default"))) const unsigned* sim_kernel_cluster_##number() {   \
+        static constexpr SimCluster cluster = {__VA_ARGS__};                                            \
+        return &cluster.x;                                                                                 \
+    }
+
 // the kernel's name comes last because a template's name may hold commas
 #define SIM_ENTRY(number, ...)                                                                  \
     extern "C" __attribute__((visibility("default"))) const SimKernel* sim_kernel_##number() {  \
