@@ -109,6 +109,7 @@ def compare(
     dtype: Annotated[str, typer.Option(help="fp32 or fp16, for kernels and cudnn.")] = "fp32",
     layout: Annotated[str | None, typer.Option(help="NCHW or NHWC, for kernels and cudnn.")] = None,
     arithmetic: Annotated[str | None, typer.Option(help="fp32, tf32 or fp16, for cudnn; dtype's if not given.")] = None,
+    optimize: Annotated[str | None, typer.Option(help="latency or throughput, for kernels.")] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Step by step: which one is the first to drift?")] = False,
     backend: Annotated[str, typer.Option(help="For --layers: kernels, cudnn or torch.")] = "kernels",
     photo: Annotated[bool, typer.Option(help="The sample photo too, where the network has three channels.")] = True,
@@ -123,14 +124,14 @@ def compare(
         model = _model(onnx, weights)
         if layers:
             choices = comparing.CHOICES.get(backend, ())
-            given = {"dtype": dtype, "layout": layout, "arithmetic": arithmetic}
+            given = {"dtype": dtype, "layout": layout, "arithmetic": arithmetic, "optimize": optimize}
             options = {name: value for name, value in given.items() if name in choices}
             rows = comparing.compare_steps(model, backend, seed=seed, size=size, **options)
         else:
             pictures = [_photo(onnx, weights, size)] if photo else []
             compared = comparing.compare(
                 model, inputs, size, seed=seed, batch=batch, pictures=[p for p in pictures if p is not None],
-                dtype=dtype, layout=layout, arithmetic=arithmetic,
+                dtype=dtype, layout=layout, arithmetic=arithmetic, optimize=optimize,
             )  # fmt: skip
     except (ValueError, RuntimeError, OSError) as error:
         raise fail(error) from None
@@ -257,7 +258,7 @@ def profile(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="network, operators, kernels, plans, peaks or trace.")],
+    suite: Annotated[str, typer.Argument(help="network, chain, operators, kernels, plans, peaks or trace.")],
     backend: Annotated[list[str] | None, typer.Option(help="What to time; several times for several.")] = None,
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="fp32 (strict), tf32 or fp16; several times too.")] = None,
@@ -268,6 +269,9 @@ def bench(
         int | None, typer.Option(min=6, help="Samples of each; the suite's own number if not given.")
     ] = None,
     tune: Annotated[bool, typer.Option(help="Let cuDNN try its plans and take the fastest.")] = True,
+    optimize: Annotated[
+        str | None, typer.Option(help="none, latency or throughput, for ours; without it, what suits the batch.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Into the results file of this card.")] = False,
 ) -> None:
     """Check and time on this machine's GPU; exit status 1 if something computes the wrong thing, 2 without a GPU."""
@@ -279,13 +283,42 @@ def bench(
     try:
         options = Options(
             tuple(backend or ()), tuple(batch or ()), tuple(precision or ()), tuple(layout or ()),
-            mode, samples, tune, save, tuple(operator or ()),
+            mode, samples, tune, save, tuple(operator or ()), optimize,
         )  # fmt: skip
         right = run(suite, options, Console(highlight=False))
     except (ValueError, NoGpu) as error:
         raise fail(error) from None
     if not right:
         print("Something that was measured is wrong: see above.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def tune(
+    onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
+    weights: Annotated[str, typer.Option(help="digits, seeded, imagenet or resnet20, if no --onnx.")] = "seeded",
+    batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
+    dtype: Annotated[list[str] | None, typer.Option(help="fp32 or fp16; several times too.")] = None,
+    tried: Annotated[int, typer.Option(min=1, help="Candidates to time for each block.")] = 12,
+    save_to: Annotated[Path | None, typer.Option(help="A file to keep the tiles in, besides the cache.")] = None,
+) -> None:
+    """Search the fastest tile for every block of a network on this machine's GPU, for Network(..., optimize=...).
+
+    What is found is kept on disk for this card, driver and version of the kernels. Exit status 1 if a candidate
+    computed the wrong thing, 2 without a GPU.
+    """
+    from .bench import tuning
+    from .measure.timing import NoGpu
+    from .network import DTYPES
+
+    try:
+        found = tuning.tune(
+            _model(onnx, weights), tuple(batch or tuning.BATCHES), tuple(dtype or DTYPES), tried, save_to
+        )  # fmt: skip
+    except (ValueError, NoGpu, RuntimeError, OSError) as error:
+        raise fail(error) from None
+    if any(one.wrong for one in found):
+        print("Some candidates computed the wrong thing: see above.", file=sys.stderr)
         raise typer.Exit(1)
 
 

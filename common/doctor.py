@@ -51,6 +51,7 @@ def examine() -> Iterator[Finding]:
     yield compiler()
     yield trial_launch()
     yield kernel_cache()
+    yield optimizations()
     yield cupy()
     yield nvrtc()
     yield cudnn()
@@ -186,9 +187,28 @@ def kernel_cache() -> Finding:
         folder = cuda.cache_dir()
     except RuntimeError as error:
         return Finding("kernel cache", _one_line(error), State.MISSING, "COURSE_CACHE=<another folder>")
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files) / 1e6
-    return Finding("kernel cache", f"{folder}: {len(files)} files, {size:.1f} MB; it may be deleted")
+    sizes = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # others may delete files meanwhile
+            if path.is_file():
+                sizes.append(path.stat().st_size)
+    size = sum(sizes) / 1e6
+    return Finding("kernel cache", f"{folder}: {len(sizes)} files, {size:.1f} MB; it may be deleted")
+
+
+def optimizations() -> Finding:
+    """What Network(optimize=...) can use here, and what is done in the place of the rest."""
+    from .optimize.compositions import features
+
+    try:
+        found = features()
+    except Exception as error:  # a GPU that is asked for and not there, a driver that does not answer
+        return Finding("optimize", _one_line(error), State.OPTIONAL, "see the lines above")
+    able = ", ".join(feature.name for feature in found if feature.missing is None) or "nothing of it"
+    lacking = [f"without {one.name} ({one.missing}): {one.instead}" for one in found if one.missing is not None]
+    installable = [one for one in found if one.missing and "package" in one.missing]
+    return Finding("optimize", "; ".join([able, *lacking]), State.OPTIONAL if installable else State.FINE,
+                   "pip install cuda-bindings" if installable else "")  # fmt: skip
 
 
 def _runs_on_gpu() -> bool:

@@ -209,6 +209,13 @@ def test_backends_that_agree(run):
     assert result.exit_code == 0 and "2 of 2" in result.stdout
 
 
+def test_an_optimized_network_is_compared(run):
+    result = run("compare", "--weights", "digits", "--inputs", 2, "--no-photo", "--optimize", "throughput")
+    assert result.exit_code == 0 and "outside" not in result.stdout
+    result = run("compare", "--weights", "digits", "--layers", "--optimize", "latency")
+    assert result.exit_code == 0 and "InvertedResidual(" in result.stdout and "inverted_residual/" in result.stdout
+
+
 def test_a_network_that_takes_no_photographs(run):
     result = run("compare", "--weights", "resnet20", "--inputs", 2)
     assert result.exit_code == 0 and "2 of 2" in result.stdout
@@ -264,12 +271,56 @@ def test_a_step_that_drifts_is_exit_status_1(run, monkeypatch):
         (("--layers", "--backend", "tpu"), "backend must be one of kernels, cudnn, torch, onnxruntime, got 'tpu'"),
         (("--dtype", "fp64"), "dtype must be one of fp32, fp16, got 'fp64'"),
         (("--layout", "CHWN"), "layout must be one of NCHW, NHWC, got 'CHWN'"),
+        (("--optimize", "speed"), "optimize must be one of latency, throughput or None, got 'speed'"),
+        (("--optimize", "latency", "--layout", "NCHW"), "layout must be NHWC with optimize='latency', got NCHW"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_comparisons_that_there_are_not(run, options, message):
     result = run("compare", "--weights", "digits", "--inputs", 1, *options)
     assert result.exit_code == 2 and one_line(result.stderr) and message in result.stderr
+
+
+# tune
+
+
+def test_tiles_are_not_tuned_without_a_gpu(run):
+    if cuda.backend() == "gpu":
+        pytest.skip("is about the simulator")
+    result = run("tune", "--weights", "digits", "--batch", 1)
+    assert result.exit_code == 2 and one_line(result.stderr) and "nothing is timed on the simulator" in result.stderr
+
+
+def test_tuning(run, monkeypatch, tmp_path):
+    """Options reach it; a candidate that is wrong is exit status 1."""
+    from common.bench import tuning
+    from common.optimize.search import Found
+
+    given, wrong = [], []
+
+    def tune(*arguments):
+        given.append(arguments)
+        return [Found(None, None, 1.0, 1.0, 1.0, wrong=tuple(wrong))]
+
+    monkeypatch.setattr(tuning, "tune", tune)
+    path = tmp_path / "tiles.json"
+    for status in (0, 1):
+        wrong += ["7×7: a relative error of 1"] * status
+        options = ("--batch", 2, "--batch", 8, "--dtype", "fp16", "--tried", 3, "--save-to", path)
+        result = run("tune", "--weights", "digits", *options)
+        assert result.exit_code == status
+        assert given[-1][1:] == ((2, 8), ("fp16",), 3, path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("--dtype", "int8"), "dtype must be one of fp32, fp16, got 'int8'"), (("--onnx", "none.onnx"), "none.onnx")],
+    ids=["dtype", "file"],
+)
+def test_what_cannot_be_tuned(run, options, message):
+    result = run("tune", *options)
+    assert result.exit_code == 2 and one_line(result.stderr)
+    assert message in result.stderr or "nothing is timed" in result.stderr
 
 
 # profile
@@ -386,7 +437,7 @@ def test_as_a_program_errors_are_lines_not_tracebacks(tmp_path):
 def test_help_names_the_commands():
     done = program("--help")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("demo", "classify", "compare", "doctor", "topology", "weights"))
+    assert all(name in done.stdout for name in ("demo", "classify", "compare", "doctor", "topology", "tune", "weights"))
 
 
 def test_importing_the_package_imports_nothing_heavy():

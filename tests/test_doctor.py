@@ -117,3 +117,30 @@ def test_no_compiler(monkeypatch):
 @pytest.mark.parametrize(("number", "version"), [(12090, "12.9"), (13000, "13.0"), (12020, "12.2")])
 def test_cuda_versions(number, version):
     assert doctor._cuda(number) == version
+
+
+def test_what_optimize_can_use(monkeypatch):
+    """What a card has, and what is done in the place of the rest; a package that is missing can be had."""
+    from common.optimize import compositions
+
+    monkeypatch.setattr(doctor.cuda, "backend", lambda: "gpu")
+    for capability, able, lacking in (
+        (75, "nothing of it", ["fused blocks", "clusters", "programmatic launches"]),
+        (80, "fused blocks", ["clusters", "programmatic launches"]),
+        (90, "fused blocks, clusters, programmatic launches", []),
+    ):
+        monkeypatch.setattr(doctor.cuda, "compute_capability", lambda capability=capability: capability)
+        monkeypatch.setattr(compositions, "_has", lambda module: True)
+        finding = doctor.optimizations()
+        assert finding.state is State.FINE and finding.value.split(";")[0] == able
+        for feature in lacking:
+            assert f"without {feature} (needs sm_" in finding.value and ": " in finding.value
+    monkeypatch.setattr(compositions, "_has", lambda module: False)
+    finding = doctor.optimizations()
+    assert finding.state is State.OPTIONAL and finding.mend == "pip install cuda-bindings"
+    assert "each kernel begins when the one before it has ended" in finding.value
+
+
+def test_what_optimize_can_use_of_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(doctor.cuda, "compute_capability", _no_gpu)
+    assert doctor.optimizations().state is State.OPTIONAL

@@ -1,6 +1,7 @@
 """Measuring on a GPU, suite by suite: python -m common bench SUITE (chapters 03 and 06).
 
     network     MobileNetV2 as a whole: ours, cuDNN's, and on PyTorch and XLA as others run it
+    chain       the same on ours alone, from the first rungs to all that makes it fast, one thing after the other
     operators   each of its steps alone, on cuDNN and on ours
     kernels     every rung of our own operators beside cuDNN and cuBLAS
     plans       a few convolutions in every way to ask cuDNN for them
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..measure.environment import Watch
 
 MODES = ("hot", "rotating", "host")
+OPTIMIZE = ("none", "latency", "throughput")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Options:
 
     mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2;
     "host", from an array on the host to logits on the host. samples: of each subject; tune: let cuDNN try its plans.
-    operators: of the suite kernels, whose rungs.
+    operators: of the suite kernels, whose rungs. optimize: how ours is put together, of OPTIMIZE; None: by the batch.
     """
 
     backends: tuple[str, ...] = ()
@@ -42,8 +44,11 @@ class Options:
     tune: bool = True
     save: bool = False
     operators: tuple[str, ...] = ()
+    optimize: str | None = None
 
     def __post_init__(self) -> None:
+        if self.optimize not in (None, *OPTIMIZE):
+            raise ValueError(f"optimize must be one of {', '.join(OPTIMIZE)}, got {self.optimize!r}")
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}")
         for batch in self.batches:
@@ -95,6 +100,7 @@ def _trace(options: Options, console: "Console") -> bool:
 Suite = Callable[[Options, "Console"], bool]
 SUITES: dict[str, str | Suite] = {  # a function, or "module:function", imported when it is asked for
     "network": "common.bench.network:bench",
+    "chain": "common.bench.chain:bench",
     "operators": "common.bench.operators:bench",
     "kernels": "common.bench.kernels:bench",
     "plans": "common.bench.plans:bench",

@@ -1,6 +1,7 @@
 """The suite "network": MobileNetV2 as a whole on ours, cuDNN and the peers, checked first, then timed in turn.
 
-    ours    this project's kernels           graph: the launches recorded in a CUDA graph and replayed
+    ours    this project's kernels           graph: the launches recorded in a CUDA graph and replayed;
+            put together for latency below batch 8 and for throughput from there on, unless --optimize says otherwise
     cudnn   the same steps on cuDNN          graph, and eager: launched from Python one after the other
     the others: peers.py
 
@@ -36,8 +37,10 @@ from .peers import PEERS, PRECISIONS, Built, Model, switches
 BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
 SAMPLES = 50
+THROUGHPUT_FROM = 8  # pictures at a time
 
 STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
+NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}
 IMPLEMENTATIONS = (*STEPS, *PEERS)
 SLOW = ("torch-compile",)  # compile for minutes: only when they are named
 _BOTH: tuple[str, ...] = ("NCHW", "NHWC")
@@ -117,20 +120,33 @@ def work(model: Model, batch: int, precision: str) -> Work:
 
 @dataclass(frozen=True)
 class Configuration:
-    """One implementation in one precision and memory layout."""
+    """One implementation in one precision and memory layout; optimize: of ours, what Network calls so."""
 
     implementation: str
     precision: str
     layout: str
+    optimize: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.implementation} {self.precision} {self.layout}"
+        made = f" {self.optimize}" if self.optimize else ""
+        return f"{self.implementation} {self.precision} {self.layout}{made}"
 
 
-def configurations(precision: str, implementations: Sequence[str], layouts: Sequence[str] = ()) -> list[Configuration]:
-    """What is timed together in a precision: in the layouts named, or in those that suit each implementation."""
+def composed(batch: int, given: str | None = None) -> str | None:
+    """What Network calls `optimize` at a batch: the one given, of OPTIMIZE, else the one that suits the batch."""
+    given = given or ("latency" if batch < THROUGHPUT_FROM else "throughput")
+    return None if given == "none" else given
+
+
+def configurations(
+    precision: str, implementations: Sequence[str], layouts: Sequence[str] = (), optimize: str | None = None
+) -> list[Configuration]:
+    """What is timed together in a precision: in the layouts named, or in those that suit each implementation.
+
+    optimize: of ours, in NHWC; in NCHW there is none.
+    """
     return [
-        Configuration(name, precision, layout)
+        Configuration(name, precision, layout, optimize if (name, layout) == ("ours", "NHWC") else None)
         for name in implementations
         for layout in (layouts or DEFAULT_LAYOUTS[name].get(precision, ()))
     ]
@@ -150,6 +166,8 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
     options: dict[str, Any] = {"layout": c.layout, "arithmetic": c.precision}
     if c.implementation == "cudnn":
         options["tune"] = TUNED if tune else False
+    elif c.optimize:
+        options["optimize"] = c.optimize
     arena = c.implementation == "ours"  # cuDNN's plans were tuned, and recorded, over buffers of their own
     net = Network(model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32", **options)
     programs = [net.program(x.shape, arena)]
@@ -248,15 +266,17 @@ def _told(error: BaseException) -> str:
     return " ".join((lines[0] if lines else type(error).__name__).split())[:300]
 
 
-def _prepared(
-    group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
-) -> tuple[list[Row], bool]:
-    """What can be timed, and whether all results were right; a line about everything else."""
+def prepared(
+    group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console,
+    builder: Callable[[Configuration, Model, np.ndarray, str, bool], Built] | None = None,
+) -> tuple[list[Row], bool]:  # fmt: skip
+    """What can be timed, and whether all results were right; a line about everything else. builder: else `build`."""
+    builder = builder or build
     rows: list[Row] = []
     right = True
     for configuration in group:
         try:
-            built = build(configuration, model, reference.pictures(batch), options.mode, options.tune)
+            built = builder(configuration, model, reference.pictures(batch), options.mode, options.tune)
             found = check(built, reference, batch)
         except Exception as error:  # the libraries' exceptions have no common base; the others can be timed
             console.print(f"{configuration}, batch {batch}: not timed: {escape(_told(error))}", soft_wrap=True)
@@ -292,9 +312,21 @@ def measure(
     group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
 ) -> tuple[list[dict[str, Any]], bool]:
     """(records, whether all results were right) of configurations of one precision, timed in turn at one batch."""
-    rows, right = _prepared(group, model, reference, batch, options, console)
+    rows, right = prepared(group, model, reference, batch, options, console)
+    timed, comparison, still = timed_in_turn(rows, batch, options, console)
+    if comparison is None:
+        return [], right and still
+    records = [_record(row, timed, comparison, model, batch, options) for row in timed]
+    _show(timed, comparison, records, batch, console)
+    return records, right and still
+
+
+def timed_in_turn(
+    rows: Sequence[Row], batch: int, options: Options, console: Console
+) -> tuple[list[Row], timing.Comparison | None, bool]:
+    """(those that were timed and right afterwards, their times, whether all were right); None without any times."""
     if not rows:
-        return [], right
+        return [], None, True
     # of each implementation: what it computes of the pictures that it was fed last, and is timed on
     before = {id(row.built): row.built.run() for row in rows}
     for row in rows:
@@ -303,9 +335,10 @@ def measure(
     try:
         comparison = timing.compare(subjects, samples=options.samples or SAMPLES)
     except Exception as error:
-        console.print(f"batch {batch}, {group[0].precision}: not timed: {escape(_told(error))}", soft_wrap=True)
-        return [], right
-    timed = []
+        precision = rows[0].configuration.precision
+        console.print(f"batch {batch}, {precision}: not timed: {escape(_told(error))}", soft_wrap=True)
+        return [], None, True
+    timed, right = [], True
     for row in rows:
         if _still_right(row, before[id(row.built)]):
             timed.append(row)
@@ -314,9 +347,7 @@ def measure(
                 f"{row.name}, batch {batch}: [red]wrong[/] when it was timed, though right before", soft_wrap=True
             )
             right = False
-    records = [_record(row, timed, comparison, model, batch, options) for row in timed]
-    _show(timed, comparison, records, batch, console)
-    return records, right
+    return timed, comparison, right
 
 
 def _record(
@@ -328,6 +359,8 @@ def _record(
         case = f"{model.name}, host to host"
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
+    if c.implementation == "ours":
+        more["composition"] = c.optimize or "none"
     if measured.mode == "rotating":
         more["sets"] = len(row.built.calls)
     if ratios := _ratios(row, rows, comparison):
@@ -363,22 +396,42 @@ def _show(
         return
     title = f"batch {batch}, {rows[0].configuration.precision}"
     table = Table("implementation", "layout", "launch", title=title, title_justify="left", box=None)
-    for column in ("median µs", "p5 – p95", "error", "same top 5", "time / cuDNN's best"):
+    heads = ("median µs", "p5 – p95", "error", "same top 5", *(f"time / {NAMES[name]} best" for name in STEPS))
+    for column in heads:
         table.add_column(column, justify="right", no_wrap=True)
     for row, r in zip(rows, records, strict=True):
-        ratio = r.get("ratios", {}).get("cudnn")
+        ratios = (r.get("ratios", {}).get(name) for name in STEPS)
         table.add_row(
-            row.configuration.implementation,
+            " ".join(filter(None, (row.configuration.implementation, row.configuration.optimize))),
             row.configuration.layout,
             r["launch"],
             f"{r['median_us']:,.1f}",
             f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}",
             f"{row.check.error:.1e}",
             f"{row.check.same_top5} of {row.check.images}",
-            "" if ratio is None else f"{ratio['median']:.3f} ({ratio['low']:.3f} – {ratio['high']:.3f})",
+            *("" if q is None else f"{q['median']:.3f} ({q['low']:.3f} – {q['high']:.3f})" for q in ratios),
         )
     console.print(table)
+    if line := _side_by_side(rows, comparison):
+        console.print(line, soft_wrap=True)
     console.print()
+
+
+def _side_by_side(rows: Sequence[Row], comparison: timing.Comparison) -> str:
+    """How many times faster ours is than the best of each other implementation, in one line; empty without ours."""
+    ours = _best("ours", rows, comparison)
+    others = dict.fromkeys(
+        row.configuration.implementation for row in rows if row.configuration.implementation != "ours"
+    )
+    if ours is None or not others:
+        return ""
+    told = []
+    for name in others:
+        best = _best(name, rows, comparison)
+        assert best is not None
+        ratio = comparison.ratio(best.name, ours.name)
+        told.append(f"{ratio.median:.2f}× as fast as {name} ({ratio.low:.2f} – {ratio.high:.2f})")
+    return f"ours is {', '.join(told)}"
 
 
 def plan(options: Options) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
@@ -412,7 +465,8 @@ def run(
     reference = Reference(model, checked)
     for batch in batches:
         for precision in precisions:
-            group = configurations(precision, implementations, options.layouts)
+            optimize = composed(batch, options.optimize)
+            group = configurations(precision, implementations, options.layouts, optimize)
             # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
             with switches(precision), timing.on_stream():
                 measured = measure(group, model, reference, batch, options, console)

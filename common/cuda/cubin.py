@@ -8,6 +8,15 @@ from pathlib import Path
 from .device import cache_dir
 
 
+def path_of(code: str, options: Sequence[str]) -> Path:
+    """Where `build` keeps the machine code of a text, there or not yet."""
+    from cupy._core.core import assemble_cupy_compiler_options
+    from cupy.cuda import nvrtc
+
+    given = assemble_cupy_compiler_options(tuple(options))  # with the folders of CUDA's headers
+    return cache_dir() / f"{hashlib.sha256(repr((nvrtc.getVersion(), given, code)).encode()).hexdigest()[:32]}.cubin"
+
+
 def build(code: str, options: Sequence[str]) -> Path:
     """The file with the machine code of a CUDA C++ text, which RawModule(path=...) loads. Kept in cache_dir().
 
@@ -17,9 +26,8 @@ def build(code: str, options: Sequence[str]) -> Path:
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import compiler, nvrtc
 
-    given = assemble_cupy_compiler_options(tuple(options))  # with the folders of CUDA's headers
-    key = hashlib.sha256(repr((nvrtc.getVersion(), given, code)).encode()).hexdigest()[:32]
-    path = cache_dir() / f"{key}.cubin"
+    given = assemble_cupy_compiler_options(tuple(options))
+    path = path_of(code, options)
     if path.exists():
         return path
     program = nvrtc.createProgram(code, "kernel.cu", (), ())

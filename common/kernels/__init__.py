@@ -143,9 +143,12 @@ def requires(operator: str, variant: str) -> int:
     return _ladder(operator).requires(variant)
 
 
-def source(operator: str, variant: str) -> str:
-    """The CUDA C++ text of a rung. ValueError for one that is not there."""
-    return _ladder(operator).source(variant)
+def source(operator: str, variant: str, programmatic: bool = False) -> str:
+    """The CUDA C++ text of a rung; programmatic: as it is compiled for programmatic launches, see ladder.py.
+
+    ValueError for one that is not there.
+    """
+    return _ladder(operator).source(variant, programmatic)
 
 
 def diff(operator: str, before: str, after: str, context: int = 2) -> str:

@@ -1,4 +1,11 @@
-"""A ladder: the rungs of one operator, each a .cu file, compiled for a dtype when first asked for."""
+"""A ladder: the rungs of one operator, each a .cu file, compiled for a dtype when first asked for.
+
+Programmatic launches. A kernel that calls wait_for_inputs() (include/grid.h) before it reads what others write, or
+writes what others read, may be launched while the one ahead of it still runs; then its blocks are there, waiting, when
+that one ends. The rungs' files have no such call. `source(variant, programmatic=True)` is their text with it as the
+first statement of the kernel, and `recorded(programmatic=True)` compiles that text and launches it so. Nothing else
+changes: the wait lasts until all that is ahead on the stream is done and its memory written, however it was launched.
+"""
 
 import contextlib
 import difflib
@@ -59,12 +66,16 @@ class Ladder:
         """The rungs' names, from the first to the last."""
         return list(self.rungs)
 
-    def source(self, variant: str) -> str:
-        """The text of a rung's file. ValueError if it is composed of other operators and has none."""
+    def source(self, variant: str, programmatic: bool = False) -> str:
+        """The text of a rung's file; programmatic: as it is compiled for programmatic launches, see above.
+
+        ValueError if it is composed of other operators and has none.
+        """
         path = self._files.get(self._known(variant))
         if path is None:
             raise ValueError(f"{self.operator}: {variant!r} is composed of other operators and has no file of its own")
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        return waiting(text) if programmatic else text
 
     def diff(self, before: str, after: str, context: int = 2) -> str:
         """What changes from one rung's code to another's, as a unified diff; the headers' comments are left out."""
@@ -125,16 +136,17 @@ class Ladder:
 
         Within `recorded` what it gives launches nothing, and is not compiled yet.
         """
+        recording = _recorded.get()
+        programmatic = recording is not None and recording.programmatic
         compiled = functools.partial(
-            self._compile, variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend()
+            self._compile, variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend(), programmatic
         )
-        launches = _recorded.get()
-        return compiled() if launches is None else _Pen(f"{self.operator}/{variant}", compiled, launches)
+        return prepared(f"{self.operator}/{variant}", compiled, programmatic)
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 (ladders live as long as the program)
-    def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str) -> Any:
+    def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str, programmatic: bool) -> Any:
         options = self.architecture(variant) + self.options(variant, dtype, dict(switches))
-        return cuda.RawKernel(self.source(variant), self.operator, options=options)
+        return cuda.RawKernel(self.source(variant, programmatic), self.operator, options=options)
 
     def options(self, variant: str, dtype: Any, switches: Mapping[str, Any]) -> tuple[str, ...]:
         """NVRTC's options for a rung: the element type, its tile sizes, the launch's switches, the shared headers."""
@@ -171,6 +183,7 @@ class Launch:
     args: tuple[Any, ...]
     shared_mem: int
     shared_limit: int  # bytes of dynamic shared memory that the kernel must allow
+    programmatic: bool = False  # may begin before the launch ahead of it has ended: see include/grid.h
 
     def __post_init__(self) -> None:
         self._launch: Callable[[], None] | None = None
@@ -180,7 +193,8 @@ class Launch:
             kernel = self.compiled()
             if kernel.max_dynamic_shared_size_bytes < self.shared_limit:
                 kernel.max_dynamic_shared_size_bytes = self.shared_limit
-            self._launch = kernel.bound(self.grid, self.block, self.args, shared_mem=self.shared_mem)
+            how = {"programmatic": True} if self.programmatic else {}
+            self._launch = kernel.bound(self.grid, self.block, self.args, shared_mem=self.shared_mem, **how)
         self._launch()
 
 
@@ -195,11 +209,19 @@ class Beside:
         self.action()
 
 
-_recorded: ContextVar[list[Launch | Beside] | None] = ContextVar("recorded", default=None)
+class Recording(list["Launch | Beside"]):
+    """What `recorded` lists; programmatic: how the kernels of ladders are to be launched."""
+
+    def __init__(self, programmatic: bool) -> None:
+        super().__init__()
+        self.programmatic = programmatic
+
+
+_recorded: ContextVar[Recording | None] = ContextVar("recorded", default=None)
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[list[Launch | Beside]]:
+def recorded(programmatic: bool = False) -> Iterator[Recording]:
     """Inside, operators check, choose and allocate as ever, but launch nothing: the launches are listed instead.
 
         with kernels.recorded() as launches:
@@ -208,8 +230,10 @@ def recorded() -> Iterator[list[Launch | Beside]]:
             launch()                              # now, and again, without the launcher's work
 
     Arrays that operators allocate for themselves belong to the launches. Only within the thread that asks for it.
+    programmatic: each launch may begin while the one ahead of it still runs, see the top of this file; before sm_90,
+    and on the simulator, it begins as ever.
     """
-    launches: list[Launch | Beside] = []
+    launches = Recording(programmatic)
     token = _recorded.set(launches)
     try:
         yield launches
@@ -226,17 +250,36 @@ def beside(name: str, action: Callable[[], None]) -> None:
         launches.append(Beside(name, action))
 
 
+def prepared(name: str, compiled: Callable[[], Any], programmatic: bool = False) -> Any:
+    """A kernel to launch: `compiled()`, or within `recorded` what notes its launch under `name`."""
+    launches = _recorded.get()
+    return compiled() if launches is None else _Pen(name, compiled, launches, programmatic)
+
+
 class _Pen:
     """Stands where a launcher expects the kernel, and notes the launch."""
 
-    def __init__(self, name: str, compiled: Callable[[], Any], launches: list[Launch | Beside]) -> None:
-        self._name, self._compiled, self._launches = name, compiled, launches
+    def __init__(self, name: str, compiled: Callable[[], Any], launches: Recording, programmatic: bool) -> None:
+        self._name, self._compiled, self._launches, self._programmatic = name, compiled, launches, programmatic
         self.max_dynamic_shared_size_bytes = 0
 
     def __call__(self, grid: tuple, block: tuple, args: Iterable[Any], *, shared_mem: int = 0) -> None:
-        limit = self.max_dynamic_shared_size_bytes
-        launch = Launch(self._name, self._compiled, tuple(grid), tuple(block), tuple(args), shared_mem, limit)
+        limit, how = self.max_dynamic_shared_size_bytes, self._programmatic
+        launch = Launch(self._name, self._compiled, tuple(grid), tuple(block), tuple(args), shared_mem, limit, how)
         self._launches.append(launch)
+
+
+_BODY = re.compile(r'(extern "C" __global__[^;{]*?\)\s*\{)')
+
+
+def waiting(source: str) -> str:
+    """The text of a kernel with wait_for_inputs(); as its first statement. ValueError unless it has one kernel."""
+    text, count = _BODY.subn(r"\1\n    wait_for_inputs();  // launched before the kernel ahead has ended", source)
+    if count != 1:
+        raise ValueError(f'source must define one extern "C" __global__ kernel, got {count}')
+    at = re.search(r"^(#|template|__device__|extern)", text, flags=re.M)
+    start = at.start() if at else 0
+    return f'{text[:start]}#include "grid.h"\n{text[start:]}'
 
 
 def required(source: str) -> int:

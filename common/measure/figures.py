@@ -18,14 +18,20 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: the file it is kept in, its records out of a results file's content, and what draws them."""
+    """A figure: the file it is kept in, its records out of a results file's content, and what draws them.
+
+    optional: there is no such file as long as there are no records.
+    """
 
     path: Path
     records: Callable[[Mapping[str, Any]], Sequence[Record]]
     draw: Callable[[Mapping[str, Any], Sequence[Record]], Any]
+    optional: bool = False
 
     def stale(self, content: Mapping[str, Any]) -> bool:
         """Whether the file is missing, or shows other records than the content's."""
+        if self.optional and not self.records(content):
+            return False
         wanted = plots.digest(self.records(content))
         return not self.path.exists() or plots.digest_of(self.path) != wanted
 
@@ -49,9 +55,18 @@ def _roofline(content: Mapping[str, Any], records: Sequence[Record]) -> Any:
     return plots.roofline(plots.points(records), Peaks.recorded(content), ["fp16"], title)
 
 
+def _chain(content: Mapping[str, Any]) -> list[Record]:
+    return results.find(content, suite="network", case=f"{tables.NETWORK}, chain")
+
+
+def _chain_drawn(content: Mapping[str, Any], records: Sequence[Record]) -> Any:
+    return plots.chain(records, Peaks.recorded(content))
+
+
 FIGURES = (
     Figure(ROOT / "03_cudnn_baseline" / "peers.svg", _hot_network, lambda _, records: plots.peers(records)),
     Figure(ROOT / "03_cudnn_baseline" / "roofline.svg", _operators, _roofline),
+    Figure(ROOT / "06_optimize" / "chain.svg", _chain, _chain_drawn, optional=True),
 )
 
 

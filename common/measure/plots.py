@@ -4,6 +4,7 @@
     bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
     ladder({"naive": 910.0, "tiled": 240.0}, floors={"naive": 60.0, "tiled": 60.0})
     peers(records)                         the whole network, everybody's
+    chain(records, peaks)                  the whole network, from naive to final
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
 
 Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .roofline import Peaks, Work
+from .roofline import Peaks, Work, floor_us, roof_of
 
 COLOURS = {
     "stem": "#555555", "expand": "#0072b2", "depthwise": "#e69f00", "project": "#009e73", "head": "#cc79a7",
@@ -244,6 +245,49 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
     panels[0].set_ylabel("µs a batch, median")
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), frameon=False)
     return figure
+
+
+def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
+    """Records of the suite "chain": µs of each rung as a bar, a panel a precision and batch; how many times the roof.
+
+    The roof of a panel is that of its rung that moves least: no network of these layers, put together so, takes less.
+    ValueError without records.
+    """
+    import matplotlib.pyplot as plt
+
+    if not records:
+        raise ValueError("records must be at least one, got none")
+    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
+    for r in sorted(records, key=lambda r: (r["batch"], r["precision"], r["rung"])):
+        groups.setdefault((r["batch"], r["precision"]), []).append(r)
+    rows = max(len(group) for group in groups.values())
+    columns = min(2, len(groups))
+    lines = -(-len(groups) // columns)
+    size = (1.17 * WIDTH, lines * (1.1 + 0.36 * rows))
+    figure, panels = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
+    for panel in list(panels.flat)[len(groups) :]:
+        panel.set_visible(False)
+    for panel, ((batch, precision), group) in zip(panels.flat, groups.items(), strict=False):
+        roof = chain_roof(group, peaks)
+        names, values = [r["implementation"] for r in group], [r["median_us"] for r in group]
+        logarithmic = max(values) > 20 * min(values)
+        start = min(roof, *values) / 2 if logarithmic else 0.0
+        bars = [value - start for value in values]
+        panel.barh(range(len(names)), bars, left=start, height=0.7, color=COLOURS["expand"])
+        panel.axvline(roof, color="black", linewidth=1.2, linestyle="--")
+        texts = [f"{_three_digits(value)}   {value / roof:.3g}× the roof" for value in values]
+        _label_bars(panel, names, values, texts, "µs, logarithmic" if logarithmic else "µs")
+        if logarithmic:
+            panel.set_xscale("log")
+        panel.set_xlim(start, start * (max(values) / start) ** 1.6 if logarithmic else 1.6 * max(values))
+        panel.set_title(f"batch {batch}, {precision}: the roof is {_three_digits(roof)} µs", fontsize=10, loc="left")
+    plt.close(figure)
+    return figure
+
+
+def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
+    """µs below which no rung of these can come: the least bytes, or the FLOPs, whatever takes longer."""
+    return min(floor_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
 
 
 def ladder(

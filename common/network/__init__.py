@@ -7,6 +7,7 @@ What is where:
 
     network   this file: choosing a backend, checking what comes in
     steps     which layers run as one
+    blocks    which steps run as one: inverted-residual blocks
     arena     where activations lie that share one piece of memory
     program   steps as launches over buffers: the plan, and what runs it
     kernels   the steps on common.kernels
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .. import cuda, topology
 
 if TYPE_CHECKING:
+    from ..optimize.compositions import Composition
     from .profile import Placement, Profile
     from .program import Captured, Plan, Program
 
@@ -55,22 +57,26 @@ class Network:
     def __init__(
         self, model: Any, backend: str = "kernels", *, dtype: str = "fp32", layout: str | None = None,
         arithmetic: str | None = None, tune: bool | int = False, variants: Mapping[str, str] | None = None,
-        operators: Mapping[str, Callable[..., Any]] | None = None,
+        operators: Mapping[str, Callable[..., Any]] | None = None, optimize: "str | Composition | None" = None,
     ) -> None:  # fmt: skip
         """model: an ONNX ModelProto or a path; backend: one of BACKENDS.
 
         dtype: "fp32" or "fp16", of weights and activations in memory. layout: "NCHW" or "NHWC", of backends "kernels"
         and "cudnn"; without it NCHW, and NHWC for the kernels on a GPU, which are faster so. variants, operators: of
-        backend "kernels": other rungs, or functions of your own, see KernelBackend. arithmetic, tune: of backend
-        "cudnn", as in common.cudnn. Raises what topology.read_onnx raises, ValueError for what a backend cannot do,
+        backend "kernels": other rungs, or functions of your own, see KernelBackend. optimize: of backend "kernels",
+        "latency" for the shortest time of one picture, "throughput" for the most pictures in a second, or a
+        composition of your own, see common.optimize.compositions; always NHWC. arithmetic, tune: of backend "cudnn",
+        as in common.cudnn. Raises what topology.read_onnx raises, ValueError for what a backend cannot do,
         RuntimeError where there is no cuDNN.
         """
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
         self.backend, self.dtype, self.arithmetic = backend, dtype, arithmetic or dtype
-        own = {"variants": variants, "operators": operators}
+        own = {"variants": variants, "operators": operators, "optimize": optimize}
         self._check_options(layout, tune, own)
-        self.layout = layout or ("NHWC" if backend == "kernels" and cuda.backend() == "gpu" else "NCHW")
+        channels_last = backend == "kernels" and (cuda.backend() == "gpu" or optimize is not None)
+        self.layout = layout or ("NHWC" if channels_last else "NCHW")
+        self.optimize: str | None = optimize if isinstance(optimize, str) else getattr(optimize, "name", None)
         self.model = topology.load_model(model)
         self.graph = topology.read_onnx(self.model)
         self._lock = threading.Lock()
@@ -209,4 +215,5 @@ class Network:
 
     def __repr__(self) -> str:
         how = f", {self.arithmetic}, {self.layout}" if self.backend in STEPPED else ""
+        how += f", optimize={self.optimize!r}" if self.optimize else ""
         return f"Network({self.graph.name!r}, backend={self.backend!r}{how}, input_shape={self.input_shape})"

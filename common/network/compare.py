@@ -11,6 +11,7 @@ import numpy as np
 from .. import cuda, topology, weights
 from ..topology import layers as kinds
 from . import STEPPED, Network, available
+from .blocks import BlockStep, PoolStep
 from .reference import run_layer
 from .steps import Step, fuse
 
@@ -22,7 +23,7 @@ TOLERANCE = TOLERANCES["fp32"]
 STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 CHOICES = {
-    "kernels": ("dtype", "layout", "variants", "operators"),
+    "kernels": ("dtype", "layout", "variants", "operators", "optimize"),
     "cudnn": ("dtype", "layout", "arithmetic", "tune"),
 }
 
@@ -159,9 +160,9 @@ def compare_steps(
     x = cuda.asnumpy(x).astype(np.float32)
     net._check_input(x)
     graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(net.model, x.shape))
-    steps = fuse(graph)
+    run: _Stepped | _OnTorch = _Stepped(net, x) if backend in STEPPED else _OnTorch(fuse(graph), parameters)
+    steps = run.steps
     wanted = reference_outputs(graph, parameters, steps, x)
-    run = _Stepped(net, x) if backend in STEPPED else _OnTorch(steps, parameters)
     tensors = {graph.input: x}
     rows = []
     for i, step in enumerate(steps):
@@ -184,7 +185,9 @@ def first_drift(rows: Sequence[StepError]) -> StepError | None:
 
 
 def terms(step: Step) -> int:
-    """How many products or terms are added up for one number of the output."""
+    """How many products or terms are added up for one number of the output; of a block, in all of its parts."""
+    if isinstance(step, (BlockStep, PoolStep)):
+        return sum(map(terms, step.parts))
     layer = step.layer
     match layer:
         case kinds.Conv2d():
@@ -226,6 +229,7 @@ class _Stepped:
 
     def __init__(self, net: Network, x: np.ndarray) -> None:
         self._program = net.program(x.shape)
+        self.steps = self._program.steps
 
     def __call__(self, index: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
         program = self._program
@@ -247,13 +251,13 @@ class _OnTorch:
     def __init__(self, steps: Sequence[Step], parameters: dict[str, np.ndarray]) -> None:
         import torch
 
-        self._steps = steps
+        self.steps = steps
         self._parameters = {name: torch.from_numpy(np.array(value)) for name, value in parameters.items()}
 
     def __call__(self, index: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
         import torch
 
-        step = self._steps[index]
+        step = self.steps[index]
         with torch.no_grad():
             given = {name: torch.from_numpy(np.array(tensors[name])) for name in step.reads}
             for layer in step.layers:

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from .. import cuda, kernels
+import numpy as np
+
+from .. import cuda, kernels, topology
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
+from ..optimize import compositions, head
+from ..optimize.blocks import inverted_residual
 from ..topology import layers as kinds
-from .program import Launch, StepBackend, as_pictures, in_turn
-from .steps import Step, activation_of
+from . import blocks
+from .program import DTYPES, Launch, StepBackend, as_pictures, in_turn
+from .steps import Step, activation_of, fuse
 
 Operator = Callable[..., Any]
 
@@ -40,6 +45,8 @@ class KernelBackend(StepBackend):
     arguments: arrays of the backend, `out` among them, which they must write. In NHWC their strides say so; a kernel is
     given common.cuda.layout.as_stored(x), which has the order of memory. Of "add", "multiply", "clamp" and "activate"
     `out` may be an input.
+    optimize: "latency", "throughput" or a Composition of common.optimize.compositions, in NHWC. Convolutions of an
+    operator in `variants` or `operators` stay out of fused blocks.
     """
 
     name = "kernels"
@@ -58,8 +65,15 @@ class KernelBackend(StepBackend):
 
     def __init__(
         self, model: Any, dtype: str = "fp32", layout: str = "NCHW", variants: Mapping[str, str] | None = None,
-        operators: Mapping[str, Operator] | None = None,
+        operators: Mapping[str, Operator] | None = None, optimize: str | compositions.Composition | None = None,
     ) -> None:  # fmt: skip
+        self.composition = compositions.composition(optimize)
+        if self.composition is not None and layout != "NHWC":
+            raise ValueError(f"layout must be NHWC with optimize={optimize!r}, got {layout}")
+        self.composed = self.composition.name if self.composition else None
+        self._programmatic = bool(
+            self.composition and self.composition.programmatic and not compositions.missing("programmatic launches")
+        )
         self._variants, self._operators = dict(variants or {}), dict(operators or {})
         for operator, variant in self._variants.items():
             if variant not in kernels.variants(operator):  # which names an unknown operator
@@ -83,12 +97,117 @@ class KernelBackend(StepBackend):
         layout = "NCHW" if layouts.has(x, "NCHW") else "NHWC"
         if variant is not None and variant in kernels.variants(operator, x.dtype, layout):
             named["variant"] = variant
-        with kernels.recorded() as launches:
+        with kernels.recorded(self._programmatic) as launches:
             getattr(kernels, operator)(*args, **named)
+        return list(launches)
+
+    def steps(self, graph: topology.Graph) -> list[Step]:
+        steps, made = fuse(graph), self.composition
+        if made is None or compositions.missing("fused blocks"):
+            return steps
+        batch, dtype, choose = graph.input_shape[0], np.dtype(DTYPES[self._dtype]).name, made.fuse
+        if choose is not None:
+            steps = blocks.merge(steps, graph, lambda block: choose(block, batch, dtype), self._free)
+        return blocks.merge_pool(steps, graph, self._poolable) if made.head else steps
+
+    def _free(self, step: Step) -> bool:
+        """Whether a step's operator is not one for which a rung or a function was given."""
+        layer = step.layer
+        operator = operator_of(layer) if isinstance(layer, kinds.Conv2d) else "global_avg_pool"
+        return operator not in self._variants and operator not in self._operators
+
+    def _poolable(self, step: Step) -> bool:
+        layer, itemsize = step.layer, np.dtype(DTYPES[self._dtype]).itemsize
+        if not isinstance(layer, kinds.Conv2d):
+            return self._free(step)
+        n, _, h, w = layer.output_shape
+        made = head.Head(h * w, layer.in_channels, layer.out_channels)
+        tile = head.head_rule(made, n, itemsize, cuda.multiprocessors(), cuda.shared_memory())
+        return self._free(step) and head.HeadGeometry(made, tile, itemsize).problem(cuda.shared_memory()) is None
+
+    def _few_rows(self, x: Any, weight: Any) -> bool:
+        """Whether x · weightᵀ runs on the kernel for few rows of x."""
+        made = self.composition
+        if made is None or not made.head or compositions.missing("fused blocks") or len(x) > head.MOST_ROWS:
+            return False
+        if "gemm" in self._variants or "gemm" in self._operators:
+            return False
+        linear, itemsize = head.Linear(x.shape[1], len(weight)), x.dtype.itemsize
+        tile = head.linear_rule(linear, itemsize, cuda.multiprocessors(), cuda.shared_memory())
+        return head.LinearGeometry(linear, tile, itemsize).problem(cuda.shared_memory()) is None
+
+    def whole(self, graph: topology.Graph, steps: list[Step], buffers: dict[str, Any]) -> Launch | None:
+        if self.composition is None or not self.composition.persistent:
+            return None
+        from ..optimize.persistent import Persistent
+
+        phases = self._phases(graph, steps)
+        if phases is None:
+            return None
+        try:
+            network = Persistent(buffers[graph.input], phases)
+        except (ValueError, RuntimeError):  # no tiles fit, or the card launches no such kernel
+            return None
+        if network.output.shape != buffers[graph.output].shape:
+            return None
+        buffers[graph.output] = network.output
+        return network.launch
+
+    def _phases(self, graph: topology.Graph, steps: list[Step]) -> list[tuple[Any, list[Any]]] | None:
+        """The steps as phases of a persistent kernel; None unless each reads what the one before it writes."""
+        phases: list[tuple[Any, list[Any]]] = []
+        last, p = graph.input, self.parameters
+        for step in steps:
+            residual = last if isinstance(step, blocks.BlockStep) and step.residual else None
+            if step.inputs != [last] or step.residual != residual:
+                return None
+            layer, last = step.layer, step.output
+            if isinstance(step, blocks.BlockStep):
+                phases.append((step.block, self._arrays(step)))
+                continue
+            arrays = [p[layer.weight], p[layer.bias] if layer.bias else None] if hasattr(layer, "weight") else []
+            if isinstance(step, blocks.PoolStep):
+                _, c, h, w = layer.input_shapes[0]
+                low, high = map(float, bounds(step.activation))
+                phases.append((head.Head(h * w, c, layer.out_channels, (low, high)), arrays))
+            elif isinstance(layer, kinds.Linear):
+                phases.append((head.Linear(layer.in_features, layer.out_features), arrays))
+            elif not self._only_seen(step):
+                return None
+        return phases
+
+    def _arrays(self, step: blocks.BlockStep) -> list[Any]:
+        """Weight and bias of each of a block's three convolutions."""
+        arrays: list[Any] = []
+        for layer in step.convolutions:
+            arrays.append(None if layer is None else self.parameters[layer.weight])
+            arrays.append(self.parameters[layer.bias] if layer is not None and layer.bias else None)
+        return arrays
+
+    def block(self, step: blocks.BlockStep, x: Any, residual: Any, out: Any) -> list[Named]:
+        """The launch of a fused block."""
+        assert step.block is not None
+        block = step.block
+        return self.fused(
+            inverted_residual, x, *self._arrays(step), stride=block.stride, residual=residual, activations=block.bounds,
+            out=out, tile=step.tile,
+        )  # fmt: skip
+
+    def fused(self, operator: Operator, *args: Any, **named: Any) -> list[Named]:
+        """The launches of an operator of common.optimize."""
+        with kernels.recorded(self._programmatic) as launches:
+            operator(*args, **named, programmatic=self._programmatic)
         return list(launches)
 
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> list[Named]:
         layer, x, parameters = step.layer, inputs[0], self.parameters
+        if isinstance(step, blocks.BlockStep):
+            return self.block(step, x, residual, out)
+        if isinstance(step, blocks.PoolStep):
+            return self.fused(
+                head.pointwise_pool, x, parameters[layer.weight], parameters[layer.bias] if layer.bias else None,
+                activation=step.activation, out=out,
+            )  # fmt: skip
         match layer:
             case kinds.Conv2d():
                 operator = operator_of(layer)
@@ -119,6 +238,8 @@ class KernelBackend(StepBackend):
                     before = self.moved(source, x, (0, 1, 2, 3))
                 flat = x.reshape(len(x), -1)
                 bias = parameters[layer.bias] if layer.bias else None
+                if self._few_rows(flat, parameters[layer.weight]):
+                    return [*before, *self.fused(head.few_rows, flat, parameters[layer.weight], bias, out=out)]
                 return [*before, *self.run("gemm", flat, parameters[layer.weight], bias, transpose_b=True, out=out)]
             case kinds.ReLU() | kinds.ReLU6() | kinds.Clip():
                 low, high = map(float, bounds(activation_of(layer)))

@@ -81,7 +81,8 @@ def sharing(
 class Plan:
     """What a program does, for one input shape: the steps, what runs each, where its output lies.
 
-    told: by step, in words; arena: None if each activation has memory of its own. `str` shows all of it as a table.
+    told: by step, in words; arena: None if each activation has memory of its own; composition: what `optimize` made of
+    it, by name. `str` shows all of it as a table.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Plan:
     lifetimes: list[Lifetime]
     shares: dict[str, str]
     arena: Arena | None
+    composition: str | None = None
 
     @property
     def itemsize(self) -> int:
@@ -155,9 +157,10 @@ class Plan:
                 f" no placement takes less than {self.arena.bound / 1e6:,.2f} MB"
             )
         shape = " × ".join(map(str, self.input_shape))
+        made = f", optimized: {self.composition}" if self.composition else ""
         return "\n".join(
             [
-                f"{self.name} on {self.backend}, {self.dtype}, {self.layout}, input {shape}",
+                f"{self.name} on {self.backend}, {self.dtype}, {self.layout}, input {shape}{made}",
                 "",
                 *aligned(rows, right=(0, 5, 6)),
                 "",
@@ -178,21 +181,22 @@ class Program:
     `input`, call `launch()`, read `output`. `launch` enqueues on CuPy's current stream and takes no memory, so it can
     be recorded in a CUDA graph. steps[i] is computed by `launch_step(i)` from buffers[name] and parameters[name] into
     buffers[its output]; told[i] says by what. With an arena (see `plan`), a buffer holds its tensor only as long as
-    later steps read it.
+    later steps read it. whole: one launch for all steps, which `launch` then makes; `launch_step` still makes one of
+    its own.
     """
 
     def __init__(
         self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], ends: tuple[str, str],
-        launches: list[Launch],
+        launches: list[Launch], whole: Launch | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.steps, self.told = plan, plan.steps, plan.told
         self.buffers, self.parameters = buffers, parameters
         self.ends, self.input, self.output = ends, buffers[ends[0]], buffers[ends[1]]
-        self._launches = launches
+        self._launches, self.whole = launches, whole
 
     def launch(self) -> None:
         """Enqueues all steps."""
-        for launch in self._launches:
+        for launch in self._launches if self.whole is None else (self.whole,):
             launch()
 
     def launch_step(self, index: int) -> None:
@@ -234,6 +238,7 @@ class StepBackend(abc.ABC):
     layers: ClassVar[frozenset[type]]  # that it can run
     in_place: ClassVar[tuple[type, ...]] = ()  # layers that may write where they read
     views: ClassVar[bool] = False  # whether a Reshape that moves nothing costs nothing
+    composed: str | None = None  # the name of the composition, see common.optimize
 
     def __init__(self, model: Any, dtype: str = "fp32", layout: str = "NCHW") -> None:
         self._model, self._dtype, self._layout = model, dtype, layout
@@ -279,14 +284,18 @@ class StepBackend(abc.ABC):
     def plan(self, shape: tuple[int, ...]) -> Plan:
         """The plan for an input shape. Its memory is asked for, never touched, and given back."""
         untouched = np.empty if cuda.backend() == "simulator" else cuda.empty
-        return self.program(shape, arena=True, allocate=untouched).plan
+        return self.program(shape, arena=True, allocate=untouched, compiled=False).plan
 
     def program(
-        self, shape: tuple[int, ...], arena: bool = False, allocate: Callable[..., Any] = cuda.empty
+        self, shape: tuple[int, ...], arena: bool = False, allocate: Callable[..., Any] = cuda.empty,
+        compiled: bool = True,
     ) -> Program:  # fmt: skip
-        """A new program for an input shape; arena: activations share one piece of memory."""
+        """A new program for an input shape; arena: activations share one piece of memory.
+
+        compiled: whether one launch for the whole network, which is compiled here, is made if there is one.
+        """
         graph, _ = self.folded(shape)
-        steps, dtype = fuse(graph), np.dtype(DTYPES[self._dtype])
+        steps, dtype = self.steps(graph), np.dtype(DTYPES[self._dtype])
         shares = sharing(graph, steps, self._only_seen, self.in_place if arena else ()) if self.views else {}
         lifetimes = lives(graph, steps, dtype.itemsize, shares)
         placed = place(lifetimes) if arena else None
@@ -302,15 +311,25 @@ class StepBackend(abc.ABC):
                 buffers[name] = layouts.shaped(memory[start : start + one.bytes].view(dtype), shape, self._layout)
         for name, source in shares.items():
             buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)
+        whole = self.whole(graph, steps, buffers) if compiled else None
         bound = []
         for step in steps:
             residual = buffers[step.residual] if step.residual else None
             bound.append(self.bind(step, [buffers[name] for name in step.inputs], residual, buffers[step.output]))
         launches, told = self.finish(bound)
         plan = Plan(
-            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed
-        )
-        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches)
+            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed,
+            self.composed,
+        )  # fmt: skip
+        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches, whole)
+
+    def steps(self, graph: topology.Graph) -> list[Step]:
+        """The layers as the steps that this backend runs."""
+        return fuse(graph)
+
+    def whole(self, graph: topology.Graph, steps: list[Step], buffers: dict[str, Any]) -> Launch | None:
+        """One launch that computes all steps, if there is one; it may put an array of its own in the output's place."""
+        return None
 
     def _only_seen(self, step: Step) -> bool:
         """Whether a step is a reshape that leaves every element where it is."""

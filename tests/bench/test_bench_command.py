@@ -34,10 +34,10 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    assert "SUITE must be one of network, operators, kernels, plans, peaks, trace, got 'speed'" in result.stderr
+    assert "SUITE must be one of network, chain, operators, kernels, plans, peaks, trace, got 'speed'" in result.stderr
 
 
-@pytest.mark.parametrize("suite", ["network", "peaks", "trace"])
+@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace"])
 def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
     result = run("bench", suite)
     assert result.exit_code == 2 and one_line(result.stderr) and "06_optimize/results" in result.stderr
@@ -50,6 +50,7 @@ def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
         (("--precision", "int8"), "precision must be one of fp32, tf32, fp16"),
         (("--layout", "CHWN"), "layout must be one of NCHW, NHWC"),
         (("--mode", "cold"), "mode must be one of hot, rotating, host, got 'cold'"),
+        (("--optimize", "fast"), "optimize must be one of none, latency, throughput, got 'fast'"),
     ],
 )
 def test_wrong_options_are_told_in_one_line(run, arguments, message):
@@ -68,9 +69,11 @@ def test_options_reach_the_suite(run, monkeypatch):
     assert run("bench", "network").exit_code == 0
     arguments = "--backend cudnn --backend ours --batch 1 --batch 8 --precision fp16 --layout NHWC --mode rotating"
     assert run("bench", "network", *arguments.split(), "--samples", 20, "--no-tune", "--save").exit_code == 0
+    assert run("bench", "network", "--optimize", "none").exit_code == 0
     assert given == [
         Options(),
         Options(("cudnn", "ours"), (1, 8), ("fp16",), ("NHWC",), "rotating", 20, tune=False, save=True),
+        Options(optimize="none"),
     ]
 
 

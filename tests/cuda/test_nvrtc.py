@@ -110,6 +110,15 @@ def test_every_kernel_compiles_for_every_card(case):
         assert log is None, f"{path.relative_to(ROOT)} for {card}:\n{log}"
 
 
+@pytest.mark.parametrize("case", [case for case in kernel_files() if "kernels" in case[0].parts], ids=name_of)
+def test_every_rung_compiles_for_programmatic_launches(case):
+    """With wait_for_inputs() as its first statement, for the card that has them."""
+    from common.kernels.ladder import waiting
+
+    path, options = case
+    assert compile_with_nvrtc(waiting(path.read_text()), "sm_90", options) is None, path.relative_to(ROOT)
+
+
 # ---- The kernels of the tests
 
 

@@ -27,12 +27,14 @@ def figure(tmp_path):
 @pytest.mark.parametrize("committed", FIGURES, ids=lambda committed: committed.path.name)
 def test_no_figure_of_the_course_is_stale(committed):
     content = results.load(results.path_of(tables.CARD))
-    assert committed.records(content), "the results file has nothing for it"
+    assert committed.optional or committed.records(content), "the results file has nothing for it"
     assert not committed.stale(content), "python -m common generate"
 
 
 @pytest.mark.parametrize("committed", FIGURES, ids=lambda committed: committed.path.name)
 def test_every_figure_is_shown_in_its_chapter(committed):
+    if committed.optional and not committed.records(results.load(results.path_of(tables.CARD))):
+        pytest.skip(f"there are no records for {committed.path.name} yet")
     assert f"]({committed.path.name})" in (committed.path.parent / "README.md").read_text(encoding="utf-8")
 
 

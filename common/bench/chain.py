@@ -1,0 +1,196 @@
+"""The suite "chain": MobileNetV2 on this project's kernels, from the first rungs to all that makes it fast.
+
+    naive               the first rung of every operator, NCHW, launched one by one
+    best rungs NCHW     the fastest rung for each shape
+    NHWC                the same in the other layout
+    graph               recorded in a CUDA graph and replayed
+    programmatic        each kernel is on its way before the one ahead of it has ended
+    fused blocks        inverted-residual blocks as one kernel each, and the head
+    persistent          one kernel for the whole network, where there is one
+
+Each is what the one before it is, and one thing more. All are timed in turn in one process, on the same pictures, and
+checked before and after, as in the suite "network"; records are of that suite, case "<network>, chain".
+"""
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from .. import cuda, kernels
+from ..measure import timing
+from ..measure.environment import Watch
+from ..measure.results import record
+from ..measure.roofline import Work
+from ..network import Network
+from ..optimize.compositions import Composition, always, missing
+from . import Options, Run, choose
+from .network import (
+    CHECKED,
+    OUR_ARITHMETIC,
+    Configuration,
+    Reference,
+    Row,
+    prepared,
+    timed_in_turn,
+    work,
+)
+from .peers import Built, Model, Unavailable, switches
+
+BATCHES = (1, 32)
+PRECISIONS = ("fp32", "fp16")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A composition of the network: arguments of Network, and how it is launched, "eager" or "graph"."""
+
+    name: str
+    launch: str = "graph"
+    options: dict[str, Any] = field(default_factory=dict)
+    needs: str | None = None  # a feature of common.optimize.compositions
+
+
+def rungs() -> tuple[Rung, ...]:
+    """All that there are here, from the first to the last."""
+    first = {operator: kernels.variants(operator)[0] for operator in kernels.OPERATORS}
+    programmatic = Composition("programmatic", fuse=None, programmatic=True, head=False)
+    fused = Composition("fused blocks", programmatic=True)
+    every = [
+        Rung("naive", "eager", {"layout": "NCHW", "variants": first}),
+        Rung("best rungs NCHW", "eager", {"layout": "NCHW"}),
+        Rung("NHWC", "eager", {"layout": "NHWC"}),
+        Rung("graph", "graph", {"layout": "NHWC"}),
+        Rung("programmatic", "graph", {"optimize": programmatic}, "programmatic launches"),
+        Rung("fused blocks", "graph", {"optimize": fused}, "fused blocks"),
+    ]
+    if importlib.util.find_spec("common.optimize.persistent"):
+        whole = Composition("persistent", fuse=always, persistent=True)
+        every.append(Rung("persistent", "graph", {"optimize": whole}, "fused blocks"))
+    return tuple(every)
+
+
+def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Built, Any]:
+    """A rung ready to run on x, and its plan."""
+    net = Network(model.onnx, dtype=precision, **rung.options)
+    program = net.program(x.shape, arena=True)
+    if rung.name == "persistent" and program.whole is None:
+        raise Unavailable("no tiles of all layers fit into one kernel at this batch, or the card cannot launch it")
+
+    def feed(images: np.ndarray) -> None:
+        program.input[...] = cuda.asarray(images, program.input.dtype)
+
+    def results() -> list[np.ndarray]:
+        return [cuda.asnumpy(program.output).astype(np.float32)]
+
+    def poison() -> None:
+        program.output.fill(np.nan)
+
+    built = Built([program.launch], (rung.launch,), feed, results, OUR_ARITHMETIC[precision], poison)
+    built.feed(x)
+    return built, program.plan
+
+
+def measure(
+    chosen: Sequence[Rung], model: Model, reference: Reference, batch: int, precision: str, options: Options,
+    console: Console,
+) -> tuple[list[dict[str, Any]], bool]:  # fmt: skip
+    """(records, whether all results were right) of rungs in one precision, timed in turn at one batch."""
+    by_name, plans = {rung.name: rung for rung in chosen}, {}
+
+    def builder(c: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
+        built, plans[c.implementation] = build(by_name[c.implementation], precision, model, x)
+        return built
+
+    group = []
+    for rung in chosen:
+        if rung.needs and (lacks := missing(rung.needs)):
+            console.print(f"{rung.name}: not timed: {rung.needs}: {lacks}", soft_wrap=True)
+            continue
+        group.append(Configuration(rung.name, precision, rung.options.get("layout", "NHWC")))
+    rows, right = prepared(group, model, reference, batch, options, console, builder)
+    timed, comparison, still = timed_in_turn(rows, batch, options, console)
+    if comparison is None:
+        return [], right and still
+    records = [_record(row, plans, by_name, comparison, model, batch) for row in timed]
+    _show(timed, comparison, records, batch, precision, console)
+    return records, right and still
+
+
+def _record(
+    row: Row, plans: dict[str, Any], by_name: dict[str, Rung], comparison: timing.Comparison, model: Model, batch: int
+) -> dict[str, Any]:
+    c = row.configuration
+    plan = plans[c.implementation]
+    # what the steps of this rung move, if each reads its inputs and writes its output once
+    moved = Work(plan.bytes, work(model, batch, c.precision).flops)
+    return record(
+        "network", f"{model.name}, chain", c.implementation, precision=c.precision, arithmetic=row.built.arithmetic,
+        batch=batch, timing=comparison[row.name], work=moved, error=row.check.error, layout=c.layout,
+        launch=row.launch, rung=list(by_name).index(c.implementation) + 1, steps=len(plan.steps),
+        same_top5=row.check.same_top5, checked_images=row.check.images,
+    )  # fmt: skip
+
+
+def _show(
+    rows: Sequence[Row], comparison: timing.Comparison, records: Sequence[dict[str, Any]], batch: int, precision: str,
+    console: Console,
+) -> None:  # fmt: skip
+    table = Table("rung", "layout", "launch", title=f"batch {batch}, {precision}", title_justify="left", box=None)
+    for column in ("steps", "median µs", "p5 – p95", "error", "× the rung before", "× the first"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for i, (row, r) in enumerate(zip(rows, records, strict=True)):
+        before, first = (comparison.ratio(other.name, row.name).median for other in (rows[max(i - 1, 0)], rows[0]))
+        table.add_row(
+            row.configuration.implementation, r["layout"], r["launch"], str(r["steps"]), f"{r['median_us']:,.1f}",
+            f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}", f"{r['error']:.1e}", f"{before:.2f}", f"{first:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    console.print()
+
+
+def run(
+    options: Options, console: Console, model: Model | None = None, checked: int = CHECKED
+) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+    """(records, whether all results were right) of one batch in one precision after the other.
+
+    ValueError for options that there are not, NoGpu on the simulator.
+    """
+    every = rungs()
+    names = choose("backend", options.backends, tuple(r.name for r in every), tuple(r.name for r in every))
+    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
+    if options.mode != "hot":
+        raise ValueError(f"mode must be hot for the suite chain, got {options.mode!r}")
+    if options.samples is not None and options.samples < 6:
+        raise ValueError(f"samples must be at least 6, got {options.samples}")
+    with timing.on_stream():
+        pass  # or NoGpu, before anything is computed
+    model = model or Model.of()
+    reference = Reference(model, checked)
+    chosen = [rung for rung in every if rung.name in names]
+    for batch in tuple(dict.fromkeys(options.batches)) or BATCHES:
+        for precision in precisions:
+            with switches(precision), timing.on_stream():
+                yield measure(chosen, model, reference, batch, precision, options, console)
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
+    all_right, timed = True, 0
+    with Watch() as watch:
+        keeper: Run | None = None
+        for records, right in run(options, console):
+            all_right &= right
+            timed += len(records)
+            if options.save:
+                keeper = keeper or Run("chain", watch)
+                keeper.save(records)
+    if keeper is not None and timed:
+        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
+    if not timed:
+        console.print("nothing was timed")
+    return all_right and timed > 0

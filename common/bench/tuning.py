@@ -1,0 +1,117 @@
+"""Searching the tiles of a network's blocks on this card: python -m common tune."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import topology, weights
+from ..measure import timing
+from ..network import DTYPES, blocks
+from ..network.steps import fuse
+from ..optimize import search
+from ..optimize.compositions import missing
+from ..optimize.generate import Block, Tile
+from ..optimize.tune import Problem
+
+BATCHES = (1, 32, 256)
+
+
+def tune(
+    model: Any, batches: Sequence[int] = BATCHES, dtypes: Sequence[str] = DTYPES, tried: int = search.TRIED,
+    save_to: Path | None = None, console: Console | None = None, timer: search.Timer | None = None,
+) -> list[search.Found]:  # fmt: skip
+    """Searches every different block of a network (ONNX ModelProto or path) and keeps what is found, in the cache.
+
+    What is fused depends on what is found: where an expansion is better left out, the rest is searched alone. save_to:
+    a file to keep it in as well, of the form of tiles.json. timer: as for search. NoGpu on the simulator; ValueError
+    for batches, dtypes or a number of tries that cannot be, and for a card before sm_80.
+    """
+    from tqdm import tqdm
+
+    console = console or Console(highlight=False)
+    for batch in batches:
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if tried < 1:
+        raise ValueError(f"tried must be at least 1, got {tried}")
+    if timer is None:
+        with timing.on_stream():
+            pass  # or NoGpu
+    if lacks := missing("fused blocks"):
+        raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
+    graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
+    every: list[search.Found] = []
+    if timer is None:
+        with console.status("compiling"):
+            search.compile_ahead(_problems(graph, batches, dtypes), tried)
+    for dtype in dtypes:
+        name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
+        for batch in batches:
+            steps = fuse(graph.with_batch(batch))
+            count = sum(blocks._is_pointwise(step.layer) for step in steps)
+            found: dict[Block, search.Found | None] = {}
+            with tqdm(total=count, desc=f"batch {batch}, {dtype}", unit="", leave=False, disable=None) as bar:
+
+                def choose(block: Block, batch: int = batch, found: Any = found, bar: Any = bar) -> Tile | None:
+                    if block not in found:
+                        bar.set_postfix_str(str(block))
+                        found[block] = _searched(Problem(block, batch, name), tried, timer, console)  # noqa: B023
+                    bar.update()
+                    return found[block].tile if found[block] else None
+
+                blocks.merge(steps, graph, choose)
+            made = [one for one in found.values() if one is not None]
+            every += made
+            _show(made, batch, dtype, console)
+            for path in (None, *([save_to] if save_to else [])):
+                console.print(f"kept in {search.remember(made, path)}", soft_wrap=True)
+    return every
+
+
+def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list[Problem]:
+    """What is searched if every block that can be fused is."""
+    problems: dict[Problem, None] = {}
+    for dtype in dtypes:
+        name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
+        for batch in batches:
+
+            def note(block: Block, batch: int = batch, name: str = name) -> Tile | None:
+                problems[Problem(block, batch, name)] = None
+                return search.rule(block, batch, np.dtype(name).itemsize)
+
+            blocks.merge(fuse(graph.with_batch(batch)), graph, note)
+    return list(problems)
+
+
+def _searched(problem: Problem, tried: int, timer: search.Timer | None, console: Console) -> search.Found | None:
+    try:
+        found = search.search(problem, tried, timer)
+    except ValueError as error:
+        console.print(f"{problem.block}: {escape(str(error))}", soft_wrap=True)
+        return None
+    for text in found.wrong:
+        console.print(f"{problem.block}: [red]wrong[/], never chosen: {escape(text)}", soft_wrap=True)
+    for text in found.failed:
+        console.print(f"{problem.block}: left out: {escape(' '.join(text.split())[:300])}", soft_wrap=True)
+    return found if found.best is not None else None
+
+
+def _show(founds: Sequence[search.Found], batch: int, dtype: str, console: Console) -> None:
+    table = Table("block", "tile", title=f"batch {batch}, {dtype}", title_justify="left", box=None)
+    for column in ("predicted µs", "measured µs", "unfused µs", "gain"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for found in founds:
+        told = search.words(found.best) + ("" if found.tile else "; separate kernels are faster")
+        table.add_row(
+            str(found.problem.block), told, f"{found.predicted_us:,.2f}", f"{found.us:,.2f}",
+            f"{found.unfused_us:,.2f}", f"{found.gain:.2f}×",
+        )  # fmt: skip
+    console.print(table)

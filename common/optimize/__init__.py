@@ -1,0 +1,1 @@
+"""What makes the whole network fast (chapter 06)."""

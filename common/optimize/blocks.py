@@ -1,0 +1,116 @@
+"""A whole inverted-residual block as one launch."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from ..cuda import checks
+from ..cuda import layout as layouts
+from ..kernels.ladder import prepared
+from . import generate
+from .generate import Block, Geometry, Tile
+
+
+@cuda.operator
+def inverted_residual(
+    x: Any,
+    expand: Any,
+    expand_bias: Any,
+    depthwise: Any,
+    depthwise_bias: Any,
+    project: Any,
+    project_bias: Any = None,
+    *,
+    stride: int = 1,
+    residual: Any = None,
+    activations: tuple[Any, Any, Any] = ("relu6", "relu6", None),
+    out: Any = None,
+    tile: Tile | None = None,
+    programmatic: bool = False,
+) -> Any:
+    """out = project(depthwise(expand(x))) + residual, MobileNetV2's block, in one kernel: needs sm_80.
+
+    x: (N, C, H, W), NHWC. expand: (hidden, C, 1, 1); or (hidden, 3, 3, 3), a stem of stride 2 and padding 1; or None,
+    and x is what the depthwise convolution reads. depthwise: (hidden, 1, 3, 3), padding 1, of stride 1 or 2. project:
+    (O, hidden, 1, 1). Biases: (hidden,), (hidden,), (O,), or None. residual: as out, or None. activations: what follows
+    each of the three, as in pointwise; the residual is added before the last. out: (N, O, OH, OW), NHWC.
+    float32 (sums of three TF32 products, fp32 accuracy) or float16, accumulated in float32. Channels and hidden
+    channels must be multiples of 16 bytes, O of 4.
+    tile: how it is computed, by default what `tune` found, else a rule. programmatic: the launch may begin before what
+    is launched ahead of it has ended (see common.kernels.include, grid.h), as far as it does not read its results.
+    ValueError and TypeError name what does not fit.
+    """
+    allowed = ("NHWC",)
+    n, c, h, w = checks.array("x", x, (None,) * 4, allowed=allowed).shape
+    hidden = checks.array("depthwise", depthwise, (None, 1, 3, 3), like=x).shape[0]
+    o = checks.array("project", project, (None, hidden, 1, 1), like=x).shape[0]
+    kind, image = "none", (0, 0)
+    if expand is None:
+        if hidden != c:
+            raise ValueError(f"depthwise must have shape ({c}, 1, 3, 3) as x has {c} channels, got {depthwise.shape}")
+    elif tuple(expand.shape[2:]) == (3, 3):
+        checks.array("expand", expand, (hidden, 3, 3, 3), like=x, allowed=allowed)
+        checks.array("x", x, (None, 3, None, None), allowed=allowed)
+        kind, image = "stem", (h, w)
+        h, w = (h - 1) // 2 + 1, (w - 1) // 2 + 1
+    else:
+        checks.array("expand", expand, (hidden, c, 1, 1), like=x)
+        kind = "pointwise"
+    for name, bias, size in (
+        ("expand_bias", expand_bias, hidden), ("depthwise_bias", depthwise_bias, hidden),
+        ("project_bias", project_bias, o),
+    ):  # fmt: skip
+        if bias is not None:
+            checks.array(name, bias, (size,), like=x)
+    bounds = tuple(tuple(map(float, checks.bounds(activation))) for activation in activations)
+    block = Block(h, w, c, hidden, o, stride, kind, image, bounds, residual is not None)  # type: ignore[arg-type]
+    shape = (n, o, *block.out_size)
+    if residual is not None:
+        checks.array("residual", residual, shape, like=x, allowed=allowed)
+    out = checks.output(out, shape, like=x, layout="NHWC")
+    dtype = np.dtype(x.dtype).name
+    if tile is None:
+        from .search import chosen, rule
+
+        tile = chosen(block, n, dtype) or rule(block, n, x.dtype.itemsize)
+        if tile is None:
+            raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")
+    geometry = Geometry(block, tile, x.dtype.itemsize)
+    if problem := geometry.problem(cuda.shared_memory()):
+        raise ValueError(f"inverted_residual {block}: {problem}")
+    variant = "cluster" if tile.split > 1 else "fused"
+    kernel = prepared(
+        f"{generate.KERNEL}/{variant}", functools.partial(compiled, block, tile, dtype), programmatic
+    )  # fmt: skip
+    kernel.max_dynamic_shared_size_bytes = geometry.shared
+    arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)
+    stored = (array if array is None else layouts.as_stored(array) for array in arrays)
+    grid = geometry.grid(n, cuda.multiprocessors())
+    kernel((grid,), (32 * tile.warps,), (*stored, n), shared_mem=geometry.shared)
+    return out
+
+
+def architecture() -> tuple[str, ...]:
+    """NVRTC's option for the card at hand; with it the machine code is kept on disk, and can be made in advance."""
+    return (f"-arch=sm_{cuda.compute_capability()}",) if cuda.backend() == "gpu" else ()
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(block: Block, tile: Tile, dtype: str, backend: str) -> Any:
+    return cuda.RawKernel(
+        generate.source(block, tile, dtype), generate.KERNEL, options=(*generate.options(), *architecture())
+    )
+
+
+def compiled(block: Block, tile: Tile, dtype: str) -> Any:
+    """The compiled kernel of a block."""
+    return _compiled(block, tile, dtype, cuda.backend())
+
+
+def able(block: Block, dtype: str) -> bool:
+    """Whether such a block can be one launch on the card at hand."""
+    from .search import rule
+
+    return cuda.compute_capability() >= 80 and rule(block, 1, np.dtype(dtype).itemsize) is not None

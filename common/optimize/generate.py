@@ -1,0 +1,272 @@
+"""Writes the source of a kernel for one shape: every size a constant, so that loops unroll and divisions vanish.
+
+block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
+tile = Tile(tile_h=14, tile_w=14)
+source(block, tile, "float16")            CUDA C++ that includes inverted_residual.h and names the numbers
+Geometry(block, tile, 2).shared           what it needs, computed as the header computes it
+"""
+
+import dataclasses
+import functools
+import hashlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..kernels.ladder import header_options
+
+FOLDER = Path(__file__).parent
+KERNEL = "inverted_residual"
+TYPES = {"float32": "float", "float16": "__half"}
+EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
+
+
+@dataclass(frozen=True)
+class Block:
+    """An inverted-residual block: what it computes, whatever the batch.
+
+    height, width: of the hidden channels before the depthwise convolution. expand: "pointwise", a 1×1 convolution;
+    "stem", a 3×3 convolution of stride 2 on 3 channels of an image of `image` = (height, width); "none", the hidden
+    channels are the input. bounds: what expand, depthwise and project are clamped to.
+    """
+
+    height: int
+    width: int
+    channels: int
+    hidden: int
+    outputs: int
+    stride: int = 1
+    expand: str = "pointwise"
+    image: tuple[int, int] = (0, 0)
+    bounds: tuple[tuple[float, float], ...] = ((0.0, 6.0), (0.0, 6.0), (-math.inf, math.inf))
+    residual: bool = False
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        return (self.height - 1) // self.stride + 1, (self.width - 1) // self.stride + 1
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of the input."""
+        return (self.channels, *(self.image if self.expand == "stem" else (self.height, self.width)))
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of an image, without what is computed twice."""
+        taps = {"none": 0, "pointwise": self.channels, "stem": 9 * self.channels}[self.expand]
+        pixels = math.prod(self.out_size)
+        return self.height * self.width * self.hidden * taps + pixels * self.hidden * (9 + self.outputs)
+
+    def bytes(self, batch: int, itemsize: int) -> int:
+        """What moves at the least: input, output (and it once more, if it is added) and parameters."""
+        taps = {"none": 0, "pointwise": self.channels + 1, "stem": 9 * self.channels + 1}[self.expand]
+        inputs, outputs = math.prod(self.input_shape), self.outputs * math.prod(self.out_size)
+        parameters = self.hidden * (taps + 10 + self.outputs) + self.outputs
+        return itemsize * (batch * (inputs + outputs) + parameters)
+
+    def __str__(self) -> str:
+        kind = {"pointwise": "", "none": "no expand, ", "stem": "stem, "}[self.expand]
+        stride = f" stride {self.stride}" if self.stride > 1 else ""
+        added = " +residual" if self.residual else ""
+        return f"{kind}{self.height}×{self.width} {self.channels}>{self.hidden}>{self.outputs}{stride}{added}"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a block is computed. What is best depends on the card and on the batch: see tune.
+
+    tile_h, tile_w: output pixels of a thread block, of `images` images. slice: hidden channels at a time, a multiple of
+    16 for each of warps/pixel_warps. split: thread blocks of a cluster that share the hidden channels. strip: output
+    rows that a lane convolves, of `vector` channels side by side; vector 0: tensor cores do, of halves. stages: slices
+    of weights in shared memory. warps: of a thread block, of which pixel_warps share the pixels of the same hidden
+    channels. expand_m: tiles of 16 pixels that a warp expands at a time. project_n: how many warps lie side by side
+    along the output channels. blocks: thread blocks that a multiprocessor shall hold. persistent: that many stay and
+    walk over all tiles; 0: one for each tile.
+    """
+
+    tile_h: int
+    tile_w: int
+    images: int = 1
+    slice: int = 64
+    split: int = 1
+    strip: int = 1
+    vector: int = 2
+    stages: int = 2
+    warps: int = 4
+    pixel_warps: int = 1
+    expand_m: int = 1
+    project_n: int = 1
+    blocks: int = 1
+    persistent: int = 0
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+class Geometry:
+    """The numbers that follow from a block and a tile, as inverted_residual.h computes them."""
+
+    def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
+        self.block, self.tile, self.itemsize = block, tile, itemsize
+        e = 16 // itemsize
+
+        def odd(elements: int) -> int:
+            return (elements // e | 1) * e
+
+        self.out_h, self.out_w = block.out_size
+        self.tiles = ceil_div(self.out_h, tile.tile_h) * ceil_div(self.out_w, tile.tile_w)  # of one group of images
+        self.in_h, self.in_w = ((n - 1) * block.stride + 3 for n in (tile.tile_h, tile.tile_w))
+        self.real_h = block.height if tile.tile_h == self.out_h else self.in_h
+        self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
+        self.pixels_in = tile.images * self.real_h * self.real_w
+        self.pixels_out = tile.images * tile.tile_h * tile.tile_w
+        k = 27 if block.expand == "stem" else block.channels
+        self.k_padded = 48 if block.expand == "stem" and itemsize == 2 else ceil_div(k, 2 * e) * 2 * e
+        self.o_padded = ceil_div(block.outputs, 16) * 16
+        x_row, d_row = odd(self.k_padded), odd(tile.slice)
+        expands = block.expand != "none"
+        m_in, unit = ceil_div(self.pixels_in, 16) * 16, e
+        patch = (2 * self.real_h + 1) * ceil_div(e - 1 + (2 * self.real_w + 1) * 3, e) * e
+        self.x_bytes = {"none": 0, "pointwise": m_in * x_row, "stem": patch}[block.expand] * itemsize
+        hidden = tile.images * self.in_h * self.in_w
+        half_plane = (ceil_div(hidden - unit // 2, unit) * unit + unit // 2) * 8
+        self.hidden_bytes = tile.slice // 16 * 2 * half_plane * itemsize
+        self.dw_bytes = ceil_div(self.pixels_out, 16) * 16 * d_row * itemsize
+        self.stage_bytes = ((tile.slice * x_row if expands else 0) + self.o_padded * d_row + 11 * tile.slice) * itemsize
+        self.slices = ceil_div(block.hidden, tile.slice * tile.split)
+        self.resident = self.slices <= tile.stages
+        self.stages = self.slices if self.resident else tile.stages
+        work = self.x_bytes + (4 * m_in if expands else 0) + self.hidden_bytes + self.dw_bytes
+        if tile.split > 1:
+            work = max(work, self.pixels_out * (self.o_padded + 4) * 4)
+        self.shared = ceil_div(work, 16) * 16 + self.stages * self.stage_bytes
+        m_out = ceil_div(self.pixels_out, 16)
+        self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))
+        self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers of a thread that hold y's sums
+        self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
+
+    @property
+    def recomputed(self) -> float:
+        """Hidden pixels that are computed, over those that there are."""
+        computed = self.tiles * self.pixels_in / self.tile.images
+        return computed / (self.block.height * self.block.width)
+
+    def grid(self, batch: int, multiprocessors: int) -> int:
+        """Thread blocks of a launch."""
+        tiles = ceil_div(batch, self.tile.images) * self.tiles
+        if self.tile.persistent:
+            tiles = min(tiles, self.tile.persistent * multiprocessors)
+        return tiles * self.tile.split
+
+    def problem(self, shared_memory: int) -> str | None:
+        """Why it cannot be, in words; None if it can."""
+        b, t = self.block, self.tile
+        e = 16 // self.itemsize
+        checks = (
+            (b.hidden % e == 0, f"hidden channels must be a multiple of {e}, got {b.hidden}"),
+            (b.expand == "stem" or b.channels % e == 0, f"channels must be a multiple of {e}, got {b.channels}"),
+            (b.outputs % 4 == 0, f"output channels must be a multiple of 4, got {b.outputs}"),
+            (b.stride in (1, 2), f"stride must be 1 or 2, got {b.stride}"),
+            (b.expand != "stem" or b.channels == 3, f"a stem reads 3 channels, got {b.channels}"),
+            (
+                b.expand != "stem" or b.image[1] % e == 0,
+                f"a stem's image must be a multiple of {e} wide, got {b.image[1]}",
+            ),
+            (b.expand != "stem" or t.images == 1, f"a stem takes one image at a time, got {t.images}"),
+            (
+                hidden_pixels(b, t) < 4096 and (b.expand != "stem" or self.x_bytes < 65536),
+                f"the tile must have fewer than 4,096 hidden pixels, got {hidden_pixels(b, t)}",
+            ),
+            (t.warps % t.pixel_warps == 0, f"pixel_warps must divide the {t.warps} warps, got {t.pixel_warps}"),
+            (
+                t.slice % (16 * (t.warps // t.pixel_warps)) == 0,
+                f"slice must be a multiple of 16 for each of {t.warps // t.pixel_warps} warps, got {t.slice}",
+            ),
+            (t.warps % t.project_n == 0, f"project_n must divide the {t.warps} warps, got {t.project_n}"),
+            (
+                t.vector in ((0, 2, 4) if self.itemsize == 2 else (2, 4)),
+                f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}",
+            ),
+            (t.tile_h % t.strip == 0, f"strip must divide tile_h, {t.tile_h}, got {t.strip}"),
+            (t.tile_h <= self.out_h and t.tile_w <= self.out_w, f"the tile must fit into {self.out_h}×{self.out_w}"),
+            (t.split == 1 or t.images == 1, "split blocks take one image each"),
+            (self.resident or t.stages >= 2, "stages must be at least 2"),
+            (
+                self.shared <= shared_memory,
+                f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}",
+            ),
+        )
+        return next((text for good, text in checks if not good), None)
+
+
+def hidden_pixels(block: Block, tile: Tile) -> int:
+    """Hidden pixels of a tile with its halo."""
+    return tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
+
+
+def _float(value: float) -> str:
+    return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
+
+
+def shape(name: str, block: Block, tile: Tile, dtype: str) -> str:
+    """The struct of compile-time numbers that Fused takes."""
+    numbers = {
+        "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
+        "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1],
+        "TILE_H": tile.tile_h, "TILE_W": tile.tile_w, "IMAGES": tile.images, "SLICE": tile.slice, "SPLIT": tile.split,
+        "STRIP": tile.strip, "VECTOR": tile.vector, "STAGES": tile.stages, "THREADS": 32 * tile.warps,
+        "WARPS_P": tile.pixel_warps, "MT1": tile.expand_m, "WARPS_N3": tile.project_n,
+    }  # fmt: skip
+    rows = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    return f"""struct {name} {{  // {block}
+    using T = {TYPES[dtype]};
+    static constexpr Expand EXPAND = {block.expand.upper()};
+    static constexpr int {rows};
+}};"""
+
+
+PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const {T}* __restrict__ expand_bias,
+    const {T}* __restrict__ depthwise, const {T}* __restrict__ depthwise_bias,
+    const {T}* __restrict__ project, const {T}* __restrict__ project_bias,
+    const {T}* __restrict__ residual, {T}* __restrict__ y, int N"""
+
+
+def source(block: Block, tile: Tile, dtype: str) -> str:
+    """The kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16"."""
+    lows, highs = (", ".join(_float(bound[side]) for bound in block.bounds) for side in (0, 1))
+    parameters = PARAMETERS.format(T=TYPES[dtype])
+    cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
+    return f"""// requires: sm_{90 if tile.split > 1 else 80}
+#include "inverted_residual.h"
+
+{shape("Shape", block, tile, dtype)}
+
+extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.blocks})
+{KERNEL}({parameters}) {{
+    extern __shared__ uint4 shared[];
+    const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
+    Fused<Shape> block(shared, blockIdx.x % {tile.split});
+    block.prefetch(w);
+    wait_for_inputs();    // until here nothing depends on the kernel before
+    block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
+}}
+"""  # noqa: E501 (CUDA C++)
+
+
+def options() -> tuple[str, ...]:
+    """The options that generated source is compiled with."""
+    return (*header_options(), f"-I{FOLDER}", f"-DOPTIMIZE={_digest()}")
+
+
+@functools.cache
+def _digest() -> str:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.h"))]
+    return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
+
+
+def replaced(tile: Tile, **changes: Any) -> Tile:
+    """The tile with some numbers changed."""
+    return dataclasses.replace(tile, **changes)

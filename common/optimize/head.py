@@ -1,0 +1,290 @@
+"""The end of a network: a 1×1 convolution with its global average pool as one launch, and the linear layer."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from ..cuda import checks
+from ..cuda import layout as layouts
+from ..kernels.ladder import prepared
+from .blocks import architecture
+from .generate import TYPES, ceil_div, options
+from .generate import _float as literal
+
+
+@dataclass(frozen=True)
+class Head:
+    """A 1×1 convolution of an image of so many pixels, clamped to bounds, and the mean of each output channel."""
+
+    pixels: int
+    channels: int
+    outputs: int
+    bounds: tuple[float, float] = (0.0, 6.0)
+
+    def __str__(self) -> str:
+        return f"head {self.pixels} pixels {self.channels}>{self.outputs}"
+
+
+@dataclass(frozen=True)
+class HeadTile:
+    """How a head is computed: see head.h.
+
+    channels: output channels of a thread block. warps_c, warps_p, warps_k: warps side by side along output channels,
+    pixels and input channels. x_stages: images in shared memory, 2 to fetch one while another is computed. beside:
+    thread blocks with the same channels that share the images.
+    """
+
+    channels: int = 16
+    warps_c: int = 1
+    warps_p: int = 4
+    warps_k: int = 2
+    x_stages: int = 1
+    beside: int = 1
+
+    @property
+    def warps(self) -> int:
+        return self.warps_c * self.warps_p * self.warps_k
+
+
+class HeadGeometry:
+    """The numbers that follow from a head and a tile, as head.h computes them. Sizes in bytes."""
+
+    def __init__(self, head: Head, tile: HeadTile, itemsize: int) -> None:
+        self.head, self.tile, self.itemsize = head, tile, itemsize
+        step = 32 // itemsize * tile.warps_k
+        chunks = ceil_div(head.channels, step) * step * itemsize // 16
+        row = 16 * (chunks | 1)
+        c_tiles, pairs = tile.channels // 16 // tile.warps_c, ceil_div(ceil_div(head.pixels, 16), tile.warps_p)
+        parts = (tile.warps_k - 1) * tile.warps_c * tile.warps_p * c_tiles * pairs * 1024
+        self.work = tile.x_stages * head.pixels * row + parts + 4 * tile.warps_p * tile.channels
+        self.weights = tile.channels * row
+        self.shared = self.work + self.weights
+        self.slices = ceil_div(head.outputs, tile.channels)
+        self.sums = 8 * c_tiles * pairs  # registers of a thread
+
+    def problem(self, shared_memory: int) -> str | None:
+        """Why it cannot be, in words; None if it can."""
+        h, t = self.head, self.tile
+        e = 16 // self.itemsize
+        checks = (
+            (h.channels % e == 0, f"channels must be a multiple of {e}, got {h.channels}"),
+            (t.channels % (16 * t.warps_c) == 0, f"a tile's channels must be a multiple of {16 * t.warps_c}, got {t}"),
+            (t.channels <= 32 * t.warps, f"a tile's channels must be at most {32 * t.warps}, got {t}"),
+            (t.warps <= 32, f"a block has at most 32 warps, got {t.warps}"),
+            (t.x_stages in (1, 2), f"x_stages must be 1 or 2, got {t.x_stages}"),
+            (self.shared <= shared_memory, f"needs {self.shared:,} bytes of shared memory of {shared_memory:,}"),
+        )
+        return next((text for good, text in checks if not good), None)
+
+
+def head_shape(name: str, head: Head, tile: HeadTile, dtype: str) -> str:
+    """The struct of compile-time numbers that Head takes."""
+    return f"""struct {name} {{  // {head}
+    using T = {TYPES[dtype]};
+    static constexpr int PIXELS = {head.pixels}, C = {head.channels}, O = {head.outputs}, CHANNELS = {tile.channels};
+    static constexpr int WARPS_C = {tile.warps_c}, WARPS_P = {tile.warps_p}, WARPS_K = {tile.warps_k}, X_STAGES = {tile.x_stages};
+}};"""  # noqa: E501 (CUDA C++)
+
+
+def head_rule(head: Head, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> HeadTile:
+    """Narrow slices of channels, as many as there are multiprocessors, for few images; wide ones, kept, for many."""
+    p = min(4, ceil_div(head.pixels, 16))
+    if batch * ceil_div(head.outputs, 16) <= 2 * multiprocessors:
+        # each block reads a whole image anyway: more warps only share it
+        return HeadTile(16, 1, p, 8 // p if 8 % p == 0 else 2, 1, batch)
+    for channels, c, stages in ((128, 4, 2), (64, 4, 2), (64, 4, 1), (32, 2, 1), (16, 1, 1)):
+        tile = HeadTile(channels, c, min(2, p), 1, stages)
+        if HeadGeometry(head, tile, itemsize).problem(shared_memory) is None:
+            beside = multiprocessors // HeadGeometry(head, tile, itemsize).slices
+            return HeadTile(channels, c, min(2, p), 1, stages, max(1, min(beside, batch)))
+    return HeadTile(16, 1, min(2, p), 1)
+
+
+def head_source(head: Head, tile: HeadTile, dtype: str) -> str:
+    """The kernel pointwise_pool for a head, a tile and a dtype, "float32" or "float16"."""
+    t, (low, high) = TYPES[dtype], map(literal, head.bounds)
+    return f"""// requires: sm_80
+#include "head.h"
+
+{head_shape("Shape", head, tile, dtype)}
+
+extern "C" __global__ void __launch_bounds__({32 * tile.warps})
+pointwise_pool(const {t}* __restrict__ x, const {t}* __restrict__ weight, const {t}* __restrict__ bias,
+    {t}* __restrict__ y, int N) {{
+    extern __shared__ uint4 shared[];
+    const HeadWeights<Shape::T> w = {{weight, bias, {low}, {high}}};
+    Head<Shape> head(shared, (char*)shared + Head<Shape>::WORK);
+    Walk slices, images;
+    head.place(blockIdx.x, gridDim.x, N, slices, images);
+    head.prefetch(w, slices.first);
+    wait_for_inputs();    // until here nothing depends on the kernel before
+    head.run(x, w, y, N, slices, images, Nothing());
+}}
+"""
+
+
+@cuda.operator
+def pointwise_pool(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    activation: Any = None,
+    out: Any = None,
+    tile: HeadTile | None = None,
+    programmatic: bool = False,
+) -> Any:
+    """out = the mean over height and width of activation(weight · x + bias), in one kernel: needs sm_80.
+
+    x: (N, C, H, W), NHWC. weight: (O, C, 1, 1). bias: (O,) or None. out: (N, O, 1, 1). float32 (sums of three TF32
+    products, fp32 accuracy) or float16, accumulated in float32. C must be a multiple of 16 bytes.
+    activation, programmatic: as in inverted_residual. tile: how it is computed, by default what a rule says.
+    ValueError and TypeError name what does not fit.
+    """
+    n, c, h, w = checks.array("x", x, (None,) * 4, allowed=("NHWC",)).shape
+    o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
+    if bias is not None:
+        checks.array("bias", bias, (o,), like=x)
+    low, high = map(float, checks.bounds(activation))
+    out = checks.output(out, (n, o, 1, 1), like=x)
+    head, dtype = Head(h * w, c, o, (low, high)), np.dtype(x.dtype).name
+    tile = tile or head_rule(head, n, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
+    geometry = HeadGeometry(head, tile, x.dtype.itemsize)
+    if problem := geometry.problem(cuda.shared_memory()):
+        raise ValueError(f"pointwise_pool {head}: {problem}")
+    build = functools.partial(_compiled, head_source(head, tile, dtype), "pointwise_pool")
+    kernel = prepared(f"pointwise_pool/{tile.channels}_channels", build, programmatic)
+    kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
+    arrays = (*(array if array is None else layouts.as_stored(array) for array in (x, weight, bias)), out)
+    kernel((geometry.slices * min(tile.beside, n),), (32 * tile.warps,), (*arrays, n), shared_mem=geometry.shared)
+    return out
+
+
+# ---- Linear
+
+
+@dataclass(frozen=True)
+class Linear:
+    """out = weight · x + bias, weight (outputs, inputs)."""
+
+    inputs: int
+    outputs: int
+
+    def __str__(self) -> str:
+        return f"linear {self.inputs}>{self.outputs}"
+
+
+@dataclass(frozen=True)
+class LinearTile:
+    """rows: outputs of a warp."""
+
+    rows: int = 1
+    warps: int = 8
+
+
+class LinearGeometry:
+    """The numbers that follow from a linear layer and a tile, as head.h computes them. Sizes in bytes."""
+
+    def __init__(self, linear: Linear, tile: LinearTile, itemsize: int) -> None:
+        self.linear, self.tile, self.itemsize = linear, tile, itemsize
+        self.work = 0
+        self.weights = self.shared = tile.warps * tile.rows * linear.inputs * itemsize
+        self.groups = ceil_div(linear.outputs, tile.warps * tile.rows)
+
+    def problem(self, shared_memory: int) -> str | None:
+        """Why it cannot be, in words; None if it can."""
+        e = 16 // self.itemsize
+        if self.linear.inputs % e:
+            return f"K must be a multiple of {e}, got {self.linear.inputs}"
+        if self.shared > shared_memory:
+            return f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}"
+        if not 1 <= self.tile.rows <= 32:
+            return f"rows must be from 1 to 32, got {self.tile.rows}"
+        return None
+
+
+def linear_shape(name: str, linear: Linear, tile: LinearTile, dtype: str) -> str:
+    """The struct of compile-time numbers that Linear takes."""
+    return f"""struct {name} {{  // {linear}
+    using T = {TYPES[dtype]};
+    static constexpr int K = {linear.inputs}, O = {linear.outputs}, ROWS = {tile.rows}, WARPS = {tile.warps};
+}};"""
+
+
+def linear_rule(linear: Linear, itemsize: int, multiprocessors: int, shared_memory: int, warps: int = 8) -> LinearTile:
+    """So few rows for each warp that all multiprocessors take part, and as many as need no second round."""
+    rows = max(1, min(8, ceil_div(linear.outputs, warps * multiprocessors)))
+    while rows > 1 and warps * rows * linear.inputs * itemsize > shared_memory:
+        rows -= 1
+    return LinearTile(rows, warps)
+
+
+def linear_source(linear: Linear, tile: LinearTile, dtype: str) -> str:
+    """The kernel few_rows for a linear layer, a tile and a dtype."""
+    t = TYPES[dtype]
+    return f"""// requires: sm_80
+#include "head.h"
+
+{linear_shape("Shape", linear, tile, dtype)}
+
+extern "C" __global__ void __launch_bounds__({32 * tile.warps})
+few_rows(const {t}* __restrict__ x, const {t}* __restrict__ weight, const {t}* __restrict__ bias,
+    {t}* __restrict__ y, int N) {{
+    extern __shared__ uint4 shared[];
+    const HeadWeights<Shape::T> w = {{weight, bias, 0.0f, 0.0f}};
+    Linear<Shape> linear(shared);
+    linear.prefetch(w, blockIdx.x);
+    wait_for_inputs();    // until here nothing depends on the kernel before
+    linear.run(x, w, y, N, blockIdx.x, gridDim.x);
+}}
+"""
+
+
+MOST_ROWS = 4  # images; with more of them a product of matrices is faster
+
+
+@cuda.operator
+def few_rows(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    out: Any = None,
+    tile: LinearTile | None = None,
+    programmatic: bool = False,
+) -> Any:
+    """out = x · weightᵀ + bias for few rows of x, as torch.nn.functional.linear: needs sm_80.
+
+    x: (N, K), N up to MOST_ROWS. weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32 or
+    float16, accumulated in float32. tile, programmatic: as in pointwise_pool.
+    ValueError and TypeError name what does not fit.
+    """
+    n, k = checks.array("x", x, (None, None)).shape
+    if n > MOST_ROWS:
+        raise ValueError(f"x must have at most {MOST_ROWS} rows, got {n}; kernels.linear takes more")
+    o = checks.array("weight", weight, (None, k), like=x).shape[0]
+    if bias is not None:
+        checks.array("bias", bias, (o,), like=x)
+    out = checks.output(out, (n, o), like=x)
+    linear, dtype = Linear(k, o), np.dtype(x.dtype).name
+    tile = tile or linear_rule(linear, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
+    geometry = LinearGeometry(linear, tile, x.dtype.itemsize)
+    if problem := geometry.problem(cuda.shared_memory()):
+        raise ValueError(f"few_rows {linear}: {problem}")
+    build = functools.partial(_compiled, linear_source(linear, tile, dtype), "few_rows")
+    kernel = prepared(f"few_rows/{tile.rows}_rows", build, programmatic)
+    kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
+    kernel((geometry.groups,), (32 * tile.warps,), (x, weight, bias, out, n), shared_mem=geometry.shared)
+    return out
+
+
+@functools.lru_cache(maxsize=256)
+def _built(source: str, name: str, backend: str) -> Any:
+    return cuda.RawKernel(source, name, options=(*options(), *architecture()))
+
+
+def _compiled(source: str, name: str) -> Any:
+    return _built(source, name, cuda.backend())

@@ -1,0 +1,624 @@
+// inverted_residual.h - a whole inverted-residual block of MobileNetV2 on one SM: hidden activations never leave it.
+//
+//   Fused<S> block(shared);         S: a struct of compile-time numbers, see Shape below
+//   block.prefetch(w);              the first slices of the weights are on their way: needs nothing of the kernel before
+//   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …
+//
+// A thread block takes a tile of TILE_H×TILE_W output pixels of IMAGES images and holds its x, with a halo, in shared memory.
+// It walks over the hidden channels, SLICE at a time. A depthwise convolution mixes no channels, so a warp expands and
+// convolves 16·PLANES channels of its own, all pixels of them, and waits for nobody (or WARPS_P warps share the pixels):
+//
+//     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise (FMA)──►  dw slice  ──project (mma)──►  sums in registers
+//     shared                     shared                                   shared
+//
+// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With SPLIT > 1
+// a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end each adds up its part of
+// the outputs out of the shared memory of all.
+//
+// What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel
+//                       issue slots    depthwise: 9 FMA an element, and what turns halves into floats
+//                       shared memory  x tile + hidden slice + dw slice + STAGES slices of weights; x is read once
+//                       registers      TILE pixels × O sums, over all threads; a warp's weights of expand
+#pragma once
+#include "cluster.h"
+#include "grid.h"
+#include "ptx.h"
+#include "vec.h"
+
+// What a bound of infinity asks for costs nothing: bounds are known when this is compiled.
+constexpr float LARGEST = 3.402823466e+38f;
+__device__ __forceinline__ float bounded(float x, float low, float high) {
+    if (low < -LARGEST && high > LARGEST) return x;
+    return clamp(x, low, high);
+}
+__device__ __forceinline__ unsigned bounded_halves(float a, float b, float low, float high) {  // rounded first: then two at a time
+    unsigned two = low == 0.0f ? pack_relu(a, b) : pack(a, b);
+    if (low != 0.0f && low >= -LARGEST) two = max_halves(two, pack(low, low));
+    if (high <= LARGEST) two = min_halves(two, pack(high, high));
+    return two;
+}
+
+enum Expand { NONE, POINTWISE, STEM };  // what makes the hidden channels: x itself, a 1×1 convolution, 3×3 of stride 2 on 3 channels
+
+template <class T> struct Weights {  // as PyTorch has them, in NHWC: (hidden, C), (hidden, 9), (O, hidden); biases or 0
+    const T *expand, *expand_bias, *depthwise, *depthwise_bias, *project, *project_bias;
+    float low[3], high[3];  // what each of the three is clamped to
+};
+
+__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__host__ __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of tf32 parts (pointwise, rung 4).
+__device__ __forceinline__ void split_tf32(unsigned x, unsigned& high, unsigned& low) {
+    high = (x + 0x1000u) & 0xffffe000u;
+    low = __float_as_uint(__uint_as_float(x) - __uint_as_float(high));
+}
+template <bool HALVES> struct Rows {  // a's fragment, ready for many products
+    unsigned high[4], low[HALVES ? 1 : 4];
+    __device__ __forceinline__ void split() {
+        if constexpr (!HALVES)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) split_tf32(high[i], high[i], low[i]);
+    }
+};
+template <bool HALVES> struct Columns {  // b's fragments of two neighbouring tiles of 8 columns
+    unsigned high[4], low[HALVES ? 1 : 4];
+    __device__ __forceinline__ void load(const void* row) {
+        ldmatrix_x4(high, row);
+        if constexpr (!HALVES)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) split_tf32(high[i], high[i], low[i]);
+    }
+    __device__ __forceinline__ void multiply(float (&d)[2][4], const Rows<HALVES>& a, const float (*c)[4] = 0) const {
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile) {
+            const unsigned b[2] = {high[2 * tile], high[2 * tile + 1]};
+            if constexpr (HALVES) {
+                if (c) mma_f16(d[tile], a.high, b, c[tile]);
+                else mma_f16(d[tile], a.high, b);
+            }
+            else {
+                mma_tf32(d[tile], a.low, b);
+                mma_tf32(d[tile], a.high, {low[2 * tile], low[2 * tile + 1]});
+                mma_tf32(d[tile], a.high, b);
+            }
+        }
+    }
+};
+
+struct Nothing {
+    __device__ __forceinline__ void operator()() const {}
+};
+
+// A kernel of many blocks one after the other gives its block BLOCK threads. TEAMS teams of S::THREADS of them then take a
+// tile each, with the same weights; what is left over only comes to the barriers.
+template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
+    using T = typename S::T;
+    static constexpr bool HALVES = sizeof(T) == 2;
+    static constexpr int E = 16 / sizeof(T), K_STEP = 2 * E;  // elements in 16 bytes; channels of one mma
+    static constexpr int WARPS = S::THREADS / 32, V = S::VECTOR;  // V: channels that a thread convolves at a time; 0: tensor cores do
+    static constexpr int WARPS_C = WARPS / S::WARPS_P;            // warps side by side along the channels
+    static constexpr int PLANES = S::SLICE / 16 / WARPS_C;        // 16 hidden channels of all pixels each, of a warp
+    static constexpr int OUT_H = (S::H - 1) / S::STRIDE + 1, OUT_W = (S::W - 1) / S::STRIDE + 1;
+    static constexpr int TILES_H = ceil_div(OUT_H, S::TILE_H), TILES_W = ceil_div(OUT_W, S::TILE_W);
+    // the hidden pixels that a tile needs; all of the image, without a halo, if the tile is all of it
+    static constexpr int IN_H = (S::TILE_H - 1) * S::STRIDE + 3, IN_W = (S::TILE_W - 1) * S::STRIDE + 3;
+    static constexpr bool WHOLE_H = S::TILE_H == OUT_H, WHOLE_W = S::TILE_W == OUT_W;
+    static constexpr int REAL_H = WHOLE_H ? S::H : IN_H, REAL_W = WHOLE_W ? S::W : IN_W;
+    static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
+    static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
+    // a stem's products: three rows of 9 inputs, of halves each filled up to 16
+    static constexpr int K = S::EXPAND == STEM ? 27 : S::C, K_PADDED = S::EXPAND == STEM && HALVES ? 48 : ceil_div(K, K_STEP) * K_STEP;
+    static constexpr int SLICES = ceil_div(S::HIDDEN, S::SLICE * S::SPLIT);  // of one block
+    static constexpr int O_PADDED = ceil_div(S::O, 16) * 16, PAIRS = O_PADDED / 16;
+    // rows of shared memory are an odd number of 16 bytes: 8 of them begin in 8 different groups of banks
+    __host__ __device__ static constexpr int odd(int elements) { return ((elements / E) | 1) * E; }
+    static constexpr int X_ROW = odd(K_PADDED), D_ROW = odd(S::SLICE);
+    // hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks
+    static constexpr int PIXELS_HIDDEN = S::IMAGES * IN_H * IN_W, UNIT = 16 / sizeof(T);
+    static constexpr int HALF_PLANE = (ceil_div(PIXELS_HIDDEN - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
+    // a stem's inputs: the rows of the image as they lie there, from a multiple of 16 bytes on
+    static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_CHUNKS = ceil_div(E - 1 + (2 * REAL_W + 1) * 3, E), PATCH_ROW = PATCH_CHUNKS * E;
+    static constexpr int X_SIZE = S::EXPAND == POINTWISE ? M_IN * 16 * X_ROW : S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
+    static constexpr int ROWS_BYTES = S::EXPAND ? M_IN * 16 * 4 : 0, ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
+    static constexpr int H_SIZE = WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
+    static constexpr int W1 = 0, W3 = S::EXPAND ? S::SLICE * X_ROW : 0, W2 = W3 + O_PADDED * D_ROW, B1 = W2 + 9 * S::SLICE, B2 = B1 + S::SLICE;
+    static constexpr int STAGE = B2 + S::SLICE;  // elements of one slice of all weights
+    static constexpr bool RESIDENT = SLICES <= S::STAGES;  // all of them fit: they are fetched once
+    static constexpr int STAGES = RESIDENT ? SLICES : S::STAGES;
+    static constexpr int SUM_ROW = O_PADDED + 4;
+    static constexpr int WORK_BYTES = larger((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE) * (int)sizeof(T), S::SPLIT > 1 ? PIXELS_OUT * SUM_ROW * 4 : 0);
+    static constexpr int WORK = ceil_div(WORK_BYTES, 16) * 16, SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
+    // how the warps share project's tiles; whether a warp holds its weights of expand in registers
+    static constexpr int M3 = WARPS / S::WARPS_N3, MT3 = ceil_div(M_OUT, M3), PAIRS3 = ceil_div(PAIRS, S::WARPS_N3);
+    static constexpr int K_STEPS = K_PADDED / K_STEP;
+    static constexpr bool HELD = K_STEPS * PLANES * (HALVES ? 1 : 2) <= 12;
+    static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0 && WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
+
+    // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin. Negative
+    // if they go nowhere: of rows that fill up a tile of mma, and of pixels outside of the image, which stay zero
+    static constexpr int POSITION = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, NOWHERE = -0x7fffffff - 1;
+    static_assert(PIXELS_HIDDEN * 8 <= POSITION + 1 && (S::EXPAND != STEM || X_SIZE < 1 << 16), "too large a tile");
+
+    T *x_tile, *hidden, *dw, *stages;
+    int* rows;
+    float* sums;
+    int lane, g, t, warp, warp_c, warp_p, rank, thread, team, rank_of_first;
+
+    __device__ __forceinline__ explicit Fused(void* shared, unsigned rank_in_cluster = 0) : Fused(shared, (char*)shared + WORK, rank_in_cluster) {}
+    // work: TEAMS·WORK bytes; weights: WEIGHTS bytes. In a cluster of more than SPLIT blocks those from rank first_of_split on share a tile.
+    static constexpr int WEIGHTS = STAGES * STAGE * (int)sizeof(T);
+    __device__ __forceinline__ Fused(void* work, void* weights, unsigned rank_in_split, unsigned first_of_split = 0) {
+        thread = BLOCK == S::THREADS ? threadIdx.x : threadIdx.x % S::THREADS, team = BLOCK == S::THREADS ? 0 : threadIdx.x / S::THREADS;
+        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, sums = (float*)x_tile;
+        stages = (T*)weights;
+        lane = thread % 32, g = lane / 4, t = lane % 4, warp = thread / 32, rank = rank_in_split, rank_of_first = first_of_split;
+        warp_c = warp % WARPS_C, warp_p = warp / WARPS_C;
+    }
+
+    // ---- Weights: SLICE hidden channels from `first` on, to a stage
+    template <int ROWS, int COLUMNS, int TO_ROW>
+    __device__ __forceinline__ static void fetch(T* to, const T* array, int start, int row_length, int rows, int columns) {
+        constexpr int CHUNKS = ceil_div(COLUMNS, E);
+#pragma unroll 1
+        for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
+            const int row = i / CHUNKS, column = i % CHUNKS * E;
+            const bool inside = row < rows && column < columns;
+            cp_async_16(to + row * TO_ROW + column, array + (inside ? start + row * row_length + column : 0), inside);
+        }
+    }
+    __device__ __forceinline__ void fetch_slice(const Weights<T>& w, int slice) {
+        T* const to = stages + slice % STAGES * STAGE;
+        const int first = (rank * SLICES + slice) * S::SLICE, left = S::HIDDEN - first;
+        if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW>(to + W1, w.expand, first * S::C, S::C, left, S::C);
+        if constexpr (S::EXPAND == STEM)  // rows of 27 do not begin at multiples of 16 bytes
+            for (int i = threadIdx.x; i < S::SLICE * K_PADDED; i += BLOCK) {
+                const int row = i / K_PADDED, k = i % K_PADDED, tap = HALVES ? k / 16 * 9 + k % 16 : k;
+                const bool inside = row < left && (HALVES ? k % 16 < 9 : k < K);
+                to[row * X_ROW + k] = inside ? w.expand[(first + row) * K + tap] : (T)0.0f;
+            }
+        fetch<O_PADDED, S::SLICE, D_ROW>(to + W3, w.project, first, S::HIDDEN, S::O, left);
+        fetch<1, 9 * S::SLICE, 0>(to + W2, w.depthwise, first * 9, 0, 1, left * 9);
+        const T *const b1 = w.expand_bias ? w.expand_bias : w.depthwise, *const b2 = w.depthwise_bias ? w.depthwise_bias : w.depthwise;
+        if constexpr (S::EXPAND != NONE) fetch<1, S::SLICE, 0>(to + B1, b1, first, 0, w.expand_bias != 0, left);
+        fetch<1, S::SLICE, 0>(to + B2, b2, first, 0, w.depthwise_bias != 0, left);
+    }
+    __device__ __forceinline__ void prefetch(const Weights<T>& w) {
+#pragma unroll 1
+        for (int slice = 0; slice < (RESIDENT ? SLICES : STAGES - 1); ++slice) fetch_slice(w, slice);
+        cp_async_commit();
+    }
+
+    // ---- x: the pixels of a tile, channels side by side; zeros where there is no image
+    __device__ __forceinline__ static void place(int pixel, int& image, int& row, int& column) {
+        column = pixel % REAL_W, row = pixel / REAL_W % REAL_H, image = pixel / (REAL_W * REAL_H);
+    }
+    __device__ __forceinline__ void fetch_x(const T* x, int N, int n0, int y0, int x0, bool again) {
+        const int y_first = WHOLE_H ? 0 : y0, x_first = WHOLE_W ? 0 : x0;
+        constexpr int CHUNKS = S::EXPAND == STEM ? 1 : S::C / E;
+#pragma unroll 1
+        for (int i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) {
+            const int pixel = i / CHUNKS, c = i % CHUNKS * E;
+            int image, row, column;
+            place(pixel, image, row, column);
+            const int y = y_first + row, xx = x_first + column;
+            const bool inside = n0 + image < N && (unsigned)y < S::H && (unsigned)xx < S::W;
+            if (c == 0) {
+                const int position = ((image * IN_H + row + WHOLE_H) * IN_W + column + WHOLE_W) * 8;
+                rows[pixel] = position | (inside ? 0 : NOWHERE) | (S::EXPAND == STEM ? (2 * row * PATCH_ROW + 6 * column) << PATCH_SHIFT : 0);
+                if (!inside && again)  // the tile before had something there
+#pragma unroll 1
+                    for (int i = 0; i < 16 * PLANES * WARPS_C / E; ++i) *(uint4*)(hidden + i * E / 8 * HALF_PLANE + position + i * E % 8) = make_uint4(0, 0, 0, 0);
+            }
+            if constexpr (S::EXPAND == POINTWISE)
+                cp_async_16(x_tile + pixel * X_ROW + c, x + (inside ? (((n0 + image) * S::H + y) * S::W + xx) * S::C + c : 0), inside);
+        }
+        if constexpr (S::EXPAND == STEM) {
+            const int e_first = (2 * x_first - 1) * 3 - phase(x_first);
+#pragma unroll 1
+            for (int i = thread; i < PATCH_H * PATCH_CHUNKS; i += S::THREADS) {
+                const int y = 2 * y_first - 1 + i / PATCH_CHUNKS, e = e_first + i % PATCH_CHUNKS * E;
+                const bool inside = n0 < N && (unsigned)y < S::INPUT_H && (unsigned)e < S::INPUT_W * 3;
+                cp_async_16(x_tile + i * E, x + (inside ? (n0 * S::INPUT_H + y) * S::INPUT_W * 3 + e : 0), inside);
+            }
+        }
+        cp_async_commit();
+    }
+    // elements between a multiple of 16 bytes and the first input of a stem's tile: of halves an odd number
+    __device__ __forceinline__ static int phase(int x_first) { return ((2 * x_first - 1) * 3) & (E - 1); }
+
+    __device__ __forceinline__ void fetch_hidden(const T* x, int N, int n0, int y0, int x0, int slice) {  // of a block without expand
+        constexpr int CHUNKS = 16 * PLANES / E;
+#pragma unroll 1
+        for (int i = warp_p * 32 + lane; i < S::IMAGES * IN_H * IN_W * CHUNKS; i += S::WARPS_P * 32) {
+            const int pixel = i / CHUNKS, column = pixel % IN_W, row = pixel / IN_W % IN_H, n = n0 + pixel / (IN_W * IN_H), chunk = i % CHUNKS * E;
+            const int c = (rank * SLICES + slice) * S::SLICE + warp_c * PLANES * 16 + chunk;
+            const bool inside = n < N && (unsigned)(y0 + row) < S::H && (unsigned)(x0 + column) < S::W && c < S::C;
+            cp_async_16(hidden + (warp_c * PLANES * 2 + chunk / 8) * HALF_PLANE + pixel * 8 + chunk % 8, x + (inside ? ((n * S::H + y0 + row) * S::W + x0 + column) * S::C + c : 0), inside);
+        }
+        cp_async_commit();
+    }
+
+    // a lane's row of the two tiles of 8 columns: so that a thread's sums, d[0][0], d[0][1], d[1][0], d[1][1], are of 4 neighbours
+    __device__ __forceinline__ int column_of_lane() const { return lane % 8 / 2 * 4 + lane % 2 + lane / 16 * 2; }
+
+    // ---- expand: hidden = clamp(x · weight + bias), zero outside of the image, which is what the depthwise pads with
+    __device__ __forceinline__ void load_rows(Rows<HALVES>& a, int m, int k, int x_first) const {
+        if constexpr (S::EXPAND == STEM) {  // out of the image's rows, where the inputs of neighbours overlap
+            const int at[2] = {rows[m * 16 + g] >> PATCH_SHIFT & PATCH, rows[m * 16 + 8 + g] >> PATCH_SHIFT & PATCH};
+            if constexpr (HALVES) {  // of row k of the taps, 2t and 2t + 1: the end of one word and the beginning of the next
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const unsigned* const word = (const unsigned*)x_tile + (at[i] + k * PATCH_ROW + phase(x_first) - 1) / 2 + t;
+                    a.high[i] = word[0] >> 16 | word[1] << 16;
+                    a.high[2 + i] = t == 0 ? word[4] >> 16 : 0;
+                }
+            } else
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int tap = k * 8 + i / 2 * 4 + t;
+                    a.high[i] = tap < K ? ((const unsigned*)x_tile)[at[i % 2] + phase(x_first) + tap / 9 * PATCH_ROW + tap % 9] : 0;
+                }
+        } else
+            ldmatrix_x4(a.high, x_tile + (m * 16 + lane % 16) * X_ROW + k * K_STEP + lane / 16 * E);
+        a.split();
+    }
+    __device__ __forceinline__ void expand(const T* w, float low, float high, int x_first) {
+        const T* const b_row = w + W1 + (warp_c * PLANES * 16 + column_of_lane()) * X_ROW + lane / 8 % 2 * E;
+        Columns<HALVES> held[HELD ? K_STEPS : 1][PLANES];
+        float bias[PLANES][2][4];
+#pragma unroll
+        for (int j = 0; j < PLANES; ++j) {
+            float four[4];
+            get(four, w + B1 + (warp_c * PLANES + j) * 16 + 4 * t);
+#pragma unroll
+            for (int r = 0; r < 8; ++r) bias[j][r / 4][r % 4] = four[r / 4 * 2 + r % 2];
+#pragma unroll
+            for (int k = 0; HELD && k < K_STEPS; ++k) held[k][j].load(b_row + j * 16 * X_ROW + k * K_STEP);
+        }
+        T* const to = hidden + warp_c * PLANES * PLANE + t / 2 * HALF_PLANE + t % 2 * 4;
+#pragma unroll 1
+        for (int m0 = warp_p * S::MT1; m0 < M_IN; m0 += S::WARPS_P * S::MT1) {
+            float acc[S::MT1][PLANES][2][4];
+            constexpr int CHUNK = HALVES ? K_STEPS : 4;  // tensor cores cut sums off: of floats no more than 32 products at a time
+#pragma unroll
+            for (int k0 = 0; k0 < K_STEPS; k0 += CHUNK) {
+                float part[HALVES ? 1 : S::MT1][HALVES ? 1 : PLANES][2][4] = {};
+#pragma unroll
+                for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
+                    Columns<HALVES> b[PLANES];
+#pragma unroll
+                    for (int j = 0; j < PLANES; ++j)
+                        if constexpr (HELD) b[j] = held[k][j];
+                        else b[j].load(b_row + j * 16 * X_ROW + k * K_STEP);
+#pragma unroll
+                    for (int i = 0; i < S::MT1; ++i)
+                        if (m0 + i < M_IN) {
+                            Rows<HALVES> a;
+                            load_rows(a, m0 + i, k, x_first);
+#pragma unroll
+                            for (int j = 0; j < PLANES; ++j)
+                                if constexpr (HALVES) b[j].multiply(acc[i][j], a, k == 0 ? bias[j] : 0);
+                                else b[j].multiply(part[i][j], a);
+                        }
+                }
+                if constexpr (!HALVES)
+#pragma unroll
+                    for (int i = 0; i < S::MT1 * PLANES * 8; ++i) {
+                        float* const sum = &acc[i / 8 / PLANES][i / 8 % PLANES][i / 4 % 2][i % 4];
+                        *sum = (k0 == 0 ? bias[i / 8 % PLANES][i / 4 % 2][i % 4] : *sum) + part[i / 8 / PLANES][i / 8 % PLANES][i / 4 % 2][i % 4];
+                    }
+            }
+#pragma unroll
+            for (int i = 0; i < 2 * S::MT1; ++i) {
+                const int entry = m0 + i / 2 < M_IN ? rows[(m0 + i / 2) * 16 + i % 2 * 8 + g] : NOWHERE;
+                T* const at = to + (entry & POSITION);
+#pragma unroll
+                for (int j = 0; j < PLANES; ++j) {
+                    const float v[4] = {acc[i / 2][j][0][i % 2 * 2], acc[i / 2][j][0][i % 2 * 2 + 1], acc[i / 2][j][1][i % 2 * 2], acc[i / 2][j][1][i % 2 * 2 + 1]};
+                    if constexpr (HALVES) {
+                        const uint2 four = make_uint2(bounded_halves(v[0], v[1], low, high), bounded_halves(v[2], v[3], low, high));
+                        if (entry >= 0) *(uint2*)(at + j * PLANE) = four;
+                    } else if (entry >= 0)
+                        store(at + j * PLANE, {bounded(v[0], low, high), bounded(v[1], low, high), bounded(v[2], low, high), bounded(v[3], low, high)});
+                }
+            }
+        }
+        __syncwarp();
+    }
+    template <int M, int N> __device__ __forceinline__ static void add(float (&sum)[M][N][2][4], const float (&part)[M][N][2][4]) {
+#pragma unroll
+        for (int i = 0; i < M * N * 8; ++i) sum[i / 8 / N][i / 8 % N][i / 4 % 2][i % 4] += part[i / 8 / N][i / 8 % N][i / 4 % 2][i % 4];
+    }
+    template <int N> __device__ __forceinline__ static void get(float (&v)[N], const T* from) {
+#pragma unroll
+        for (int e = 0; e < N; e += 4) {
+            if constexpr (HALVES && N == 2) unpack(v[0], v[1], *(const unsigned*)from);
+            else if constexpr (HALVES) {
+                const uint2 four = *(const uint2*)(from + e);
+                unpack(v[e], v[e + 1], four.x), unpack(v[e + 2], v[e + 3], four.y);
+            } else if constexpr (N == 2) {
+                const float2 two = *(const float2*)from;
+                v[0] = two.x, v[1] = two.y;
+            } else {
+                const float4 four = *(const float4*)(from + e);
+                v[e] = four.x, v[e + 1] = four.y, v[e + 2] = four.z, v[e + 3] = four.w;
+            }
+        }
+    }
+
+    // ---- depthwise: dw = clamp(3×3 of hidden + bias). What walks down STRIP outputs of a column is a lane, of V channels …
+    static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;
+    __device__ __forceinline__ static void column(int i, int& from, int& to) {  // first hidden pixel, first pixel of dw
+        const int x = i % S::TILE_W, strip = i / S::TILE_W % STRIPS, image = i / (S::TILE_W * STRIPS);
+        from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x * S::STRIDE;
+        to = (image * S::TILE_H + strip * S::STRIP) * S::TILE_W + x;
+    }
+    __device__ __forceinline__ void depthwise_lanes(const T* w, float low, float high) {
+        constexpr int GROUPS = 16 / V, ROUNDS = ceil_div(COLUMNS, 32 / GROUPS);  // rounds of a plane: the warps of the same channels share all
+#pragma unroll 1
+        for (int item = warp_p; item < PLANES * ROUNDS; item += S::WARPS_P) {
+            const int j = item / ROUNDS, i = item % ROUNDS * (32 / GROUPS) + lane / GROUPS;
+            const int c = lane % GROUPS * V, channel = (warp_c * PLANES + j) * 16 + c;
+            float taps[9][V], bias[V];
+#pragma unroll
+            for (int e = 0; e < V; ++e)
+#pragma unroll
+                for (int tap = 0; tap < 9; ++tap) taps[tap][e] = (float)w[W2 + (channel + e) * 9 + tap];
+            get(bias, w + B2 + channel);
+            const T* const plane = hidden + (warp_c * PLANES + j) * PLANE + c / 8 * HALF_PLANE + c % 8;
+            if (i < COLUMNS) {
+                int first, to;
+                column(i, first, to);
+                const T* const from = plane + first * 8;
+                float acc[S::STRIP][V];
+#pragma unroll
+                for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
+#pragma unroll
+                    for (int kx = 0; kx < 3; ++kx) {
+                        float v[V];
+                        get(v, from + (y * IN_W + kx) * 8);
+#pragma unroll
+                        for (int ky = 0; ky < 3; ++ky) {
+                            const int r = (y - ky) / S::STRIDE;  // the output that needs this row under its row ky of taps
+                            if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
+#pragma unroll
+                                for (int e = 0; e < V; ++e) acc[r][e] = fmaf(v[e], taps[ky * 3 + kx][e], ky + kx == 0 ? bias[e] : acc[r][e]);
+                        }
+                    }
+                    const int r = (y - 2) / S::STRIDE;
+                    if (y >= 2 && r * S::STRIDE == y - 2) {
+#pragma unroll
+                        for (int e = 0; e < V; ++e) acc[r][e] = bounded(acc[r][e], low, high);
+                        store(dw + (to + r * S::TILE_W) * D_ROW + channel, acc[r]);
+                    }
+                }
+            }
+        }
+    }
+    // … or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal matrix, of which tensor cores
+    // do 8 times too much and yet all at once, without turning halves into floats: a third of the instructions.
+    __device__ __forceinline__ void depthwise_mma(const T* w, float low, float high) {
+        constexpr int ROUNDS = ceil_div(COLUMNS, 16);
+#pragma unroll 1
+        for (int item = warp_p; item < PLANES * ROUNDS; item += S::WARPS_P) {
+            const int j = item / ROUNDS, i = item % ROUNDS * 16, channel = (warp_c * PLANES + j) * 16;
+            unsigned diagonal[2][9];
+            float bias[2][4];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+#pragma unroll
+                for (int tap = 0; tap < 9; ++tap) {
+                    const unsigned bits = g / 2 == t ? *(const unsigned short*)(w + W2 + (channel + half * 8 + g) * 9 + tap) : 0;
+                    diagonal[half][tap] = g % 2 ? bits << 16 : bits;
+                }
+                unpack(bias[half][0], bias[half][1], *(const unsigned*)(w + B2 + channel + half * 8 + 2 * t));
+                bias[half][2] = bias[half][0], bias[half][3] = bias[half][1];
+            }
+            {
+                int first, to[2], unused;
+                column(smaller(i + lane % 16, COLUMNS - 1), first, unused);
+                column(i + g, unused, to[0]);
+                column(i + 8 + g, unused, to[1]);
+                // a product takes 8 channels under two taps side by side; under the third, 8 channels at a time
+                const T* const from = hidden + (warp_c * PLANES + j) * PLANE + first * 8;
+                const T *const of_two = from + lane / 16 * 8, *const of_third = from + 2 * 8 + lane / 16 * HALF_PLANE;
+                float acc[S::STRIP][2][4];
+#pragma unroll
+                for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
+                    unsigned two[2][4], third[4];
+                    ldmatrix_x4(two[0], of_two + y * IN_W * 8);
+                    ldmatrix_x4(two[1], of_two + y * IN_W * 8 + HALF_PLANE);
+                    ldmatrix_x4(third, of_third + y * IN_W * 8);
+#pragma unroll
+                    for (int ky = 0; ky < 3; ++ky) {
+                        const int r = (y - ky) / S::STRIDE;
+                        if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
+#pragma unroll
+                            for (int half = 0; half < 2; ++half) {
+                                const unsigned taps[2] = {diagonal[half][ky * 3], diagonal[half][ky * 3 + 1]};
+                                if (ky == 0) mma_f16(acc[r][half], two[half], taps, bias[half]);
+                                else mma_f16(acc[r][half], two[half], taps);
+                                mma_f16_k8(acc[r][half], {third[2 * half], third[2 * half + 1]}, diagonal[half][ky * 3 + 2]);
+                            }
+                    }
+                    const int r = (y - 2) / S::STRIDE;
+                    if (y >= 2 && r * S::STRIDE == y - 2)
+#pragma unroll
+                        for (int k = 0; k < 4; ++k)
+                            if (i + k / 2 * 8 + g < COLUMNS)
+                                *(unsigned*)(dw + (to[k / 2] + r * S::TILE_W) * D_ROW + channel + k % 2 * 8 + 2 * t) =
+                                    bounded_halves(acc[r][k % 2][k / 2 * 2], acc[r][k % 2][k / 2 * 2 + 1], low, high);
+                }
+            }
+        }
+    }
+
+    // ---- project: sums += dw · weight, over the slice
+    __device__ __forceinline__ void project(const T* w, float (&acc)[MT3][PAIRS3][2][4]) {
+        const int warp_m = warp / S::WARPS_N3, warp_n = warp % S::WARPS_N3;
+        const T* const b_row = w + W3 + (warp_n * 16 + column_of_lane()) * D_ROW + lane / 8 % 2 * E;
+        const T* const a_row = dw + (warp_m * 16 + lane % 16) * D_ROW + lane / 16 * E;
+        float part[HALVES ? 1 : MT3][HALVES ? 1 : PAIRS3][2][4] = {};
+#pragma unroll
+        for (int k = 0; k < S::SLICE; k += K_STEP) {
+            Columns<HALVES> b[PAIRS3];
+#pragma unroll
+            for (int j = 0; j < PAIRS3; ++j)
+                if (warp_n + j * S::WARPS_N3 < PAIRS) b[j].load(b_row + j * S::WARPS_N3 * 16 * D_ROW + k);
+#pragma unroll
+            for (int i = 0; i < MT3; ++i)
+                if (warp_m + i * M3 < M_OUT) {
+                    Rows<HALVES> a;
+                    ldmatrix_x4(a.high, a_row + i * M3 * 16 * D_ROW + k);
+                    a.split();
+#pragma unroll
+                    for (int j = 0; j < PAIRS3; ++j)
+                        if (warp_n + j * S::WARPS_N3 < PAIRS) {
+                            if constexpr (HALVES) b[j].multiply(acc[i][j], a);
+                            else b[j].multiply(part[i][j], a);
+                        }
+                }
+        }
+        if constexpr (!HALVES) add(acc, part);
+    }
+
+    // ---- y = clamp(sums), 4 neighbouring channels of a pixel; the sums begin with bias and residual
+    __device__ __forceinline__ static int place_out(int pixel, int o, int N, int n0, int oy0, int ox0) {  // in y; -1: nowhere
+        const int column = ox0 + pixel % S::TILE_W, row = oy0 + pixel / S::TILE_W % S::TILE_H, n = n0 + pixel / (S::TILE_W * S::TILE_H);
+        if (pixel >= PIXELS_OUT || o >= S::O || row >= OUT_H || column >= OUT_W || n >= N) return -1;
+        return ((n * OUT_H + row) * OUT_W + column) * S::O + o;
+    }
+    __device__ __forceinline__ void out_of_thread(int i, int& pixel, int& o) const {  // of the i-th four sums of a thread
+        const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, pair = warp % S::WARPS_N3 + i % PAIRS3 * S::WARPS_N3;
+        pixel = pair < PAIRS ? (warp / S::WARPS_N3 + m * M3) * 16 + half * 8 + g : PIXELS_OUT, o = pair * 16 + 4 * t;
+    }
+    // Read before anything else is waited for: at the end nobody waits for them.
+    __device__ __forceinline__ void begin(float (&acc)[MT3][PAIRS3][2][4], const Weights<T>& w, const T* residual, int N, int n0, int oy0, int ox0) const {
+#pragma unroll
+        for (int i = 0; i < MT3 * 2 * PAIRS3; ++i) {
+            int pixel, o;
+            out_of_thread(i, pixel, o);
+            const int at = place_out(pixel, o, N, n0, oy0, ox0);
+            float sum[4] = {}, more[4] = {};
+            if (at >= 0 && rank == 0) {
+                if (w.project_bias) load(sum, w.project_bias + o);
+                if (residual) get(more, residual + at);
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) acc[i / PAIRS3 / 2][i % PAIRS3][e / 2][i / PAIRS3 % 2 * 2 + e % 2] = sum[e] + more[e];
+        }
+    }
+    __device__ __forceinline__ static void write(float (&v)[4], int at, const Weights<T>& w, T* y) {
+        if (at < 0) return;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[e] = bounded(v[e], w.low[2], w.high[2]);
+        store(y + at, v);
+    }
+
+    // what nobody writes later: the border of a whole image, what fills up tiles of mma
+    __device__ __forceinline__ void clear() {
+        if (BLOCK != S::THREADS && team >= TEAMS) return;
+        const uint4 zero = make_uint4(0, 0, 0, 0);
+        constexpr int FROM = S::EXPAND == NONE ? H_SIZE : 0;
+        for (int i = FROM / E + thread; i < (H_SIZE + D_SIZE) / E; i += S::THREADS) ((uint4*)hidden)[i] = zero;
+        if constexpr (S::EXPAND != NONE)
+            for (int i = PIXELS_IN + thread; i < M_IN * 16; i += S::THREADS) rows[i] = NOWHERE;
+        if constexpr (S::EXPAND == POINTWISE) {
+            for (int i = PIXELS_IN * X_ROW / E + thread; i < X_SIZE / E; i += S::THREADS) ((uint4*)x_tile)[i] = zero;
+            constexpr int EXTRA = (K_PADDED - S::C) / E;
+            for (int i = thread; i < PIXELS_IN * EXTRA; i += S::THREADS) *(uint4*)(x_tile + i / larger(EXTRA, 1) * X_ROW + S::C + i % larger(EXTRA, 1) * E) = zero;
+        }
+    }
+    __device__ __forceinline__ void run(const T* x, const Weights<T>& w, const T* residual, T* y, int N, int first, int step) {
+        walk(x, w, residual, y, N, first, step, 0, Nothing(), false);
+    }
+    // After clear(), which needs nothing of the kernel before. Threads that wait for each other, those of a block or of a cluster,
+    // give the same first and step, and take tile first + own, if there is one, own a number of their team's. after() is called
+    // once, when nothing is waited for any more that cp.async brings for the first slice.
+    template <class After> __device__ __forceinline__ void walk(const T* x, const Weights<T>& w, const T* residual, T* y, int N, int first, int step, int own, const After& after, bool cleared = true) {
+        const int tiles = ceil_div(N, S::IMAGES) * TILES_H * TILES_W;
+        bool fetched = true;  // the first slices of the weights
+#pragma unroll 1
+        for (int start = first; start < tiles; start += step) {
+            const int tile = start + own;
+            const bool busy = (BLOCK == S::THREADS || team < TEAMS) && tile < tiles;
+            const int ox0 = tile % TILES_W * S::TILE_W, oy0 = tile / TILES_W % TILES_H * S::TILE_H, n0 = tile / (TILES_W * TILES_H) * S::IMAGES;
+            const int y0 = oy0 * S::STRIDE - 1, x0 = ox0 * S::STRIDE - 1;
+            if (!fetched && !RESIDENT) prefetch(w);
+            fetched = false;
+            if constexpr (S::EXPAND != NONE)
+                if (busy) fetch_x(x, N, n0, y0, x0, start > first);
+            if (!cleared) clear();  // while x is on its way
+            cleared = true;
+            float acc[MT3][PAIRS3][2][4] = {};
+            if (busy) begin(acc, w, residual, N, n0, oy0, ox0);
+#pragma unroll 1
+            for (int slice = 0; slice < SLICES; ++slice) {
+                const T* const now = stages + slice % STAGES * STAGE;
+                if constexpr (S::EXPAND == NONE) {
+                    if (busy) fetch_hidden(x, N, n0, y0, x0, slice);
+                    cp_async_wait<0>();
+                    __syncwarp();
+                }
+                if (slice == 0) {
+                    cp_async_wait<0>();
+                    __syncthreads();
+                    if (start == first) after();
+                }
+                if constexpr (S::EXPAND != NONE)
+                    if (busy) expand(now, w.low[0], w.high[0], WHOLE_W ? 0 : x0);
+                if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights of the slice before
+                if (!RESIDENT) {
+                    if (slice + STAGES - 1 < SLICES) fetch_slice(w, slice + STAGES - 1);
+                    cp_async_commit();
+                }
+                if (busy) {
+                    if constexpr (V == 0) depthwise_mma(now, w.low[1], w.high[1]);
+                    else depthwise_lanes(now, w.low[1], w.high[1]);
+                }
+                if (!RESIDENT) cp_async_wait<STAGES - 2>();
+                __syncthreads();
+                if (busy) project(now, acc);
+            }
+            if (start + step >= tiles) launch_dependents();  // what follows may begin to fetch its weights
+            if constexpr (S::SPLIT == 1) {
+#pragma unroll
+                for (int i = 0; busy && i < MT3 * 2 * PAIRS3; ++i) {
+                    const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, j = i % PAIRS3;
+                    float v[4] = {acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]};
+                    int pixel, o;
+                    out_of_thread(i, pixel, o);
+                    write(v, place_out(pixel, o, N, n0, oy0, ox0), w, y);
+                }
+                __syncthreads();  // the next tile's x comes where slow warps may still read
+            } else {
+                __syncthreads();
+#pragma unroll
+                for (int i = 0; busy && i < MT3 * 2 * PAIRS3; ++i) {
+                    const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, j = i % PAIRS3;
+                    const float v[4] = {acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]};
+                    int pixel, o;
+                    out_of_thread(i, pixel, o);
+                    if (pixel < PIXELS_OUT) store(sums + pixel * SUM_ROW + o, v);
+                }
+                cluster_sync();
+                constexpr int QUARTERS = O_PADDED / 4, ITEMS = PIXELS_OUT * QUARTERS;
+                for (int i = rank * S::THREADS + thread; busy && i < ITEMS; i += S::SPLIT * S::THREADS) {
+                    const int pixel = i / QUARTERS, o = i % QUARTERS * 4;
+                    float4 part[S::SPLIT];
+#pragma unroll
+                    for (int r = 0; r < S::SPLIT; ++r) part[r] = *(const float4*)(cluster_map(sums, rank_of_first + r) + pixel * SUM_ROW + o);
+                    float v[4] = {part[0].x, part[0].y, part[0].z, part[0].w};
+#pragma unroll
+                    for (int r = 1; r < S::SPLIT; ++r) v[0] += part[r].x, v[1] += part[r].y, v[2] += part[r].z, v[3] += part[r].w;
+                    write(v, place_out(pixel, o, N, n0, oy0, ox0), w, y);
+                }
+                cluster_sync();  // nobody leaves, or writes there again, while another one reads
+                if (start + step < tiles) clear();  // the sums lay where zeros must be
+            }
+        }
+        if (first >= tiles) after();
+    }
+};

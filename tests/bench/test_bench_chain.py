@@ -1,0 +1,281 @@
+"""The suites "chain" and tuning: every rung right, records that say all that they must, and what is printed."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from bench_models import small
+from rich.console import Console
+
+from common import cuda, topology, weights
+from common.bench import Options, chain, network, tuning
+from common.bench.network import Configuration, Reference, composed, configurations
+from common.measure import environment, plots, results, timing
+from common.measure.timing import NoGpu
+from common.optimize import search
+
+pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
+
+
+@pytest.fixture
+def said():
+    return Console(file=io.StringIO(), width=220, highlight=False)
+
+
+def text(console):
+    return console.file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small(32)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Rungs are timed on the CPU, by the clock."""
+    build = chain.build
+
+    def built(rung, precision, model, x):
+        made, plan = build(rung, precision, model, x)
+        return dataclasses.replace(made, launches=("host",), wait=lambda: None), plan
+
+    monkeypatch.setattr(chain, "build", built)
+    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
+    monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
+    return built
+
+
+def without(*names):
+    return [rung for rung in chain.rungs() if rung.name not in names]
+
+
+NAMES = ["naive", "best rungs NCHW", "NHWC", "graph", "programmatic", "fused blocks", "persistent"]
+
+
+def test_rungs_are_in_the_order_of_the_lesson():
+    assert [rung.name for rung in chain.rungs()] == NAMES
+    assert [rung.launch for rung in chain.rungs()] == ["eager"] * 3 + ["graph"] * 4
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_records_of_every_rung(clock, model, said, tmp_path, precision):
+    chosen = without("persistent")
+    records, right = chain.measure(
+        chosen, model, Reference(model, 4), 2, precision, Options(samples=6), said
+    )  # fmt: skip
+    assert right
+    names = [r["implementation"] for r in records]
+    if cuda.compute_capability() < 90:
+        assert names == [name for name in NAMES if name not in ("programmatic", "persistent")]
+        assert "programmatic: not timed: programmatic launches: needs sm_90" in text(said)
+    assert all(r["case"].endswith(", chain") and r["suite"] == "network" for r in records)
+    by_name = {r["implementation"]: r for r in records}
+    assert by_name["naive"]["layout"] == "NCHW" and by_name["fused blocks"]["layout"] == "NHWC"
+    assert by_name["fused blocks"]["steps"] == 19 and by_name["naive"]["steps"] == 54
+    assert by_name["fused blocks"]["bytes"] < by_name["NHWC"]["bytes"] / 1.4
+    assert len({r["flops"] for r in records}) == 1 and by_name["naive"]["rung"] == 1
+    assert "× the first" in text(said)
+    path = tmp_path / "card.json"
+    results.save(path, "run", {"card": "x", "date": "2031-02-03"}, records)
+    assert len(json.loads(path.read_text())["records"]) == len(records)
+
+
+def test_a_wrong_rung_is_told_and_not_timed(clock, model, said, monkeypatch):
+    def spoiled(rung, precision, model, x):
+        built, plan = clock(rung, precision, model, x)
+        if rung.name == "NHWC":
+            right = built.results
+            built = dataclasses.replace(built, results=lambda: [logits * 1.1 for logits in right()])
+        return built, plan
+
+    monkeypatch.setattr(chain, "build", spoiled)
+    chosen = [rung for rung in chain.rungs() if rung.name in ("NHWC", "graph")]
+    records, right = chain.measure(chosen, model, Reference(model, 2), 1, "fp32", Options(samples=6), said)
+    assert not right and [r["implementation"] for r in records] == ["graph"] and "wrong" in text(said)
+
+
+def test_what_cannot_be_measured(said):
+    for options, message in (
+        (Options(backends=("fastest",)), "backend must be one of naive"),
+        (Options(precisions=("tf32",)), "precision must be one of fp32, fp16"),
+        (Options(mode="rotating"), "mode must be hot for the suite chain"),
+        (Options(samples=2), "samples must be at least 6"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            list(chain.run(options, said))
+    if cuda.backend() != "gpu":
+        with pytest.raises(NoGpu):
+            chain.bench(Options(), said)
+
+
+# The plot
+
+
+PEAKS = {"copy": 4e12, "fma-fp32": 6e13, "tensor-tf32": 4e14, "tensor-fp16": 8e14}
+
+
+def chain_records(batches=(1, 32)):
+    made = []
+    for batch in batches:
+        for precision, arithmetic in network.OUR_ARITHMETIC.items():
+            for number, name in enumerate(NAMES, 1):
+                made.append(
+                    {
+                        "batch": batch, "precision": precision, "implementation": name, "rung": number,
+                        "median_us": 4000.0 * batch / 3**number, "arithmetic": arithmetic,
+                        "bytes": 10_000_000 * batch if number < 6 else 4_000_000 * batch, "flops": 10**9 * batch,
+                    }
+                )  # fmt: skip
+    return made
+
+
+def test_the_chain_as_a_plot():
+    peaks = plots.Peaks(PEAKS["copy"], PEAKS["fma-fp32"], PEAKS["tensor-tf32"], PEAKS["tensor-fp16"])
+    figure = plots.chain(chain_records(), peaks)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(panels) == 4
+    first = panels[0]
+    assert [label.get_text() for label in first.get_yticklabels()] == NAMES
+    assert first.get_xscale() == "log" and "batch 1, fp16" in first.get_title("left")
+    roof = 4_000_000 / PEAKS["copy"] * 1e6  # of the rung that moves least
+    texts = [t.get_text() for t in first.texts]
+    assert texts[0] == f"1,333   {4000 / 3 / max(roof, 1e9 / 8e14 * 1e6):.3g}× the roof"
+    assert plots.chain(chain_records((1,))[:3], peaks) is not None
+    with pytest.raises(ValueError, match="records must be at least one"):
+        plots.chain([], peaks)
+
+
+def test_the_figure_is_there_only_if_there_are_records(tmp_path):
+    from common.measure import figures
+
+    figure = figures.Figure(tmp_path / "chain.svg", lambda content: content["records"], lambda *_: None, optional=True)
+    assert not figure.stale({"records": []})
+    assert figure.stale({"records": [{"a": 1}]})
+    assert any(one.path.name == "chain.svg" and one.optional for one in figures.FIGURES)
+
+
+# Ours and its peers
+
+
+@pytest.mark.parametrize(
+    ("batch", "given", "made"),
+    [
+        (1, None, "latency"), (7, None, "latency"), (8, None, "throughput"), (256, None, "throughput"),
+        (1, "none", None), (1, "throughput", "throughput"), (256, "latency", "latency"),
+    ],
+)  # fmt: skip
+def test_what_suits_the_batch(batch, given, made):
+    assert composed(batch, given) == made
+    group = configurations("fp16", ("ours", "cudnn"), (), composed(batch, given))
+    assert {c.implementation: c.optimize for c in group} == {"ours": made, "cudnn": None}
+    assert configurations("fp32", ("ours",), ("NCHW",), made)[0].optimize is None
+
+
+def test_a_composition_that_there_is_not():
+    with pytest.raises(ValueError, match="optimize must be one of none, latency, throughput, got 'fast'"):
+        Options(optimize="fast")
+
+
+def test_ours_is_built_as_it_was_asked_for(model):
+    x = np.zeros((1, 3, 32, 32), np.float32)
+    for optimize, steps in ((None, 54), ("latency", 19)):
+        configuration = Configuration("ours", "fp16", "NHWC", optimize)
+        built = network.build_steps(configuration, model, x, "hot", False)
+        assert len(built.calls[0].__self__.steps) == steps
+    assert str(Configuration("ours", "fp16", "NHWC", "latency")) == "ours fp16 NHWC latency"
+
+
+def test_ours_beside_every_peer(model, said):
+    """The best of each, side by side, with intervals."""
+    rows, times = [], {}
+    for name, layout, us in (
+        ("ours", "NHWC", 2.0),
+        ("cudnn", "NCHW", 9.0),
+        ("cudnn", "NHWC", 5.0),
+        ("xla", "NHWC", 3.0),
+    ):
+        row = network.Row(Configuration(name, "fp16", layout), "graph", None, network.Check(1e-4, 4, 4))
+        rows.append(row)
+        times[row.name] = [us] * 6
+    timings = {name: timing.Timing.of(values) for name, values in times.items()}
+    line = network._side_by_side(rows, timing.Comparison(timings, times))
+    assert line == "ours is 2.50× as fast as cudnn (2.50 – 2.50), 1.50× as fast as xla (1.50 – 1.50)"
+    assert network._side_by_side(rows[1:], timing.Comparison(timings, times)) == ""
+
+
+# Tuning
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(search, "cache_path", lambda: tmp_path / "tiles.json")
+    monkeypatch.setattr(search, "_tables", {})
+    return tmp_path / "tiles.json"
+
+
+def test_every_different_block_is_searched_and_kept(cache, said, monkeypatch, tmp_path):
+    searched = []
+
+    def found(problem, tried, timer):
+        searched.append(problem)
+        tile = search.rule(problem.block, problem.batch, problem.itemsize)
+        worse = problem.block.expand == "stem"  # then the rest of it is searched alone
+        return search.Found(problem, None if worse else tile, 5.0, 4.0 if worse else 10.0, 3.0, tile, tried)
+
+    monkeypatch.setattr(search, "search", found)
+    made = tuning.tune(
+        weights.model("digits"), (1, 4), ("fp16",), 3, tmp_path / "more.json", said, timer=lambda launches: {}
+    )
+    assert len(made) == len(searched) and {p.batch for p in searched} == {1, 4}
+    kinds = [p.block.expand for p in searched if p.batch == 1]
+    assert kinds.count("stem") == 1 and kinds.count("none") == 1 and len(kinds) == len(set(searched)) / 2
+    for path in (cache, tmp_path / "more.json"):
+        table = json.loads(path.read_text())["found"]["float16"]
+        assert len(table) == len(kinds) and all(set(batches) == {"1", "4"} for batches in table.values())
+    shown = text(said)
+    assert "2.00×" in shown and "separate kernels are faster" in shown and "unfused µs" in shown
+
+
+def test_a_search_on_the_simulator(cache, said):
+    """With a stand-in for the clock: what it finds is what Network uses."""
+    from common.network import Network
+
+    graph, parameters = weights.network("digits", 32)
+    onnx = topology.write_onnx(graph, parameters)
+
+    def timer(launches):
+        return {name: 9.0 if name == "unfused" else float(len(launches) - int(name)) for name in launches}
+
+    made = tuning.tune(onnx, (1,), ("fp16",), 1, None, said, timer=timer)
+    assert made and not any(one.wrong or one.failed for one in made)
+    plan = Network(onnx, dtype="fp16", optimize="throughput").plan()
+    tiles = {step.block: step.tile for step in plan.steps if hasattr(step, "block")}
+    assert {one.problem.block: one.tile for one in made} == tiles
+
+
+def test_what_cannot_be_tuned(said):
+    model = weights.model("digits")
+    for arguments, message in (
+        ({"batches": (0,)}, "batch must be at least 1, got 0"),
+        ({"dtypes": ("int8",)}, "dtype must be one of fp32, fp16, got 'int8'"),
+        ({"tried": 0}, "tried must be at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tuning.tune(model, **arguments, console=said, timer=lambda launches: {})
+    if cuda.backend() != "gpu":
+        with pytest.raises(NoGpu, match="nothing is timed on the simulator"):
+            tuning.tune(model, console=said)
+
+
+def test_environment_and_machine_agree():
+    if cuda.backend() != "gpu":
+        assert search.machine()["card"] == "the simulator"
+    else:
+        assert search.machine()["card"] == environment.card()
+    assert os.path.basename(search.cache_path()).startswith("tiles-")

@@ -1,0 +1,67 @@
+"""The compositions by name, and what the card has of what they use."""
+
+import pytest
+
+from common import cuda
+from common.optimize import compositions
+from common.optimize.compositions import COMPOSITIONS, Composition, composition, features, missing
+from common.optimize.search import chosen
+
+
+def test_by_name():
+    assert composition(None) is None
+    assert composition("latency").programmatic and not composition("throughput").programmatic
+    assert all(one.name == name and one.fuse is chosen for name, one in COMPOSITIONS.items())
+    mine = Composition("mine")
+    assert composition(mine) is mine
+
+
+def test_that_there_are_not():
+    with pytest.raises(ValueError, match="optimize must be one of latency, throughput or None, got 'fast'"):
+        composition("fast")
+    with pytest.raises(TypeError, match="got list"):
+        composition([])
+    with pytest.raises(ValueError, match=r"feature must be one of fused blocks, .* got 'wings'"):
+        missing("wings")
+
+
+CARDS = {
+    75: (True, True, True),
+    80: (False, True, True),
+    89: (False, True, True),
+    90: (False, False, False),
+    100: (False, False, False),
+}
+
+
+@pytest.mark.parametrize("capability", CARDS)
+def test_what_cards_have(monkeypatch, capability):
+    monkeypatch.setattr(cuda, "compute_capability", lambda: capability)
+    monkeypatch.setattr(cuda, "backend", lambda: "gpu")
+    monkeypatch.setattr(compositions, "_has", lambda module: True)
+    found = features()
+    assert tuple(one.missing is not None for one in found) == CARDS[capability]
+    for one in found:
+        assert one.missing is None or f"this card, sm_{capability}, has none" in one.missing
+        assert one.instead
+
+
+def test_without_the_package_there_are_no_programmatic_launches(monkeypatch):
+    monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
+    monkeypatch.setattr(compositions, "_has", lambda module: False)
+    assert missing("programmatic launches") == "needs the package cuda-bindings"
+    assert missing("clusters") is None
+
+
+def test_on_the_simulator():
+    if cuda.backend() == "gpu":
+        pytest.skip("is about the simulator")
+    assert missing("fused blocks") is None
+    assert missing("programmatic launches") == "needs sm_90, the simulator has none"
+
+
+def test_a_card_without_tensor_cores_of_this_kind_chooses_nothing(monkeypatch):
+    from common.optimize.generate import Block
+
+    monkeypatch.setattr(cuda, "compute_capability", lambda: 75)
+    assert chosen(Block(7, 7, 16, 96, 16), 1, "float16") is None

@@ -1,0 +1,282 @@
+"""A whole inverted-residual block in one launch (common/optimize/inverted_residual.h), against float64."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common import cuda, kernels
+from common.cuda import layout as layouts
+from common.optimize import generate, tune
+from common.optimize.blocks import inverted_residual
+from common.optimize.generate import Block, Geometry, Tile
+
+pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
+both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float16])
+ENDLESS = (-math.inf, math.inf)
+
+
+def nhwc(array):
+    return array if array is None else cuda.to_layout(cuda.asarray(array), "NHWC")
+
+
+def drawn(rng, block, batch, dtype):
+    """x and the six parameters, asymmetric, as PyTorch has them."""
+
+    def some(*shape, scale=1.0):
+        return (scale * (rng.standard_normal(shape) + 0.2)).astype(dtype)
+
+    expand = expand_bias = None
+    if block.expand != "none":
+        taps = 3 if block.expand == "stem" else 1
+        expand = some(block.hidden, block.channels, taps, taps, scale=(block.channels * taps * taps) ** -0.5)
+        expand_bias = some(block.hidden)
+    return [
+        some(batch, *block.input_shape), expand, expand_bias, some(block.hidden, 1, 3, 3, scale=0.4),
+        some(block.hidden), some(block.outputs, block.hidden, 1, 1, scale=block.hidden**-0.5), some(block.outputs),
+    ]  # fmt: skip
+
+
+def reference(block, arrays, residual):
+    """The block in float64."""
+    import torch
+    from torch.nn.functional import conv2d
+
+    x, w1, b1, w2, b2, w3, b3 = (a if a is None else torch.from_numpy(np.asarray(a, np.float64)) for a in arrays)
+    h = x
+    if w1 is not None:
+        stem = block.expand == "stem"
+        h = conv2d(h, w1, b1, 2 if stem else 1, 1 if stem else 0).clamp(*block.bounds[0])
+    h = conv2d(h, w2, b2, block.stride, 1, groups=block.hidden).clamp(*block.bounds[1])
+    h = conv2d(h, w3, b3)
+    if residual is not None:
+        h = h + torch.from_numpy(residual.astype(np.float64))
+    return h.clamp(*block.bounds[2]).numpy()
+
+
+def close(result, expected, block, dtype):
+    """DESIGN.md, "Correct means", of the longest of the three sums."""
+    k = max(block.hidden, 9 * block.channels if block.expand == "stem" else block.channels)
+    allowed = 2e-3 if dtype == np.float16 else 1e-6 * math.sqrt(k)
+    error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+    assert error <= allowed, f"relative error {error:.1e}, allowed {allowed:.1e}"
+
+
+def check(rng, block, batch, dtype, tile, launches=1):
+    arrays = drawn(rng, block, batch, dtype)
+    residual = arrays[0] if block.residual else None
+    expected = reference(block, arrays, residual)
+    out = layouts.empty(expected.shape, dtype, "NHWC")
+    given_arrays = [nhwc(a) if a is not None and a.ndim == 4 else a if a is None else cuda.asarray(a) for a in arrays]
+    for _ in range(launches):
+        out[...] = np.nan
+        inverted_residual(
+            *given_arrays, stride=block.stride, residual=nhwc(residual), activations=block.bounds, out=out, tile=tile
+        )
+    close(cuda.asnumpy(out), expected, block, dtype)
+
+
+SMALL = Block(14, 13, 24, 96, 24, 1, residual=True)
+WHOLE = Block(7, 7, 32, 64, 40)
+HALVED = Block(15, 12, 16, 48, 24, 2)
+STEM = Block(9, 12, 3, 32, 16, 1, "stem", (18, 24))
+ODD_STEM = Block(10, 8, 3, 32, 16, 2, "stem", (19, 16))
+NO_EXPAND = Block(9, 10, 48, 48, 36, expand="none")
+
+TILES = [
+    (SMALL, Tile(4, 4, slice=32, warps=2, strip=2)),
+    (SMALL, Tile(7, 13, slice=96, warps=6, strip=7, stages=1, expand_m=3)),
+    (SMALL, Tile(14, 4, slice=48, warps=6, pixel_warps=2, strip=7, expand_m=2, project_n=2)),
+    (SMALL, Tile(2, 8, slice=32, warps=4, pixel_warps=2, strip=1, stages=3, persistent=2)),
+    (SMALL, Tile(4, 4, slice=32, split=3, warps=2, strip=2, stages=1)),
+    (SMALL, Tile(4, 8, slice=32, split=2, warps=2, strip=4)),
+    (WHOLE, Tile(7, 7, images=2, slice=64, warps=2, strip=7, expand_m=2)),
+    (WHOLE, Tile(7, 7, images=4, slice=32, warps=8, pixel_warps=4, strip=1)),
+    (WHOLE, Tile(7, 7, slice=16, split=4, warps=4, pixel_warps=4, strip=1)),
+    (HALVED, Tile(4, 3, slice=48, warps=3, strip=2, stages=1)),
+    (HALVED, Tile(8, 6, slice=16, warps=2, pixel_warps=2, strip=4)),
+    (HALVED, Tile(2, 6, slice=16, split=3, warps=2, pixel_warps=2, strip=1)),
+    (STEM, Tile(4, 8, slice=32, warps=2, strip=4, stages=1)),
+    (STEM, Tile(9, 12, slice=16, warps=4, pixel_warps=4, strip=3, persistent=1)),
+    (ODD_STEM, Tile(2, 4, slice=32, warps=4, pixel_warps=2, strip=1)),
+    (NO_EXPAND, Tile(3, 5, slice=48, warps=3, strip=3)),
+    (NO_EXPAND, Tile(9, 4, slice=16, warps=4, pixel_warps=4, strip=3, persistent=2)),
+]
+
+
+@both_dtypes
+@pytest.mark.parametrize("vector", [0, 2, 4])
+@pytest.mark.parametrize(("block", "tile"), TILES, ids=str)
+def test_every_kind_of_tile(rng, block, tile, vector, dtype):
+    if vector == 0 and dtype == np.float32:
+        pytest.skip("tensor cores convolve halves alone")
+    if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
+        pytest.skip("clusters need a card of sm_90")
+    check(rng, block, 3, dtype, dataclasses.replace(tile, vector=vector))
+
+
+@both_dtypes
+def test_many_images_walk_through_few_blocks(rng, dtype):
+    """Persistent blocks take many tiles one after the other: what one leaves behind must not reach the next."""
+    tile = Tile(4, 4, slice=48, warps=6, pixel_warps=2, strip=2, persistent=1, vector=0 if dtype == np.float16 else 2)
+    check(rng, SMALL, 40 if cuda.backend() == "simulator" else 400, dtype, tile, launches=2)
+
+
+@both_dtypes
+@pytest.mark.parametrize(
+    "bounds",
+    [(ENDLESS, ENDLESS, ENDLESS), ((0.0, math.inf), (-1.0, 2.0), (0.0, 6.0)), ((-0.3, 0.7), (0.0, math.inf), ENDLESS)],
+    ids=str,
+)
+def test_bounds(rng, dtype, bounds):
+    block = dataclasses.replace(SMALL, bounds=bounds)
+    check(rng, block, 2, dtype, Tile(7, 4, slice=32, warps=2, strip=7, vector=0 if dtype == np.float16 else 4))
+
+
+@both_dtypes
+def test_without_biases_through_the_operator(rng, dtype):
+    arrays = drawn(rng, SMALL, 2, dtype)
+    for i in (2, 4, 6):
+        arrays[i] = None
+    block = dataclasses.replace(SMALL, residual=False)
+    out = inverted_residual(*(nhwc(a) for a in arrays))
+    close(cuda.asnumpy(out), reference(block, arrays, None), block, dtype)
+
+
+@both_dtypes
+def test_nan_goes_no_further_than_its_window(rng, dtype):
+    """One pixel that is not a number spoils the outputs whose window holds it, and no other."""
+    block = dataclasses.replace(SMALL, residual=False)
+    arrays = drawn(rng, block, 1, dtype)
+    arrays[0][0, 3, 6, 5] = np.nan
+    for vector in (0, 2) if dtype == np.float16 else (2, 4):
+        given_arrays = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in arrays]
+        out = inverted_residual(*given_arrays, tile=Tile(7, 4, slice=32, warps=2, strip=7, vector=vector))
+        spoilt = np.isnan(cuda.asnumpy(out)).all(axis=1)[0]
+        assert np.isnan(cuda.asnumpy(out)).any(axis=1)[0].sum() == spoilt.sum() == 9
+        assert spoilt[5:8, 4:7].all()
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_random_blocks_with_ranked_tiles(data):
+    """Whatever the ranking proposes computes the right thing."""
+    size = st.integers(3, 15)
+    block = Block(
+        data.draw(size), data.draw(size), data.draw(st.sampled_from([8, 16, 24, 40])),
+        data.draw(st.sampled_from([16, 32, 48, 96])), data.draw(st.sampled_from([4, 8, 24, 36])),
+        data.draw(st.sampled_from([1, 2])),
+    )  # fmt: skip
+    batch, dtype = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([np.float32, np.float16]))
+    clusters = cuda.backend() == "simulator" or cuda.compute_capability() >= 90
+    tiles = tune.ranked(block, batch, np.dtype(dtype).itemsize, 4, cuda.shared_memory(), clusters)
+    if tiles:
+        check(np.random.default_rng(0), block, batch, dtype, tiles[data.draw(st.integers(0, len(tiles) - 1))])
+
+
+# ---- What does not fit
+
+
+def test_errors_name_the_argument(rng):
+    x, *parameters = (nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, SMALL, 1, np.float32))
+    with pytest.raises(ValueError, match=r"x must be dense in NHWC"):
+        inverted_residual(cuda.to_layout(x, "NCHW"), *parameters)
+    with pytest.raises(ValueError, match=r"expand must have shape \(96, 24, 1, 1\)"):
+        inverted_residual(x, parameters[0][:, :16], *parameters[1:])
+    with pytest.raises(ValueError, match=r"depthwise_bias must have shape \(96\)"):
+        inverted_residual(x, *parameters[:3], parameters[3][:5], *parameters[4:])
+    with pytest.raises(ValueError, match="depthwise must have shape"):
+        inverted_residual(x, None, None, *parameters[2:])
+    with pytest.raises(ValueError, match="strip must divide tile_h, 4, got 3"):
+        inverted_residual(x, *parameters, tile=Tile(4, 4, slice=32, warps=2, strip=3))
+    with pytest.raises(ValueError, match="vector must be 2 or 4, got 0"):
+        inverted_residual(x, *parameters, tile=Tile(4, 4, slice=32, warps=2, strip=2, vector=0))
+    with pytest.raises(ValueError, match="residual must have shape"):
+        inverted_residual(x, *parameters, residual=x[:, :8])
+
+
+@pytest.mark.parametrize(
+    ("block", "tile", "words"),
+    [
+        (SMALL, Tile(4, 4, slice=40, warps=2), "slice must be a multiple of 16 for each of 2 warps"),
+        (SMALL, Tile(4, 4, slice=32, warps=2, project_n=3), "project_n must divide the 2 warps"),
+        (SMALL, Tile(40, 4, slice=32, warps=2), "the tile must fit into 14×13"),
+        (SMALL, Tile(4, 4, slice=32, warps=2, stages=1), "stages must be at least 2"),
+        (SMALL, Tile(4, 4, images=2, slice=32, warps=2, split=3), "split blocks take one image each"),
+        (Block(7, 7, 20, 64, 40), Tile(4, 4, slice=32, warps=2), "channels must be a multiple of 8"),
+        (Block(7, 7, 24, 60, 40), Tile(4, 4, slice=32, warps=2), "hidden channels must be a multiple of 8"),
+        (Block(7, 7, 24, 64, 41), Tile(4, 4, slice=32, warps=2), "output channels must be a multiple of 4"),
+        (Block(9, 9, 3, 32, 16, 1, "stem", (18, 18)), Tile(4, 4, slice=32, warps=2), "must be a multiple of 8 wide"),
+        (Block(112, 112, 320, 960, 320), Tile(16, 16, slice=64, warps=4), "bytes of shared memory"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_says_why(block, tile, words):
+    assert words in Geometry(block, tile, 2).problem(232_448)
+
+
+# ---- As a launch
+
+
+def traced(block, batch, dtype, tile):
+    problem = tune.Problem(block, batch, dtype)
+    arrays = tune.Arrays(problem)
+    launch = arrays.launch(problem, tile)
+    kernel = launch.compiled()
+    kernel.max_dynamic_shared_size_bytes = launch.shared_limit
+    return cuda.trace(kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("block", "tile"), [TILES[1], TILES[3], TILES[4], TILES[7], TILES[10], TILES[12], TILES[15]], ids=str
+)
+def test_no_access_goes_wrong(block, tile, dtype):
+    """Out of bounds, races, reads of what nothing wrote: the simulator's trace finds none."""
+    if cuda.backend() == "gpu":
+        pytest.skip("compute-sanitizer looks at the GPU: tests/every_kernel.py")
+    tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 2)
+    report = traced(block, 2, dtype, tile)
+    assert not report.findings, report
+
+
+def test_memory_moves_once(rng):
+    """x is read with its halo, y written, and nothing of the hidden channels reaches global memory."""
+    if cuda.backend() == "gpu":
+        pytest.skip("the trace is the simulator's")
+    block = Block(14, 14, 32, 96, 32)
+    report = traced(block, 1, "float16", Tile(14, 14, slice=96, warps=6, strip=7, stages=1, vector=0))
+    moved = 32 * (report.global_loads.sectors + report.global_stores.sectors)
+    assert block.bytes(1, 2) <= moved <= 1.1 * block.bytes(1, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("card", ["sm_80", "sm_90"])
+def test_nvrtc_compiles_it(card, dtype):
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "cuda"))
+    from test_nvrtc import compile_with_nvrtc
+
+    options = [option for option in generate.options() if not option.startswith("-std")]
+    for block, tile in (TILES[1], TILES[4], TILES[7], TILES[10], TILES[12], TILES[15]):
+        if tile.split > 1 and card == "sm_80":
+            continue
+        tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 4)
+        assert compile_with_nvrtc(generate.source(block, tile, dtype), card, options) is None
+
+
+@both_dtypes
+def test_it_is_recorded_as_one_launch(rng, dtype):
+    arrays = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, SMALL, 1, dtype)]
+    out = layouts.empty((1, 24, 14, 13), dtype, "NHWC")
+    with kernels.recorded() as launches:
+        inverted_residual(*arrays, out=out, programmatic=True)
+    assert len(launches) == 1 and launches[0].programmatic
+    out[...] = np.nan
+    launches[0]()
+    assert np.isfinite(cuda.asnumpy(out)).all()
