@@ -6,10 +6,16 @@
 Arrays are allocated one by one, not from CuPy's pool, so that an access past the end of one is seen.
 """
 
+import dataclasses
+
 import numpy as np
 
 from common import cuda, kernels
 from common.measure import peaks
+from common.optimize import persistent
+from common.optimize.blocks import inverted_residual
+from common.optimize.generate import Block, Tile
+from common.optimize.head import Head, Linear, few_rows, pointwise_pool
 
 if cuda.backend() == "gpu":
     import cupy
@@ -121,10 +127,61 @@ def cases(dtype: type) -> dict[str, list]:
     }
 
 
+def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
+    """Blocks with halos, whole images, several images, stems, without expand; clusters where the card has them."""
+    vector = 0 if dtype == np.float16 else 4
+    found = [
+        (Block(14, 13, 24, 96, 24, 1, residual=True), Tile(7, 13, slice=96, warps=6, strip=7, stages=1, expand_m=3)),
+        (Block(14, 13, 24, 96, 24, 1, residual=True), Tile(2, 8, slice=32, warps=4, pixel_warps=2, persistent=1)),
+        (Block(7, 7, 32, 64, 40), Tile(7, 7, images=2, slice=32, warps=8, pixel_warps=4)),
+        (Block(15, 12, 16, 48, 24, 2), Tile(8, 6, slice=16, warps=2, pixel_warps=2, strip=4)),
+        (Block(9, 12, 3, 32, 16, 1, "stem", (18, 24)), Tile(4, 8, slice=32, warps=2, strip=4, stages=1)),
+        (Block(9, 10, 48, 48, 36, expand="none"), Tile(3, 5, slice=48, warps=3, strip=3)),
+    ]
+    if cuda.backend() == "simulator" or cuda.compute_capability() >= 90:
+        found.append((Block(7, 7, 32, 192, 32, residual=True), Tile(4, 4, slice=48, warps=3, split=4, strip=2)))
+    return [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
+
+
+def launch_fused(dtype: type) -> int:
+    """What common.optimize generates; returns how many launches."""
+
+    def nhwc(*shape: int, scale: float = 1.0) -> object:
+        return cuda.to_layout(
+            cuda.asarray((scale * np.random.default_rng().standard_normal(shape)).astype(dtype)), "NHWC"
+        )
+
+    made = fused_blocks(dtype)
+    for block, tile in made:
+        taps = {"pointwise": 1, "stem": 3, "none": 0}[block.expand]
+        expand = nhwc(block.hidden, block.channels, taps, taps, scale=0.1) if taps else None
+        x = nhwc(3, *block.input_shape)
+        out = inverted_residual(
+            x, expand, random(block.hidden, dtype=dtype) if taps else None, nhwc(block.hidden, 1, 3, 3),
+            random(block.hidden, dtype=dtype), nhwc(block.outputs, block.hidden, 1, 1, scale=0.1),
+            random(block.outputs, dtype=dtype), stride=block.stride, residual=x if block.residual else None, tile=tile,
+        )  # fmt: skip
+        assert np.isfinite(cuda.asnumpy(out)).all(), (block, tile, dtype)
+    x, weight, bias = nhwc(2, 24, 5, 3), nhwc(40, 24, 1, 1, scale=0.2), random(40, dtype=dtype)
+    pooled = pointwise_pool(x, weight, bias, activation="relu6")
+    rows = few_rows(pooled.reshape(2, 40), random(33, 40, dtype=dtype), random(33, dtype=dtype))
+    assert np.isfinite(cuda.asnumpy(rows)).all()
+    layers = [(made[-1][0], (nhwc(192, 32, 1, 1, scale=0.1), random(192, dtype=dtype), nhwc(192, 1, 3, 3),
+               random(192, dtype=dtype), nhwc(32, 192, 1, 1, scale=0.1), random(32, dtype=dtype)))] * 2  # fmt: skip
+    layers += [(Head(49, 32, 64), (nhwc(64, 32, 1, 1, scale=0.2), random(64, dtype=dtype))),
+               (Linear(64, 33), (random(33, 64, dtype=dtype), random(33, dtype=dtype)))]  # fmt: skip
+    whole = persistent.Persistent(nhwc(1, 32, 7, 7), layers)
+    whole.launch()
+    assert np.isfinite(cuda.asnumpy(whole.output)).all()
+    return len(made) + 3
+
+
 def launch_all() -> int:
     """Every operator, rung and dtype; returns how many launches."""
     launches = 0
     for dtype in (np.float32, np.float16):
+        if cuda.compute_capability() >= 80:
+            launches += launch_fused(dtype)
         made = cases(dtype)
         if set(made) != set(kernels.OPERATORS):
             raise SystemExit(f"no launch here for {set(kernels.OPERATORS) - set(made)}")

@@ -275,7 +275,10 @@ class Arrays:
         elif b.expand == "pointwise":
             h = kernels.pointwise(h, self.expand, self.expand_bias, activation=b.bounds[0])
         h = kernels.depthwise(h, self.depthwise, self.depthwise_bias, b.stride, 1, activation=b.bounds[1])
-        self.residual = self.x if b.residual else None
+        self.residual = None
+        if b.residual:  # of a block without expand it is another array than x
+            same = (b.channels, *b.input_shape[1:]) == (b.outputs, *b.out_size)
+            self.residual = self.x if same else array(problem.batch, b.outputs, *b.out_size)
         self.expected = kernels.pointwise(
             h, self.project, self.project_bias, residual=self.residual, activation=b.bounds[2]
         )

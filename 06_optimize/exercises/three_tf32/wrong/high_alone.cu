@@ -1,0 +1,24 @@
+// expect: low part of A
+// three_tf32: D (16×8) = A (16×K) · B (K×8) with fp32's accuracy on tensor cores. K is a multiple of 8. A block is one warp.
+// requires: sm_80
+#include "ptx.h"
+
+extern "C" __global__ void three_tf32(const float* A, const float* B, float* D, int K) {
+    const int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    float d[4] = {};
+    for (int k = 0; k < K; k += 8) {
+        unsigned a_high[4], a_low[4], b_high[2], b_low[2];  // bits of floats; mma_tf32 ignores the last 13 of each
+        for (int i = 0; i < 4; ++i) {
+            const float x = A[(g + i % 2 * 8) * K + k + t + i / 2 * 4];
+            a_high[i] = to_tf32(x);
+            a_low[i] = __float_as_uint(x - __uint_as_float(a_high[i]));
+        }
+        for (int i = 0; i < 2; ++i) {
+            const float x = B[(k + t + i * 4) * 8 + g];
+            b_high[i] = to_tf32(x);
+            b_low[i] = __float_as_uint(x - __uint_as_float(b_high[i]));
+        }
+        mma_tf32(d, a_high, b_high);
+    }
+    for (int i = 0; i < 4; ++i) D[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}

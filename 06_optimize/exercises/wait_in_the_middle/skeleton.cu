@@ -1,0 +1,12 @@
+#include "grid.h"
+// pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y (pixels, 8), row by row.
+// Launched with programmatic=True: until wait_for_inputs() returns, the kernel ahead may not have written x, and may still
+// read what lies in y, whose memory it shares. w is a parameter and there all the time. Blocks of 64 threads, one pixel each.
+extern "C" __global__ void pointwise(const float* x, const float* w, float* y, int pixels) {
+    __shared__ float s[8 * 16];  // w, as it lies in memory
+    int t = threadIdx.x, p = blockIdx.x * 64 + t;
+    float sum[8] = {};
+    // your code: what can be done while the kernel ahead still runs
+    // your code: wait, all threads; then what needs x
+    // your code: y
+}

@@ -1,0 +1,20 @@
+// expect: wait_for_inputs() is for every thread of the block
+#include "grid.h"
+// pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y (pixels, 8), row by row.
+// Launched with programmatic=True: until wait_for_inputs() returns, the kernel ahead may not have written x, and may still
+// read what lies in y, whose memory it shares. w is a parameter and there all the time. Blocks of 64 threads, one pixel each.
+extern "C" __global__ void pointwise(const float* x, const float* w, float* y, int pixels) {
+    __shared__ float s[8 * 16];  // w, as it lies in memory
+    int t = threadIdx.x, p = blockIdx.x * 64 + t;
+    float sum[8] = {};
+    for (int i = t; i < 8 * 16; i += 64) s[i] = w[i];
+    __syncthreads();
+    if (t == 0) wait_for_inputs();
+    __syncthreads();
+    if (p >= pixels) return;
+    for (int c = 0; c < 16; ++c) {
+        float value = x[p * 16 + c];
+        for (int o = 0; o < 8; ++o) sum[o] += s[o * 16 + c] * value;
+    }
+    for (int o = 0; o < 8; ++o) y[p * 8 + o] = sum[o];
+}
