@@ -36,7 +36,7 @@ from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
 from .im2col import im2col
 from .im2col import ladder as _im2col
-from .ladder import Ladder, Launch, recorded
+from .ladder import Ladder, Launch, compile_together, recorded
 from .multiply import ladder as _multiply
 from .multiply import multiply
 from .pad import ladder as _pad
@@ -61,6 +61,7 @@ __all__ = [
     "add",
     "avg_pool2d",
     "clamp",
+    "compile_together",
     "concat",
     "conv2d",
     "depthwise",

@@ -11,8 +11,10 @@ import contextlib
 import difflib
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,6 +241,27 @@ def recorded(programmatic: bool = False) -> Iterator[Recording]:
         yield launches
     finally:
         _recorded.reset(token)
+
+
+def compile_together(launches: Iterable[Any]) -> None:
+    """Compiles the kernels of recorded launches side by side, on a GPU: one after the other, a network takes a minute.
+
+    Whatever else is among them is left alone. On the simulator a kernel is compiled when it is first launched.
+    """
+    waiting = {id(launch): launch for launch in launches if isinstance(launch, Launch)}
+    if cuda.backend() != "gpu" or not waiting:
+        return
+    import cupy
+
+    device = cupy.cuda.Device()
+
+    def compiled(launch: Launch) -> None:
+        with device:
+            launch.compiled()
+
+    with ThreadPoolExecutor(min(len(waiting), os.cpu_count() or 1)) as pool:
+        for _ in pool.map(compiled, waiting.values()):  # which raises what a compilation raised
+            pass
 
 
 def beside(name: str, action: Callable[[], None]) -> None:

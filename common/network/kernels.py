@@ -293,6 +293,9 @@ class KernelBackend(StepBackend):
         stored = tuple(dims[i] for i in (0, 2, 3, 1))
         return self.run("permute", x, stored, out=layouts.as_stored(out))
 
+    def compile(self, bound: list[list[Named]]) -> None:
+        kernels.compile_together(launch for launches in bound for launch in launches)
+
     def finish(self, bound: list[list[Named]]) -> tuple[list[Launch], list[str]]:
         told = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]
         return [in_turn(launches) for launches in bound], told

@@ -292,7 +292,7 @@ class StepBackend(abc.ABC):
     ) -> Program:  # fmt: skip
         """A new program for an input shape; arena: activations share one piece of memory.
 
-        compiled: whether one launch for the whole network, which is compiled here, is made if there is one.
+        compiled: to be launched: kernels are compiled here, and one for the whole network is made if there is one.
         """
         graph, _ = self.folded(shape)
         steps, dtype = self.steps(graph), np.dtype(DTYPES[self._dtype])
@@ -316,6 +316,8 @@ class StepBackend(abc.ABC):
         for step in steps:
             residual = buffers[step.residual] if step.residual else None
             bound.append(self.bind(step, [buffers[name] for name in step.inputs], residual, buffers[step.output]))
+        if compiled:
+            self.compile(bound)
         launches, told = self.finish(bound)
         plan = Plan(
             graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed,
@@ -341,6 +343,9 @@ class StepBackend(abc.ABC):
     @abc.abstractmethod
     def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Any:
         """What launches a step that reads and writes these arrays."""
+
+    def compile(self, bound: list[Any]) -> None:  # noqa: B027 (most have nothing to compile)
+        """Makes ready what `bind` gave, before the first launch."""
 
     @abc.abstractmethod
     def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:

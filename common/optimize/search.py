@@ -351,6 +351,8 @@ def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
             made, arrays.project, arrays.project_bias, residual=arrays.residual, activation=b.bounds[2], out=out
         )  # fmt: skip
 
+    kernels.compile_together(launches)
+
     def launch() -> None:
         for one in launches:
             one()

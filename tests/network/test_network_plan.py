@@ -356,7 +356,7 @@ def test_ten_thousand_calls_in_flat_memory(rng):
     before = memory_in_use()
     for _ in range(10_000):
         net(x)
-    assert memory_in_use() - before < 4 * 2**20  # one activation of 49 KB kept at each call would be 490 MB
+    assert memory_in_use() - before < 16 * 2**20  # one activation of 49 KB kept at each call would be 490 MB
 
 
 def test_steps_say_what_they_move():
