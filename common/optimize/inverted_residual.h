@@ -1,6 +1,6 @@
 // inverted_residual.h - a whole inverted-residual block of MobileNetV2 on one SM: hidden activations never leave it.
 //
-//   Fused<S> block(shared);         S: a struct of compile-time numbers, see Shape below
+//   Fused<S> block(shared);         S: a struct of compile-time numbers, which generate.py writes (Tile says what they are)
 //   block.prefetch(w);              the first slices of the weights are on their way: needs nothing of the kernel before
 //   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …
 //
@@ -8,15 +8,16 @@
 // It walks over the hidden channels, SLICE at a time. A depthwise convolution mixes no channels, so a warp expands and
 // convolves 16·PLANES channels of its own, all pixels of them, and waits for nobody (or WARPS_P warps share the pixels):
 //
-//     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise (FMA)──►  dw slice  ──project (mma)──►  sums in registers
+//     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise──►       dw slice  ──project (mma)──►  sums in registers
 //     shared                     shared                                   shared
 //
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With SPLIT > 1
 // a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end each adds up its part of
 // the outputs out of the shared memory of all.
 //
-// What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel
-//                       issue slots    depthwise: 9 FMA an element, and what turns halves into floats
+// What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel; of halves also the
+//                                      depthwise, as products with diagonal matrices
+//                       issue slots    depthwise of floats: 9 FMA an element; bias, clamp and store of the hidden channels
 //                       shared memory  x tile + hidden slice + dw slice + STAGES slices of weights; x is read once
 //                       registers      TILE pixels × O sums, over all threads; a warp's weights of expand
 #pragma once

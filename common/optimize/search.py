@@ -281,7 +281,7 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
 
 
 def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
-    """The tile for a block: what was found on this card, else what is shipped for it, else the rule's.
+    """The tile for a block: what was found on this card, else what is shipped for it, else the rule's if worth it.
 
     None: it is computed by separate kernels, as they are faster, or no tile is possible. dtype: "float32" or "float16".
     """
@@ -291,7 +291,10 @@ def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
         known, tile = _table(path, keys).nearest(block, batch, dtype)
         if known:
             return tile
-    return rule(block, batch, np.dtype(dtype).itemsize)
+    itemsize = np.dtype(dtype).itemsize
+    tile = rule(block, batch, itemsize)
+    card = cuda.multiprocessors(), cuda.shared_memory()
+    return tile if tile is not None and tune.worth_it(block, tile, batch, itemsize, *card) else None
 
 
 def remember(founds: Iterable[Found], path: Path | None = None) -> Path:

@@ -81,6 +81,44 @@ def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocesso
     return (waves * of_one + START) / CLOCK_GHZ / 1000
 
 
+BANDWIDTH = 23.5e3  # bytes a multiprocessor and µs, of kernels that do nothing else: 3.1 TB/s on 132 of them
+PRODUCTS = {2: 1.14e6, 4: 0.3e6}  # multiply-accumulates of 1×1 convolutions on tensor cores, likewise
+TAPS = 91e3  # multiply-accumulates of depthwise convolutions, likewise
+NODE_US = 1.4  # a kernel that has little to do
+DEARER = 1.35  # measured over predicted, of fused blocks that are worth it
+
+
+def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
+    """Microseconds of the separate kernels, roughly: each is bound by memory or by arithmetic."""
+    hidden, convolved = (block.hidden * n for n in (block.height * block.width, math.prod(block.out_size)))
+    inputs, outputs = math.prod(block.input_shape), block.outputs * math.prod(block.out_size)
+    taps = {"none": 0, "pointwise": block.channels, "stem": 9 * block.channels}[block.expand]
+    products = PRODUCTS[itemsize]
+    kernels = [  # activations of an image, parameters, multiply-accumulates of an image and how many there are in a µs
+        (hidden + convolved, 9 * block.hidden, 9 * convolved, TAPS),
+        (
+            convolved + outputs * (2 if block.residual else 1),
+            block.hidden * block.outputs,
+            convolved * block.outputs,
+            products,
+        ),
+    ]
+    if taps:
+        kernels.append(
+            (inputs + hidden, taps * block.hidden, hidden * taps, products / (3 if block.expand == "stem" else 1))
+        )
+    return sum(
+        NODE_US + max(itemsize * (batch * moved + parameters) / BANDWIDTH, batch * macs / rate) / multiprocessors
+        for moved, parameters, macs, rate in kernels
+    )
+
+
+def worth_it(block: Block, tile: Tile, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> bool:
+    """Whether a fused block is likely to be faster than separate kernels: on an H200 it was right but for near ties."""
+    fused = predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
+    return DEARER * fused < separate(block, batch, itemsize, multiprocessors)
+
+
 def candidates(
     block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
 ) -> Iterator[Tile]:

@@ -24,6 +24,14 @@ ANY = Tile(1, 1)  # stands for a choice that is not computed
 PERSISTENT = Composition("persistent", fuse=always, persistent=True)
 
 
+@pytest.fixture(autouse=True)
+def every_block_is_worth_it(monkeypatch):
+    """Without a search a rule says what is; here all that can be fused is, so that it is tested."""
+    from common.optimize import tune
+
+    monkeypatch.setattr(tune, "worth_it", lambda *_: True)
+
+
 @pytest.fixture(scope="module")
 def digits():
     return weights.model("digits")

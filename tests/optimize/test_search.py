@@ -299,3 +299,14 @@ def test_a_tile_in_words():
     assert search.words(Tile(7, 7, split=4, blocks=2)) == (
         "7×7, 64 channels, 4 warps, cluster of 4, 2 blocks a multiprocessor"
     )
+
+
+def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
+    """As found on an H200: the early blocks gain, the late ones with many channels and few pixels do not."""
+    for name, value in (("multiprocessors", 132), ("shared_memory", 232_448), ("compute_capability", 90)):
+        monkeypatch.setattr(cuda, name, lambda value=value: value)
+    early, late = Block(112, 112, 16, 96, 24, 2), Block(7, 7, 160, 960, 320)
+    for batch in (1, 256):
+        for block, expected in ((early, True), (late, False)):
+            tile = rule(block, batch, 4)
+            assert tune.worth_it(block, tile, batch, 4, 132, 232_448) is expected
