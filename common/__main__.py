@@ -258,7 +258,7 @@ def profile(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="network, chain, operators, kernels, plans, peaks or trace.")],
+    suite: Annotated[str, typer.Argument(help="network, chain, operators, kernels, plans, sparse, peaks or trace.")],
     backend: Annotated[list[str] | None, typer.Option(help="What to time; several times for several.")] = None,
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="fp32 (strict), tf32 or fp16; several times too.")] = None,
@@ -272,6 +272,14 @@ def bench(
     optimize: Annotated[
         str | None, typer.Option(help="none, latency or throughput, for ours; without it, what suits the batch.")
     ] = None,
+    network: Annotated[list[str] | None, typer.Option(help="Of the suite sparse; several times too.")] = None,
+    layer: Annotated[str | None, typer.Option(help='Of the suite sparse: shapes such as "*1×1*".')] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Of the suite sparse: so many shapes, the largest.")] = None,
+    pattern: Annotated[
+        list[str] | None, typer.Option(help="Of the suite sparse: zero elements, pixels or tiles; several times too.")
+    ] = None,
+    sweep: Annotated[bool, typer.Option(help="Of the suite sparse: sparsities from 0 to 99 %.")] = True,
+    table: Annotated[Path | None, typer.Option("--csv", help="Of the suite sparse: write the table here.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Into the results file of this card.")] = False,
 ) -> None:
     """Check and time on this machine's GPU; exit status 1 if something computes the wrong thing, 2 without a GPU."""
@@ -283,13 +291,53 @@ def bench(
     try:
         options = Options(
             tuple(backend or ()), tuple(batch or ()), tuple(precision or ()), tuple(layout or ()),
-            mode, samples, tune, save, tuple(operator or ()), optimize,
+            mode, samples, tune, save, tuple(operator or ()), optimize, tuple(network or ()), layer, limit,
+            tuple(pattern or ()), sweep, None if table is None else str(table),
         )  # fmt: skip
         right = run(suite, options, Console(highlight=False))
     except (ValueError, NoGpu) as error:
         raise fail(error) from None
     if not right:
         print("Something that was measured is wrong: see above.", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@app.command()
+def energy(
+    backend: Annotated[
+        list[str] | None,
+        typer.Option(help="ours, cudnn, torch-graph, torch-compile; also torch-eager, xla; several times for several."),
+    ] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, help="Pictures at a time, 1 and 256 if not given; several times too.")
+    ] = None,
+    precision: Annotated[
+        list[str] | None, typer.Option(help="fp32 (strict) and fp16 if not given, or tf32; several times too.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Of each in each round, without a pause.")] = 10,
+    rounds: Annotated[int, typer.Option(help="In each everything runs once, in an order of its own.")] = 3,
+    seed: Annotated[int | None, typer.Option(help="Of those orders; drawn if not given.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Into the results file of this card.")] = False,
+) -> None:
+    """Meter the energy of an image, mJ above idle power; exit status 1 if results are wrong, 2 where it cannot be told.
+
+    What it will take is printed first: with torch.compile, minutes for each batch and precision.
+    """
+    from rich.console import Console
+
+    from .bench import energy as metering
+    from .measure.energy import Unmetered
+    from .measure.timing import NoGpu
+
+    try:
+        plan = metering.Plan(
+            tuple(backend or ()), tuple(batch or ()), tuple(precision or ()), seconds, rounds, seed, save
+        )  # fmt: skip
+        right = metering.bench(plan, Console(highlight=False))
+    except (ValueError, NoGpu, Unmetered) as error:
+        raise fail(error) from None
+    if not right:
+        print("Something that was metered is wrong: see above.", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -366,6 +414,72 @@ def topology(
     except (ValueError, OSError) as error:
         raise fail(error) from None
     print(graph)
+
+
+images_app = typer.Typer(help="Pictures as one binary file of network inputs, and back.", no_args_is_help=True)
+app.add_typer(images_app, name="images")
+
+
+@images_app.command("pack")
+def images_pack(
+    pictures: Annotated[list[Path], typer.Argument(help="Picture files, and folders of them.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    size: Annotated[int, typer.Option(min=1, help="Height and width of an input.")] = 224,
+    dtype: Annotated[str, typer.Option(help="fp32 or fp16.")] = "fp32",
+    layout: Annotated[str, typer.Option(help="NCHW or NHWC.")] = "NCHW",
+) -> None:
+    """Prepare pictures for a network and write them as one file; exit status 1 if some could not be read.
+
+    How the file is laid out: common/images/binary.py.
+    """
+    from tqdm import tqdm
+
+    from .images import binary
+
+    try:
+        packed = binary.pack(pictures, out, size, dtype, layout, lambda line: tqdm.write(line, file=sys.stderr))
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    shape = "3×{0}×{0}" if layout == "NCHW" else "{0}×{0}×3"
+    left = f", {len(packed.skipped)} left out" if packed.skipped else ""
+    print(f"{out}: {packed.written} pictures as {shape.format(size)} {dtype}, {out.stat().st_size:,} bytes{left}")
+    if packed.skipped:
+        raise typer.Exit(1)
+
+
+@images_app.command("unpack")
+def images_unpack(
+    file: Annotated[Path, typer.Argument(help="What images pack wrote.")],
+    out: Annotated[Path, typer.Option(help="Folder for the pictures.")],
+) -> None:
+    """Write the pictures of such a file as PNG."""
+    from .images import unpack
+
+    try:
+        written = unpack(file, out)
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    print(f"{len(written)} pictures in {out}")
+
+
+@images_app.command("info")
+def images_info(
+    file: Annotated[Path, typer.Argument(help="What images pack wrote.")],
+    names: Annotated[bool, typer.Option("--names", help="The names of the pictures too.")] = False,
+) -> None:
+    """Say what is in such a file."""
+    from .images import read_header
+
+    try:
+        header = read_header(file)
+    except (ValueError, OSError) as error:
+        raise fail(error) from None
+    n, c, h, w = header.shape
+    print(f"{file}: {n} pictures, {c} channels, {h}×{w}, {header.dtype}, {header.layout}")
+    for what, values in (("mean", header.mean), ("std", header.std)):
+        print(f"{what:<4} {', '.join(f'{value:.4g}' for value in values)}")
+    if names:
+        print("\n".join(f"{number}: {name}" for number, name in enumerate(header.names)))
 
 
 weights_app = typer.Typer(help="Weights of MobileNetV2: make, extract and check them.", no_args_is_help=True)

@@ -437,7 +437,8 @@ def test_as_a_program_errors_are_lines_not_tracebacks(tmp_path):
 def test_help_names_the_commands():
     done = program("--help")
     assert done.returncode == 0
-    assert all(name in done.stdout for name in ("demo", "classify", "compare", "doctor", "topology", "tune", "weights"))
+    names = ("demo", "classify", "compare", "doctor", "energy", "images", "topology", "tune", "weights")
+    assert all(name in done.stdout for name in names)
 
 
 def test_importing_the_package_imports_nothing_heavy():

@@ -78,7 +78,7 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_holds_every_source_and_data_file(wheel):
-    kinds = {".py", ".cu", ".h", ".cpp", ".npz", ".txt"}
+    kinds = {".py", ".cu", ".h", ".cpp", ".npz", ".txt", ".json"}
     files = {p.relative_to(ROOT).as_posix() for p in (ROOT / "common").rglob("*") if p.suffix in kinds}
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {Path(name).suffix for name in files} == kinds

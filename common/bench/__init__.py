@@ -5,6 +5,7 @@
     operators   each of its steps alone, on cuDNN and on ours
     kernels     every rung of our own operators beside cuDNN and cuBLAS
     plans       a few convolutions in every way to ask cuDNN for them
+    sparse      convolutions that skip zeros of their input: how many there are, from how many on it pays
     peaks       what the card can do at best: bytes a second, FLOPs a second
     trace       what the simulator's trace counts, against what the profiler counts
 
@@ -33,6 +34,8 @@ class Options:
     mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2;
     "host", from an array on the host to logits on the host. samples: of each subject; tune: let cuDNN try its plans.
     operators: of the suite kernels, whose rungs. optimize: how ours is put together, of OPTIMIZE; None: by the batch.
+    Of the suite sparse: networks, whose convolutions; layer, a pattern of their shapes, "*1×1*"; limit, so many of
+    them; patterns, how zeros lie; sweep, whether other sparsities than the given one are timed; csv, a file to write.
     """
 
     backends: tuple[str, ...] = ()
@@ -45,6 +48,12 @@ class Options:
     save: bool = False
     operators: tuple[str, ...] = ()
     optimize: str | None = None
+    networks: tuple[str, ...] = ()
+    layer: str | None = None
+    limit: int | None = None
+    patterns: tuple[str, ...] = ()
+    sweep: bool = True
+    csv: str | None = None
 
     def __post_init__(self) -> None:
         if self.optimize not in (None, *OPTIMIZE):
@@ -54,6 +63,8 @@ class Options:
         for batch in self.batches:
             if batch < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
 
 
 def choose(name: str, given: tuple[str, ...], known: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,6 +115,7 @@ SUITES: dict[str, str | Suite] = {  # a function, or "module:function", imported
     "operators": "common.bench.operators:bench",
     "kernels": "common.bench.kernels:bench",
     "plans": "common.bench.plans:bench",
+    "sparse": "common.bench.sparse:bench",
     "peaks": "common.bench.peaks:bench",
     "trace": _trace,
 }

@@ -36,6 +36,7 @@ def launch(
     hints: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     shared_mem: int = 0,
+    cooperative: bool = False,
 ) -> Report:
     """Run the answer's kernel with every access seen. Raises Wrong unless it compiles and the trace finds nothing.
 
@@ -47,9 +48,10 @@ def launch(
     hints       by kind of finding, where the exercise knows better than HINTS and gpu.HINTS
     options     of the compiler, "-Dscalar_t=__half"; vec.h and ptx.h of common.kernels may be included
     shared_mem  bytes of dynamic shared memory
+    cooperative whether the launch is cooperative, for a kernel with a barrier of the grid
     """
     try:
-        kernel = SimulatedModule(source, (*header_options(), *options)).get_function(name)
+        kernel = SimulatedModule(source, (*header_options(), *options), (), cooperative).get_function(name)
     except cuda.CompileError as error:
         raise Wrong(str(error), "lines are counted from the one below %%exercise") from None
     except ValueError as error:  # no such kernel

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,6 +67,11 @@ class Sensors:
             "temperature_c": self._ask("nvmlDeviceGetTemperature", self._card, nvml.NVML_TEMPERATURE_GPU),
             "reasons": self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._card),
         }
+
+    def energy_j(self) -> float | None:
+        """Joules that the board has taken since the driver was loaded; it changes about every 100 ms. From Volta on."""
+        millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", self._card)
+        return None if millijoules is None else millijoules / 1000
 
     def highest(self) -> dict[str, float | None]:
         """The highest clocks of the card in MHz."""
@@ -131,15 +137,20 @@ class Watch:
         if self._sensors is None:
             return {"unwatched": self._why}
         looks = list(self._looks)
-        seen: dict[str, Any] = {}
-        for key in ("sm_mhz", "mem_mhz", "power_w", "temperature_c"):
-            values = sorted(value for look in looks if (value := look.get(key)) is not None)
-            if values:
-                seen[key] = [_rounded(v) for v in (values[0], statistics.median(values), values[-1])]
-        reasons = [int(bits) for look in looks if (bits := look.get("reasons")) is not None]
-        if reasons:
-            seen["throttle"] = [name for bit, name in REASONS.items() if any(bits & bit for bits in reasons)]
-        return seen | {"looks": len(looks)}
+        return summary(looks) | {"looks": len(looks)}
+
+
+def summary(looks: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+    """Least, median and most of what Sensors.read gave in several looks, and the names of the throttling seen."""
+    seen: dict[str, Any] = {}
+    for key in ("sm_mhz", "mem_mhz", "power_w", "temperature_c"):
+        values = sorted(value for look in looks if (value := look.get(key)) is not None)
+        if values:
+            seen[key] = [_rounded(v) for v in (values[0], statistics.median(values), values[-1])]
+    reasons = [int(bits) for look in looks if (bits := look.get("reasons")) is not None]
+    if reasons:
+        seen["throttle"] = [name for bit, name in REASONS.items() if any(bits & bit for bits in reasons)]
+    return seen
 
 
 def _rounded(value: float) -> float:

@@ -63,10 +63,20 @@ def _chain_drawn(content: Mapping[str, Any], records: Sequence[Record]) -> Any:
     return plots.chain(records, Peaks.recorded(content))
 
 
+def _sparse(content: Mapping[str, Any]) -> list[Record]:
+    return [r for r in results.find(content, suite="sparse") if r["kind"] != "activations"]
+
+
+def _zeros(content: Mapping[str, Any]) -> list[Record]:
+    return results.find(content, suite="sparse", kind="activations")
+
+
 FIGURES = (
     Figure(ROOT / "03_cudnn_baseline" / "peers.svg", _hot_network, lambda _, records: plots.peers(records)),
     Figure(ROOT / "03_cudnn_baseline" / "roofline.svg", _operators, _roofline),
     Figure(ROOT / "06_optimize" / "chain.svg", _chain, _chain_drawn, optional=True),
+    Figure(ROOT / "06_optimize" / "sparse.svg", _sparse, lambda _, records: plots.sparse(records), optional=True),
+    Figure(ROOT / "06_optimize" / "zeros.svg", _zeros, lambda _, records: plots.zeros(records), optional=True),
 )
 
 

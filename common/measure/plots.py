@@ -5,6 +5,8 @@
     ladder({"naive": 910.0, "tiled": 240.0}, floors={"naive": 60.0, "tiled": 60.0})
     peers(records)                         the whole network, everybody's
     chain(records, peaks)                  the whole network, from naive to final
+    sparse(records)                        from which sparsity on skipping zeros pays
+    zeros(records)                         the zeros that convolutions read
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
 
 Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
@@ -288,6 +290,83 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
 def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
     """µs below which no rung of these can come: the least bytes, or the FLOPs, whatever takes longer."""
     return min(floor_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
+
+
+def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Timed records of the suite "sparse": the break-even sparsity of each shape, and the times of one shape.
+
+    Left, a point a shape and batch, by how much there is to multiply; those without a break-even on the line above.
+    Right, µs against sparsity for the shape with the lowest break-even, or the first. ValueError without records.
+    """
+    import matplotlib.pyplot as plt
+
+    from .tables import break_even, sparse_times
+
+    groups: dict[tuple, list[Mapping[str, Any]]] = {}
+    for r in records:
+        groups.setdefault((r["precision"], r["shape"], r["batch"], r["pattern"]), []).append(r)
+    groups = {key: group for key, group in groups.items() if len(sparse_times(group, key[3])) > 1}
+    if not groups:
+        raise ValueError("records must hold a sweep over sparsities, got none")
+    meets = {key: break_even(group, key[3]) for key, group in groups.items()}
+    figure, (left, right) = plt.subplots(1, 2, figsize=(1.17 * WIDTH, 4.4), layout="constrained")
+    kinds = list(dict.fromkeys((precision, pattern) for precision, _, _, pattern in groups))
+    for (precision, pattern), colour in zip(kinds, itertools.cycle(_OTHERS), strict=False):
+        keys = [key for key in groups if (key[0], key[3]) == (precision, pattern)]
+        xs = [groups[key][0]["flops"] / 2e6 for key in keys]
+        ys = [106.0 if meets[key] is None else 100 * (meets[key] or 0.0) for key in keys]
+        left.scatter(xs, ys, s=16, color=colour, alpha=0.7, label=f"{precision}, zero {pattern}")
+    left.axhline(106, color="0.8", linewidth=0.8)
+    left.set(xscale="log", ylim=(-4, 112), xlabel="million multiply-adds", ylabel="zeros from which on it pays, %")
+    left.set_yticks([0, 20, 40, 60, 80, 100, 106], ["0", "20", "40", "60", "80", "100", "never"])
+    left.legend(frameon=False, fontsize=8)
+
+    def order(key: tuple) -> float:
+        meet = meets[key]
+        return 2.0 if meet is None else meet
+
+    key = min(groups, key=order)
+    times = sparse_times(groups[key], key[3])
+    names = [name for name in dict.fromkeys(n for us in times.values() for n in us) if name == "cudnn" or "/" in name]
+    for name, colour in zip(names, itertools.cycle(_OTHERS), strict=False):
+        shown = [(100 * sparsity, us[name]) for sparsity, us in times.items() if name in us]
+        style = "--" if "dense" in name else "-"
+        right.plot(*zip(*shown, strict=True), style, marker="o", markersize=3, color=colour, label=name)
+    right.set(yscale="log", xlabel=f"zero {key[3]}, %", ylabel="µs, median")
+    right.set_title(f"{key[1]}, batch {key[2]}, {key[0]}", fontsize=10, loc="left")
+    right.legend(frameon=False, fontsize=8)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    plt.close(figure)
+    return figure
+
+
+def zeros(records: Sequence[Mapping[str, Any]]) -> Any:
+    """Activations of the suite "sparse": the share of zeros that each convolution reads, a panel a network.
+
+    ValueError without records.
+    """
+    import matplotlib.pyplot as plt
+
+    if not records:
+        raise ValueError("records must be at least one, got none")
+    networks: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for r in sorted(records, key=lambda r: r["order"]):
+        networks.setdefault((r["network"], r["label"]), []).append(r)
+    size = (WIDTH, 0.6 + 1.9 * len(networks))
+    figure, panels = plt.subplots(len(networks), 1, figsize=size, sharey=True, squeeze=False, layout="constrained")
+    named = {"elements": "elements", "groups_8": "8 channels of a pixel", "groups_32": "32 channels of a pixel",
+             "pixels": "whole pixels", "tiles_4": "4×4 pixels × 32 channels"}  # fmt: skip
+    for axes, ((network, label), rows) in zip(panels[:, 0], networks.items(), strict=True):
+        for (key, name), colour in zip(named.items(), _OTHERS, strict=False):
+            axes.plot([r["order"] for r in rows], [100 * r[key] for r in rows], ".-", color=colour, label=name)
+        axes.set_title(f"{network}, {label}", fontsize=10, loc="left")
+        axes.set_ylabel("zeros, %")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[-1, 0].set_xlabel("convolution, in the order in which they run")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    plt.close(figure)
+    return figure
 
 
 def ladder(

@@ -31,6 +31,11 @@ IDENTITY = (
 )  # fmt: skip
 
 _TIMED = ("precision", "arithmetic", "batch", "launch", "mode", "median_us", "p5_us", "p95_us", "bytes", "flops")
+# mJ an image above idle power: the median of the rounds, and what they range over; gross_mj: idle power and all
+_METERED = (
+    "precision", "arithmetic", "batch", "layout", "launch", "error", "mj_per_image", "mj_low", "mj_high", "gross_mj",
+    "idle_w", "watts", "seconds", "rounds", "images", "method",
+)  # fmt: skip
 # what a record of each suite says, besides suite, case and implementation
 SUITES: dict[str, tuple[str, ...]] = {
     "network": (*_TIMED, "layout", "error"),
@@ -39,16 +44,23 @@ SUITES: dict[str, tuple[str, ...]] = {
     "steps": (*_TIMED, "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
-    "sparse": (*_TIMED, "error"),
-    "energy": ("precision", "arithmetic", "batch"),
+    "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and what is below, where it was timed
+    "energy": _METERED,
     "trace": (),
 }
 # what may be None in those: not everything that is timed has a floor or a reference
 _OPTIONAL = ("bytes", "flops", "error")
+_SPARSE = (*_TIMED, "layout", "error", "pattern", "count")  # of the suite sparse; activations are counted, not timed
 _KNOWN = {  # and there it may not
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
-    "peaks": ("bytes", "flops"),
+    "peaks": ("bytes", "flops"), "energy": ("error",),
 }  # fmt: skip
+_ALLOWED = {
+    "precision": PRECISIONS,
+    "layout": LAYOUTS,
+    "mode": ("hot", "rotating"),
+    "method": ("counter", "power"),  # of the suite energy: the card's own counter, or power readings integrated
+}
 
 
 def path_of(gpu: str) -> Path:
@@ -130,31 +142,43 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(map(str, values))
+
+
 def _complaints(r: Mapping[str, Any]) -> list[str]:
     """What is wrong with a record, a line each."""
     if r.get("suite") not in SUITES:
         return [f"suite must be one of {', '.join(SUITES)}, got {r.get('suite')!r}"]
     needed = ("case", "implementation", *SUITES[r["suite"]])
+    if r["suite"] == "sparse" and r.get("kind") != "activations":
+        needed += _SPARSE
     may_be_none = set(_OPTIONAL) - set(_KNOWN.get(r["suite"], ()))
     missing = [key for key in needed if key not in r or (r[key] is None and key not in may_be_none)]
     if missing:
         return [f"a record of the suite {r['suite']} has no {', '.join(missing)}"]
     found = []
-    for key, allowed in (("precision", PRECISIONS), ("layout", LAYOUTS), ("mode", ("hot", "rotating"))):
+    for key, allowed in _ALLOWED.items():
         if r.get(key) is not None and r[key] not in allowed:
             found.append(f"{key} must be one of {', '.join(allowed)}, got {r[key]!r}")
     for key in ("bytes", "flops", "error"):
         if r.get(key) is not None and not (_is_number(r[key]) and r[key] >= 0):
             found.append(f"{key} must be a finite number of at least 0, got {r[key]!r}")
-    for key in ("batch", "count", "order"):
+    for key in ("batch", "count", "order", "rounds", "images"):
         if key in r and not (isinstance(r[key], int) and r[key] >= 1):
             found.append(f"{key} must be an integer of at least 1, got {r[key]!r}")
+    for key in ("mj_per_image", "gross_mj", "idle_w", "watts", "seconds"):
+        if key in r and not (_is_number(r[key]) and r[key] > 0):
+            found.append(f"{key} must be a finite number above 0, got {r[key]!r}")
+    of_energy = [r[key] for key in ("mj_low", "mj_per_image", "mj_high") if key in r]
+    if not all(map(_is_number, of_energy)) or of_energy != sorted(of_energy):
+        found.append(f"mj_low, mj_per_image and mj_high must be numbers that ascend, got {_listed(of_energy)}")
     times = {key: r[key] for key in ("p5_us", "median_us", "p95_us") if key in r}
     wrong = [
         f"{key} must be a finite number above 0, got {v!r}" for key, v in times.items() if not _is_number(v) or v <= 0
     ]
     if not wrong and list(times.values()) != sorted(times.values()):
-        wrong = [f"p5_us, median_us and p95_us must ascend, got {', '.join(map(str, times.values()))}"]
+        wrong = [f"p5_us, median_us and p95_us must ascend, got {_listed(times.values())}"]
     return found + wrong
 
 
@@ -179,11 +203,14 @@ def _identity(r: Mapping[str, Any]) -> tuple:
 
 def _previous(new: Mapping[str, Any], old: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
     """What the record says of the one that it replaces. Saved again by the same run, it says what it said before."""
-    if old is None or "median_us" not in old or "median_us" not in new:
+    if old is None:
+        return {}
+    told = [key for key in ("median_us", "mj_per_image") if key in old and key in new]
+    if not told:
         return {}
     if old["run"] == run:
-        return {key: old[key] for key in ("previous_median_us", "previous_run") if key in old}
-    return {"previous_median_us": old["median_us"], "previous_run": old["run"]}
+        return {key: old[key] for key in ("previous_run", *(f"previous_{key}" for key in told)) if key in old}
+    return {f"previous_{key}": old[key] for key in told} | {"previous_run": old["run"]}
 
 
 def save(
@@ -194,8 +221,8 @@ def save(
     superseded: Callable[[dict[str, Any]], bool] = lambda r: False,
 ) -> None:
     """Adds a run. A record that measures something anew replaces the older one, and keeps its median and run as
-    "previous_median_us" and "previous_run". superseded: which older records go even if nothing measures them anew,
-    since what they measured is there no more.
+    "previous_median_us" (in the suite energy "previous_mj_per_image") and "previous_run". superseded: which older
+    records go even if nothing measures them anew, since what they measured is there no more.
 
     ValueError for a record that lacks what its suite says, or whose times are not positive and ascending; then nothing
     is written. The file is never half-written.

@@ -46,7 +46,7 @@ def _content(path: Path | None) -> dict[str, Any]:
 
 
 def us(value: float) -> str:
-    """Microseconds with three digits, all of them from 100 on: 2.06, 48.3, 394, 16,598."""
+    """Microseconds, or millijoules, with three digits, all of them from 100 on: 2.06, 48.3, 394, 16,598."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
@@ -238,6 +238,56 @@ def network_repeat(path: Path | None = None) -> str:
     return told
 
 
+# ---- Energy
+
+
+@text("energy")
+def energy(path: Path | None = None) -> str:
+    """mJ an image of every implementation, a table a precision."""
+    content = _content(path)
+    found = results.find(content, suite="energy", case=NETWORK)
+    if not found:
+        return NOT_YET
+    counted = all(r["method"] == "counter" for r in found)
+    how = "the card's energy counter" if counted else "the card's energy counter, or power readings where it has none"
+    rounds = " or ".join(map(str, sorted({r["rounds"] for r in found})))
+    lines = [
+        f"{provenance(content, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
+        " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
+        " was checked before and after. Bold is the least of a column."
+    ]
+    batches = sorted({r["batch"] for r in found})
+    for precision, meaning in PRECISIONS.items():
+        chosen = {(r["implementation"], r["batch"]): r for r in found if r["precision"] == precision}
+        if not chosen:
+            continue
+        heads = [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")]
+        lines += ["", f"{meaning}:", "", *_head([""], heads)]
+        least = {batch: min((r["mj_per_image"] for (_, b), r in chosen.items() if b == batch), default=None)
+                 for batch in batches}  # fmt: skip
+        for name in (name for name in IMPLEMENTATIONS if any(name == other for other, _ in chosen)):
+            cells = [IMPLEMENTATIONS[name]]
+            for batch in batches:
+                r = chosen.get((name, batch))
+                if r is None:
+                    cells += [DASH] * 3
+                    continue
+                median = us(r["mj_per_image"])
+                cells.append(f"**{median}**" if r["mj_per_image"] == least[batch] else median)
+                cells += [f"{us(r['mj_low'])} – {us(r['mj_high'])}", us(r["gross_mj"])]
+            lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+@text("energy-ratio")
+def energy_ratio(path: Path | None = None) -> str:
+    """How many times ours the best peer's energy an image is at batch 256 in fp16: 2.4."""
+    found = results.find(_content(path), suite="energy", case=NETWORK, batch=256, precision="fp16")
+    ours = [r["mj_per_image"] for r in found if r["implementation"] == "ours"]
+    peers = [r["mj_per_image"] for r in found if r["implementation"] != "ours"]
+    return f"{min(peers) / min(ours):.1f}" if ours and peers else NOT_YET
+
+
 # ---- The layers, one by one
 
 
@@ -396,6 +446,87 @@ def kernels(path: Path | None = None) -> str:
                 s = by_batch.get(batch)
                 cells.append(DASH if s is None else f"{s.ratio:.2f} ({s.best})")
             lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+# ---- Sparse convolutions (chapter 06)
+
+
+def sparse_times(records: Iterable[Record], pattern: str) -> dict[float, dict[str, float]]:
+    """By sparsity the µs of each implementation, of records of one shape, batch and precision."""
+    made: dict[float, dict[str, float]] = {}
+    for r in records:
+        if r.get("pattern") == pattern and "median_us" in r:
+            made.setdefault(r["sparsity"], {})[r["implementation"]] = r["median_us"]
+    return dict(sorted(made.items()))
+
+
+def break_even(records: Iterable[Record], pattern: str) -> float | None:
+    """The sparsity from which on the fastest kernel that skips zeros beats cuDNN, of one shape, batch and precision.
+
+    Between two sparsities the ratio of the times is taken for a straight line. 0 if it wins at the lowest already, None
+    if it never does, or loses again at the highest.
+    """
+    ratios = []
+    for sparsity, us in sparse_times(records, pattern).items():
+        ours = [t for name, t in us.items() if name.startswith("sparse/") and "dense" not in name]
+        if "cudnn" in us and ours:
+            ratios.append((sparsity, min(ours) / us["cudnn"]))
+    if not ratios or ratios[-1][1] >= 1:
+        return None
+    losing = [i for i, (_, ratio) in enumerate(ratios) if ratio >= 1]
+    if not losing:
+        return 0.0
+    (s0, r0), (s1, r1) = ratios[losing[-1]], ratios[losing[-1] + 1]
+    return s0 + (s1 - s0) * (r0 - 1) / (r0 - r1)
+
+
+def _sparse_groups(content: Mapping[str, Any]) -> dict[tuple, list[Record]]:
+    """The timed records of the suite by shape, batch and precision."""
+    timed = [r for r in results.find(content, suite="sparse") if r["kind"] != "activations"]
+    return _grouped(timed, "shape", "batch", "precision")
+
+
+@text("sparse-break-even")
+def sparse_break_even(path: Path | None = None) -> str:
+    """How many of the shapes that were swept have a break-even, and at what sparsity, by precision and batch."""
+    content = _content(path)
+    groups = _sparse_groups(content)
+    if not groups:
+        return NOT_YET
+    meets: dict[tuple, list[float | None]] = {}
+    for (_, batch, precision), group in groups.items():
+        for pattern in dict.fromkeys(r["pattern"] for r in group):
+            if len(sparse_times(group, pattern)) > 1:
+                meets.setdefault((precision, batch, pattern), []).append(break_even(group, pattern))
+    every = [r for group in groups.values() for r in group]
+    lines = [
+        f"{provenance(content, every)}. Shapes whose fastest sparse kernel beats cuDNN's fastest plan from some"
+        " sparsity on, and the lowest and the middle one of these sparsities; synthetic zeros.",
+        "",
+        *_head(["precision", "zeros"], ["batch", "shapes", "with a break-even", "lowest", "median"]),
+    ]
+    for (precision, batch, pattern), found in sorted(meets.items()):
+        known = sorted(value for value in found if value is not None)
+        shown = [f"{known[0]:.0%}", f"{known[len(known) // 2]:.0%}"] if known else [DASH, DASH]
+        cells = [precision, pattern, str(batch), str(len(found)), str(len(known)), *shown]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+@text("sparse-activations")
+def sparse_activations(path: Path | None = None) -> str:
+    """The zeros that were counted, averaged over the convolutions that read what a ReLU or ReLU6 wrote."""
+    found = [r for r in results.find(_content(path), suite="sparse", kind="activations") if r["after"] != "input"]
+    found = [r for r in found if r["after"].startswith("ReLU")]
+    if not found:
+        return NOT_YET
+    keys = ("elements", "pixels", "groups_8", "groups_32", "tiles_4", "tiles_8")
+    heads = ("elements", "pixels", "8 channels", "32 channels", "4×4×32", "8×8×32")
+    lines = _head(["network", "weights"], ["convolutions", *heads])
+    for (network, label), rows in _grouped(found, "network", "label").items():
+        shares = [f"{sum(r[key] for r in rows) / len(rows):.1%}".replace("%", " %") for key in keys]
+        lines.append(_row([network, label, str(len(rows)), *shares]))
     return "\n".join(lines)
 
 

@@ -197,7 +197,7 @@ class Table:
         """(whether anything is known, the tile of the nearest batch for which it fits)."""
         of_block = self.found.get(dtype, {}).get(str(block), {})
         itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
-        for name in sorted(of_block, key=lambda n: (abs(math.log(int(n) / batch)), -int(n))):
+        for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
             made = of_block[name]["tile"]
             if made is None:
                 return True, None

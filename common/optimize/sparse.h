@@ -61,6 +61,18 @@ template <class S> __device__ __forceinline__ void finish(float sum, int p, int 
     y[at] = (typename S::T)bounded(sum, S::low(), S::high());
 }
 
+// A lane's V sums of a row: one in every 32, so that a warp's accesses touch 32 different banks.
+template <int V> __device__ __forceinline__ void take(float (&v)[V], const float* row, int lane) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) v[e] = row[e * 32 + lane];
+}
+template <int V> __device__ __forceinline__ void put(float* row, const float (&v)[V], int lane) {
+#pragma unroll
+    for (int e = 0; e < V; ++e) row[e * 32 + lane] = v[e];
+}
+// The place in a row of the sum of channel o: what take and put call [e][lane] is channel lane·V + e.
+template <int V> __device__ __forceinline__ int place_of(int o) { return o % V * 32 + o / V; }
+
 // The sums of SPLIT warps, each of its part of the products: sums[warp][row][BO], so many rows apart.
 template <class S> __device__ __forceinline__ void finish_all(const float* sums, int apart, int tile, int group, int o0, const typename S::T* bias,
                                                               const typename S::T* residual, typename S::T* y) {
@@ -71,7 +83,7 @@ template <class S> __device__ __forceinline__ void finish_all(const float* sums,
         if (o >= Z::OG || p < 0) continue;
         float sum = 0;
 #pragma unroll
-        for (int part = 0; part < S::SPLIT; ++part) sum += sums[part * apart + i];
+        for (int part = 0; part < S::SPLIT; ++part) sum += sums[part * apart + i / S::BO * S::BO + place_of<S::V>(i % S::BO)];
         finish<S>(sum, p, group * Z::OG + o, bias, residual, y);
     }
 }
@@ -90,28 +102,49 @@ template <class S, class T> __device__ __forceinline__ void weights(float (&w)[S
         for (int e = 0; e < S::V; ++e) w[e] = 0;
 }
 
-// A lane's V sums of a row: one in every 32, so that a warp's accesses touch 32 different banks.
-template <int V> __device__ __forceinline__ void take(float (&v)[V], const float* row, int lane) {
-#pragma unroll
-    for (int e = 0; e < V; ++e) v[e] = row[e * 32 + lane];
-}
-template <int V> __device__ __forceinline__ void put(float* row, const float (&v)[V], int lane) {
-#pragma unroll
-    for (int e = 0; e < V; ++e) row[e * 32 + lane] = v[e];
-}
-// The place in a row of the sum of channel o: what take and put call [e][lane] is channel lane·V + e.
-template <int V> __device__ __forceinline__ int place_of(int o) { return o % V * 32 + o / V; }
-
 // ---- Compressed lists of pixels: under one tap, 32 channels at a time, a warp lists the pixels that are not all zero and
 // multiplies those alone, R of them by the same weights. Lists differ from tap to tap, so the sums wait in shared memory.
+
+// sums of N listed pixels, from the list's first on, += their channels · weights. rows: [PX][32], limit of the 32 are there.
+template <class S, int N> __device__ __forceinline__ void multiply_rows(float* sums, const float* rows, const typename S::T* packed, int listed, int first,
+                                                                        int limit, int o) {
+    using Z = Sizes<S>;
+    const int lane = threadIdx.x % 32;
+    float acc[N][S::V];
+    int to[N];
+#pragma unroll
+    for (int r = 0; r < N; ++r) {
+        to[r] = __shfl_sync(Z::ALL, listed, first + r) * S::BO;
+        take(acc[r], sums + to[r], lane);
+    }
+#pragma unroll 2
+    for (int k = 0; k < limit; k += 4) {
+        float4 v[N];
+#pragma unroll
+        for (int r = 0; r < N; ++r) v[r] = *(const float4*)(rows + (first + r) * 32 + k);  // one address: a broadcast
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            if (Z::CG % 4 && k + e >= limit) break;
+            float w[S::V];
+            weights<S>(w, packed + (k + e) * Z::OG_PADDED, o);
+#pragma unroll
+            for (int r = 0; r < N; ++r)
+#pragma unroll
+                for (int j = 0; j < S::V; ++j) acc[r][j] = fmaf(e == 0 ? v[r].x : e == 1 ? v[r].y : e == 2 ? v[r].z : v[r].w, w[j], acc[r][j]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < N; ++r) put(sums + to[r], acc[r], lane);
+}
+
 template <class S> __device__ __forceinline__ void by_pixels(void* shared, const typename S::T* x, const typename S::T* packed, const typename S::T* bias,
                                                              const typename S::T* residual, typename S::T* y) {
     using Z = Sizes<S>;
-    constexpr int V = S::V, R = S::ROWS, SUMS = (Z::PX + 1) * S::BO;  // one row more: what fills up the last R of a list goes there
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = Place<S>().o0 + lane * V;
+    constexpr int R = S::ROWS, SUMS = Z::PX * S::BO;
     const Place<S> place;
-    float* const sums = (float*)shared + warp * SUMS;                                      // [PX + 1][BO]
-    float* const rows = (float*)shared + S::SPLIT * SUMS + warp * (Z::PX * 32);            // [PX][32]: the listed pixels' channels
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = place.o0 + lane * S::V;
+    float* const sums = (float*)shared + warp * SUMS;                            // [PX][BO]
+    float* const rows = (float*)shared + S::SPLIT * SUMS + warp * (Z::PX * 32);  // [PX][32]: the listed pixels' channels
     for (int i = lane; i < SUMS; i += 32) sums[i] = 0;
     const Corner<S> corner(pixel_of<S>(place.tile, lane));  // a lane a pixel
     __syncwarp();
@@ -142,36 +175,12 @@ template <class S> __device__ __forceinline__ void by_pixels(void* shared, const
         __syncwarp();
         const typename S::T* const row_of_weights = packed + ((place.group * Z::TAPS + tap) * Z::CG + c0) * Z::OG_PADDED;
         const int limit = Z::CG % 32 ? smaller(32, Z::CG - c0) : 32;
+        int first = 0;
 #pragma unroll 1
-        for (int first = 0; first < count; first += R) {
-            float acc[R][V];
-            int to[R], of[R];
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-                of[r] = smaller(first + r, count - 1);
-                const int pixel = __shfl_sync(Z::ALL, listed, of[r]);
-                to[r] = (first + r < count ? pixel : Z::PX) * S::BO;
-                take(acc[r], sums + to[r], lane);
-            }
-#pragma unroll 2
-            for (int k = 0; k < limit; k += 4) {
-                float4 v[R];
-#pragma unroll
-                for (int r = 0; r < R; ++r) v[r] = *(const float4*)(rows + of[r] * 32 + k);
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    if (Z::CG % 4 && k + e >= limit) break;
-                    float w[V];
-                    weights<S>(w, row_of_weights + (k + e) * Z::OG_PADDED, o);
-#pragma unroll
-                    for (int r = 0; r < R; ++r)
-#pragma unroll
-                        for (int j = 0; j < V; ++j) acc[r][j] = fmaf(e == 0 ? v[r].x : e == 1 ? v[r].y : e == 2 ? v[r].z : v[r].w, w[j], acc[r][j]);
-                }
-            }
-#pragma unroll
-            for (int r = 0; r < R; ++r) put(sums + to[r], acc[r], lane);
-        }
+        for (; first + R <= count; first += R) multiply_rows<S, R>(sums, rows, row_of_weights, listed, first, limit, o);
+#pragma unroll 1
+        for (; first + 2 <= count; first += 2) multiply_rows<S, 2>(sums, rows, row_of_weights, listed, first, limit, o);
+        if (first < count) multiply_rows<S, 1>(sums, rows, row_of_weights, listed, first, limit, o);
         __syncwarp();  // the next list is written where slow lanes may still read
     }
     finish_all<S>((const float*)shared, SUMS, place.tile, place.group, place.o0, bias, residual, y);
@@ -325,12 +334,7 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
         unsigned any = 0;
 #pragma unroll
         for (int i = 0; i < XS; ++i) any |= held[i].x | held[i].y | held[i].z | held[i].w;
-        // without the bits of signs: -0.0 is zero. And of halves a sign is no sign of anything else
-        if (HALVES) {
-            any = 0;
-#pragma unroll
-            for (int i = 0; i < XS; ++i) any |= (held[i].x | held[i].y | held[i].z | held[i].w) & 0x7fff7fffu;
-        } else any &= 0x7fffffffu;
+        any &= HALVES ? 0x7fff7fffu : 0x7fffffffu;  // without the signs: -0.0 is zero
         const bool live = __syncthreads_or(any != 0 || !S::SKIP);  // and nobody reads the stage before any more
         if (live) {
             T* const stage = stages + filled % STAGES * STAGE;

@@ -1,0 +1,286 @@
+"""python -m common energy: millijoules an image of MobileNetV2, on ours, cuDNN, PyTorch and torch.compile.
+
+Everything of one batch and one precision is measured in one process, on the same pictures: each implementation is
+checked against ONNX Runtime as in the suite "network", timed briefly in the layouts that suit it, and the fastest of
+these is metered (`measure.energy`: how, and what the interval is). Afterwards its results must still be what they were.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..measure import energy, timing
+from ..measure.results import PRECISIONS
+from . import Options, Run, choose, network
+from .network import Row, composed, configurations, prepared, timed_in_turn
+from .peers import Model, switches
+
+IMPLEMENTATIONS = ("ours", "cudnn", "torch-graph", "torch-compile")  # unless others are named
+BATCHES = (1, 256)
+DEFAULT_PRECISIONS = ("fp32", "fp16")
+SAMPLES = 10  # of the time of each layout
+SAVED_SECONDS = 10.0  # what a run must last to be kept
+# s to build, compile, tune, check and time one implementation at one batch and precision, roughly, on an H200's host
+PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 240, "xla": 40}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to meter; empty: what this module chooses. ValueError names what does not fit.
+
+    seconds: of each implementation in each round; seed: of the orders in the rounds, drawn if it is None.
+    """
+
+    backends: tuple[str, ...] = ()
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    seconds: float = energy.SECONDS
+    rounds: int = energy.ROUNDS
+    seed: int | None = None
+    save: bool = False
+
+    def __post_init__(self) -> None:
+        given = tuple("ours" if name == "kernels" else name for name in self.backends)
+        chosen = {
+            "backends": choose("backend", given, network.IMPLEMENTATIONS, IMPLEMENTATIONS),
+            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
+            "precisions": choose("precision", self.precisions, PRECISIONS, DEFAULT_PRECISIONS),
+        }
+        for name, value in chosen.items():
+            object.__setattr__(self, name, value)
+        Options(batches=self.batches)  # checks them
+        least = SAVED_SECONDS if self.save else energy.LEAST_SECONDS
+        if not self.seconds >= least:
+            kept = " to be saved" if self.save else ""
+            raise ValueError(f"seconds must be at least {least:g}{kept}, got {self.seconds:g}")
+        if self.rounds < 2:
+            raise ValueError(f"rounds must be at least 2, got {self.rounds}: one has no interval")
+
+    def backends_in(self, precision: str) -> tuple[str, ...]:
+        """Those that there are in a precision: ours has no tf32."""
+        return tuple(name for name in self.backends if network.DEFAULT_LAYOUTS[name].get(precision))
+
+    def durations(self) -> dict[tuple[int, str], tuple[float, float]]:
+        """(s to prepare, roughly; s to meter) of every batch and precision."""
+        return {
+            (batch, precision): (
+                float(sum(PREPARED[name] for name in self.backends_in(precision))),
+                energy.duration(len(self.backends_in(precision)), self.seconds, self.rounds),
+            )
+            for batch in self.batches
+            for precision in self.precisions
+            if self.backends_in(precision)
+        }
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes"
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """What will be metered and how long that takes."""
+    durations = plan.durations()
+    for (batch, precision), (prepare, meter) in durations.items():
+        names = ", ".join(plan.backends_in(precision))
+        console.print(
+            f"batch {batch}, {precision}: {names}; {_minutes(meter)} of metering ({plan.rounds} rounds of"
+            f" {plan.seconds:g} s each, and idleness), about {_minutes(prepare)} before that to build and check",
+            soft_wrap=True,
+        )
+    console.print(f"together about {_minutes(sum(map(sum, durations.values())))}; nothing else may use the card")
+
+
+# ---- Metering one batch and precision
+
+
+def _fastest(rows: Sequence[Row], comparison: timing.Comparison) -> list[Row]:
+    """The fastest row of each implementation, in whatever layout and way to launch it."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        name = row.configuration.implementation
+        if name not in best or comparison[row.name].median_us < comparison[best[name].name].median_us:
+            best[name] = row
+    return list(best.values())
+
+
+def _subject(row: Row, batch: int, waiting: ThreadPoolExecutor) -> energy.Subject:
+    timed = row.built.subject(row.launch)
+    wait = timed.wait
+    if wait is None:
+        return energy.Subject(timed.calls[0], batch)
+    # a runtime with streams of its own: a thread waits for what was enqueued last
+    return energy.Subject(timed.calls[0], batch, lambda: waiting.submit(wait).done)
+
+
+def measure(
+    plan: Plan, model: Model, reference: network.Reference, batch: int, precision: str, console: Console,
+    machine: energy.Machine | None = None,
+) -> tuple[list[dict[str, Any]], bool]:  # fmt: skip
+    """(records, whether all results were right) of one batch in one precision. machine: as for energy.measure."""
+    group = configurations(precision, plan.backends, (), composed(batch))
+    options = Options(samples=SAMPLES)
+    rows, right = prepared(group, model, reference, batch, options, console)
+    rows = [row for row in rows if row.launch == row.built.launches[0]]  # a graph, where there is one
+    rows, comparison, still = timed_in_turn(rows, batch, options, console)
+    right &= still
+    if comparison is None or not rows:
+        return [], right
+    chosen = _fastest(rows, comparison)
+    before = {id(row): row.built.run() for row in chosen}
+    for row in chosen:
+        row.built.poison()
+    with ThreadPoolExecutor(energy.AHEAD + 1) as waiting:
+        measured = energy.measure(
+            {row.configuration.implementation: _subject(row, batch, waiting) for row in chosen},
+            seconds=plan.seconds, rounds=plan.rounds, seed=plan.seed, machine=machine,
+            told=lambda line: console.print(escape(f"batch {batch}, {precision}: {line}"), soft_wrap=True),
+        )  # fmt: skip
+    kept = []
+    for row in chosen:
+        if network._still_right(row, before[id(row)]):
+            kept.append(row)
+        else:
+            console.print(f"{row.name}, batch {batch}: [red]wrong[/] when it was metered, though right before")
+            right = False
+    records = [_record(row, measured, comparison, model, batch) for row in kept]
+    _show(records, measured, batch, precision, console)
+    return records, right
+
+
+def _digits(value: float) -> float:
+    """Four significant digits: finer than any of these numbers repeats."""
+    return float(f"{value:.4g}")
+
+
+def _record(
+    row: Row, measured: energy.Measured, comparison: timing.Comparison, model: Model, batch: int
+) -> dict[str, Any]:
+    c, name = row.configuration, row.configuration.implementation
+    found = measured[name]
+    made: dict[str, Any] = {
+        "suite": "energy", "case": model.name, "implementation": name, "precision": c.precision,
+        "arithmetic": row.built.arithmetic, "batch": batch, "layout": c.layout,
+        "launch": row.built.launched_as or row.launch, "error": float(f"{row.check.error:.3g}"),
+        "same_top5": row.check.same_top5, "checked_images": row.check.images,
+        "mj_per_image": _digits(found.mj_per_image), "mj_low": _digits(found.low), "mj_high": _digits(found.high),
+        "gross_mj": _digits(found.gross), "gross_mj_low": _digits(found.gross_range[0]),
+        "gross_mj_high": _digits(found.gross_range[1]), "idle_w": _digits(found.idle_w),
+        "watts": _digits(found.watts), "seconds": round(found.seconds, 2), "rounds": len(found.rounds),
+        "images": found.images, "method": measured.method, "seed": measured.seed,
+        "time_us": _digits(comparison[row.name].median_us), "throttle": found.throttle,
+    }  # fmt: skip
+    if found.sm_mhz is not None:
+        made["sm_mhz"] = found.sm_mhz
+    if name == "ours":
+        made["composition"] = c.optimize or "none"
+    if notes := [note for note in (measured.word, *found.notes) if note]:
+        made["notes"] = notes
+    return made
+
+
+def best_peer(records: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The record of others than ours with the least energy an image."""
+    others = [r for r in records if r["implementation"] != "ours"]
+    return min(others, key=lambda r: r["mj_per_image"], default=None)
+
+
+def ratio(a: dict[str, Any], b: dict[str, Any]) -> tuple[float, float, float]:
+    """(median, least, most) of a's energy over b's: of the extremes of both, so the range is a wide one."""
+    most = a["mj_high"] / b["mj_low"] if b["mj_low"] > 0 else float("inf")
+    return a["mj_per_image"] / b["mj_per_image"], a["mj_low"] / b["mj_high"], most
+
+
+def _show(
+    records: Sequence[dict[str, Any]], measured: energy.Measured, batch: int, precision: str, console: Console
+) -> None:
+    peer = best_peer(records)
+    how = {"counter": "energy counter", "power": "power readings, integrated"}[measured.method]
+    title = f"batch {batch}, {precision}; {how}, orders of seed {measured.seed}"
+    table = Table("implementation", "layout", "launch", title=title, title_justify="left", box=None)
+    heads = ("mJ / image", "low – high", "with idle", "÷ best peer's", "W", "idle W", "images / s", "MHz")
+    for column in heads:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
+    for r in records:
+        told = "" if peer is None else "best peer" if r is peer else "{:.3f} ({:.3f} – {:.3f})".format(*ratio(r, peer))
+        table.add_row(
+            " ".join(filter(None, (r["implementation"], r.get("composition")))),
+            r["layout"],
+            r["launch"],
+            f"{r['mj_per_image']:.4g}",
+            f"{r['mj_low']:.4g} – {r['mj_high']:.4g}",
+            f"{r['gross_mj']:.4g}",
+            told,
+            f"{r['watts']:.0f}",
+            f"{r['idle_w']:.1f}",
+            f"{r['images'] / r['seconds']:,.0f}",
+            f"{r['sm_mhz'][1]:.0f}" if "sm_mhz" in r else "",
+            ", ".join(r["throttle"]),
+        )
+    console.print(table)
+    for r in records:
+        for note in r.get("notes", ()):
+            console.print(f"{r['implementation']}: {escape(note)}", soft_wrap=True)
+    ours = next((r for r in records if r["implementation"] == "ours"), None)
+    if ours is not None and peer is not None:
+        middle, low, high = ratio(peer, ours)
+        console.print(
+            f"an image takes the best peer, {peer['implementation']}, {middle:.2f} times the energy that it takes ours"
+            f" ({low:.2f} – {high:.2f})",
+            soft_wrap=True,
+        )
+    console.print()
+
+
+# ---- All of them
+
+
+def run(
+    plan: Plan, console: Console, model: Model | None = None, checked: int = network.CHECKED,
+    machine: energy.Machine | None = None,
+) -> Iterator[tuple[list[dict[str, Any]], bool]]:  # fmt: skip
+    """(records, whether all results were right) of one batch in one precision after the other.
+
+    model: what to run, the seeded network if not given. NoGpu on the simulator, Unmetered where the card does not tell.
+    """
+    with timing.on_stream():
+        pass  # or NoGpu, before anything is computed
+    machine = machine or energy.Card()
+    show_plan(plan, console)
+    model = model or Model.of()
+    reference = network.Reference(model, checked)
+    for batch, precision in plan.durations():
+        # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
+        with switches(precision), timing.on_stream():
+            measured = measure(plan, model, reference, batch, precision, console, machine)
+        network._free()
+        yield measured
+
+
+def superseded(records: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+    """Whether a record is of the same implementation in another layout or arithmetic: one of each is kept."""
+    same = ("suite", "case", "implementation", "precision", "batch")
+    now = {tuple(r[key] for key in same) for r in records}
+    return lambda r: tuple(r.get(key) for key in same) in now
+
+
+def bench(plan: Plan, console: Console) -> bool:
+    """Meters all of it and saves each batch and precision as soon as it is done; whether all results were right."""
+    keeper: Run | None = None
+    all_right, metered = True, 0
+    for records, right in run(plan, console):
+        all_right &= right
+        metered += len(records)
+        if plan.save and records:
+            keeper = keeper or Run("energy")
+            keeper.save(records, superseded=superseded(records))
+    if keeper is not None:
+        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
+    if not metered:
+        console.print("nothing was metered")
+    return all_right and metered > 0

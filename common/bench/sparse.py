@@ -1,0 +1,428 @@
+"""The suite "sparse": where skipping zero activations pays, found by measurement.
+
+Every different convolution of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 at batch 1, 2, 4 and 8:
+
+    given   at the sparsity that the layer is given: the three fastest plans of cuDNN, our dense kernel, every scheme
+    sweep   cuDNN's fastest plan and every scheme at 0, 50, 70, 80, 90, 95 and 99 %: where do the two meet?
+    activations   how many zeros each convolution of a network really reads, counted, not timed
+
+Times are taken on made-up inputs ("synthetic"). What a layer is given: half of it zeros where a ReLU wrote what it
+reads, as a ReLU leaves of numbers of which half are negative; none elsewhere; for MobileNetV2 what was counted in the
+network with seeded weights, on the sample photo. Zeros lie in a pattern: elements, pixels or tiles.
+"""
+
+import csv
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import cuda, cudnn, kernels, weights
+from ..cuda import layout as layouts
+from ..cudnn import plans
+from ..measure import tables, timing
+from ..measure.environment import Watch
+from ..measure.results import record
+from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
+from ..network import Network
+from ..optimize import sparse, tune
+from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
+from ..optimize.sparse_choice import SPARSE, choose
+from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
+from . import Options, Run
+from . import choose as chosen
+from .operators import TUNED, allowed, relative_error
+
+BATCHES = (1, 2, 4, 8)
+DTYPES = {"fp32": np.float32, "fp16": np.float16}
+LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+AFTER_RELU = 0.5  # of what a ReLU wrote, where nothing was counted
+SAMPLES = 8
+CHECKED = 2  # pictures of a batch whose results are compared
+BEHIND = ("cudnn", "cudnn-2nd", "cudnn-3rd")  # t1, t2, t3
+BOUNDS = (0.0, float("inf"))
+SOURCES = {"digits": "trained", "seeded": "seeded weights", "resnet20": "seeded weights"}
+COLUMNS = (
+    "network", "B", "C", "H", "W", "N", "kernel", "stride", "groups", "count", "precision", "pattern", "sparsity",
+    "t1", "t2", "t3", "t4", "scheme", "dense", "break_even",
+)  # fmt: skip
+
+
+# ---- Activations, counted
+
+
+def activations(source: str, count: int = 8) -> list[Zeros]:
+    """What the convolutions of a network read on real pictures: `count` handwritten digits, or the sample photo.
+
+    On a GPU or the simulator. ValueError for a source that is not in SOURCES.
+    """
+    from .. import classify, images
+    from ..images import CIFAR10_MEAN, CIFAR10_STD
+
+    if source not in SOURCES:
+        raise ValueError(f"source must be one of {', '.join(SOURCES)}, got {source!r}")
+    if source == "digits":
+        x = weights.digits_input(weights.digits_split().test_images[:count])
+        model = weights.model("digits")
+    elif source == "seeded":
+        x, model = classify.task("seeded").prepare(images.sample()), weights.model("seeded")
+    else:
+        photo = images.read(images.sample())
+        x = images.to_input(photo, 32, 36, CIFAR10_MEAN, CIFAR10_STD)
+        model = weights.resnet20_model()
+    program = Network(model, "kernels").program(x.shape)
+    program.input[...] = cuda.asarray(x)
+    program.launch()
+    return measure(program)
+
+
+def counted(source: str, rows: Sequence[Zeros], batch: int = 1) -> list[dict[str, Any]]:
+    """A record of each convolution."""
+    shares = [field.name for field in dataclasses.fields(Zeros)][3:]
+    return [
+        {
+            "suite": "sparse", "case": f"{source}: {row.layer}", "implementation": "activations", "precision": "fp32",
+            "arithmetic": ARITHMETIC["fp32"], "batch": batch, "kind": "activations", "label": SOURCES[source],
+            "network": source, "shape": row.shape, "order": i, "after": row.after, "sparsity": round(row.elements, 4),
+            **{name: round(getattr(row, name), 4) for name in shares},
+        }
+        for i, row in enumerate(rows, 1)
+    ]  # fmt: skip
+
+
+# ---- What is timed
+
+
+def fastest_plans(c: cudnn.Convolution, most: int | None, count: int = len(BEHIND)) -> list[plans.Composition]:
+    """The `count` fastest different ways of cuDNN to compute a convolution, the fastest first."""
+    found: dict[str, tuple[float, plans.Composition]] = {}
+    for graphs in c.compositions():
+        try:
+            first, *rest = [plans.timed(graph, most) for graph in graphs]
+        except plans.Unsupported:
+            continue
+        if not first or not all(rest):
+            continue
+        behind = [of_rest[0] for of_rest in rest]  # what follows a convolution: the fastest will do
+        for plan, us, _ in first:
+            made = plans.Composition((plan, *(entry[0] for entry in behind)))
+            found.setdefault(str(made), (us + sum(entry[1] for entry in behind), made))
+    return [made for _, made in sorted(found.values(), key=lambda entry: entry[0])[:count]]
+
+
+def arithmetic_of(implementation: str, precision: str) -> str:
+    """Which units make an implementation's products, in the words of records."""
+    if not implementation.startswith(SPARSE):
+        return ARITHMETIC["3xtf32" if (implementation, precision) == ("ours", "fp32") else precision]
+    if "tiles" in implementation:
+        return ARITHMETIC["3xtf32" if precision == "fp32" else "fp16"]
+    return FP16_ON_FMA if precision == "fp16" else ARITHMETIC["fp32"]
+
+
+class Layer:
+    """Arrays of a convolution, and what computes it over them, each into an output of its own."""
+
+    def __init__(self, shape: sparse.Shape, precision: str, tune_plans: bool) -> None:
+        random, dtype = np.random.default_rng(0), DTYPES[precision]
+        self.shape, self.precision = shape, precision
+
+        def array(*size: int, scale: float = 1.0) -> Any:
+            made = cuda.asarray((scale * random.standard_normal(size, np.float32)).astype(dtype))
+            return cuda.to_layout(made, "NHWC") if len(size) == 4 else made
+
+        self.x = layouts.empty(shape.x, dtype, "NHWC")
+        self.weight, self.bias = array(*shape.weight, scale=(2 / shape.terms) ** 0.5), array(shape.outputs)
+        self.outs: dict[str, Any] = {}
+        self.launches: dict[str, Callable[[], None]] = {}
+        self.told: dict[str, str] = {}
+        c = cudnn.Convolution(
+            shape.x, shape.weight, shape.stride, (shape.padding[0][0], shape.padding[1][0]), bias=True, bounds=BOUNDS,
+            layout="NHWC", arithmetic=precision,
+        )  # fmt: skip
+        for name, plan in zip(BEHIND, fastest_plans(c, TUNED if tune_plans else 2), strict=False):
+            self._add(name, str(plan), self._on_cudnn(plan, name))
+        self._add("ours", "", self._recorded("ours", lambda out: self._dense(out)))
+        packed = sparse.pack(self.weight, shape.groups)
+        for scheme in schemes_of(shape):
+            call = functools.partial(self._sparse, scheme, packed)
+            self._add(SPARSE + scheme, str(self.tile(scheme)), self._recorded(SPARSE + scheme, call))
+
+    def tile(self, scheme: str) -> sparse.Tile:
+        return sparse.rule(self.shape, scheme, self.x.dtype.itemsize, cuda.multiprocessors())
+
+    def _out(self, name: str) -> Any:
+        return self.outs.setdefault(name, layouts.empty(self.shape.y, self.x.dtype, "NHWC"))
+
+    def _add(self, name: str, told: str, launch: Callable[[], None]) -> None:
+        self.launches[name], self.told[name] = launch, told
+
+    def _on_cudnn(self, plan: plans.Composition, name: str) -> Callable[[], None]:
+        arrays = {"x": self.x, "w": self.weight, "bias": self.bias, "y": self._out(name)}
+        pointers = {key: array.data.ptr for key, array in arrays.items()}
+        scratch = cuda.empty(max(1, plan.scratch), np.uint8)
+        return lambda: plan.launch(pointers, scratch.data.ptr)
+
+    def _recorded(self, name: str, call: Callable[[Any], Any]) -> Callable[[], None]:
+        with kernels.recorded() as launches:
+            call(self._out(name))
+
+        def launch() -> None:
+            for one in launches:
+                one()
+
+        return launch
+
+    def _dense(self, out: Any) -> None:
+        s = self.shape
+        kernels.conv2d(self.x, self.weight, self.bias, s.stride, s.padding, 1, s.groups, activation=BOUNDS, out=out)
+
+    def _sparse(self, scheme: str, packed: Any, out: Any) -> None:
+        s = self.shape
+        sparse.conv2d(
+            self.x, self.weight, self.bias, s.stride, s.padding, s.groups, activation=BOUNDS, scheme=scheme,
+            packed=packed, out=out,
+        )  # fmt: skip
+
+    def expected(self) -> Any:
+        """What the first pictures should become, in float64."""
+        import torch
+
+        s = self.shape
+        x, w, bias = (torch.from_dlpack(a).double() for a in (self.x[:CHECKED], self.weight, self.bias))
+        (top, bottom), (left, right) = s.padding
+        x = torch.nn.functional.pad(x, (left, right, top, bottom))
+        return torch.conv2d(x, w, bias, s.stride, 0, 1, s.groups).clamp(min=0)
+
+    def errors(self, names: Iterable[str]) -> dict[str, float]:
+        """‖out − expected‖ / ‖expected‖ of each, after a launch over NaN."""
+        want, found = self.expected(), {}
+        for name in names:
+            self.outs[name][...] = np.nan
+            self.launches[name]()
+            found[name] = relative_error(self.outs[name], want)
+        return found
+
+
+def schemes_of(shape: sparse.Shape) -> tuple[str, ...]:
+    """The schemes that differ for a shape: of a depthwise one, one that skips and one that does not."""
+    return ("ballot", "dense") if shape.depthwise else sparse.SCHEMES
+
+
+def case_of(shape: sparse.Shape, pattern: str, sparsity: float) -> str:
+    """What records call it: "56×56 64>256 1×1, elements 90 %"."""
+    return f"{shape}, {pattern} {100 * sparsity:g} %"
+
+
+def time_layer(
+    one: Distinct, precision: str, given: float, label: str, options: Options, console: Console
+) -> tuple[list[dict[str, Any]], bool]:
+    """(records of a shape at the sparsity it is given and at those of the sweep, whether all results were right)."""
+    shape = one.shape
+    layer = Layer(shape, precision, options.tune)
+    most, records, right = allowed(precision, shape.terms), [], True
+    itemsize = layer.x.dtype.itemsize
+    work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
+    every = [name for name in layer.launches]
+    few = [name for name in every if name == BEHIND[0] or name.startswith(SPARSE)]
+    for pattern in options.patterns or PATTERNS[:1]:
+        made = Synthetic(shape.x, pattern, layer.x.dtype)
+        first = pattern == (options.patterns or PATTERNS)[0]
+        for level in sorted({*(LEVELS if options.sweep else ()), *((given,) if first else ())}):
+            layer.x[...] = made.at(level)
+            names = every if first and level == given else few
+            errors = layer.errors(names)
+            wrong = {name: error for name, error in errors.items() if not error <= most}
+            for name, error in wrong.items():
+                told = f"{case_of(shape, pattern, level)}, batch {shape.batch}, {precision}: {name}"
+                console.print(f"{told} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
+                right = False
+            good = {name: layer.launches[name] for name in names if name not in wrong}
+            if not good:
+                continue
+            timed = timing.compare(good, samples=options.samples or SAMPLES)
+            for name in good:
+                records.append(
+                    record(
+                        "sparse", case_of(shape, pattern, level), name, precision=precision,
+                        arithmetic=arithmetic_of(name, precision), batch=shape.batch, timing=timed[name], work=work,
+                        error=errors[name], layout="NHWC", kind="given" if first and level == given else "sweep",
+                        label=label if first and level == given else "synthetic", shape=str(shape), pattern=pattern,
+                        sparsity=level, channels=shape.channels, height=shape.height, width=shape.width,
+                        outputs=shape.outputs, kernel=list(shape.kernel), stride=list(shape.stride),
+                        groups=shape.groups, networks=one.counts, count=one.count, plan=layer.told[name],
+                    )
+                )  # fmt: skip
+    return records, right
+
+
+# ---- The suite
+
+
+def given_sparsity(ones: Iterable[Distinct], rows: Sequence[Zeros]) -> dict[str, tuple[float, str]]:
+    """By shape (its sparsity, how that is known). rows: what was counted in MobileNetV2 with seeded weights."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(row.shape, []).append(row.elements)
+    made = {}
+    for one in ones:
+        name = str(one.shape)
+        if set(one.counts) == {"mobilenetv2"} and name in found:
+            made[name] = round(float(np.mean(found[name])), 2), "synthetic, as many zeros as with seeded weights"
+        else:
+            made[name] = (AFTER_RELU, "synthetic, half zeros") if one.after_relu else (0.0, "synthetic, no zeros")
+    return made
+
+
+def selected(options: Options, batch: int) -> list[Distinct]:
+    """The shapes asked for: those that a ReLU can leave zeros in first, then those with the most to multiply.
+
+    ValueError for a network that there is not, or if nothing is left.
+    """
+    networks = chosen("network", options.networks, NETWORKS, NETWORKS)
+    found = [one for one in distinct(networks, batch) if fnmatchcase(str(one.shape), options.layer or "*")]
+    if not found:
+        raise ValueError(f"layer {options.layer!r}: no convolution of {', '.join(networks)} has such a shape")
+    found.sort(key=lambda one: (not one.after_relu, -one.count * one.shape.macs))
+    return found[: options.limit]
+
+
+def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiprocessors: int) -> list[str | None]:
+    """Compiles all kernels that will be timed, side by side."""
+    jobs = []
+    for one in ones:
+        for precision in precisions:
+            dtype = np.dtype(DTYPES[precision])
+            shape = dataclasses.replace(one.shape, bounds=BOUNDS)
+            for scheme in schemes_of(shape):
+                tile = sparse.rule(shape, scheme, dtype.itemsize, multiprocessors)
+                jobs.append(sparse.job(shape, scheme, tile, dtype.name))
+    return tune.compile_all(jobs)
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Measures, prints and, if asked to, saves; whether all results were right."""
+    chosen("backend", options.backends, ("cudnn", "ours"), ())
+    precisions = chosen("precision", options.precisions, tuple(DTYPES), tuple(DTYPES))
+    chosen("layout", options.layouts, ("NHWC",), ())
+    chosen("pattern", options.patterns, PATTERNS, ())
+    if options.mode != "hot":
+        raise ValueError(f"mode must be 'hot' for the suite sparse, got {options.mode!r}")
+    batches, right, everything = options.batches or BATCHES, True, []
+    plan = {batch: selected(options, batch) for batch in batches}
+    with timing.on_stream(), Watch() as watch:
+        run = Run("sparse", watch) if options.save else None
+        rows = []
+        for source in SOURCES:
+            of_source = activations(source)
+            rows += of_source if source == "seeded" else []
+            everything += counted(source, of_source, 8 if source == "digits" else 1)
+        if run is not None:
+            run.save(everything)
+        compile_ahead([one for ones in plan.values() for one in ones], precisions, cuda.multiprocessors())
+        for batch, ones in plan.items():
+            given = given_sparsity(ones, rows)
+            for precision in precisions:
+                records = []
+                for one in ones:
+                    try:
+                        made, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
+                    except (MemoryError, RuntimeError, ValueError) as failure:  # the others keep their times
+                        told = f"{one.shape}, batch {batch}, {precision}"
+                        console.print(f"{told} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
+                        right = False
+                        continue
+                    right &= all_right
+                    records += made
+                    for line in lines(made):
+                        console.print(_in_line(line), soft_wrap=True)
+                if run is not None:
+                    run.save(records)
+                everything += records
+    conclude(everything, console)
+    if options.csv is not None:
+        write_csv(everything, Path(options.csv))
+        console.print(f"written: {options.csv}", soft_wrap=True)
+    if run is not None:
+        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
+    return right
+
+
+# ---- What is shown
+
+
+def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The table: a line each shape, batch and precision with cuDNN's three times, ours, and where the two meet.
+
+    Times in µs; t4 is the fastest scheme's, dense the same kernel's without skipping; break_even: the sparsity from
+    which on the fastest scheme beats cuDNN, 0 if always, None if never or if there was no sweep.
+    """
+    groups: dict[tuple, list[Mapping[str, Any]]] = {}
+    for r in records:
+        if r["kind"] == "given":
+            groups.setdefault((r["shape"], r["batch"], r["precision"]), []).append(r)
+    made = []
+    for (shape, batch, precision), group in groups.items():
+        us = {r["implementation"]: r["median_us"] for r in group}
+        ours = {name: t for name, t in us.items() if name.startswith(SPARSE) and "dense" not in name}
+        if not ours:
+            continue
+        best, first = min(ours, key=lambda name: ours[name]), group[0]
+        same = [r for r in records if (r["shape"], r["batch"], r["precision"]) == (shape, batch, precision)]
+        dense = SPARSE + sparse.DENSE[best.removeprefix(SPARSE)]
+        made.append(
+            {
+                "network": "; ".join(first["networks"]), "B": batch, "C": first["channels"], "H": first["height"],
+                "W": first["width"], "N": first["outputs"], "kernel": "×".join(map(str, first["kernel"])),
+                "stride": first["stride"][0], "groups": first["groups"], "count": first["count"],
+                "precision": precision, "pattern": first["pattern"], "sparsity": first["sparsity"],
+                **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)}, "t4": ours[best],
+                "scheme": best.removeprefix(SPARSE), "dense": us.get(dense),
+                "break_even": tables.break_even(same, first["pattern"]),
+            }
+        )  # fmt: skip
+    return made
+
+
+def _in_line(line: Mapping[str, Any]) -> str:
+    times = ", ".join("–" if line[f"t{i}"] is None else f"{line[f't{i}']:,.2f}" for i in (1, 2, 3))
+    without = "–" if line["dense"] is None else f"{line['dense']:,.2f}"
+    meet = "" if line["break_even"] is None else f", break-even at {line['break_even']:.0%}"
+    where = f"batch {line['B']}: {line['H']}×{line['W']} {line['C']}>{line['N']} {line['kernel']} /{line['stride']}"
+    return (
+        f"{where}, {line['precision']}, {line['sparsity']:.0%} zero: cuDNN {times},"
+        f" ours {line['t4']:,.2f} µs ({line['scheme']}; without skipping {without}){meet}"
+    )
+
+
+def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """The table as a file, COLUMNS in its first line; times in µs."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines([r for r in records if r["kind"] != "activations"]))
+
+
+def conclude(records: Sequence[dict[str, Any]], console: Console) -> None:
+    """The zeros that were counted, and what sparse kernels gain each network."""
+    table = Table("network", "weights", "convolutions", "elements", "pixels", "32 ch.", "8×8×32", box=None)
+    for source, label in SOURCES.items():
+        rows = [r for r in records if r["kind"] == "activations" and r["network"] == source]
+        rows = [r for r in rows if r["after"] in ("ReLU", "ReLU6")]
+        if rows:
+            shares = [np.mean([r[key] for r in rows]) for key in ("elements", "pixels", "groups_32", "tiles_8")]
+            table.add_row(source, label, f"{len(rows)} after ReLU", *(f"{share:.1%}" for share in shares))
+    console.print(table)
+    timed = [r for r in records if r["kind"] != "activations"]
+    for precision in dict.fromkeys(r["precision"] for r in timed):
+        for batch in dict.fromkeys(r["batch"] for r in timed):
+            for network in NETWORKS:
+                gain = choose(timed, network, batch, precision)
+                if gain.choices:
+                    console.print(f"batch {batch}, {precision}: {gain}", soft_wrap=True)
