@@ -60,7 +60,8 @@ def _launch(
 ) -> dict[int, np.ndarray]:  # fmt: skip
     """Runs the kernel on the GPU on copies of the arrays, and gives back what it left in each, in memory order."""
     source, options, _, cooperative = origin
-    kernel = cuda.RawKernel(source, name, options=options, enable_cooperative_groups=cooperative)
+    how = {"enable_cooperative_groups": True} if cooperative else {}
+    kernel = cuda.RawKernel(source, name, options=options, **how)
     if shared_mem > kernel.max_dynamic_shared_size_bytes:
         kernel.max_dynamic_shared_size_bytes = shared_mem
     arrays = {key: cuda.asarray(_in_memory_order(array)) for key, array in before.items()}
