@@ -32,7 +32,7 @@ from ..measure.environment import Watch
 from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
 from ..network import Network
-from ..optimize import sparse, tune
+from ..optimize import generate, sparse, tune
 from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
 from ..optimize.sparse_choice import SPARSE, choose
 from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
@@ -302,7 +302,7 @@ def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiproc
             shape = dataclasses.replace(one.shape, bounds=BOUNDS)
             for scheme in schemes_of(shape):
                 tile = sparse.rule(shape, scheme, dtype.itemsize, multiprocessors)
-                jobs.append(sparse.job(shape, scheme, tile, dtype.name))
+                jobs.append(generate.job(sparse.source(shape, scheme, tile, dtype.name)))
     return tune.compile_all(jobs)
 
 

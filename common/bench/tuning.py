@@ -56,7 +56,7 @@ def tune(
         name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
         for batch in batches:
             steps = fuse(graph.with_batch(batch))
-            count = sum(blocks._is_pointwise(step.layer) for step in steps)
+            count = sum(blocks.is_pointwise(step.layer) for step in steps)
             found: dict[Block, search.Found | None] = {}
             with tqdm(total=count, desc=f"batch {batch}, {dtype}", unit="", leave=False, disable=None) as bar:
 

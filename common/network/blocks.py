@@ -65,7 +65,7 @@ def _dense(layer: Any, kernel: tuple[int, int], stride: tuple[int, int], padding
     )
 
 
-def _is_pointwise(layer: Any) -> bool:
+def is_pointwise(layer: Any) -> bool:
     return _dense(layer, (1, 1), (1, 1), 0)
 
 
@@ -121,12 +121,12 @@ def merge(
 
     merged: dict[int, BlockStep] = {}  # by the id of its last step
     for last in steps:
-        if not (_is_pointwise(last.layer) and able(last)):
+        if not (is_pointwise(last.layer) and able(last)):
             continue
         depthwise = before(last, last, _is_depthwise)
         if depthwise is None:
             continue
-        expand = before(depthwise, last, lambda layer: _is_pointwise(layer) or _is_stem(layer))
+        expand = before(depthwise, last, lambda layer: is_pointwise(layer) or _is_stem(layer))
         for parts in ([expand, depthwise, last], [depthwise, last]):
             if parts[0] is None:
                 continue
@@ -168,7 +168,7 @@ def merge_pool(
         conv = writer.get(pool.inputs[0])
         if conv is None or isinstance(conv, BlockStep) or conv.residual is not None or readers[conv.output] != 1:
             continue
-        if _is_pointwise(conv.layer) and able(conv):
+        if is_pointwise(conv.layer) and able(conv):
             layers = [*conv.layers, *pool.layers]
             merged[id(pool)] = PoolStep(
                 layers, list(conv.inputs), pool.output, None, conv.activation, [conv, pool]

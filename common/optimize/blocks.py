@@ -81,36 +81,11 @@ def inverted_residual(
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"inverted_residual {block}: {problem}")
     variant = "cluster" if tile.split > 1 else "fused"
-    kernel = prepared(
-        f"{generate.KERNEL}/{variant}", functools.partial(compiled, block, tile, dtype), programmatic
-    )  # fmt: skip
+    build = functools.partial(generate.compiled, generate.source(block, tile, dtype), generate.KERNEL)
+    kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
     kernel.max_dynamic_shared_size_bytes = geometry.shared
     arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)
     stored = (array if array is None else layouts.as_stored(array) for array in arrays)
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n), shared_mem=geometry.shared)
     return out
-
-
-def architecture() -> tuple[str, ...]:
-    """NVRTC's option for the card at hand; with it the machine code is kept on disk, and can be made in advance."""
-    return (f"-arch=sm_{cuda.compute_capability()}",) if cuda.backend() == "gpu" else ()
-
-
-@functools.lru_cache(maxsize=1024)
-def _compiled(block: Block, tile: Tile, dtype: str, backend: str) -> Any:
-    return cuda.RawKernel(
-        generate.source(block, tile, dtype), generate.KERNEL, options=(*generate.options(), *architecture())
-    )
-
-
-def compiled(block: Block, tile: Tile, dtype: str) -> Any:
-    """The compiled kernel of a block."""
-    return _compiled(block, tile, dtype, cuda.backend())
-
-
-def able(block: Block, dtype: str) -> bool:
-    """Whether such a block can be one launch on the card at hand."""
-    from .search import rule
-
-    return cuda.compute_capability() >= 80 and rule(block, 1, np.dtype(dtype).itemsize) is not None

@@ -6,7 +6,6 @@ source(block, tile, "float16")            CUDA C++ that includes inverted_residu
 Geometry(block, tile, 2).shared           what it needs, computed as the header computes it
 """
 
-import dataclasses
 import functools
 import hashlib
 import math
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import cuda
+from ..cuda.checks import blocks as ceil_div
 from ..kernels.ladder import header_options
 
 FOLDER = Path(__file__).parent
@@ -100,10 +101,6 @@ class Tile:
     project_n: int = 1
     blocks: int = 1
     persistent: int = 0
-
-
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 class Geometry:
@@ -207,7 +204,8 @@ def hidden_pixels(block: Block, tile: Tile) -> int:
     return tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
 
 
-def _float(value: float) -> str:
+def literal(value: float) -> str:
+    """A number as CUDA C++ writes it, infinities too."""
     return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
 
 
@@ -236,7 +234,7 @@ PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const
 
 def source(block: Block, tile: Tile, dtype: str) -> str:
     """The kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16"."""
-    lows, highs = (", ".join(_float(bound[side]) for bound in block.bounds) for side in (0, 1))
+    lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
@@ -267,6 +265,25 @@ def _digest() -> str:
     return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 
-def replaced(tile: Tile, **changes: Any) -> Tile:
-    """The tile with some numbers changed."""
-    return dataclasses.replace(tile, **changes)
+# ---- Compiling what was written
+
+
+def architecture() -> tuple[str, ...]:
+    """NVRTC's option for the card at hand; with it the machine code is kept on disk, and can be made in advance."""
+    return (f"-arch=sm_{cuda.compute_capability()}",) if cuda.backend() == "gpu" else ()
+
+
+def job(text: str) -> tuple[str, tuple[str, ...]]:
+    """(source, options) as they are compiled: for tune.compile_all."""
+    return text, (*options(), *architecture())
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str, name: str, cooperative: bool, backend: str) -> Any:
+    source, given = job(text)
+    return cuda.RawKernel(source, name, options=given, enable_cooperative_groups=cooperative)
+
+
+def compiled(text: str, name: str, cooperative: bool = False) -> Any:
+    """The kernel `name` of a generated text, compiled once; cooperative: with a barrier of the grid."""
+    return _compiled(text, name, cooperative, cuda.backend())

@@ -10,9 +10,7 @@ from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
 from ..kernels.ladder import prepared
-from .blocks import architecture
-from .generate import TYPES, ceil_div, options
-from .generate import _float as literal
+from .generate import TYPES, ceil_div, compiled, literal
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def pointwise_pool(
     geometry = HeadGeometry(head, tile, x.dtype.itemsize)
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"pointwise_pool {head}: {problem}")
-    build = functools.partial(_compiled, head_source(head, tile, dtype), "pointwise_pool")
+    build = functools.partial(compiled, head_source(head, tile, dtype), "pointwise_pool")
     kernel = prepared(f"pointwise_pool/{tile.channels}_channels", build, programmatic)
     kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
     arrays = (*(array if array is None else layouts.as_stored(array) for array in (x, weight, bias)), out)
@@ -274,17 +272,8 @@ def few_rows(
     geometry = LinearGeometry(linear, tile, x.dtype.itemsize)
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"few_rows {linear}: {problem}")
-    build = functools.partial(_compiled, linear_source(linear, tile, dtype), "few_rows")
+    build = functools.partial(compiled, linear_source(linear, tile, dtype), "few_rows")
     kernel = prepared(f"few_rows/{tile.rows}_rows", build, programmatic)
     kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
     kernel((geometry.groups,), (32 * tile.warps,), (x, weight, bias, out, n), shared_mem=geometry.shared)
     return out
-
-
-@functools.lru_cache(maxsize=256)
-def _built(source: str, name: str, backend: str) -> Any:
-    return cuda.RawKernel(source, name, options=(*options(), *architecture()))
-
-
-def _compiled(source: str, name: str) -> Any:
-    return _built(source, name, cuda.backend())

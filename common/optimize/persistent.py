@@ -22,9 +22,7 @@ from .. import cuda
 from ..cuda import layout as layouts
 from ..text import aligned
 from . import tune
-from .blocks import architecture
-from .generate import TYPES, Block, Geometry, Tile, ceil_div, options, replaced, shape
-from .generate import _float as literal
+from .generate import TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape
 from .head import (
     Head,
     HeadGeometry,
@@ -237,7 +235,10 @@ def _phases(
         teams = max(1, min(warps // one.warps, ceil_div(tiles * one.split, blocks), (shared - weights) // work))
         phase = Phase(layer, one, teams, teams * work, weights, geometry.resident)
         # teams share a multiprocessor as thread blocks do that have it in common
-        found[one] = tune.predicted(layer, replaced(one, blocks=teams), itemsize, batch, blocks, shared), phase
+        found[one] = (
+            tune.predicted(layer, dataclasses.replace(one, blocks=teams), itemsize, batch, blocks, shared),
+            phase,
+        )
     ranked = sorted(found.values(), key=lambda pair: pair[0])
     kept = list(ranked[:KEPT])
     for most in (shared // 4, shared // 3, 2 * shared // 5):  # that leave room for their neighbours' weights
@@ -289,7 +290,7 @@ def _with_registers(block: Block, tile: Tile, geometry: Geometry, itemsize: int,
         for expand_m in (2, 1) if ceil_div(geometry.pixels_in, 16 * tile.pixel_warps) > 1 else (1,):
             expand = sums + weights + (twice * expand_m + 1) * 8 * geometry.planes + 4 * twice + 24
             if max(rest, expand) <= limit:
-                return replaced(tile, expand_m=expand_m, project_n=n)
+                return dataclasses.replace(tile, expand_m=expand_m, project_n=n)
     return None
 
 
@@ -537,7 +538,7 @@ class Persistent:
         self.counter = cuda.zeros(1, np.uint32)
         arrays = [array for _, given in phases for array in given]
         self.arrays = [None if array is None else layouts.as_stored(array) for array in (x, *self.outputs, *arrays)]
-        self.kernel = _compiled(self.source, cuda.backend())
+        self.kernel = compiled(self.source, KERNEL, cooperative=True)
         shared = self.plan.shared
         if shared > 48 * 1024:
             self.kernel.max_dynamic_shared_size_bytes = shared
@@ -598,12 +599,6 @@ def _output(layer: Layer, batch: int, dtype: Any) -> Any:
     if isinstance(layer, Block):
         return layouts.empty((batch, layer.outputs, *layer.out_size), dtype, "NHWC")
     return cuda.empty((batch, layer.outputs), dtype)
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(text: str, backend: str) -> Any:
-    given = (*options(), *architecture())
-    return cuda.RawKernel(text, KERNEL, options=given, enable_cooperative_groups=True)
 
 
 def resident(kernel: Any, plan: Plan) -> int:

@@ -11,6 +11,7 @@ counts on a card of its name whatever the driver. For a batch that was not searc
 the one with the smallest ratio between the two, of two equally near ones the larger.
 """
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -92,7 +93,7 @@ def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int
     if wasted or tile.warps > 16 or g.shared > memory:
         return None
     at_once = max(1, min((memory + 1024) // (g.shared + 1024), 64 // tile.warps, tile.blocks))
-    best = tune._registers(block, generate.replaced(tile, blocks=at_once), itemsize)
+    best = tune.within_registers(block, dataclasses.replace(tile, blocks=at_once), itemsize)
     if best is None and g.pixels_out <= 2:  # of which each lane finds too few to be worth its while
         best = tile
     return best if best is not None and Geometry(block, best, itemsize).problem(memory) is None else None
@@ -116,13 +117,13 @@ def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterabl
     tiles = ceil_div(batch, tile.images) * ceil_div(out_h, tile.tile_h) * ceil_div(out_w, tile.tile_w)
 
     def made(**changes: int) -> Iterable[Tile]:
-        new = generate.replaced(tile, **changes)
+        new = dataclasses.replace(tile, **changes)
         per = ceil_div(block.hidden, new.slice * new.split)
         strips = [new.strip] if new.tile_h % new.strip == 0 else [1]
         if "strip" not in changes and new.tile_h != tile.tile_h:
             strips = [n for n in (2, 4, 7) if new.tile_h % n == 0] or [1]
         for strip in strips:
-            yield generate.replaced(new, strip=strip, stages=max(1, min(new.stages, per) if per > 1 else 1))
+            yield dataclasses.replace(new, strip=strip, stages=max(1, min(new.stages, per) if per > 1 else 1))
 
     for h in {1, 2, 4, 7, 8, 14, 16, out_h} - {tile.tile_h}:
         if h <= min(out_h, 28) and (tile.images == 1 or h == out_h):
@@ -400,10 +401,7 @@ def _most_promising(problem: Problem, tried: int, processors: int, memory: int, 
 
 
 def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str, ...]]]:
-    from .blocks import architecture
-
-    options = (*generate.options(), *architecture())
-    return [(generate.source(problem.block, tile, problem.dtype), options) for tile in tiles]
+    return [generate.job(generate.source(problem.block, tile, problem.dtype)) for tile in tiles]
 
 
 def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:

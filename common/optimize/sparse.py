@@ -29,7 +29,6 @@ from ..cuda import checks
 from ..cuda import layout as layouts
 from ..kernels.ladder import beside, prepared
 from . import generate
-from .blocks import architecture
 from .generate import ceil_div
 
 SCHEMES = ("ballot", "pixels", "tiles", "dense", "dense_tiles")
@@ -223,7 +222,7 @@ def rule(shape: Shape, scheme: str, itemsize: int, multiprocessors: int = 132) -
 
 def source(shape: Shape, scheme: str, tile: Tile, dtype: str) -> str:
     """The kernel for a shape, a scheme, a tile and a dtype, "float32" or "float16"."""
-    low, high = (generate._float(float(bound)) for bound in shape.bounds)
+    low, high = (generate.literal(float(bound)) for bound in shape.bounds)
     rows, columns = shape.out_size
     numbers = {
         "B": shape.batch, "C": shape.channels, "H": shape.height, "W": shape.width, "O": shape.outputs,
@@ -254,22 +253,6 @@ extern "C" __global__ void __launch_bounds__({32 * tile.warps})
     by_{kind}<Shape>(shared, x, {stored}, bias, residual, y);
 }}
 """
-
-
-def job(shape: Shape, scheme: str, tile: Tile, dtype: str) -> tuple[str, tuple[str, ...]]:
-    """(source, options) as they are compiled: for tune.compile_all."""
-    return source(shape, scheme, tile, dtype), (*generate.options(), *architecture())
-
-
-@functools.lru_cache(maxsize=1024)
-def _compiled(shape: Shape, scheme: str, tile: Tile, dtype: str, backend: str) -> Any:
-    text, options = job(shape, scheme, tile, dtype)
-    return cuda.RawKernel(text, KERNEL, options=options)
-
-
-def compiled(shape: Shape, scheme: str, tile: Tile, dtype: str) -> Any:
-    """The compiled kernel."""
-    return _compiled(shape, scheme, tile, dtype, cuda.backend())
 
 
 # ---- Weights
@@ -357,7 +340,9 @@ def conv2d(
         rows = cuda.empty(packed_shape(weight.shape, groups), x.dtype) if packed is None else packed
         if packed is None:
             beside("sparse/pack", functools.partial(pack, weight, groups, rows))
-    kernel = prepared(f"sparse/{scheme}", functools.partial(compiled, shape, scheme, tile, dtype))
+    kernel = prepared(
+        f"sparse/{scheme}", functools.partial(generate.compiled, source(shape, scheme, tile, dtype), KERNEL)
+    )
     shared = shared_of(shape, scheme, tile, itemsize)
     if kernel.max_dynamic_shared_size_bytes < shared:
         kernel.max_dynamic_shared_size_bytes = shared

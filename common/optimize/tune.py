@@ -6,6 +6,7 @@
 `predicted` ranks candidates by counting what a multiprocessor spends; only the most promising are compiled and timed.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from . import generate
 from .generate import Block, Geometry, Tile, ceil_div
 
 TRIED = 12  # candidates that a search measures
@@ -156,21 +156,21 @@ def candidates(
                         continue
                     if batch > 1 and blocks * warps < min(12, at_once * warps):
                         continue
-                    best = _registers(block, generate.replaced(tile, blocks=blocks), itemsize)
+                    best = within_registers(block, dataclasses.replace(tile, blocks=blocks), itemsize)
                     if best is None or Geometry(block, best, itemsize).problem(shared_memory):
                         continue
                     if split == 1 and tiles > 2 * blocks * multiprocessors:
-                        best = generate.replaced(best, persistent=blocks)
+                        best = dataclasses.replace(best, persistent=blocks)
                     yield best
 
 
-def _registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
+def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
     """vector, expand_m and project_n: what computes least for nothing and fits into the registers of a thread."""
     limit = min(255, 65536 // (32 * tile.warps * tile.blocks) // 8 * 8)
     twice = 2 if itemsize == 4 else 1
     options = []
     for project_n in (n for n in range(1, tile.warps + 1) if tile.warps % n == 0):
-        one = generate.replaced(tile, project_n=project_n)
+        one = dataclasses.replace(tile, project_n=project_n)
         g = Geometry(block, one, itemsize)
         if project_n > g.o_padded // 16:
             break
@@ -201,7 +201,7 @@ def _registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
             cost += rows * (2 + 2.0 / expand_m) * g.k_padded * tile.slice / 16
             convolving = rounds * of_round
             cost += convolving * tile.warps * 4
-            options.append((cost, generate.replaced(one, expand_m=expand_m, vector=vector)))
+            options.append((cost, dataclasses.replace(one, expand_m=expand_m, vector=vector)))
     return min(options, key=lambda pair: pair[0])[1] if options else None
 
 

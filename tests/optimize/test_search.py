@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from common import cuda
 from common.measure.timing import NoGpu
-from common.optimize import blocks, search, tune
+from common.optimize import search, tune
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.search import Found, chosen, remember, rule
 from common.optimize.tune import Arrays, Problem
@@ -87,7 +87,6 @@ def test_the_rules_tile_computes_the_right_thing(block, batch, dtype):
 def test_a_block_whose_weights_are_too_many_has_no_tile():
     assert rule(Block(7, 7, 4096, 4096, 4096), 1, 4) is None
     assert chosen(Block(7, 7, 4096, 4096, 4096), 1, "float32") is None
-    assert not blocks.able(Block(7, 7, 4096, 4096, 4096), "float32") and blocks.able(BLOCK, "float16")
 
 
 def test_arrays_of_more_elements_than_an_int_counts_have_no_tile():
