@@ -213,6 +213,17 @@ def _previous(new: Mapping[str, Any], old: Mapping[str, Any] | None, run: str) -
     return {f"previous_{key}": old[key] for key in told} | {"previous_run": old["run"]}
 
 
+def _text(content: Mapping[str, Any]) -> str:
+    """The file: a line a run and a line a record, so that a difference between two versions is one of records."""
+
+    def dumped(value: Any) -> str:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+    runs = ",\n".join(f"{dumped(name)}: {dumped(environment)}" for name, environment in content["runs"].items())
+    records = ",\n".join(map(dumped, content["records"]))
+    return f'{{"runs": {{\n{runs}\n}}, "records": [\n{records}\n]}}\n'
+
+
 def save(
     path: Path,
     run: str,
@@ -236,7 +247,7 @@ def save(
     content["runs"][run] = environment
     used = {r[key] for r in content["records"] for key in ("run", "previous_run") if key in r}
     content["runs"] = {key: value for key, value in content["runs"].items() if key in used}
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"  # before anything is opened: it may fail
+    text = _text(content)  # before anything is opened: it may fail
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False) as file:
         file.write(text)

@@ -136,10 +136,11 @@ class Geometry:
         self.slices = ceil_div(block.hidden, tile.slice * tile.split)
         self.resident = self.slices <= tile.stages
         self.stages = self.slices if self.resident else tile.stages
-        work = self.x_bytes + (4 * m_in if expands else 0) + self.hidden_bytes + self.dw_bytes
+        tiles = self.x_bytes + (4 * m_in if expands else 0) + self.hidden_bytes + self.dw_bytes
+        work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
-            work = max(work, self.pixels_out * (self.o_padded + 4) * 4)
-        self.shared = ceil_div(work, 16) * 16 + self.stages * self.stage_bytes
+            work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16
+        self.shared = work + self.stages * self.stage_bytes
         m_out = ceil_div(self.pixels_out, 16)
         self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))
         self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers of a thread that hold y's sums
@@ -237,6 +238,7 @@ def source(block: Block, tile: Tile, dtype: str) -> str:
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
+    started = "\n    cluster_sync();         // all blocks of the cluster have started" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
 #include "inverted_residual.h"
 
@@ -247,7 +249,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
     extern __shared__ uint4 shared[];
     const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
-    block.prefetch(w);
+    block.prefetch(w);{started}
     wait_for_inputs();    // until here nothing depends on the kernel before
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}

@@ -12,8 +12,8 @@
 //     shared                     shared                                   shared
 //
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With SPLIT > 1
-// a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end each adds up its part of
-// the outputs out of the shared memory of all.
+// a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end puts its sums where they
+// are added up, each block's part of the outputs in its own shared memory. All of them must have started by then.
 //
 // What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel; of halves also the
 //                                      depthwise, as products with diagonal matrices
@@ -128,9 +128,10 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int STAGE = B2 + S::SLICE;  // elements of one slice of all weights
     static constexpr bool RESIDENT = SLICES <= S::STAGES;  // all of them fit: they are fetched once
     static constexpr int STAGES = RESIDENT ? SLICES : S::STAGES;
-    static constexpr int SUM_ROW = O_PADDED + 4;
-    static constexpr int WORK_BYTES = larger((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE) * (int)sizeof(T), S::SPLIT > 1 ? PIXELS_OUT * SUM_ROW * 4 : 0);
-    static constexpr int WORK = ceil_div(WORK_BYTES, 16) * 16, SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
+    // of a cluster: quarters are 4 neighbouring channels of a pixel; a block adds up PART of them
+    static constexpr int QUARTERS = PIXELS_OUT * O_PADDED / 4, PART = ceil_div(QUARTERS, S::SPLIT);
+    static constexpr int TILES_BYTES = ceil_div((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE) * (int)sizeof(T), 16) * 16;
+    static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
     // how the warps share project's tiles; whether a warp holds its weights of expand in registers
     static constexpr int M3 = WARPS / S::WARPS_N3, MT3 = ceil_div(M_OUT, M3), PAIRS3 = ceil_div(PAIRS, S::WARPS_N3);
     static constexpr int K_STEPS = K_PADDED / K_STEP;
@@ -144,7 +145,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
 
     T *x_tile, *hidden, *dw, *stages;
     int* rows;
-    float* sums;
+    float4* sums;  // [SPLIT][PART]: of this block's part of the outputs, from each block of the cluster
     int lane, g, t, warp, warp_c, warp_p, rank, thread, team, rank_of_first;
 
     __device__ __forceinline__ explicit Fused(void* shared, unsigned rank_in_cluster = 0) : Fused(shared, (char*)shared + WORK, rank_in_cluster) {}
@@ -152,7 +153,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int WEIGHTS = STAGES * STAGE * (int)sizeof(T);
     __device__ __forceinline__ Fused(void* work, void* weights, unsigned rank_in_split, unsigned first_of_split = 0) {
         thread = BLOCK == S::THREADS ? threadIdx.x : threadIdx.x % S::THREADS, team = BLOCK == S::THREADS ? 0 : threadIdx.x / S::THREADS;
-        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, sums = (float*)x_tile;
+        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, sums = (float4*)((char*)x_tile + TILES_BYTES);
         stages = (T*)weights;
         lane = thread % 32, g = lane / 4, t = lane % 4, warp = thread / 32, rank = rank_in_split, rank_of_first = first_of_split;
         warp_c = warp % WARPS_C, warp_p = warp / WARPS_C;
@@ -595,29 +596,29 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 }
                 __syncthreads();  // the next tile's x comes where slow warps may still read
             } else {
-                __syncthreads();
 #pragma unroll
                 for (int i = 0; busy && i < MT3 * 2 * PAIRS3; ++i) {
                     const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, j = i % PAIRS3;
-                    const float v[4] = {acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]};
                     int pixel, o;
                     out_of_thread(i, pixel, o);
-                    if (pixel < PIXELS_OUT) store(sums + pixel * SUM_ROW + o, v);
+                    const int quarter = (pixel * O_PADDED + o) / 4, owner = quarter / PART;
+                    if (pixel >= PIXELS_OUT) continue;
+                    cluster_map(sums, rank_of_first + owner)[rank * PART + quarter - owner * PART] =
+                        make_float4(acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]);
                 }
                 cluster_sync();
-                constexpr int QUARTERS = O_PADDED / 4, ITEMS = PIXELS_OUT * QUARTERS;
-                for (int i = rank * S::THREADS + thread; busy && i < ITEMS; i += S::SPLIT * S::THREADS) {
-                    const int pixel = i / QUARTERS, o = i % QUARTERS * 4;
-                    float4 part[S::SPLIT];
+                for (int i = thread; busy && i < smaller(PART, QUARTERS - rank * PART); i += S::THREADS) {
+                    float v[4] = {};
 #pragma unroll
-                    for (int r = 0; r < S::SPLIT; ++r) part[r] = *(const float4*)(cluster_map(sums, rank_of_first + r) + pixel * SUM_ROW + o);
-                    float v[4] = {part[0].x, part[0].y, part[0].z, part[0].w};
-#pragma unroll
-                    for (int r = 1; r < S::SPLIT; ++r) v[0] += part[r].x, v[1] += part[r].y, v[2] += part[r].z, v[3] += part[r].w;
-                    write(v, place_out(pixel, o, N, n0, oy0, ox0), w, y);
+                    for (int r = 0; r < S::SPLIT; ++r) {
+                        const float4 part = sums[r * PART + i];
+                        v[0] += part.x, v[1] += part.y, v[2] += part.z, v[3] += part.w;
+                    }
+                    const int quarter = rank * PART + i;
+                    write(v, place_out(quarter / (O_PADDED / 4), quarter % (O_PADDED / 4) * 4, N, n0, oy0, ox0), w, y);
                 }
-                cluster_sync();  // nobody leaves, or writes there again, while another one reads
-                if (start + step < tiles) clear();  // the sums lay where zeros must be
+                if (start + step < tiles) cluster_sync();  // nobody puts the next tile's sums where another one still reads
+                else __syncthreads();                      // nor clears what slow warps still read
             }
         }
         if (first >= tiles) after();

@@ -485,6 +485,7 @@ def source(plan: Plan) -> str:
     barrier = plan.barrier or "grid_barrier"
     clear = _clear(plan, 0) if isinstance(plan.phases[0].layer, Block) else ""
     dims = f"__cluster_dims__({plan.cluster}, 1, 1) " if plan.cluster > 1 else ""
+    started = "\n    cluster_sync();  // all blocks of the cluster have started" if plan.cluster > 1 else ""
     return f"""// requires: sm_{90 if plan.cluster > 1 else 80}
 #include "head.h"
 #define BARRIER {barrier}
@@ -502,7 +503,7 @@ extern "C" __global__ void {dims}__launch_bounds__({32 * plan.warps}, 1)
     char* const at = (char*)shared;{made}
 
     fetch0();
-    {clear}
+    {clear}{started}
     {runs}
 }}
 """

@@ -1,9 +1,11 @@
-"""Which tile suits a block, a batch and a card: a rule that is sane everywhere, a search that measures, a cache of it.
+"""What a tile costs, which tiles there are, and what it takes to measure them: what search.py is made of.
 
-    tile = chosen(block, batch, "float16")        what a search found on this card, else the rule's
-    found = search(block, batch, "float16")       compiles and times candidates, keeps the fastest on disk
+    predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)      µs, by counting what is spent
+    ranked(block, batch, itemsize, multiprocessors, shared_memory)               all candidates, the cheapest first
+    worth_it(block, tile, batch, …)                                              whether separate kernels seem dearer
+    compile_all(jobs)                                                            side by side, into the cache
 
-`predicted` ranks candidates by counting what a multiprocessor spends; only the most promising are compiled and timed.
+Counts rank candidates well; as times they may be off by a factor of two: only the most promising are timed.
 """
 
 import dataclasses
