@@ -120,16 +120,15 @@ class Geometry:
         self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
         self.pixels_in = tile.images * self.real_h * self.real_w
         self.pixels_out = tile.images * tile.tile_h * tile.tile_w
-        k = 27 if block.expand == "stem" else block.channels
-        self.k_padded = 48 if block.expand == "stem" and itemsize == 2 else ceil_div(k, 2 * e) * 2 * e
+        self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, 2 * e) * 2 * e
         self.o_padded = ceil_div(block.outputs, 16) * 16
         x_row, d_row = odd(self.k_padded), odd(tile.slice)
         expands = block.expand != "none"
         m_in, unit = ceil_div(self.pixels_in, 16) * 16, e
-        patch = (2 * self.real_h + 1) * ceil_div(e - 1 + (2 * self.real_w + 1) * 3, e) * e
+        patch = (2 * self.real_h + 1) * (2 * self.real_w + 2) * 4
         self.x_bytes = {"none": 0, "pointwise": m_in * x_row, "stem": patch}[block.expand] * itemsize
-        hidden = tile.images * self.in_h * self.in_w
-        half_plane = (ceil_div(hidden - unit // 2, unit) * unit + unit // 2) * 8
+        places = tile.images * self.in_h * self.in_w + (m_in - self.pixels_in if expands else 0)
+        half_plane = (ceil_div(places - unit // 2, unit) * unit + unit // 2) * 8
         self.hidden_bytes = tile.slice // 16 * 2 * half_plane * itemsize
         self.dw_bytes = ceil_div(self.pixels_out, 16) * 16 * d_row * itemsize
         self.stage_bytes = ((tile.slice * x_row if expands else 0) + self.o_padded * d_row + 11 * tile.slice) * itemsize
@@ -137,6 +136,8 @@ class Geometry:
         self.resident = self.slices <= tile.stages
         self.stages = self.slices if self.resident else tile.stages
         tiles = self.x_bytes + (4 * m_in if expands else 0) + self.hidden_bytes + self.dw_bytes
+        columns = tile.images * (tile.tile_h // tile.strip) * tile.tile_w
+        tiles += 512 * tile.warps if tile.vector == 0 and columns % 16 else 0
         work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
             work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16
@@ -169,14 +170,11 @@ class Geometry:
             (b.outputs % 4 == 0, f"output channels must be a multiple of 4, got {b.outputs}"),
             (b.stride in (1, 2), f"stride must be 1 or 2, got {b.stride}"),
             (b.expand != "stem" or b.channels == 3, f"a stem reads 3 channels, got {b.channels}"),
-            (
-                b.expand != "stem" or b.image[1] % e == 0,
-                f"a stem's image must be a multiple of {e} wide, got {b.image[1]}",
-            ),
+            (b.expand != "stem" or b.image[1] % 2 == 0, f"a stem's image must be of even width, got {b.image[1]}"),
             (b.expand != "stem" or t.images == 1, f"a stem takes one image at a time, got {t.images}"),
             (
-                hidden_pixels(b, t) < 4096 and (b.expand != "stem" or self.x_bytes < 65536),
-                f"the tile must have fewer than 4,096 hidden pixels, got {hidden_pixels(b, t)}",
+                hidden_pixels(b, t) < 4080 and (b.expand != "stem" or self.x_bytes < 8 * 65536),
+                f"the tile must have fewer than 4,080 hidden pixels, got {hidden_pixels(b, t)}",
             ),
             (t.warps % t.pixel_warps == 0, f"pixel_warps must divide the {t.warps} warps, got {t.pixel_warps}"),
             (

@@ -109,18 +109,20 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int REAL_H = WHOLE_H ? S::H : IN_H, REAL_W = WHOLE_W ? S::W : IN_W;
     static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
     static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
-    // a stem's products: three rows of 9 inputs, of halves each filled up to 16
-    static constexpr int K = S::EXPAND == STEM ? 27 : S::C, K_PADDED = S::EXPAND == STEM && HALVES ? 48 : ceil_div(K, K_STEP) * K_STEP;
+    static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;  // of depthwise
+    // a stem's products: under each of three rows of taps 4 pixels of 4 channels, the first pixel and the last channel times 0
+    static constexpr int K_PADDED = S::EXPAND == STEM ? 48 : ceil_div(S::C, K_STEP) * K_STEP;
     static constexpr int SLICES = ceil_div(S::HIDDEN, S::SLICE * S::SPLIT);  // of one block
     static constexpr int O_PADDED = ceil_div(S::O, 16) * 16, PAIRS = O_PADDED / 16;
     // rows of shared memory are an odd number of 16 bytes: 8 of them begin in 8 different groups of banks
     __host__ __device__ static constexpr int odd(int elements) { return ((elements / E) | 1) * E; }
     static constexpr int X_ROW = odd(K_PADDED), D_ROW = odd(S::SLICE);
-    // hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks
-    static constexpr int PIXELS_HIDDEN = S::IMAGES * IN_H * IN_W, UNIT = 16 / sizeof(T);
-    static constexpr int HALF_PLANE = (ceil_div(PIXELS_HIDDEN - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
-    // a stem's inputs: the rows of the image as they lie there, from a multiple of 16 bytes on
-    static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_CHUNKS = ceil_div(E - 1 + (2 * REAL_W + 1) * 3, E), PATCH_ROW = PATCH_CHUNKS * E;
+    // hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks; behind them is room
+    // for the rows that fill up expand's last tile of mma
+    static constexpr int PIXELS_HIDDEN = S::IMAGES * IN_H * IN_W, PLACES = PIXELS_HIDDEN + (S::EXPAND ? M_IN * 16 - PIXELS_IN : 0), UNIT = 16 / sizeof(T);
+    static constexpr int HALF_PLANE = (ceil_div(PLACES - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
+    // a stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0
+    static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2, PATCH_ROW = PATCH_W * 4;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? M_IN * 16 * X_ROW : S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
     static constexpr int ROWS_BYTES = S::EXPAND ? M_IN * 16 * 4 : 0, ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
     static constexpr int H_SIZE = WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
@@ -130,7 +132,9 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int STAGES = RESIDENT ? SLICES : S::STAGES;
     // of a cluster: quarters are 4 neighbouring channels of a pixel; a block adds up PART of them
     static constexpr int QUARTERS = PIXELS_OUT * O_PADDED / 4, PART = ceil_div(QUARTERS, S::SPLIT);
-    static constexpr int TILES_BYTES = ceil_div((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE) * (int)sizeof(T), 16) * 16;
+    // depthwise on tensor cores takes 16 columns at a time; where there are fewer, lanes write 16 bytes that nobody reads
+    static constexpr int SPARE_SIZE = V == 0 && COLUMNS % 16 ? S::THREADS * 8 : 0;
+    static constexpr int TILES_BYTES = ceil_div((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE + SPARE_SIZE) * (int)sizeof(T), 16) * 16;
     static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
     // how the warps share project's tiles; whether a warp holds its weights of expand in registers
     static constexpr int M3 = WARPS / S::WARPS_N3, MT3 = ceil_div(M_OUT, M3), PAIRS3 = ceil_div(PAIRS, S::WARPS_N3);
@@ -138,12 +142,12 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr bool HELD = K_STEPS * PLANES * (HALVES ? 1 : 2) <= 12;
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0 && WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
 
-    // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin. Negative
-    // if they go nowhere: of rows that fill up a tile of mma, and of pixels outside of the image, which stay zero
-    static constexpr int POSITION = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, NOWHERE = -0x7fffffff - 1;
-    static_assert(PIXELS_HIDDEN * 8 <= POSITION + 1 && (S::EXPAND != STEM || X_SIZE < 1 << 16), "too large a tile");
+    // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin, in pairs of
+    // pixels; negative if it lies outside of the image: then its hidden channels are zero
+    static constexpr int PLACE = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, OUTSIDE = -0x7fffffff - 1;
+    static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_W <= PATCH), "too large a tile");
 
-    T *x_tile, *hidden, *dw, *stages;
+    T *x_tile, *hidden, *dw, *spare, *stages;
     int* rows;
     float4* sums;  // [SPLIT][PART]: of this block's part of the outputs, from each block of the cluster
     int lane, g, t, warp, warp_c, warp_p, rank, thread, team, rank_of_first;
@@ -153,7 +157,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int WEIGHTS = STAGES * STAGE * (int)sizeof(T);
     __device__ __forceinline__ Fused(void* work, void* weights, unsigned rank_in_split, unsigned first_of_split = 0) {
         thread = BLOCK == S::THREADS ? threadIdx.x : threadIdx.x % S::THREADS, team = BLOCK == S::THREADS ? 0 : threadIdx.x / S::THREADS;
-        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, sums = (float4*)((char*)x_tile + TILES_BYTES);
+        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, spare = dw + D_SIZE + (V == 0 && COLUMNS % 16 ? thread * 8 : 0), sums = (float4*)((char*)x_tile + TILES_BYTES);
         stages = (T*)weights;
         lane = thread % 32, g = lane / 4, t = lane % 4, warp = thread / 32, rank = rank_in_split, rank_of_first = first_of_split;
         warp_c = warp % WARPS_C, warp_p = warp / WARPS_C;
@@ -164,9 +168,9 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     __device__ __forceinline__ static void fetch(T* to, const T* array, int start, int row_length, int rows, int columns) {
         constexpr int CHUNKS = ceil_div(COLUMNS, E);
 #pragma unroll 1
-        for (int i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
-            const int row = i / CHUNKS, column = i % CHUNKS * E;
-            const bool inside = row < rows && column < columns;
+        for (unsigned i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
+            const unsigned row = i / CHUNKS, column = i % CHUNKS * E;
+            const bool inside = (int)row < rows && (int)column < columns;
             cp_async_16(to + row * TO_ROW + column, array + (inside ? start + row * row_length + column : 0), inside);
         }
     }
@@ -174,11 +178,11 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
         T* const to = stages + slice % STAGES * STAGE;
         const int first = (rank * SLICES + slice) * S::SLICE, left = S::HIDDEN - first;
         if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW>(to + W1, w.expand, first * S::C, S::C, left, S::C);
-        if constexpr (S::EXPAND == STEM)  // rows of 27 do not begin at multiples of 16 bytes
+        if constexpr (S::EXPAND == STEM)
             for (int i = threadIdx.x; i < S::SLICE * K_PADDED; i += BLOCK) {
-                const int row = i / K_PADDED, k = i % K_PADDED, tap = HALVES ? k / 16 * 9 + k % 16 : k;
-                const bool inside = row < left && (HALVES ? k % 16 < 9 : k < K);
-                to[row * X_ROW + k] = inside ? w.expand[(first + row) * K + tap] : (T)0.0f;
+                const int row = i / K_PADDED, k = i % K_PADDED, column = k % 16 / 4 - 1, channel = k % 4;
+                const bool inside = row < left && column >= 0 && channel < 3;
+                to[row * X_ROW + k] = inside ? w.expand[((first + row) * 9 + k / 16 * 3 + column) * 3 + channel] : (T)0.0f;
             }
         fetch<O_PADDED, S::SLICE, D_ROW>(to + W3, w.project, first, S::HIDDEN, S::O, left);
         fetch<1, 9 * S::SLICE, 0>(to + W2, w.depthwise, first * 9, 0, 1, left * 9);
@@ -193,42 +197,60 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
 
     // ---- x: the pixels of a tile, channels side by side; zeros where there is no image
-    __device__ __forceinline__ static void place(int pixel, int& image, int& row, int& column) {
-        column = pixel % REAL_W, row = pixel / REAL_W % REAL_H, image = pixel / (REAL_W * REAL_H);
+    // Unsigned, here and below: to divide by a constant is then two instructions and not five.
+    __device__ __forceinline__ static void place(unsigned pixel, unsigned& image, unsigned& row, unsigned& column) {
+        column = pixel % REAL_W, row = pixel / REAL_W, image = 0;
+        if constexpr (S::IMAGES > 1) image = row / REAL_H, row %= REAL_H;
     }
-    __device__ __forceinline__ void fetch_x(const T* x, int N, int n0, int y0, int x0, bool again) {
+    __device__ __forceinline__ static bool is_inside(unsigned image, unsigned row, unsigned column, int N, int n0, int y_first, int x_first) {
+        return (S::IMAGES == 1 || n0 + image < N) && (WHOLE_H || y_first + row < S::H) && (WHOLE_W || x_first + column < S::W);
+    }
+    __device__ __forceinline__ void fetch_x(const T* x, int N, int n0, int y0, int x0) {
         const int y_first = WHOLE_H ? 0 : y0, x_first = WHOLE_W ? 0 : x0;
-        constexpr int CHUNKS = S::EXPAND == STEM ? 1 : S::C / E;
+        if constexpr (S::EXPAND == POINTWISE) {
+            constexpr int CHUNKS = S::C / E;
 #pragma unroll 1
-        for (int i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) {
-            const int pixel = i / CHUNKS, c = i % CHUNKS * E;
-            int image, row, column;
-            place(pixel, image, row, column);
-            const int y = y_first + row, xx = x_first + column;
-            const bool inside = n0 + image < N && (unsigned)y < S::H && (unsigned)xx < S::W;
-            if (c == 0) {
-                const int position = ((image * IN_H + row + WHOLE_H) * IN_W + column + WHOLE_W) * 8;
-                rows[pixel] = position | (inside ? 0 : NOWHERE) | (S::EXPAND == STEM ? (2 * row * PATCH_ROW + 6 * column) << PATCH_SHIFT : 0);
-                if (!inside && again)  // the tile before had something there
-#pragma unroll 1
-                    for (int i = 0; i < 16 * PLANES * WARPS_C / E; ++i) *(uint4*)(hidden + i * E / 8 * HALF_PLANE + position + i * E % 8) = make_uint4(0, 0, 0, 0);
+            for (unsigned i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) {
+                const unsigned pixel = i / CHUNKS, c = i % CHUNKS * E;
+                unsigned image, row, column;
+                place(pixel, image, row, column);
+                const bool inside = is_inside(image, row, column, N, n0, y_first, x_first);
+                const unsigned at = (((n0 + image) * S::H + y_first + row) * S::W + x_first + column) * S::C + c;
+                cp_async_16(x_tile + pixel * X_ROW + c, x + (inside ? at : 0), inside);
             }
-            if constexpr (S::EXPAND == POINTWISE)
-                cp_async_16(x_tile + pixel * X_ROW + c, x + (inside ? (((n0 + image) * S::H + y) * S::W + xx) * S::C + c : 0), inside);
         }
-        if constexpr (S::EXPAND == STEM) {
-            const int e_first = (2 * x_first - 1) * 3 - phase(x_first);
-#pragma unroll 1
-            for (int i = thread; i < PATCH_H * PATCH_CHUNKS; i += S::THREADS) {
-                const int y = 2 * y_first - 1 + i / PATCH_CHUNKS, e = e_first + i % PATCH_CHUNKS * E;
-                const bool inside = n0 < N && (unsigned)y < S::INPUT_H && (unsigned)e < S::INPUT_W * 3;
-                cp_async_16(x_tile + i * E, x + (inside ? (n0 * S::INPUT_H + y) * S::INPUT_W * 3 + e : 0), inside);
+        if constexpr (S::EXPAND == STEM) {  // two pixels are 6 inputs: three times two of them
+            constexpr int PAIRS = PATCH_W / 2;
+#pragma unroll 4
+            for (unsigned i = thread; i < PATCH_H * PAIRS; i += S::THREADS) {
+                const unsigned y = 2 * y_first - 1 + i / PAIRS, column = 2 * x_first - 2 + i % PAIRS * 2;  // −1 is large, too
+                const bool inside = y < S::INPUT_H && column < S::INPUT_W;
+                two_pixels(x_tile + i * 8, x + (inside ? ((n0 * S::INPUT_H + y) * S::INPUT_W + column) * 3 : 0), inside);
             }
         }
         cp_async_commit();
+#pragma unroll 1
+        for (unsigned pixel = thread; pixel < PIXELS_IN; pixel += S::THREADS) {
+            unsigned image, row, column;
+            place(pixel, image, row, column);
+            const bool inside = is_inside(image, row, column, N, n0, y_first, x_first);
+            const int there = ((image * IN_H + row + WHOLE_H) * IN_W + column + WHOLE_W) * 8;
+            rows[pixel] = there | (inside ? 0 : OUTSIDE) | (S::EXPAND == STEM ? (row * PATCH_W + column) << PATCH_SHIFT : 0);
+        }
     }
-    // elements between a multiple of 16 bytes and the first input of a stem's tile: of halves an odd number
-    __device__ __forceinline__ static int phase(int x_first) { return ((2 * x_first - 1) * 3) & (E - 1); }
+    __device__ __forceinline__ static void two_pixels(__half* to, const __half* from, bool inside) {
+        unsigned v[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) v[i] = inside ? __ldg((const unsigned*)from + i) : 0;
+        *(uint4*)to = make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16);
+    }
+    __device__ __forceinline__ static void two_pixels(float* to, const float* from, bool inside) {
+        float2 v[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) v[i] = inside ? __ldg((const float2*)from + i) : make_float2(0, 0);
+        *(float4*)to = make_float4(v[0].x, v[0].y, v[1].x, 0);
+        *(float4*)(to + 4) = make_float4(v[1].y, v[2].x, v[2].y, 0);
+    }
 
     __device__ __forceinline__ void fetch_hidden(const T* x, int N, int n0, int y0, int x0, int slice) {  // of a block without expand
         constexpr int CHUNKS = 16 * PLANES / E;
@@ -246,42 +268,34 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     __device__ __forceinline__ int column_of_lane() const { return lane % 8 / 2 * 4 + lane % 2 + lane / 16 * 2; }
 
     // ---- expand: hidden = clamp(x · weight + bias), zero outside of the image, which is what the depthwise pads with
-    __device__ __forceinline__ void load_rows(Rows<HALVES>& a, int m, int k, int x_first) const {
-        if constexpr (S::EXPAND == STEM) {  // out of the image's rows, where the inputs of neighbours overlap
-            const int at[2] = {rows[m * 16 + g] >> PATCH_SHIFT & PATCH, rows[m * 16 + 8 + g] >> PATCH_SHIFT & PATCH};
-            if constexpr (HALVES) {  // of row k of the taps, 2t and 2t + 1: the end of one word and the beginning of the next
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const unsigned* const word = (const unsigned*)x_tile + (at[i] + k * PATCH_ROW + phase(x_first) - 1) / 2 + t;
-                    a.high[i] = word[0] >> 16 | word[1] << 16;
-                    a.high[2 + i] = t == 0 ? word[4] >> 16 : 0;
-                }
-            } else
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int tap = k * 8 + i / 2 * 4 + t;
-                    a.high[i] = tap < K ? ((const unsigned*)x_tile)[at[i % 2] + phase(x_first) + tap / 9 * PATCH_ROW + tap % 9] : 0;
-                }
-        } else
-            ldmatrix_x4(a.high, x_tile + (m * 16 + lane % 16) * X_ROW + k * K_STEP + lane / 16 * E);
-        a.split();
-    }
-    __device__ __forceinline__ void expand(const T* w, float low, float high, int x_first) {
-        const T* const b_row = w + W1 + (warp_c * PLANES * 16 + column_of_lane()) * X_ROW + lane / 8 % 2 * E;
+    __device__ __forceinline__ void expand(const T* w, float low, float high) {
+        // floats are stored by the thread that has summed them, 4 neighbours at a time; of halves a warp stores its tile as a whole
+        const int of_lane = HALVES ? lane % 8 + lane / 16 * 8 : column_of_lane();
+        const T* const b_row = w + W1 + (warp_c * PLANES * 16 + of_lane) * X_ROW + lane / 8 % 2 * E;
         Columns<HALVES> held[HELD ? K_STEPS : 1][PLANES];
         float bias[PLANES][2][4];
 #pragma unroll
         for (int j = 0; j < PLANES; ++j) {
-            float four[4];
-            get(four, w + B1 + (warp_c * PLANES + j) * 16 + 4 * t);
 #pragma unroll
-            for (int r = 0; r < 8; ++r) bias[j][r / 4][r % 4] = four[r / 4 * 2 + r % 2];
+            for (int half = 0; half < 2; ++half) {
+                float two[2];
+                get(two, w + B1 + (warp_c * PLANES + j) * 16 + (HALVES ? half * 8 + 2 * t : 4 * t + half * 2));
+                bias[j][half][0] = bias[j][half][2] = two[0], bias[j][half][1] = bias[j][half][3] = two[1];
+            }
 #pragma unroll
             for (int k = 0; HELD && k < K_STEPS; ++k) held[k][j].load(b_row + j * 16 * X_ROW + k * K_STEP);
         }
-        T* const to = hidden + warp_c * PLANES * PLANE + t / 2 * HALF_PLANE + t % 2 * 4;
+        T* const to = hidden + warp_c * PLANES * PLANE + (HALVES ? lane / 16 * HALF_PLANE : t / 2 * HALF_PLANE + t % 2 * 4);
 #pragma unroll 1
         for (int m0 = warp_p * S::MT1; m0 < M_IN; m0 += S::WARPS_P * S::MT1) {
+            const T* a_row[S::MT1];
+            int entry[S::MT1], first[S::MT1];  // of the pixel whose row this lane fetches; the first pixel of a tile of mma
+#pragma unroll
+            for (int i = 0; i < S::MT1; ++i) {
+                first[i] = 16 * (M_IN % S::MT1 ? smaller(m0 + i, M_IN - 1) : m0 + i);  // the last one again, and not a branch
+                entry[i] = rows[first[i] + lane % 16];
+                a_row[i] = x_tile + (S::EXPAND == STEM ? (entry[i] >> PATCH_SHIFT & PATCH) * 8 : (first[i] + lane % 16) * X_ROW) + lane / 16 * E;
+            }
             float acc[S::MT1][PLANES][2][4];
             constexpr int CHUNK = HALVES ? K_STEPS : 4;  // tensor cores cut sums off: of floats no more than 32 products at a time
 #pragma unroll
@@ -289,21 +303,23 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 float part[HALVES ? 1 : S::MT1][HALVES ? 1 : PLANES][2][4] = {};
 #pragma unroll
                 for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
+                    const int at = S::EXPAND == STEM ? k * K_STEP / 16 * PATCH_ROW + k * K_STEP % 16 : k * K_STEP;
                     Columns<HALVES> b[PLANES];
+                    Rows<HALVES> a[S::MT1];
+#pragma unroll
+                    for (int i = 0; i < S::MT1; ++i) ldmatrix_x4(a[i].high, a_row[i] + at);
 #pragma unroll
                     for (int j = 0; j < PLANES; ++j)
                         if constexpr (HELD) b[j] = held[k][j];
                         else b[j].load(b_row + j * 16 * X_ROW + k * K_STEP);
 #pragma unroll
-                    for (int i = 0; i < S::MT1; ++i)
-                        if (m0 + i < M_IN) {
-                            Rows<HALVES> a;
-                            load_rows(a, m0 + i, k, x_first);
+                    for (int i = 0; i < S::MT1; ++i) {
+                        a[i].split();
 #pragma unroll
-                            for (int j = 0; j < PLANES; ++j)
-                                if constexpr (HALVES) b[j].multiply(acc[i][j], a, k == 0 ? bias[j] : 0);
-                                else b[j].multiply(part[i][j], a);
-                        }
+                        for (int j = 0; j < PLANES; ++j)
+                            if constexpr (HALVES) b[j].multiply(acc[i][j], a[i], k == 0 ? bias[j] : 0);
+                            else b[j].multiply(part[i][j], a[i]);
+                    }
                 }
                 if constexpr (!HALVES)
 #pragma unroll
@@ -312,20 +328,29 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                         *sum = (k0 == 0 ? bias[i / 8 % PLANES][i / 4 % 2][i % 4] : *sum) + part[i / 8 / PLANES][i / 8 % PLANES][i / 4 % 2][i % 4];
                     }
             }
+            if constexpr (HALVES) {
 #pragma unroll
-            for (int i = 0; i < 2 * S::MT1; ++i) {
-                const int entry = m0 + i / 2 < M_IN ? rows[(m0 + i / 2) * 16 + i % 2 * 8 + g] : NOWHERE;
-                T* const at = to + (entry & POSITION);
-#pragma unroll
-                for (int j = 0; j < PLANES; ++j) {
-                    const float v[4] = {acc[i / 2][j][0][i % 2 * 2], acc[i / 2][j][0][i % 2 * 2 + 1], acc[i / 2][j][1][i % 2 * 2], acc[i / 2][j][1][i % 2 * 2 + 1]};
-                    if constexpr (HALVES) {
-                        const uint2 four = make_uint2(bounded_halves(v[0], v[1], low, high), bounded_halves(v[2], v[3], low, high));
-                        if (entry >= 0) *(uint2*)(at + j * PLANE) = four;
-                    } else if (entry >= 0)
-                        store(at + j * PLANE, {bounded(v[0], low, high), bounded(v[1], low, high), bounded(v[2], low, high), bounded(v[3], low, high)});
+                for (int i = 0; i < S::MT1 * PLANES; ++i) {
+                    const float(&d)[2][4] = acc[i / PLANES][i % PLANES];
+                    stmatrix_x4(to + i % PLANES * PLANE + (entry[i / PLANES] & PLACE),
+                                {bounded_halves(d[0][0], d[0][1], low, high), bounded_halves(d[0][2], d[0][3], low, high), bounded_halves(d[1][0], d[1][1], low, high), bounded_halves(d[1][2], d[1][3], low, high)});
                 }
-            }
+                __syncwarp();
+#pragma unroll
+                for (int i = 0; i < S::MT1 * PLANES; ++i)
+                    if (entry[i / PLANES] < 0) *(uint4*)(to + i % PLANES * PLANE + (entry[i / PLANES] & PLACE)) = make_uint4(0, 0, 0, 0);
+            } else
+#pragma unroll
+                for (int i = 0; i < S::MT1 * 2; ++i) {
+                    const int mine = rows[first[i / 2] + i % 2 * 8 + g];
+#pragma unroll
+                    for (int j = 0; j < PLANES; ++j) {
+                        const float(&d)[2][4] = acc[i / 2][j];
+                        T* const at = to + j * PLANE + (mine & PLACE);
+                        store(at, {bounded(d[0][i % 2 * 2], low, high), bounded(d[0][i % 2 * 2 + 1], low, high), bounded(d[1][i % 2 * 2], low, high), bounded(d[1][i % 2 * 2 + 1], low, high)});
+                        if (mine < 0) store(at, {0, 0, 0, 0});
+                    }
+                }
         }
         __syncwarp();
     }
@@ -351,9 +376,8 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
 
     // ---- depthwise: dw = clamp(3×3 of hidden + bias). What walks down STRIP outputs of a column is a lane, of V channels …
-    static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;
-    __device__ __forceinline__ static void column(int i, int& from, int& to) {  // first hidden pixel, first pixel of dw
-        const int x = i % S::TILE_W, strip = i / S::TILE_W % STRIPS, image = i / (S::TILE_W * STRIPS);
+    __device__ __forceinline__ static void column(unsigned i, unsigned& from, unsigned& to) {  // first hidden pixel, first pixel of dw
+        const unsigned x = i % S::TILE_W, strip = i / S::TILE_W % STRIPS, image = i / (S::TILE_W * STRIPS);
         from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x * S::STRIDE;
         to = (image * S::TILE_H + strip * S::STRIP) * S::TILE_W + x;
     }
@@ -371,7 +395,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             get(bias, w + B2 + channel);
             const T* const plane = hidden + (warp_c * PLANES + j) * PLANE + c / 8 * HALF_PLANE + c % 8;
             if (i < COLUMNS) {
-                int first, to;
+                unsigned first, to;
                 column(i, first, to);
                 const T* const from = plane + first * 8;
                 float acc[S::STRIP][V];
@@ -403,55 +427,50 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     // do 8 times too much and yet all at once, without turning halves into floats: a third of the instructions.
     __device__ __forceinline__ void depthwise_mma(const T* w, float low, float high) {
         constexpr int ROUNDS = ceil_div(COLUMNS, 16);
+        const unsigned here = g / 2 == t ? g % 2 ? 1u << 16 : 1u : 0u;  // where a lane's tap stands among its two elements of b
 #pragma unroll 1
         for (int item = warp_p; item < PLANES * ROUNDS; item += S::WARPS_P) {
-            const int j = item / ROUNDS, i = item % ROUNDS * 16, channel = (warp_c * PLANES + j) * 16;
+            const int j = item / ROUNDS, i = item % ROUNDS * 16 + lane % 16, channel = (warp_c * PLANES + j) * 16;
             unsigned diagonal[2][9];
             float bias[2][4];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
 #pragma unroll
-                for (int tap = 0; tap < 9; ++tap) {
-                    const unsigned bits = g / 2 == t ? *(const unsigned short*)(w + W2 + (channel + half * 8 + g) * 9 + tap) : 0;
-                    diagonal[half][tap] = g % 2 ? bits << 16 : bits;
-                }
+                for (int tap = 0; tap < 9; ++tap) diagonal[half][tap] = here * *(const unsigned short*)(w + W2 + (channel + half * 8 + g) * 9 + tap);
                 unpack(bias[half][0], bias[half][1], *(const unsigned*)(w + B2 + channel + half * 8 + 2 * t));
                 bias[half][2] = bias[half][0], bias[half][3] = bias[half][1];
             }
-            {
-                int first, to[2], unused;
-                column(smaller(i + lane % 16, COLUMNS - 1), first, unused);
-                column(i + g, unused, to[0]);
-                column(i + 8 + g, unused, to[1]);
-                // a product takes 8 channels under two taps side by side; under the third, 8 channels at a time
-                const T* const from = hidden + (warp_c * PLANES + j) * PLANE + first * 8;
-                const T *const of_two = from + lane / 16 * 8, *const of_third = from + 2 * 8 + lane / 16 * HALF_PLANE;
-                float acc[S::STRIP][2][4];
+            unsigned first, to;
+            column(smaller(i, COLUMNS - 1), first, to);
+            const bool mine = COLUMNS % 16 == 0 || i < COLUMNS;
+            T* const at = mine ? dw + to * D_ROW + channel + lane / 16 * 8 : spare;
+            const int down = mine ? S::TILE_W * D_ROW : 0;
+            // a product takes 8 channels under two taps side by side; under the third, 8 channels at a time
+            const T* const from = hidden + (warp_c * PLANES + j) * PLANE + first * 8;
+            const T *const of_two = from + lane / 16 * 8, *const of_third = from + 2 * 8 + lane / 16 * HALF_PLANE;
+            float acc[S::STRIP][2][4];
 #pragma unroll
-                for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
-                    unsigned two[2][4], third[4];
-                    ldmatrix_x4(two[0], of_two + y * IN_W * 8);
-                    ldmatrix_x4(two[1], of_two + y * IN_W * 8 + HALF_PLANE);
-                    ldmatrix_x4(third, of_third + y * IN_W * 8);
+            for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
+                unsigned two[2][4], third[4];
+                ldmatrix_x4(two[0], of_two + y * IN_W * 8);
+                ldmatrix_x4(two[1], of_two + y * IN_W * 8 + HALF_PLANE);
+                ldmatrix_x4(third, of_third + y * IN_W * 8);
+#pragma unroll
+                for (int part = 0; part < 2; ++part)  // first those under two taps, so that no product waits for the one before it
 #pragma unroll
                     for (int ky = 0; ky < 3; ++ky) {
                         const int r = (y - ky) / S::STRIDE;
                         if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
 #pragma unroll
-                            for (int half = 0; half < 2; ++half) {
-                                const unsigned taps[2] = {diagonal[half][ky * 3], diagonal[half][ky * 3 + 1]};
-                                if (ky == 0) mma_f16(acc[r][half], two[half], taps, bias[half]);
-                                else mma_f16(acc[r][half], two[half], taps);
-                                mma_f16_k8(acc[r][half], {third[2 * half], third[2 * half + 1]}, diagonal[half][ky * 3 + 2]);
-                            }
+                            for (int half = 0; half < 2; ++half)
+                                if (part == 1) mma_f16_k8(acc[r][half], {third[2 * half], third[2 * half + 1]}, diagonal[half][ky * 3 + 2]);
+                                else if (ky == 0) mma_f16(acc[r][half], two[half], {diagonal[half][0], diagonal[half][1]}, bias[half]);
+                                else mma_f16(acc[r][half], two[half], {diagonal[half][ky * 3], diagonal[half][ky * 3 + 1]});
                     }
-                    const int r = (y - 2) / S::STRIDE;
-                    if (y >= 2 && r * S::STRIDE == y - 2)
-#pragma unroll
-                        for (int k = 0; k < 4; ++k)
-                            if (i + k / 2 * 8 + g < COLUMNS)
-                                *(unsigned*)(dw + (to[k / 2] + r * S::TILE_W) * D_ROW + channel + k % 2 * 8 + 2 * t) =
-                                    bounded_halves(acc[r][k % 2][k / 2 * 2], acc[r][k % 2][k / 2 * 2 + 1], low, high);
+                const int r = (y - 2) / S::STRIDE;
+                if (y >= 2 && r * S::STRIDE == y - 2) {
+                    const float(&d)[2][4] = acc[r];
+                    stmatrix_x4(at + r * down, {bounded_halves(d[0][0], d[0][1], low, high), bounded_halves(d[0][2], d[0][3], low, high), bounded_halves(d[1][0], d[1][1], low, high), bounded_halves(d[1][2], d[1][3], low, high)});
                 }
             }
         }
@@ -459,64 +478,74 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
 
     // ---- project: sums += dw · weight, over the slice
     __device__ __forceinline__ void project(const T* w, float (&acc)[MT3][PAIRS3][2][4]) {
+        // where a warp has one tile less than others it takes the last one again, whose sums nobody reads, and not a branch
         const int warp_m = warp / S::WARPS_N3, warp_n = warp % S::WARPS_N3;
-        const T* const b_row = w + W3 + (warp_n * 16 + column_of_lane()) * D_ROW + lane / 8 % 2 * E;
-        const T* const a_row = dw + (warp_m * 16 + lane % 16) * D_ROW + lane / 16 * E;
+        const T *a_row[MT3], *b_row[PAIRS3];
+#pragma unroll
+        for (int i = 0; i < MT3; ++i) a_row[i] = dw + ((M_OUT % M3 && i == MT3 - 1 ? smaller(warp_m + i * M3, M_OUT - 1) : warp_m + i * M3) * 16 + lane % 16) * D_ROW + lane / 16 * E;
+#pragma unroll
+        for (int j = 0; j < PAIRS3; ++j)
+            b_row[j] = w + W3 + ((PAIRS % S::WARPS_N3 && j == PAIRS3 - 1 ? smaller(warp_n + j * S::WARPS_N3, PAIRS - 1) : warp_n + j * S::WARPS_N3) * 16 + column_of_lane()) * D_ROW + lane / 8 % 2 * E;
         float part[HALVES ? 1 : MT3][HALVES ? 1 : PAIRS3][2][4] = {};
 #pragma unroll
         for (int k = 0; k < S::SLICE; k += K_STEP) {
             Columns<HALVES> b[PAIRS3];
 #pragma unroll
-            for (int j = 0; j < PAIRS3; ++j)
-                if (warp_n + j * S::WARPS_N3 < PAIRS) b[j].load(b_row + j * S::WARPS_N3 * 16 * D_ROW + k);
+            for (int j = 0; j < PAIRS3; ++j) b[j].load(b_row[j] + k);
 #pragma unroll
-            for (int i = 0; i < MT3; ++i)
-                if (warp_m + i * M3 < M_OUT) {
-                    Rows<HALVES> a;
-                    ldmatrix_x4(a.high, a_row + i * M3 * 16 * D_ROW + k);
-                    a.split();
+            for (int i = 0; i < MT3; ++i) {
+                Rows<HALVES> a;
+                ldmatrix_x4(a.high, a_row[i] + k);
+                a.split();
 #pragma unroll
-                    for (int j = 0; j < PAIRS3; ++j)
-                        if (warp_n + j * S::WARPS_N3 < PAIRS) {
-                            if constexpr (HALVES) b[j].multiply(acc[i][j], a);
-                            else b[j].multiply(part[i][j], a);
-                        }
+                for (int j = 0; j < PAIRS3; ++j) {
+                    if constexpr (HALVES) b[j].multiply(acc[i][j], a);
+                    else b[j].multiply(part[i][j], a);
                 }
+            }
         }
         if constexpr (!HALVES) add(acc, part);
     }
 
-    // ---- y = clamp(sums), 4 neighbouring channels of a pixel; the sums begin with bias and residual
-    __device__ __forceinline__ static int place_out(int pixel, int o, int N, int n0, int oy0, int ox0) {  // in y; -1: nowhere
-        const int column = ox0 + pixel % S::TILE_W, row = oy0 + pixel / S::TILE_W % S::TILE_H, n = n0 + pixel / (S::TILE_W * S::TILE_H);
-        if (pixel >= PIXELS_OUT || o >= S::O || row >= OUT_H || column >= OUT_W || n >= N) return -1;
-        return ((n * OUT_H + row) * OUT_W + column) * S::O + o;
+    // ---- y = clamp(sums), 4 neighbouring channels of a pixel at a time; the sums begin with bias and residual
+    static constexpr int ROWS3 = 2 * MT3;  // pixels whose sums a thread has, PAIRS3 times 4 channels of each
+    __device__ __forceinline__ unsigned pixel_of(int i) const { return (warp / S::WARPS_N3 + i / 2 * M3) * 16 + i % 2 * 8 + g; }
+    __device__ __forceinline__ unsigned channel_of(int j) const { return (warp % S::WARPS_N3 + j * S::WARPS_N3) * 16 + 4 * t; }
+    // Of a pixel of a tile: whether there is one; where its channels begin in y, counted from the tile's first pixel.
+    __device__ __forceinline__ static bool is_out(unsigned pixel, int N, int n0, int oy0, int ox0) {
+        return (MT3 * M3 * 16 == PIXELS_OUT || pixel < PIXELS_OUT) && (S::IMAGES == 1 || n0 + pixel / (S::TILE_W * S::TILE_H) < N) &&
+               (OUT_H % S::TILE_H == 0 || oy0 + pixel / S::TILE_W % S::TILE_H < OUT_H) && (OUT_W % S::TILE_W == 0 || ox0 + pixel % S::TILE_W < OUT_W);
     }
-    __device__ __forceinline__ void out_of_thread(int i, int& pixel, int& o) const {  // of the i-th four sums of a thread
-        const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, pair = warp % S::WARPS_N3 + i % PAIRS3 * S::WARPS_N3;
-        pixel = pair < PAIRS ? (warp / S::WARPS_N3 + m * M3) * 16 + half * 8 + g : PIXELS_OUT, o = pair * 16 + 4 * t;
+    __device__ __forceinline__ static unsigned place_out(unsigned pixel) {
+        if (S::TILE_W == OUT_W && (S::IMAGES == 1 || S::TILE_H == OUT_H)) return pixel * S::O;
+        unsigned row = pixel / S::TILE_W;
+        if (S::IMAGES > 1) row = row / S::TILE_H * OUT_H + row % S::TILE_H;
+        return (row * OUT_W + pixel % S::TILE_W) * S::O;
     }
     // Read before anything else is waited for: at the end nobody waits for them.
     __device__ __forceinline__ void begin(float (&acc)[MT3][PAIRS3][2][4], const Weights<T>& w, const T* residual, int N, int n0, int oy0, int ox0) const {
+        const T* const residual_tile = residual + ((n0 * OUT_H + oy0) * OUT_W + ox0) * S::O;
+        float bias[PAIRS3][4] = {};
 #pragma unroll
-        for (int i = 0; i < MT3 * 2 * PAIRS3; ++i) {
-            int pixel, o;
-            out_of_thread(i, pixel, o);
-            const int at = place_out(pixel, o, N, n0, oy0, ox0);
-            float sum[4] = {}, more[4] = {};
-            if (at >= 0 && rank == 0) {
-                if (w.project_bias) load(sum, w.project_bias + o);
-                if (residual) get(more, residual + at);
+        for (int j = 0; j < PAIRS3; ++j)
+            if (rank == 0 && w.project_bias && channel_of(j) < S::O) load(bias[j], w.project_bias + channel_of(j));
+#pragma unroll
+        for (int i = 0; i < ROWS3; ++i) {
+            const bool added = rank == 0 && residual && is_out(pixel_of(i), N, n0, oy0, ox0);
+            const unsigned at = place_out(pixel_of(i));
+#pragma unroll
+            for (int j = 0; j < PAIRS3; ++j) {
+                float more[4] = {};
+                if (added && (S::O % 16 == 0 || channel_of(j) < S::O)) get(more, residual_tile + (at + channel_of(j)));
+#pragma unroll
+                for (int e = 0; e < 4; ++e) acc[i / 2][j][e / 2][i % 2 * 2 + e % 2] = bias[j][e] + more[e];
             }
-#pragma unroll
-            for (int e = 0; e < 4; ++e) acc[i / PAIRS3 / 2][i % PAIRS3][e / 2][i / PAIRS3 % 2 * 2 + e % 2] = sum[e] + more[e];
         }
     }
-    __device__ __forceinline__ static void write(float (&v)[4], int at, const Weights<T>& w, T* y) {
-        if (at < 0) return;
+    __device__ __forceinline__ static void write(float (&v)[4], T* to, const Weights<T>& w) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = bounded(v[e], w.low[2], w.high[2]);
-        store(y + at, v);
+        store(to, v);
     }
 
     // what nobody writes later: the border of a whole image, what fills up tiles of mma
@@ -526,7 +555,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
         constexpr int FROM = S::EXPAND == NONE ? H_SIZE : 0;
         for (int i = FROM / E + thread; i < (H_SIZE + D_SIZE) / E; i += S::THREADS) ((uint4*)hidden)[i] = zero;
         if constexpr (S::EXPAND != NONE)
-            for (int i = PIXELS_IN + thread; i < M_IN * 16; i += S::THREADS) rows[i] = NOWHERE;
+            for (int i = PIXELS_IN + thread; i < M_IN * 16; i += S::THREADS) rows[i] = (PIXELS_HIDDEN + i - PIXELS_IN) * 8;
         if constexpr (S::EXPAND == POINTWISE) {
             for (int i = PIXELS_IN * X_ROW / E + thread; i < X_SIZE / E; i += S::THREADS) ((uint4*)x_tile)[i] = zero;
             constexpr int EXTRA = (K_PADDED - S::C) / E;
@@ -551,7 +580,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             if (!fetched && !RESIDENT) prefetch(w);
             fetched = false;
             if constexpr (S::EXPAND != NONE)
-                if (busy) fetch_x(x, N, n0, y0, x0, start > first);
+                if (busy) fetch_x(x, N, n0, y0, x0);
             if (!cleared) clear();  // while x is on its way
             cleared = true;
             float acc[MT3][PAIRS3][2][4] = {};
@@ -570,7 +599,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                     if (start == first) after();
                 }
                 if constexpr (S::EXPAND != NONE)
-                    if (busy) expand(now, w.low[0], w.high[0], WHOLE_W ? 0 : x0);
+                    if (busy) expand(now, w.low[0], w.high[0]);
                 if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights of the slice before
                 if (!RESIDENT) {
                     if (slice + STAGES - 1 < SLICES) fetch_slice(w, slice + STAGES - 1);
@@ -585,26 +614,28 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 if (busy) project(now, acc);
             }
             if (start + step >= tiles) launch_dependents();  // what follows may begin to fetch its weights
+            T* const y_tile = y + ((n0 * OUT_H + oy0) * OUT_W + ox0) * S::O;
             if constexpr (S::SPLIT == 1) {
 #pragma unroll
-                for (int i = 0; busy && i < MT3 * 2 * PAIRS3; ++i) {
-                    const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, j = i % PAIRS3;
-                    float v[4] = {acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]};
-                    int pixel, o;
-                    out_of_thread(i, pixel, o);
-                    write(v, place_out(pixel, o, N, n0, oy0, ox0), w, y);
+                for (int i = 0; busy && i < ROWS3; ++i) {
+                    const bool there = is_out(pixel_of(i), N, n0, oy0, ox0);
+                    const unsigned at = place_out(pixel_of(i));
+#pragma unroll
+                    for (int j = 0; j < PAIRS3; ++j) {
+                        const float(&d)[2][4] = acc[i / 2][j];
+                        float v[4] = {d[0][i % 2 * 2], d[0][i % 2 * 2 + 1], d[1][i % 2 * 2], d[1][i % 2 * 2 + 1]};
+                        if (there && channel_of(j) < S::O) write(v, y_tile + (at + channel_of(j)), w);
+                    }
                 }
                 __syncthreads();  // the next tile's x comes where slow warps may still read
             } else {
 #pragma unroll
-                for (int i = 0; busy && i < MT3 * 2 * PAIRS3; ++i) {
-                    const int half = i / PAIRS3 % 2, m = i / PAIRS3 / 2, j = i % PAIRS3;
-                    int pixel, o;
-                    out_of_thread(i, pixel, o);
-                    const int quarter = (pixel * O_PADDED + o) / 4, owner = quarter / PART;
-                    if (pixel >= PIXELS_OUT) continue;
-                    cluster_map(sums, rank_of_first + owner)[rank * PART + quarter - owner * PART] =
-                        make_float4(acc[m][j][0][2 * half], acc[m][j][0][2 * half + 1], acc[m][j][1][2 * half], acc[m][j][1][2 * half + 1]);
+                for (int i = 0; busy && i < ROWS3 * PAIRS3; ++i) {
+                    const unsigned row = i / PAIRS3, j = i % PAIRS3, quarter = (pixel_of(row) * O_PADDED + channel_of(j)) / 4, owner = quarter / PART;
+                    const float(&d)[2][4] = acc[row / 2][j];
+                    if (pixel_of(row) < PIXELS_OUT && channel_of(j) < O_PADDED)
+                        cluster_map(sums, rank_of_first + owner)[rank * PART + quarter - owner * PART] =
+                            make_float4(d[0][row % 2 * 2], d[0][row % 2 * 2 + 1], d[1][row % 2 * 2], d[1][row % 2 * 2 + 1]);
                 }
                 cluster_sync();
                 for (int i = thread; busy && i < smaller(PART, QUARTERS - rank * PART); i += S::THREADS) {
@@ -614,8 +645,8 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                         const float4 part = sums[r * PART + i];
                         v[0] += part.x, v[1] += part.y, v[2] += part.z, v[3] += part.w;
                     }
-                    const int quarter = rank * PART + i;
-                    write(v, place_out(quarter / (O_PADDED / 4), quarter % (O_PADDED / 4) * 4, N, n0, oy0, ox0), w, y);
+                    const unsigned quarter = rank * PART + i, o = quarter % (O_PADDED / 4) * 4, pixel = quarter / (O_PADDED / 4);
+                    if (is_out(pixel, N, n0, oy0, ox0) && o < S::O) write(v, y_tile + (place_out(pixel) + o), w);
                 }
                 if (start + step < tiles) cluster_sync();  // nobody puts the next tile's sums where another one still reads
                 else __syncthreads();                      // nor clears what slow warps still read

@@ -136,6 +136,23 @@ def test_ldmatrix(transposed):
     np.testing.assert_array_equal(got, want)
 
 
+def test_stmatrix_is_the_opposite_of_ldmatrix():
+    """The row whose address lane i gives: its fragments lie in lanes 4·(i % 8) … + 3, register i / 8."""
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const unsigned* x, __half* y) {
+        __shared__ __align__(16) __half s[4 * 72];
+        unsigned r[4];
+        for (int i = 0; i < 4; ++i) r[i] = x[threadIdx.x * 4 + i];
+        stmatrix_x4(s + threadIdx.x / 8 * 72 + threadIdx.x % 8 * 8, r);
+        __syncwarp();
+        for (int i = threadIdx.x; i < 256; i += 32) y[i] = s[i / 64 * 72 + i % 64];
+    }"""
+    matrices = np.arange(256, dtype=np.float16).reshape(4, 8, 4, 2)  # matrix, g, t, which of the two
+    y = cuda.zeros(256, np.float16)
+    run(source, [cuda.asarray(np.ascontiguousarray(matrices.transpose(1, 2, 0, 3)).view(np.uint32).ravel()), y])
+    np.testing.assert_array_equal(cuda.asnumpy(y), np.arange(256))
+
+
 @pytest.mark.parametrize("size", [4, 8, 16])
 def test_cp_async_copies_in_groups(size):
     """Two groups: after the wait for all but one the first is there; what lies outside arrives as zeros."""

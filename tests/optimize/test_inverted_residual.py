@@ -209,7 +209,7 @@ def test_errors_name_the_argument(rng):
         (Block(7, 7, 20, 64, 40), Tile(4, 4, slice=32, warps=2), "channels must be a multiple of 8"),
         (Block(7, 7, 24, 60, 40), Tile(4, 4, slice=32, warps=2), "hidden channels must be a multiple of 8"),
         (Block(7, 7, 24, 64, 41), Tile(4, 4, slice=32, warps=2), "output channels must be a multiple of 4"),
-        (Block(9, 9, 3, 32, 16, 1, "stem", (18, 18)), Tile(4, 4, slice=32, warps=2), "must be a multiple of 8 wide"),
+        (Block(9, 9, 3, 32, 16, 1, "stem", (17, 17)), Tile(4, 4, slice=32, warps=2), "must be of even width"),
         (Block(112, 112, 320, 960, 320), Tile(16, 16, slice=64, warps=4), "bytes of shared memory"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -5,6 +5,7 @@
 //                                       last N groups are under way. Only then, and after a barrier, may it be read.
 //   ldmatrix_x4(r, row)                 four 8×8 matrices of halves out of shared memory; lane i gives the address of a
 //                                       row, lanes 0–7 those of the first matrix. _trans gives each one transposed.
+//   stmatrix_x4(row, r)                 and back; as one instruction from sm_90 on, else as stores of 4 bytes
 //   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
 //   mma_f16(d, a, b, c)                 d = a · b + c
 //   mma_f16_k8(d, a, b)                 d += a · b of 8 columns of a: a[0], a[1] and b[0] of those below
@@ -47,6 +48,19 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+}
+__device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+#else
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+#pragma unroll
+    for (int m = 0; m < 4; ++m) {
+        const unsigned there = __shfl_sync(0xffffffffu, smem_address(row), 8 * m + lane / 4);
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(there + lane % 4 * 4), "r"(r[m]) : "memory");
+    }
+#endif
 }
 
 __device__ __forceinline__ void mma_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -135,6 +149,21 @@ SIM_INLINE void sim_ldmatrix(unsigned* r, uint4 row, bool transposed) {
 }
 static SIM_MEMBER void ldmatrix_x4(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, false); }
 static SIM_MEMBER void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, true); }
+
+struct SimRows {
+    unsigned r[4];
+    uint4 row;
+    SIM_HIDDEN static void combine(unsigned, void** records) {
+        for (int lane = 0; lane < 32; ++lane)
+            for (int t = 0; t < 4; ++t) ((unsigned*)&((SimRows*)records[lane])->row)[t] = ((SimRows*)records[lane % 8 * 4 + t])->r[lane / 8];
+    }
+};
+static SIM_MEMBER void stmatrix_x4(void* row, const unsigned (&r)[4]) {
+    SimRows record;
+    for (int m = 0; m < 4; ++m) record.r[m] = r[m];
+    sim_collective(0xffffffffu, &record, SimRows::combine);
+    *(uint4*)row = record.row;
+}
 
 template <bool HALVES> struct SimMma {
     enum { K = HALVES ? 16 : 8 };
