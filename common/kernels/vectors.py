@@ -15,8 +15,9 @@ def elements(*arrays: Any, row: int = 0) -> int:
     elements each are walked from their own beginnings and are no multiple; at least 1. The arrays have one dtype.
     """
     itemsize = np.dtype(arrays[0].dtype).itemsize
-    return math.gcd(WIDEST, row * itemsize, *map(_address, arrays)) // itemsize
+    return math.gcd(WIDEST, row * itemsize, *map(address, arrays)) // itemsize
 
 
-def _address(array: Any) -> int:
+def address(array: Any) -> int:
+    """Where its first element lies."""
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr

@@ -8,6 +8,7 @@ import numpy as np
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
+from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
 from .generate import Block, Geometry, Tile
@@ -81,7 +82,9 @@ def inverted_residual(
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"inverted_residual {block}: {problem}")
     variant = "cluster" if tile.split > 1 else "fused"
-    build = functools.partial(generate.compiled, generate.source(block, tile, dtype), generate.KERNEL)
+    adds_input = block.adds_input and vectors.address(residual) == vectors.address(x)
+    text = generate.source(block, tile, dtype, adds_input)
+    build = functools.partial(generate.compiled, text, generate.KERNEL)
     kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
     kernel.max_dynamic_shared_size_bytes = geometry.shared
     arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)

@@ -54,6 +54,11 @@ class Block:
         return (self.channels, *(self.image if self.expand == "stem" else (self.height, self.width)))
 
     @property
+    def adds_input(self) -> bool:
+        """Whether its residual can be its input, which a thread block has at hand: in MobileNetV2 it always is."""
+        return self.residual and self.expand == "pointwise" and self.stride == 1 and self.channels == self.outputs
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of an image, without what is computed twice."""
         taps = {"none": 0, "pointwise": self.channels, "stem": 9 * self.channels}[self.expand]
@@ -208,8 +213,9 @@ def literal(value: float) -> str:
     return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
 
 
-def shape(name: str, block: Block, tile: Tile, dtype: str) -> str:
-    """The struct of compile-time numbers that Fused takes."""
+def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
+    """The struct of compile-time numbers that Fused takes. adds_input: as in `source`."""
+    adds = block.adds_input if adds_input is None else adds_input
     numbers = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1],
@@ -221,6 +227,7 @@ def shape(name: str, block: Block, tile: Tile, dtype: str) -> str:
     return f"""struct {name} {{  // {block}
     using T = {TYPES[dtype]};
     static constexpr Expand EXPAND = {block.expand.upper()};
+    static constexpr bool ADDS_X = {str(adds).lower()};
     static constexpr int {rows};
 }};"""
 
@@ -231,8 +238,11 @@ PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const
     const {T}* __restrict__ residual, {T}* __restrict__ y, int N"""
 
 
-def source(block: Block, tile: Tile, dtype: str) -> str:
-    """The kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16"."""
+def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
+    """The kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16".
+
+    adds_input: whether its residual is its input, which it is if it can be; then `residual` is not read.
+    """
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
@@ -240,7 +250,7 @@ def source(block: Block, tile: Tile, dtype: str) -> str:
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
 #include "inverted_residual.h"
 
-{shape("Shape", block, tile, dtype)}
+{shape("Shape", block, tile, dtype, adds_input)}
 
 extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.blocks})
 {KERNEL}({parameters}) {{

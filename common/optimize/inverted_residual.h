@@ -522,6 +522,40 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
         if (S::IMAGES > 1) row = row / S::TILE_H * OUT_H + row % S::TILE_H;
         return (row * OUT_W + pixel % S::TILE_W) * S::O;
     }
+    // A residual that is x itself lies in shared memory. Of halves it is one more product, with ones on the diagonal.
+    __device__ __forceinline__ static unsigned pixel_in(unsigned pixel) {  // of x's tile, under an output pixel
+        if (WHOLE_H && WHOLE_W) return pixel;
+        const unsigned row = pixel / S::TILE_W, image = S::IMAGES == 1 ? 0 : row / S::TILE_H;
+        return (image * REAL_H + row - image * S::TILE_H + !WHOLE_H) * REAL_W + pixel % S::TILE_W + !WHOLE_W;
+    }
+    __device__ __forceinline__ void add_x(float (&acc)[MT3][PAIRS3][2][4]) const {
+        if constexpr (HALVES) {
+            Columns<true> ones;  // its column g of tile i is channel 4·(g / 2) + 2·i + g % 2, see column_of_lane; rows 2t, 2t + 1, then 8 on
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int channel = g / 2 * 4 + i / 2 * 2 + g % 2 - i % 2 * 8;
+                ones.high[i] = channel == 2 * t ? 0x3c00u : channel == 2 * t + 1 ? 0x3c000000u : 0u;
+            }
+#pragma unroll
+            for (int i = 0; i < MT3; ++i) {
+                const T* const from = x_tile + pixel_in(smaller((warp / S::WARPS_N3 + i * M3) * 16 + lane % 16, PIXELS_OUT - 1)) * X_ROW + lane / 16 * E;
+#pragma unroll
+                for (int j = 0; j < PAIRS3; ++j) {
+                    Rows<true> a;
+                    ldmatrix_x4(a.high, from + smaller(warp % S::WARPS_N3 + j * S::WARPS_N3, PAIRS - 1) * 16);
+                    ones.multiply(acc[i][j], a);
+                }
+            }
+        } else
+#pragma unroll
+            for (int i = 0; i < ROWS3 * PAIRS3; ++i) {
+                const int row = i / PAIRS3, j = i % PAIRS3;
+                float more[4] = {};
+                if (channel_of(j) < S::O) get(more, x_tile + pixel_in(smaller(pixel_of(row), PIXELS_OUT - 1)) * X_ROW + channel_of(j));
+#pragma unroll
+                for (int e = 0; e < 4; ++e) acc[row / 2][j][e / 2][row % 2 * 2 + e % 2] += more[e];
+            }
+    }
     // Read before anything else is waited for: at the end nobody waits for them.
     __device__ __forceinline__ void begin(float (&acc)[MT3][PAIRS3][2][4], const Weights<T>& w, const T* residual, int N, int n0, int oy0, int ox0) const {
         const T* const residual_tile = residual + ((n0 * OUT_H + oy0) * OUT_W + ox0) * S::O;
@@ -531,7 +565,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             if (rank == 0 && w.project_bias && channel_of(j) < S::O) load(bias[j], w.project_bias + channel_of(j));
 #pragma unroll
         for (int i = 0; i < ROWS3; ++i) {
-            const bool added = rank == 0 && residual && is_out(pixel_of(i), N, n0, oy0, ox0);
+            const bool added = !S::ADDS_X && rank == 0 && residual && is_out(pixel_of(i), N, n0, oy0, ox0);
             const unsigned at = place_out(pixel_of(i));
 #pragma unroll
             for (int j = 0; j < PAIRS3; ++j) {
@@ -613,6 +647,8 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 __syncthreads();
                 if (busy) project(now, acc);
             }
+            if constexpr (S::ADDS_X)
+                if (busy && rank == 0) add_x(acc);
             if (start + step >= tiles) launch_dependents();  // what follows may begin to fetch its weights
             T* const y_tile = y + ((n0 * OUT_H + oy0) * OUT_W + ox0) * S::O;
             if constexpr (S::SPLIT == 1) {
