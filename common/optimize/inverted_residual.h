@@ -338,7 +338,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 __syncwarp();
 #pragma unroll
                 for (int i = 0; i < S::MT1 * PLANES; ++i)
-                    if (entry[i / PLANES] < 0) *(uint4*)(to + i % PLANES * PLANE + (entry[i / PLANES] & PLACE)) = make_uint4(0, 0, 0, 0);
+                    if (entry[i / PLANES] < 0) store_16(to + i % PLANES * PLANE + (entry[i / PLANES] & PLACE), make_uint4(0, 0, 0, 0));
             } else
 #pragma unroll
                 for (int i = 0; i < S::MT1 * 2; ++i) {
@@ -347,8 +347,9 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                     for (int j = 0; j < PLANES; ++j) {
                         const float(&d)[2][4] = acc[i / 2][j];
                         T* const at = to + j * PLANE + (mine & PLACE);
-                        store(at, {bounded(d[0][i % 2 * 2], low, high), bounded(d[0][i % 2 * 2 + 1], low, high), bounded(d[1][i % 2 * 2], low, high), bounded(d[1][i % 2 * 2 + 1], low, high)});
-                        if (mine < 0) store(at, {0, 0, 0, 0});
+                        const auto bits = [&](float v) { return __float_as_uint(bounded(v, low, high)); };
+                        store_16(at, make_uint4(bits(d[0][i % 2 * 2]), bits(d[0][i % 2 * 2 + 1]), bits(d[1][i % 2 * 2]), bits(d[1][i % 2 * 2 + 1])));
+                        if (mine < 0) store_16(at, make_uint4(0, 0, 0, 0));
                     }
                 }
         }

@@ -6,6 +6,7 @@
 //   ldmatrix_x4(r, row)                 four 8×8 matrices of halves out of shared memory; lane i gives the address of a
 //                                       row, lanes 0–7 those of the first matrix. _trans gives each one transposed.
 //   stmatrix_x4(row, r)                 and back; as one instruction from sm_90 on, else as stores of 4 bytes
+//   store_16(smem, a)                   16 bytes as one access, also where a compiler does not see that it may
 //   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
 //   mma_f16(d, a, b, c)                 d = a · b + c
 //   mma_f16_k8(d, a, b)                 d += a · b of 8 columns of a: a[0], a[1] and b[0] of those below
@@ -48,6 +49,9 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
+}
+__device__ __forceinline__ void store_16(void* smem, uint4 a) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(smem_address(smem)), "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w) : "memory");
 }
 __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
 #if __CUDA_ARCH__ >= 900
@@ -149,6 +153,8 @@ SIM_INLINE void sim_ldmatrix(unsigned* r, uint4 row, bool transposed) {
 }
 static SIM_MEMBER void ldmatrix_x4(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, false); }
 static SIM_MEMBER void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, true); }
+
+static SIM_MEMBER void store_16(void* smem, uint4 a) { *(uint4*)smem = a; }
 
 struct SimRows {
     unsigned r[4];
