@@ -1,6 +1,7 @@
 """Energy an image on a simulated card: what it really takes lies within what is measured, or an error says why not."""
 
 import itertools
+import random
 import sys
 from types import SimpleNamespace
 
@@ -138,7 +139,7 @@ def test_two_subjects_and_the_orders():
     found = measure(subjects, rounds=5, seconds=2, idle_seconds=2, machine=card, seed=11)
     assert found["a"].low <= 125 <= found["a"].high and found["b"].low <= 100 <= found["b"].high
     assert len(found.idle) == 6 and len(found.orders) == 5 and found.method == "counter" and found.word == ""
-    assert all(sorted(order) == ["a", "b"] for order in found.orders) and len(set(found.orders)) == 2
+    assert found.orders == tuple(energy.orders("ab", 5, random.Random(11)))
     ran = [name for name, _ in itertools.groupby(itertools.chain("ab", *found.orders))]
     assert card.log == ran  # first each for its pace, then as the orders say
     again = SimulatedCard()
@@ -146,6 +147,31 @@ def test_two_subjects_and_the_orders():
     assert measure(subjects, rounds=5, seconds=2, idle_seconds=2, machine=again, seed=11).orders == found.orders
     with pytest.raises(ValueError, match="subject must be one of a, b, got 'c'"):
         found["c"]
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("names", ["ab", "abc", "abcd"])
+def test_any_two_run_in_both_relative_orders(names, rounds):
+    """Drawn each for itself, the orders of three rounds leave two names as they are for one seed in four."""
+    for seed in range(300):
+        found = energy.orders(names, rounds, random.Random(seed))
+        assert len(found) == rounds and all(sorted(order) == list(names) for order in found)
+        for first in range(0, rounds - 1, 2):
+            two = found[first : first + 2]
+            for a, b in itertools.combinations(names, 2):
+                assert {order.index(a) < order.index(b) for order in two} == {True, False}
+
+
+@pytest.mark.parametrize("names", ["ab", "abc", "abcd"])
+def test_orders_are_drawn_and_a_seed_gives_the_same_ones(names):
+    found, again = ([tuple(energy.orders(names, 4, random.Random(seed))) for seed in range(300)] for _ in range(2))
+    every = set(itertools.permutations(names))
+    assert found == again
+    assert {one[0] for one in found} == {one[2] for one in found} == every
+    assert {one[0] == one[2] for one in found} == {True, False}  # the third is drawn anew
+    names = list(names)
+    energy.orders(names, 3, random.Random(0))
+    assert names == sorted(names)
 
 
 def test_a_seed_is_drawn_and_noted():
