@@ -42,7 +42,7 @@ import numpy as np
 from . import environment
 from .timing import SHORTEST_CALL_US, _cupy
 
-SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 3, 5.0
+SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 4, 5.0  # an even number: each order and its reverse
 LEAST_SECONDS = 2.0  # twenty changes of the counter
 SETTLE = 3.0  # s after work until the power is that of idleness: readings may be averages of a second
 WARM_UP, LONGEST_WARM_UP = 2.0, 6.0  # s
