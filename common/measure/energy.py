@@ -11,8 +11,9 @@ call cannot be seen. Each subject runs for `seconds` (10 and more) without a pau
 after a warm-up that lasts until its clocks are steady. Time is taken where the counter changes, not where it is
 read: from one change to another both energy and time are known, and what is left open at the two ends is the
 millisecond between two looks. That is noted as `open`. Idle power is measured in the same way, before, between and
-after the rounds, with the same programs and contexts on the card. A round runs every subject once in an order of its
-own, drawn at random, so that no one always runs on the card that another one has heated.
+after the rounds, with the same programs and contexts on the card. A round runs every subject once. The order of the
+first round is drawn at random, the second round has it turned round, the third has one drawn anew, and so on: any two
+run in both relative orders within two rounds, so no one always runs on the card that a certain other one has heated.
 
 Of a round: mJ an image = (energy − idle power · time) / images. Over the rounds: the median; `low` and `high` are the
 lowest and the highest round, moved apart by what the ends of the stretch and the two idle measurements around it leave
@@ -29,7 +30,7 @@ and the result says so: `method`, `word`.
 import random
 import statistics
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -41,7 +42,7 @@ import numpy as np
 from . import environment
 from .timing import SHORTEST_CALL_US, _cupy
 
-SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 3, 5.0
+SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 4, 5.0  # an even number: each order and its reverse
 LEAST_SECONDS = 2.0  # twenty changes of the counter
 SETTLE = 3.0  # s after work until the power is that of idleness: readings may be averages of a second
 WARM_UP, LONGEST_WARM_UP = 2.0, 6.0  # s
@@ -523,6 +524,19 @@ def _work(
 # ---- All together
 
 
+def orders(names: Sequence[str], rounds: int, draw: random.Random) -> list[tuple[str, ...]]:
+    """Who runs after whom: for each round a tuple with every name once.
+
+    The first order is drawn, the second is the first turned round, the third is drawn anew, and so on. So in rounds 1
+    and 2, and in each two after them, any two names run once in either relative order.
+    """
+    made: list[tuple[str, ...]] = []
+    while len(made) < rounds:
+        order = tuple(draw.sample(names, len(names)))
+        made += [order, order[::-1]]
+    return made[:rounds]
+
+
 def duration(
     subjects: int, seconds: float = SECONDS, rounds: int = ROUNDS, idle_seconds: float = IDLE_SECONDS
 ) -> float:
@@ -556,18 +570,16 @@ def measure(
         raise ValueError(f"rounds must be at least 2, got {rounds}: one has no interval")
     machine = machine or Card()
     seed = random.randrange(2**32) if seed is None else seed
-    drawn = random.Random(seed)
+    order_of = orders(list(subjects), rounds, random.Random(seed))
     gauge, word = _gauge(machine)
     if word:
         told(word)
     chunks = {name: _chunk(machine, subject) for name, subject in subjects.items()}
 
-    idle, orders = [_idle(machine, gauge, idle_seconds)], []
+    idle = [_idle(machine, gauge, idle_seconds)]
     worked: dict[str, list[Callable[[tuple[float, float]], Round]]] = {name: [] for name in subjects}
-    for number in range(1, rounds + 1):
+    for number, order in enumerate(order_of, 1):
         told(f"round {number} of {rounds}, the card idles at {idle[-1]:.1f} W")
-        order = drawn.sample(list(subjects), len(subjects))
-        orders.append(tuple(order))
         for name in order:
             worked[name].append(_work(machine, gauge, subjects[name], chunks[name], seconds))
         idle.append(_idle(machine, gauge, idle_seconds))
@@ -579,4 +591,4 @@ def measure(
             raise Unmetered(
                 f"{name} took {energies[name].watts:.1f} W, no more than idleness, {energies[name].idle_w:.1f} W"
             )
-    return Measured(energies, gauge.method, word, seed, tuple(orders), tuple(idle))
+    return Measured(energies, gauge.method, word, seed, tuple(order_of), tuple(idle))

@@ -277,7 +277,7 @@ def test_others_are_marked_on_the_stream():
 def test_what_is_metered_unless_told_otherwise():
     plan = Plan()
     assert plan.backends == ("ours", "cudnn", "torch-graph", "torch-compile") and plan.batches == (1, 256)
-    assert plan.precisions == ("fp32", "fp16") and plan.seconds == 10 and plan.rounds == 3
+    assert plan.precisions == ("fp32", "fp16") and plan.seconds == 10 and plan.rounds == 4
     assert Plan(("kernels", "xla")).backends == ("ours", "xla")
     assert Plan(precisions=("tf32",)).backends_in("tf32") == ("cudnn", "torch-graph", "torch-compile")
 
@@ -289,10 +289,10 @@ def test_how_long_it_will_take(said):
     metering.show_plan(plan, said)
     lines = text(said).splitlines()
     assert lines[0] == (
-        "batch 256, fp16: ours, cudnn; 1.8 minutes of metering (3 rounds of 10 s each, and idleness),"
+        "batch 256, fp16: ours, cudnn; 2.4 minutes of metering (4 rounds of 10 s each, and idleness),"
         " about 0.6 minutes before that to build and check"
     )
-    assert lines[2] == "together about 3.9 minutes; nothing else may use the card"
+    assert lines[2] == "together about 4.8 minutes; nothing else may use the card"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+# expect: the seed decides nothing
+def interleaved(names, rounds, seed):
+    """Who runs after whom: a list of `rounds` tuples, in each of them every name once.
+
+    Of len(names) rounds, counted from the first one, each name stands in each place once: first, second, …; and so in
+    the next len(names) rounds, with an order drawn anew. In what is left over no name stands in the same place twice.
+    So, if rounds is a multiple of len(names), what drifts evenly adds as much to one name as to any other.
+
+    Who follows whom, and who begins, is drawn: over many seeds every name comes as often behind any other. The same
+    seed gives the same orders. `names` and the random numbers of the rest of the program stay as they are.
+    """
+    n = len(names)
+    return [tuple(names[k % n :] + names[: k % n]) for k in range(rounds)]
