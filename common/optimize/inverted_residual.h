@@ -164,31 +164,41 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
 
     // ---- Weights: SLICE hidden channels from `first` on, to a stage
-    template <int ROWS, int COLUMNS, int TO_ROW>
-    __device__ __forceinline__ static void fetch(T* to, const T* array, int start, int row_length, int rows, int columns) {
-        constexpr int CHUNKS = ceil_div(COLUMNS, E);
+    template <int ROWS, int COLUMNS, int TO_ROW, int LENGTH>  // rows of COLUMNS elements, LENGTH apart, of which so many are there
+    __device__ __forceinline__ static void fetch(T* to, const T* array, int rows, int columns) {
+        constexpr int CHUNKS = ceil_div(COLUMNS, E), STEP = BLOCK / CHUNKS;
+        if constexpr (BLOCK % CHUNKS == 0) {  // a thread has the same columns of all its rows: what it adds to addresses is constant
+            const int first = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * E;
+            T* const at = to + first * TO_ROW + column;
+            const T* const from = array + first * LENGTH + column;
+#pragma unroll 8
+            for (int row = 0; row < ROWS; row += STEP) {
+                const bool inside = first + row < rows && column < columns;
+                if (ROWS % STEP == 0 || first + row < ROWS) cp_async_16(at + row * TO_ROW, inside ? from + row * LENGTH : array, inside);
+            }
+        } else
 #pragma unroll 1
-        for (unsigned i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
-            const unsigned row = i / CHUNKS, column = i % CHUNKS * E;
-            const bool inside = (int)row < rows && (int)column < columns;
-            cp_async_16(to + row * TO_ROW + column, array + (inside ? start + row * row_length + column : 0), inside);
-        }
+            for (unsigned i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
+                const unsigned row = i / CHUNKS, column = i % CHUNKS * E;
+                const bool inside = (int)row < rows && (int)column < columns;
+                cp_async_16(to + row * TO_ROW + column, array + (inside ? row * LENGTH + column : 0), inside);
+            }
     }
     __device__ __forceinline__ void fetch_slice(const Weights<T>& w, int slice) {
         T* const to = stages + slice % STAGES * STAGE;
-        const int first = (rank * SLICES + slice) * S::SLICE, left = S::HIDDEN - first;
-        if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW>(to + W1, w.expand, first * S::C, S::C, left, S::C);
+        const int first = (rank * SLICES + slice) * S::SLICE, left = S::HIDDEN == SLICES * S::SLICE * S::SPLIT ? S::SLICE : S::HIDDEN - first;
+        if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW, S::C>(to + W1, w.expand + first * S::C, left, S::C);
         if constexpr (S::EXPAND == STEM)
             for (int i = threadIdx.x; i < S::SLICE * K_PADDED; i += BLOCK) {
                 const int row = i / K_PADDED, k = i % K_PADDED, column = k % 16 / 4 - 1, channel = k % 4;
                 const bool inside = row < left && column >= 0 && channel < 3;
                 to[row * X_ROW + k] = inside ? w.expand[((first + row) * 9 + k / 16 * 3 + column) * 3 + channel] : (T)0.0f;
             }
-        fetch<O_PADDED, S::SLICE, D_ROW>(to + W3, w.project, first, S::HIDDEN, S::O, left);
-        fetch<1, 9 * S::SLICE, 0>(to + W2, w.depthwise, first * 9, 0, 1, left * 9);
+        fetch<O_PADDED, S::SLICE, D_ROW, S::HIDDEN>(to + W3, w.project + first, S::O, left);
+        fetch<1, 9 * S::SLICE, 0, 0>(to + W2, w.depthwise + first * 9, 1, left * 9);
         const T *const b1 = w.expand_bias ? w.expand_bias : w.depthwise, *const b2 = w.depthwise_bias ? w.depthwise_bias : w.depthwise;
-        if constexpr (S::EXPAND != NONE) fetch<1, S::SLICE, 0>(to + B1, b1, first, 0, w.expand_bias != 0, left);
-        fetch<1, S::SLICE, 0>(to + B2, b2, first, 0, w.depthwise_bias != 0, left);
+        if constexpr (S::EXPAND != NONE) fetch<1, S::SLICE, 0, 0>(to + B1, b1 + first, w.expand_bias != 0, left);
+        fetch<1, S::SLICE, 0, 0>(to + B2, b2 + first, w.depthwise_bias != 0, left);
     }
     __device__ __forceinline__ void prefetch(const Weights<T>& w) {
 #pragma unroll 1
@@ -208,16 +218,20 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     __device__ __forceinline__ void fetch_x(const T* x, int N, int n0, int y0, int x0) {
         const int y_first = WHOLE_H ? 0 : y0, x_first = WHOLE_W ? 0 : x0;
         if constexpr (S::EXPAND == POINTWISE) {
-            constexpr int CHUNKS = S::C / E;
-#pragma unroll 1
-            for (unsigned i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) {
-                const unsigned pixel = i / CHUNKS, c = i % CHUNKS * E;
+            constexpr int CHUNKS = S::C / E, STEP = S::THREADS / CHUNKS;
+            const auto fetch_chunk = [&](unsigned pixel, unsigned c) {
                 unsigned image, row, column;
                 place(pixel, image, row, column);
-                const bool inside = is_inside(image, row, column, N, n0, y_first, x_first);
-                const unsigned at = (((n0 + image) * S::H + y_first + row) * S::W + x_first + column) * S::C + c;
+                const bool inside = is_inside(image, row, column, N, n0, y_first, x_first), in_line = WHOLE_W && (WHOLE_H || S::IMAGES == 1);
+                const unsigned at = (in_line ? (n0 * S::H + y_first) * S::W + pixel : ((n0 + image) * S::H + y_first + row) * S::W + x_first + column) * S::C + c;
                 cp_async_16(x_tile + pixel * X_ROW + c, x + (inside ? at : 0), inside);
-            }
+            };
+            if constexpr (S::THREADS % CHUNKS == 0)
+#pragma unroll 2
+                for (unsigned pixel = thread / CHUNKS; pixel < PIXELS_IN; pixel += STEP) fetch_chunk(pixel, thread % CHUNKS * E);
+            else
+#pragma unroll 1
+                for (unsigned i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) fetch_chunk(i / CHUNKS, i % CHUNKS * E);
         }
         if constexpr (S::EXPAND == STEM) {  // two pixels are 6 inputs: three times two of them
             constexpr int PAIRS = PATCH_W / 2;
