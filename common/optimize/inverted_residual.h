@@ -94,9 +94,13 @@ struct Nothing {
 
 // A kernel of many blocks one after the other gives its block BLOCK threads. TEAMS teams of S::THREADS of them then take a
 // tile each, with the same weights; what is left over only comes to the barriers.
+template <bool HALVES> struct TwoOf { using type = unsigned; };  // two neighbours of an image's inputs
+template <> struct TwoOf<false> { using type = float2; };
+
 template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     using T = typename S::T;
     static constexpr bool HALVES = sizeof(T) == 2;
+    using Two = typename TwoOf<HALVES>::type;
     static constexpr int E = 16 / sizeof(T), K_STEP = 2 * E;  // elements in 16 bytes; channels of one mma
     static constexpr int WARPS = S::THREADS / 32, V = S::VECTOR;  // V: channels that a thread convolves at a time; 0: tensor cores do
     static constexpr int WARPS_C = WARPS / S::WARPS_P;            // warps side by side along the channels
@@ -234,12 +238,21 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 for (unsigned i = thread; i < PIXELS_IN * CHUNKS; i += S::THREADS) fetch_chunk(i / CHUNKS, i % CHUNKS * E);
         }
         if constexpr (S::EXPAND == STEM) {  // two pixels are 6 inputs: three times two of them
-            constexpr int PAIRS = PATCH_W / 2;
-#pragma unroll 4
-            for (unsigned i = thread; i < PATCH_H * PAIRS; i += S::THREADS) {
-                const unsigned y = 2 * y_first - 1 + i / PAIRS, column = 2 * x_first - 2 + i % PAIRS * 2;  // −1 is large, too
-                const bool inside = y < S::INPUT_H && column < S::INPUT_W;
-                two_pixels(x_tile + i * 8, x + (inside ? ((n0 * S::INPUT_H + y) * S::INPUT_W + column) * 3 : 0), inside);
+            constexpr int ACROSS = PATCH_W / 2, ITEMS = PATCH_H * ACROSS, STEPS = ceil_div(ITEMS, S::THREADS), AT_ONCE = smaller(STEPS, 6);
+#pragma unroll 1
+            for (int k = 0; k < STEPS; k += AT_ONCE) {  // so many loads on their way
+                Two two[AT_ONCE][3];
+#pragma unroll
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    const unsigned i = thread + (k + j) * S::THREADS, y = 2 * y_first - 1 + i / ACROSS, column = 2 * x_first - 2 + i % ACROSS * 2;
+                    const bool inside = i < ITEMS && y < S::INPUT_H && column < S::INPUT_W;  // a negative one is large, too
+                    const Two* const from = (const Two*)(x + (inside ? ((n0 * S::INPUT_H + y) * S::INPUT_W + column) * 3 : 0));
+#pragma unroll
+                    for (int e = 0; e < 3; ++e) two[j][e] = inside ? __ldg(from + e) : Two();
+                }
+#pragma unroll
+                for (int j = 0; j < AT_ONCE; ++j)
+                    if (thread + (k + j) * S::THREADS < ITEMS) put_pixels(x_tile + (thread + (k + j) * S::THREADS) * 8, two[j]);
             }
         }
         cp_async_commit();
@@ -252,16 +265,10 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             rows[pixel] = there | (inside ? 0 : OUTSIDE) | (S::EXPAND == STEM ? (row * PATCH_W + column) << PATCH_SHIFT : 0);
         }
     }
-    __device__ __forceinline__ static void two_pixels(__half* to, const __half* from, bool inside) {
-        unsigned v[3];
-#pragma unroll
-        for (int i = 0; i < 3; ++i) v[i] = inside ? __ldg((const unsigned*)from + i) : 0;
-        *(uint4*)to = make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16);
+    __device__ __forceinline__ static void put_pixels(__half* to, const unsigned (&v)[3]) {
+        store_16(to, make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
     }
-    __device__ __forceinline__ static void two_pixels(float* to, const float* from, bool inside) {
-        float2 v[3];
-#pragma unroll
-        for (int i = 0; i < 3; ++i) v[i] = inside ? __ldg((const float2*)from + i) : make_float2(0, 0);
+    __device__ __forceinline__ static void put_pixels(float* to, const float2 (&v)[3]) {
         *(float4*)to = make_float4(v[0].x, v[0].y, v[1].x, 0);
         *(float4*)(to + 4) = make_float4(v[1].y, v[2].x, v[2].y, 0);
     }

@@ -47,8 +47,7 @@ def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocesso
     if block.expand != "none":
         mma = m_in * k_steps * planes * 2 * (3 if fp32 else 1)
         b_loads = 0 if held else ceil_div(m_in, tile.expand_m) * k_steps * planes
-        issue += mma + (m_in * k_steps + b_loads) * (13 if fp32 else 1) + m_in * (14 + (30 if fp32 else 14) * planes)
-        issue += m_in * k_steps * 8 if block.expand == "stem" else 0
+        issue += mma + (m_in * k_steps + b_loads) * (13 if fp32 else 1) + m_in * (14 + (30 if fp32 else 12) * planes)
         shared += 4 * (m_in * k_steps + b_loads) + m_in * planes * (8 if fp32 else 4)
         tensor += mma * (2.1 if fp32 else 1.6)
     columns, rows_in = tile.images * tile.tile_w * (tile.tile_h // tile.strip), (tile.strip - 1) * block.stride + 3
@@ -58,7 +57,7 @@ def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocesso
         issue += items * (3 * rows_in * (1 + convert) + tile.strip * (12 * tile.vector + 2) + 24 + 20 * tile.vector)
         shared += items * ((3 * rows_in + tile.strip) * tile.vector * itemsize / 4 + 10 * tile.vector)
     else:
-        issue += items * (3 * rows_in + 24 * tile.strip + 110)
+        issue += items * (3 * rows_in + 24 * tile.strip + 85)
         shared += items * (12 * rows_in * block.stride + 4 * tile.strip + 20)
         tensor += items * tile.strip * 9 * 1.6
     m3, pairs3 = ceil_div(m_out, tile.warps // tile.project_n), ceil_div(g.o_padded // 16, tile.project_n)
@@ -68,15 +67,16 @@ def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocesso
     tensor += steps * m3 * pairs3 * 2 * (3 * 2.1 / 3 if fp32 else 1.6)
     issue += 0 if tile.persistent and g.resident else g.stage_bytes / 16 / (32 * tile.warps) * 24
     work = tile.warps * g.slices
+    once = tile.warps * (30 * m3 * pairs3 + 150)  # of a tile: where it lies, what its sums begin with, its outputs
     at_once = max(1, min((shared_memory + 1024) // (g.shared + 1024), 64 // tile.warps, tile.blocks))
     launched = ceil_div(batch, tile.images) * g.tiles * tile.split
     resident = min(launched, at_once * multiprocessors)
     beside = max(1.0, min(at_once, launched / multiprocessors))  # thread blocks that share a multiprocessor
     weights = g.stage_bytes * g.slices * (resident / launched if tile.persistent and g.resident else 1.0)
     traffic = (weights + (g.x_bytes or g.hidden_bytes * g.slices) + 2 * g.pixels_out * g.o_padded * itemsize) / L2_BYTES
-    x_issue = (g.x_bytes or g.hidden_bytes * g.slices) / 16 * 20 / 32 * (3 if block.expand == "stem" else 1)
+    x_issue = (g.x_bytes or g.hidden_bytes * g.slices) / 16 * 20 / 32 * (1.5 if block.expand == "stem" else 1)
     efficiency = min(0.8, 0.06 + 0.037 * beside * tile.warps)
-    busy = max((work * issue + x_issue) / 4 / efficiency, work * shared / 0.85, work * tensor / 0.8, traffic)
+    busy = max((work * issue + once + x_issue) / 4 / efficiency, work * shared / 0.85, work * tensor / 0.8, traffic)
     waiting = LATENCY + 2 * BARRIER * g.slices + (CLUSTER if tile.split > 1 else 0)
     of_one = max(busy * beside, busy + waiting)
     waves = launched / resident if tile.persistent else ceil_div(launched, resident)
@@ -188,14 +188,16 @@ def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
                 continue
             if expand_m > 1 and expand_m * tile.pixel_warps >= 2 * ceil_div(g.pixels_in, 16):
                 continue
-            expand = g.sums + weights + twice * 8 * expand_m * g.planes + 8 * g.planes + 4 * twice + 24
-            convolve = g.sums + (13 * vector + 24 if vector else 82)
-            project = g.sums * twice + 4 * twice * (pairs3 + 1) + 20
-            if max(expand, convolve, project) > 1.1 * limit:
+            if itemsize == 2:  # as NVRTC needs them without spilling: fitted to a hundred tiles, give or take 15
+                needed = 28.0 + g.sums + weights + 12 * expand_m * g.planes + 2 * (m3 + pairs3) + (0 if vector else 7)
+            else:
+                expand = g.sums + weights + 16 * expand_m * g.planes + 8 * g.planes + 32
+                needed = max(expand, g.sums + 13 * vector + 24, 2 * g.sums + 8 * (pairs3 + 1) + 20) / 1.1
+            if needed > limit:
                 continue
             positions, lanes = tile.images * tile.tile_w * (tile.tile_h // tile.strip), 2 * vector or 16
             rounds = ceil_div(g.planes * ceil_div(positions, lanes), tile.pixel_warps)
-            of_round = 24 * tile.strip + 110
+            of_round = 24 * tile.strip + 85
             if vector:
                 of_round = tile.strip * (14 + 5 * (itemsize == 2)) * vector + 24 + 20 * vector
             cost = m3 * pairs3 * (2 + 2.0 / m3 + 2.0 / pairs3) * tile.slice * tile.warps
