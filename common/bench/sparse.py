@@ -45,6 +45,7 @@ DTYPES = {"fp32": np.float32, "fp16": np.float16}
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 AFTER_RELU = 0.5  # of what a ReLU wrote, where nothing was counted
 SAMPLES = 8
+SAVED_EVERY = 10  # shapes: of a run that takes minutes little is lost
 CHECKED = 2  # pictures of a batch whose results are compared
 BEHIND = ("cudnn", "cudnn-2nd", "cudnn-3rd")  # t1, t2, t3
 BOUNDS = (0.0, float("inf"))
@@ -323,14 +324,15 @@ def bench(options: Options, console: Console) -> bool:
             of_source = activations(source)
             rows += of_source if source == "seeded" else []
             everything += counted(source, of_source, 8 if source == "digits" else 1)
-        if run is not None:
-            run.save(everything)
+        unsaved = list(everything)
         compile_ahead([one for ones in plan.values() for one in ones], precisions, cuda.multiprocessors())
         for batch, ones in plan.items():
             given = given_sparsity(ones, rows)
             for precision in precisions:
-                records = []
-                for one in ones:
+                for i, one in enumerate(ones):
+                    if run is not None and i % SAVED_EVERY == 0:
+                        run.save(unsaved)
+                        unsaved = []
                     try:
                         made, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
                     except (MemoryError, RuntimeError, ValueError) as failure:  # the others keep their times
@@ -339,12 +341,12 @@ def bench(options: Options, console: Console) -> bool:
                         right = False
                         continue
                     right &= all_right
-                    records += made
+                    everything += made
+                    unsaved += made
                     for line in lines(made):
                         console.print(_in_line(line), soft_wrap=True)
-                if run is not None:
-                    run.save(records)
-                everything += records
+        if run is not None:
+            run.save(unsaved)
     conclude(everything, console)
     if options.csv is not None:
         write_csv(everything, Path(options.csv))

@@ -1,5 +1,6 @@
 """The suite "sparse": what is selected, what is told, what is written; on a GPU, that it measures."""
 
+import contextlib
 import csv
 import io
 
@@ -134,6 +135,37 @@ def test_records_can_be_saved_and_shown(tmp_path):
     for broken in ({"kind": None}, {"pattern": None}, {"label": None}):
         with pytest.raises(ValueError, match="has no"):
             results.save(path, "run", environment, [recorded()[0] | broken])
+
+
+def test_a_run_is_kept_bit_by_bit_and_a_layer_that_fails_costs_no_other(monkeypatch):
+    class Keeper:
+        name, path = "run", "file"
+
+        def __init__(self, suite, watch):
+            self.saved = kept
+
+        def save(self, records):
+            self.saved.append(list(records))
+
+    def timed(one, precision, given, label, options, console):
+        order.append(str(one.shape))
+        if len(order) == 12:
+            raise MemoryError("too large")
+        return recorded(str(one.shape)), True
+
+    kept, order = [], []
+    for name, stub in {
+        "Run": Keeper, "time_layer": timed, "Watch": contextlib.nullcontext, "activations": lambda source: [],
+        "compile_ahead": lambda *arguments: [],
+    }.items():  # fmt: skip
+        monkeypatch.setattr(suite, name, stub)
+    monkeypatch.setattr(suite.timing, "on_stream", contextlib.nullcontext)
+    said = Console(file=io.StringIO(), width=200)
+    options = Options(networks=("resnet-50",), batches=(1,), precisions=("fp32",), limit=13, save=True)
+    assert not suite.bench(options, said)
+    assert "fails: too large" in said.file.getvalue() and len(order) == 13
+    shapes = [list(dict.fromkeys(r["shape"] for r in records)) for records in kept]
+    assert shapes == [[], order[:10], [order[10], order[12]]]
 
 
 def test_what_multiplies_is_told():
