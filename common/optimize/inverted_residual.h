@@ -88,15 +88,15 @@ template <bool HALVES> struct Columns {  // b's fragments of two neighbouring ti
     }
 };
 
+template <bool HALVES> struct TwoOf { using type = unsigned; };  // two neighbours of an image's inputs
+template <> struct TwoOf<false> { using type = float2; };
+
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
 };
 
 // A kernel of many blocks one after the other gives its block BLOCK threads. TEAMS teams of S::THREADS of them then take a
 // tile each, with the same weights; what is left over only comes to the barriers.
-template <bool HALVES> struct TwoOf { using type = unsigned; };  // two neighbours of an image's inputs
-template <> struct TwoOf<false> { using type = float2; };
-
 template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     using T = typename S::T;
     static constexpr bool HALVES = sizeof(T) == 2;

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nvrtc import compile_with_nvrtc
 
 from common import cuda
 from common.kernels.ladder import INCLUDE, Launch
@@ -446,15 +447,6 @@ def test_a_cooperative_kernel_is_not_launched_programmatically():
 # ---- NVIDIA's compiler
 
 
-def nvrtc_of_the_other_tests():
-    """tests/cuda/test_nvrtc.py has it."""
-    path = Path(__file__).parents[1] / "cuda" / "test_nvrtc.py"
-    spec = importlib.util.spec_from_file_location("test_nvrtc_functions", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.compile_with_nvrtc
-
-
 def texts():
     """The kernels of this file that are no f-strings."""
     found = re.findall(r'"""((?://[^\n]*\s*)?#include .*?)"""', Path(__file__).read_text(), flags=re.S)
@@ -464,8 +456,6 @@ def texts():
 @pytest.mark.parametrize("card", ["sm_75", "sm_80", "sm_90", "sm_100"])
 def test_nvrtc_compiles_both_headers(card):
     """Without clusters, where a card has none, as well."""
-    compile_with_nvrtc = nvrtc_of_the_other_tests()
-
     assert len(texts()) >= 15
     for source in texts():
         if "requires: sm_90" in source and card in ("sm_75", "sm_80"):

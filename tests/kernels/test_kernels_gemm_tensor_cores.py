@@ -5,11 +5,11 @@ import hashlib
 import numpy as np
 import pytest
 from kernel_checks import agrees, draw, f64, on_device, poisoned
+from nvrtc import compile_with_nvrtc
 from test_kernels_gemm import check_gemm
 
 from common import cuda, kernels
 from common.kernels.gemm import SMALLER, SPLIT, geometry, ladder, shared_bytes, tile_of
-from common.kernels.ladder import INCLUDE
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
@@ -216,11 +216,6 @@ def test_warpgroups_are_compiled_for_hopper_alone(monkeypatch):
 
 def test_nvrtc_takes_the_warpgroups_for_hopper():
     """test_nvrtc.py compiles every kernel for cards without an a, where wgmma.h has its C++."""
-    import sys
-
-    sys.path.insert(0, str(INCLUDE.parents[2] / "tests" / "cuda"))
-    from test_nvrtc import compile_with_nvrtc
-
     for transpose_b in (0, 1):
         switches = {**ladder.tile("warpgroups"), "TRANSPOSE_B": transpose_b}
         options = ladder.options("warpgroups", np.float16, switches)

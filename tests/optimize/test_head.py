@@ -1,11 +1,10 @@
 """The head with its pool in one launch, and the linear layer of few rows (common/optimize/head.h)."""
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
+from nvrtc import compile_with_nvrtc
 
 from common import cuda, kernels
 from common.optimize import generate
@@ -155,22 +154,12 @@ def test_no_access_goes_wrong(rng, dtype):
     assert np.isfinite(cuda.asnumpy(logits)).all()
 
 
-def compile_with_nvrtc():
-    """tests/cuda/test_nvrtc.py has it."""
-    path = Path(__file__).parents[1] / "cuda" / "test_nvrtc.py"
-    spec = importlib.util.spec_from_file_location("test_nvrtc_functions", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.compile_with_nvrtc
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("card", ["sm_80", "sm_90"])
 def test_nvrtc_compiles_both(card, dtype):
-    build = compile_with_nvrtc()
     head, itemsize = Head(49, 320, 1280), np.dtype(dtype).itemsize
     for batch in (1, 128):
         tile = heads.head_rule(head, batch, itemsize, 132, 227 * 1024)
-        assert build(heads.head_source(head, tile, dtype), card, generate.options()) is None
+        assert compile_with_nvrtc(heads.head_source(head, tile, dtype), card, generate.options()) is None
     linear = Linear(1280, SOURCES["seeded"].num_classes)
-    assert build(heads.linear_source(linear, LinearTile(8, 4), dtype), card, generate.options()) is None
+    assert compile_with_nvrtc(heads.linear_source(linear, LinearTile(8, 4), dtype), card, generate.options()) is None

@@ -1,13 +1,12 @@
 """A whole network as one launch (common/optimize/persistent.py)."""
 
 import dataclasses
-import importlib.util
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
+from nvrtc import compile_with_nvrtc
 
 from common import cuda, kernels
 from common.optimize import generate, persistent
@@ -247,18 +246,9 @@ def test_mobilenet_fits(dtype):
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(taken))
 
 
-def compile_with_nvrtc():
-    """tests/cuda/test_nvrtc.py has it."""
-    path = Path(__file__).parents[1] / "cuda" / "test_nvrtc.py"
-    spec = importlib.util.spec_from_file_location("test_nvrtc_functions", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.compile_with_nvrtc
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("card", "cluster"), [("sm_80", 1), ("sm_90", 8)])
 def test_nvrtc_compiles_it(dtype, card, cluster):
     layers = [*small_network()[:-2], *[Block(5, 6, 40, 80, 40, residual=True)] * 2, *small_network()[-2:]]
     plan = chosen(layers, dtype, warps=(8,), clusters=(cluster,), multiprocessors=108, shared_memory=163 * 1024)
-    assert compile_with_nvrtc()(persistent.source(plan), card, generate.options()) is None
+    assert compile_with_nvrtc(persistent.source(plan), card, generate.options()) is None

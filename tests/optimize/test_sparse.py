@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nvrtc import compile_with_nvrtc
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
@@ -237,12 +238,6 @@ def test_a_depthwise_kernel_reads_no_weights_for_zeros():
 @both_dtypes
 @pytest.mark.parametrize("card", ["sm_80", "sm_90"])
 def test_nvrtc_compiles_it(card, dtype):
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).parents[1] / "cuda"))
-    from test_nvrtc import compile_with_nvrtc
-
     options = [option for option in generate.options() if not option.startswith("-std")]
     for shape in (ONE, WIDE, DEPTHWISE):
         for scheme in SCHEMES if shape is ONE else ("ballot",) if shape is DEPTHWISE else ("pixels", "tiles"):
