@@ -2,8 +2,13 @@
 
 import os
 
+import hypothesis
 import numpy as np
 import pytest
+
+# how long an example takes says how busy the machine is, and nothing about the example
+hypothesis.settings.register_profile("course", deadline=None)
+hypothesis.settings.load_profile("course")
 
 
 @pytest.fixture

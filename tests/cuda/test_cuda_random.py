@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from common import cuda
 
-few = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=60, derandomize=True, database=None)
 
 
 @st.composite

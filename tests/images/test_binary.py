@@ -127,7 +127,7 @@ def batches(draw):
     return names, pixels, draw(st.sampled_from(["fp32", "fp16"])), draw(st.sampled_from(binary.LAYOUTS))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(batches())
 def test_pixels_and_names_survive_the_round_trip(batch):
     names, pixels, dtype, layout = batch

@@ -41,7 +41,7 @@ def test_concat(rng, variant, dtype, layout, shape, dim, sizes):
 
 @every_rung("concat")
 @both_dtypes
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     shape=st.tuples(*[st.integers(1, 9)] * 4),
     dim=st.integers(1, 3),

@@ -195,7 +195,7 @@ def cases(draw_value):
 
 
 @every_rung_and_layout
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(case=cases(), dtype=st.sampled_from([np.float32, np.float16]), seed=st.integers(0, 2**32 - 1))
 def test_conv2d_of_any_shape(case, dtype, variant, layout, seed):
     check_conv2d(np.random.default_rng(seed), case, dtype, variant, layout)

@@ -109,7 +109,7 @@ GEOMETRIES = [
 ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.sampled_from(GEOMETRIES),
     st.tuples(st.integers(1, 3), st.sampled_from([1, 3, 4, 8, 40]), st.integers(1, 14), st.integers(1, 34)),
@@ -128,7 +128,7 @@ def test_any_shape(geometry, x, padding, rung, layout, seed):
     check(np.random.default_rng(seed), case, np.dtype(dtype).type, variant, layout)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 14), st.integers(1, 14)),
     st.tuples(*[st.integers(1, 4)] * 6),
@@ -218,7 +218,7 @@ def test_arrays_that_no_vector_fits(rng, variant, dtype):
         agrees(out, F.conv2d(f64(image), f64(weight), None, 1, 1, 1, 8), k=9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.tuples(st.integers(1, 300), st.integers(1, 2000), st.integers(1, 300), st.integers(1, 300)),
     st.tuples(*[st.integers(1, 7)] * 2, *[st.integers(1, 3)] * 2, *[st.integers(1, 6)] * 2),

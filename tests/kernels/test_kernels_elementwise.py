@@ -35,7 +35,7 @@ def view(array, offset):
 
 @every_rung("add")
 @both_dtypes
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     size=st.integers(1, 3000),
     offsets=st.tuples(*[st.integers(0, 9)] * 3) | st.integers(0, 9).map(lambda offset: (offset,) * 3),

@@ -46,7 +46,7 @@ def test_gemm_bias_and_activation(rng, variant, dtype, with_bias, activation):
 ABLE = [(v, t) for t in (np.float32, np.float16) for v in kernels.variants("gemm", t) if ladder.takes(v, t)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
     st.sampled_from(list(ACTIVATIONS)), st.sampled_from(ABLE), st.integers(0, 2**32 - 1),

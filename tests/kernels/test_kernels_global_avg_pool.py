@@ -37,7 +37,7 @@ def test_global_avg_pool(rng, variant, dtype, shape):
 
 
 @every_rung_and_dtype("global_avg_pool")
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 70), st.integers(1, 21), st.integers(1, 21)),
     offset=st.integers(0, 9),

@@ -45,7 +45,7 @@ def test_multiply(rng, variant, dtype, layout, first, second):
 
 @every_rung("multiply")
 @both_dtypes
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     shape=st.lists(st.integers(1, 19), min_size=4, max_size=4).map(tuple),
     ones=st.tuples(*[st.sampled_from("ab=")] * 4),

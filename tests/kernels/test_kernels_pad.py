@@ -34,7 +34,7 @@ def test_pad(rng, variant, dtype, layout, padding, shape):
 
 @every_rung("pad")
 @both_dtypes
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     shape=st.tuples(*[st.integers(1, 12)] * 4),
     padding=st.tuples(sides, sides),

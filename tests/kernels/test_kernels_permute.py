@@ -44,7 +44,7 @@ def test_other_ranks(rng, dtype, shape):
 
 
 @both_dtypes
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     shape=st.tuples(*[st.integers(1, 40)] * 4),
     lies=st.permutations(range(4)),

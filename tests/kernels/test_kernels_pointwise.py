@@ -117,7 +117,7 @@ def cases(draw_value):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     cases(),
     st.sampled_from([rung.values for rung in rungs(np.float32, np.float16) if not rung.marks[0].args[0]]),

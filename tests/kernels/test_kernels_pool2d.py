@@ -95,7 +95,7 @@ def test_pool2d(rng, variant, dtype, kind, ceil_mode, count_include_pad, shape, 
 
 @every_rung_and_dtype("pool2d")
 @kinds
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_any_window(variant, dtype, kind, data, seed):
     shape = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 40), st.integers(1, 12), st.integers(1, 12)))

@@ -60,7 +60,7 @@ def test_what_follows_the_convolution(rng, variant, dtype, bias, residual):
     check(rng, (2, 5, 9, 7), 6, PADDINGS["one"], dtype, variant, bias, residual, "relu6")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.tuples(st.integers(1, 2), st.integers(1, 20), st.integers(3, 15), st.integers(3, 15)),
     st.integers(1, 70),

@@ -14,7 +14,7 @@ from common.network import Network
 from common.network.compare import relative_error
 
 MEGABYTES = 2**20
-quietly = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+quietly = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 def run_or_refuse(source, shape=None):

@@ -175,7 +175,7 @@ def test_a_pool_is_merged_with_the_convolution_before_it_alone(rng):
     assert len(merge_pool(fuse(graph), graph, lambda step: False)) == 2
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_random_graphs(data, seed):
     """Whoever reads what, in whatever order: the result is that of ONNX Runtime."""

@@ -27,7 +27,7 @@ lifetimes = st.lists(
 ).map(lambda every: [Lifetime(f"t{i}", *one) for i, one in enumerate(every)])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(lifetimes)
 def test_nothing_that_lives_at_the_same_time_lies_at_the_same_place(every):
     arena = place(every)
@@ -148,7 +148,7 @@ def test_a_network_whose_output_is_seen_of_its_input(rng):
     run(layers((2, 3, 5, 4), (kinds.Reshape, {"shape": (60,)})), rng)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_random_graphs(data, seed):
     """Whoever reads what, in whatever order: the result is that of ONNX Runtime, in both layouts."""

@@ -168,7 +168,7 @@ def test_nan_goes_no_further_than_its_window(rng, dtype):
         assert spoilt[5:8, 4:7].all()
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks_with_ranked_tiles(data):
     """Whatever the ranking proposes computes the right thing."""

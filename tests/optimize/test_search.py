@@ -62,7 +62,7 @@ def fitting(block):
     )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(random_blocks, st.sampled_from([1, 2, 7, 300]), st.sampled_from([2, 4]))
 def test_the_rules_tile_is_possible(block, batch, itemsize):
     block = fitting(block)
@@ -73,7 +73,7 @@ def test_the_rules_tile_is_possible(block, batch, itemsize):
     assert cuda.compute_capability() >= 90 or tile.split == 1
 
 
-@settings(max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
 @given(random_blocks, st.integers(1, 3), st.sampled_from(["float32", "float16"]))
 def test_the_rules_tile_computes_the_right_thing(block, batch, dtype):
     block = dataclasses.replace(fitting(block), residual=False)  # whose shape would have to be that of the output

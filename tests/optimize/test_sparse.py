@@ -108,7 +108,7 @@ def test_every_kind_of_tile(rng, shape, scheme, tile, dtype):
     check(rng, shape, scheme, dtype, [made.at(0.5), made.at(0.9)], tile=tile)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_shapes_and_sparsities(data):
     kernel, groups = data.draw(st.sampled_from([1, 3, 5])), data.draw(st.sampled_from([1, 1, 2, 4]))

@@ -44,7 +44,7 @@ def test_every_truncation_is_refused(tmp_path):
         assert read_or_refuse(path) is None
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=3))
 def test_flipped_bytes(tmp_path, flips):
     damaged = bytearray(CONTENT)
@@ -55,7 +55,7 @@ def test_flipped_bytes(tmp_path, flips):
     read_or_refuse(path)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200))
 def test_any_bytes(tmp_path, content):
     path = tmp_path / "any.onnx"
@@ -104,7 +104,7 @@ def mutate(model: ModelProto, draw) -> None:
             dim.dim_value = draw(INTEGERS)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_what_is_accepted_after_a_mistake_means_what_onnx_runtime_makes_of_it(data):
     opset = data.draw(st.sampled_from([9, 12, 13, 18]))

@@ -34,7 +34,7 @@ def layer(kind, *shapes, **fields):
 small = st.integers(1, 4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     extent=st.tuples(st.integers(1, 12), st.integers(1, 12)),
     kernel=st.tuples(small, small),
@@ -63,7 +63,7 @@ def test_convolution_shapes_are_those_of_torch(extent, kernel, stride, pads, dil
     assert made.macs == math.prod(expected) * math.prod(kernel)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     extent=st.tuples(st.integers(1, 12), st.integers(1, 12)),
     kernel=st.tuples(small, small),

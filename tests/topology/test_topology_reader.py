@@ -76,7 +76,7 @@ def test_nodes_out_of_order_unused_nodes_and_unused_initializers():
     assert kinds(t.read_onnx(m.build(y, reverse=True))) == ["Conv2d", "ReLU6"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_convolutions(data):
     def number(low, high):
@@ -99,7 +99,7 @@ def test_convolutions(data):
     assert kinds(graph) == ["Conv2d"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_pooling(data):
     def number(low, high):

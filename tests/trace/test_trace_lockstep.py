@@ -69,7 +69,7 @@ def compare(seeds: list[int]) -> list[str]:
     return problems
 
 
-@settings(max_examples=10, derandomize=True, deadline=None, phases=[Phase.generate],
+@settings(max_examples=10, derandomize=True, phases=[Phase.generate],
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=22, max_size=22, unique=True))
 def test_random_programs_are_counted_as_in_lockstep(seeds: list[int]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common import weights
@@ -35,7 +35,6 @@ def random_statistics(module: torch.nn.Module) -> torch.nn.Module:
     return module.eval()
 
 
-@settings(deadline=None)
 @given(
     groups=st.integers(1, 5),
     inputs=st.integers(1, 4),
