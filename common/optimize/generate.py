@@ -178,7 +178,7 @@ class Geometry:
             (b.expand != "stem" or b.image[1] % 2 == 0, f"a stem's image must be of even width, got {b.image[1]}"),
             (b.expand != "stem" or t.images == 1, f"a stem takes one image at a time, got {t.images}"),
             (
-                hidden_pixels(b, t) < 4080 and (b.expand != "stem" or self.x_bytes < 8 * 65536),
+                hidden_pixels(b, t) < 4080,
                 f"the tile must have fewer than 4,080 hidden pixels, got {hidden_pixels(b, t)}",
             ),
             (t.warps % t.pixel_warps == 0, f"pixel_warps must divide the {t.warps} warps, got {t.pixel_warps}"),
