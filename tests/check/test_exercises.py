@@ -83,10 +83,15 @@ def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answe
     first, _, _ = answer.read_text().partition("\n")
     marker = "// expect: " if exercise.is_cuda else "# expect: "
     assert first.startswith(marker), "the first line says what the message has to contain"
-    result = run(exercise, answer, monkeypatch)
-    assert not result, "this wrong answer passes"
-    assert first.removeprefix(marker).strip() in result.message
-    assert "not started yet" not in result.message
+    messages = []
+    for _ in range(3):  # few numbers drawn at random may look like another mistake's: the next ones tell them apart
+        result = run(exercise, answer, monkeypatch)
+        assert not result, "this wrong answer passes"
+        assert "not started yet" not in result.message
+        messages.append(result.message)
+        if first.removeprefix(marker).strip() in result.message:
+            return
+    pytest.fail("\n".join(messages))
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)

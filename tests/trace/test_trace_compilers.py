@@ -40,19 +40,31 @@ def test_what_was_proven_is_remembered(fresh: Path) -> None:
     cuda.trace(kernel, (1,), (32,), [out])
     (remembered,) = fresh.glob("proven-*")
     written = remembered.stat().st_mtime_ns
-    proof._prove.cache_clear()
-    start = time.perf_counter()
-    cuda.trace(kernel, (1,), (32,), [out])
-    assert time.perf_counter() - start < 0.5
+
+    def seconds() -> float:
+        proof._prove.cache_clear()
+        start = time.perf_counter()
+        cuda.trace(kernel, (1,), (32,), [out])
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.5
     assert remembered.stat().st_mtime_ns == written
 
 
-def test_the_proof_is_quick(fresh: Path) -> None:
-    kernel = cuda.RawKernel(COPY, "k")
-    start = time.process_time() + sum(os.times()[2:4])
-    proof.prove(tracing._trace_probe)
-    assert time.process_time() + sum(os.times()[2:4]) - start < 2.0  # seconds of this process and the compiler
-    assert kernel is not None
+def test_the_proof_is_quick(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def used() -> float:
+        return time.process_time() + sum(os.times()[2:4])  # seconds of this process and the compiler
+
+    def seconds(folder: Path) -> float:
+        monkeypatch.setenv("COURSE_CACHE", str(folder))
+        proof._prove.cache_clear()
+        tracing._traced_module.cache_clear()
+        start = used()
+        proof.prove(tracing._trace_probe)
+        assert list(folder.glob("proven-*")), "remembered from before"
+        return used() - start
+
+    assert min(seconds(fresh / str(i)) for i in range(3)) < 2.0
 
 
 @pytest.mark.parametrize("change", [{"-O1": "-O3"}, {"-O1": "-O2", "-fno-reorder-blocks": "", "-fno-thread-jumps": ""}, {
