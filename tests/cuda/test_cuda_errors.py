@@ -560,8 +560,9 @@ def threads_of_the_process():
 
 
 ENDLESS = """
-    import sys, numpy as np
+    import signal, sys, numpy as np
     from common import cuda
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background inherits none
     endless = cuda.RawKernel('''extern "C" __global__ void endless(volatile int* y) { KIND }''', "endless")
     fine = cuda.RawKernel('''extern "C" __global__ void fine(int* y) { y[threadIdx.x] = threadIdx.x; }''', "fine")
     y = cuda.zeros(64, np.int32)
@@ -591,6 +592,8 @@ def test_ctrl_c_ends_an_endless_kernel(loop):
         stderr=subprocess.PIPE,
         text=True,
     )
+    watchdog = threading.Timer(60, process.kill)  # reading ends with the process
+    watchdog.start()
     try:
         for _ in range(2):
             assert process.stdout.readline().strip() == "started", process.stderr.read()
@@ -601,6 +604,7 @@ def test_ctrl_c_ends_an_endless_kernel(loop):
         rest = process.stdout.read()  # not communicate(): what readline() has read ahead would be lost to it
         assert rest.strip().endswith("done"), (process.wait(30), rest, process.stderr.read())
     finally:
+        watchdog.cancel()
         process.kill()
 
 
