@@ -135,7 +135,8 @@ def test_two_hundred_calls_take_no_more_memory_than_ten(rng, tiny, backend):
         for _ in range(50):
             net(x)
 
-    assert growth(calls, rounds=8) < 16 << 20  # one activation kept at each call would be 125 MB
+    allowed = 16 if backend == "torch" else 1  # MiB: torch's allocator takes some; an activation a call would be 125
+    assert growth(calls, rounds=8) < allowed << 20
 
 
 @every_backend
