@@ -86,7 +86,7 @@ def test_every_sparsity(rng, shape, scheme, dtype):
     inputs = [made.at(s) for made, s in zip(patterns, (0.4, 0.6, 0.7), strict=True)]
     inputs += [patterns[0].at(0.0), patterns[0].at(1.0), patterns[0].at(0.97)]
     signs = nhwc(rng.choice([-1, 1], shape.x).astype(dtype))
-    check(rng, shape, scheme, dtype, [x * signs for x in inputs], residual=shape in (ONE, DEPTHWISE))
+    check(rng, shape, scheme, dtype, [nhwc(x * signs) for x in inputs], residual=shape in (ONE, DEPTHWISE))
 
 
 TILES = [

@@ -67,8 +67,9 @@ def test_a_network_has_zeros_behind_its_relus_alone():
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_synthetic_zeros(pattern):
     made = Synthetic((2, 64, 32, 40), pattern, np.float16)
+    assert cuda.layout.has(made.at(0.7), "NHWC")
     x, more = (cuda.asnumpy(made.at(s)) for s in (0.7, 0.9))
-    assert x.dtype == np.float16 and x.strides[1] == 2 and (x >= 0).all()
+    assert x.dtype == np.float16 and (x >= 0).all()
     unit = {"elements": (1, 1), "pixels": (64, 1), "tiles": (32, 8)}[pattern]
     assert whole(x, *unit) == pytest.approx(0.7, abs=0.12)
     assert (more[x == 0] == 0).all()
