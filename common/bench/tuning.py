@@ -18,7 +18,7 @@ from ..optimize.compositions import missing
 from ..optimize.generate import Block, Tile
 from ..optimize.tune import Problem
 
-BATCHES = (1, 32, 256)
+BATCHES = (1, 8, 32, 256)
 
 
 def tune(

@@ -258,6 +258,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
     const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
+    launch_dependents();  // the kernel behind may fetch its weights while this one waits and computes
     wait_for_inputs();    // until here nothing depends on the kernel before
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}

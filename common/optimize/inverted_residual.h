@@ -671,7 +671,6 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             }
             if constexpr (S::ADDS_X)
                 if (busy && rank == 0) add_x(acc);
-            if (start + step >= tiles) launch_dependents();  // what follows may begin to fetch its weights
             T* const y_tile = y + ((n0 * OUT_H + oy0) * OUT_W + ox0) * S::O;
             if constexpr (S::SPLIT == 1) {
 #pragma unroll
