@@ -1,7 +1,7 @@
 """The suite "network": MobileNetV2 as a whole on ours, cuDNN and the peers, checked first, then timed in turn.
 
     ours    this project's kernels           graph: the launches recorded in a CUDA graph and replayed;
-            put together for latency below batch 8 and for throughput from there on, unless --optimize says otherwise
+            put together for latency below batch 16 and for throughput from there on, unless --optimize says otherwise
     cudnn   the same steps on cuDNN          graph, and eager: launched from Python one after the other
     the others: peers.py
 
@@ -37,7 +37,7 @@ from .peers import PEERS, PRECISIONS, Built, Model, switches
 BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
 SAMPLES = 50
-THROUGHPUT_FROM = 8  # pictures at a time
+THROUGHPUT_FROM = 16  # pictures at a time
 
 STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
 NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}

@@ -2,10 +2,9 @@
 
 Programmatic launches. A kernel that calls wait_for_inputs() (include/grid.h) before it reads what others write, or
 writes what others read, may be launched while the one ahead of it still runs; then its blocks are there, waiting, when
-that one ends. The rungs' files have no such call. `source(variant, programmatic=True)` is their text with it ahead of
-all other statements, after launch_dependents(), so that the next kernel can come as early; and
-`recorded(programmatic=True)` compiles that text and launches it so. Nothing else changes: the wait lasts until all that
-is ahead on the stream is done and its memory written, however it was launched.
+that one ends. The rungs' files have no such call. `source(variant, programmatic=True)` is their text with it as the
+first statement of the kernel, and `recorded(programmatic=True)` compiles that text and launches it so. Nothing else
+changes: the wait lasts until all that is ahead on the stream is done and its memory written, however it was launched.
 """
 
 import contextlib
@@ -294,14 +293,11 @@ class _Pen:
 
 
 _BODY = re.compile(r'(extern "C" __global__[^;{]*?\)\s*\{)')
-_FIRST = """
-    launch_dependents();  // the kernel behind may begin: it waits until this one has ended
-    wait_for_inputs();    // launched before the kernel ahead has ended"""
 
 
 def waiting(source: str) -> str:
-    """The text of a kernel that first lets the next one begin, then waits. ValueError unless it has one kernel."""
-    text, count = _BODY.subn(rf"\1{_FIRST}", source)
+    """The text of a kernel with wait_for_inputs(); as its first statement. ValueError unless it has one kernel."""
+    text, count = _BODY.subn(r"\1\n    wait_for_inputs();  // launched before the kernel ahead has ended", source)
     if count != 1:
         raise ValueError(f'source must define one extern "C" __global__ kernel, got {count}')
     at = re.search(r"^(#|template|__device__|extern)", text, flags=re.M)

@@ -246,7 +246,7 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
-    started = "\n    cluster_sync();         // all blocks of the cluster have started" if tile.split > 1 else ""
+    started = "\n    cluster_started();" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
 #include "inverted_residual.h"
 
@@ -258,7 +258,6 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
     const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
-    launch_dependents();  // the kernel behind may fetch its weights while this one waits and computes
     wait_for_inputs();    // until here nothing depends on the kernel before
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}

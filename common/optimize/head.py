@@ -118,7 +118,6 @@ pointwise_pool(const {t}* __restrict__ x, const {t}* __restrict__ weight, const 
     Walk slices, images;
     head.place(blockIdx.x, gridDim.x, N, slices, images);
     head.prefetch(w, slices.first);
-    launch_dependents();  // the kernel behind may fetch its weights while this one waits and computes
     wait_for_inputs();    // until here nothing depends on the kernel before
     head.run(x, w, y, N, slices, images, Nothing());
 }}
@@ -236,7 +235,6 @@ few_rows(const {t}* __restrict__ x, const {t}* __restrict__ weight, const {t}* _
     const HeadWeights<Shape::T> w = {{weight, bias, 0.0f, 0.0f}};
     Linear<Shape> linear(shared);
     linear.prefetch(w, blockIdx.x);
-    launch_dependents();  // the kernel behind may fetch its weights while this one waits and computes
     wait_for_inputs();    // until here nothing depends on the kernel before
     linear.run(x, w, y, N, blockIdx.x, gridDim.x);
 }}

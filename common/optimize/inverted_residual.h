@@ -653,6 +653,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                     cp_async_wait<0>();
                     __syncthreads();
                     if (start == first) after();
+                    if (start + step >= tiles) launch_dependents();  // what follows may come and fetch its weights
                 }
                 if constexpr (S::EXPAND != NONE)
                     if (busy) expand(now, w.low[0], w.high[0]);

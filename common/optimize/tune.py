@@ -24,7 +24,6 @@ from .. import cuda
 from .generate import Block, Geometry, Tile, ceil_div
 
 TRIED = 12  # candidates that a search measures
-FEW = 4  # images for which the time of one launch after the other counts
 
 L2_BYTES = 40.0  # that a multiprocessor gets out of the L2 in a cycle
 LATENCY = 900.0  # cycles from the first request of a tile to the arrival of the last
@@ -284,10 +283,10 @@ class Problem:
 
     @property
     def programmatic(self) -> bool:
-        """Whether it is measured with programmatic launches: so few images are for a short time, not for many."""
+        """Whether it is measured with programmatic launches, as networks are launched: where the card has them."""
         from .compositions import missing
 
-        return self.batch <= FEW and missing("programmatic launches") is None
+        return missing("programmatic launches") is None
 
 
 class Arrays:
@@ -334,7 +333,7 @@ class Arrays:
         from .. import kernels
         from .blocks import inverted_residual
 
-        with kernels.recorded() as launches:  # of few images as "latency" launches it
+        with kernels.recorded() as launches:
             inverted_residual(
                 self.x, self.expand, self.expand_bias, self.depthwise, self.depthwise_bias, self.project,
                 self.project_bias, stride=problem.block.stride, residual=self.residual,

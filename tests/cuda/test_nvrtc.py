@@ -63,7 +63,7 @@ def test_every_kernel_compiles_for_every_card(case):
 
 @pytest.mark.parametrize("case", [case for case in kernel_files() if "kernels" in case[0].parts], ids=name_of)
 def test_every_rung_compiles_for_programmatic_launches(case):
-    """With launch_dependents() and wait_for_inputs() ahead of all else, for the card that has them."""
+    """With wait_for_inputs() as its first statement, for the card that has them."""
     from common.kernels.ladder import waiting
 
     path, options = case

@@ -310,10 +310,11 @@ def test_programmatic_launches_are_those_of_every_step(digits, monkeypatch):
     monkeypatch.setattr(
         ladder.Launch, "__post_init__", lambda self: (made.append(self), setattr(self, "_launch", None))
     )
-    for optimize, launches in (("latency", True), ("throughput", False)):
+    plain = compositions.Composition("plain")
+    for optimize, launches, count in (("latency", True, 19), ("throughput", True, 20), (plain, False, 19)):
         made.clear()
         Network(digits, optimize=optimize).plan()
-        assert len(made) == 19 and all(launch.programmatic is launches for launch in made)
+        assert len(made) == count and all(launch.programmatic is launches for launch in made)
 
 
 def test_captured(digits, rng):
@@ -338,7 +339,7 @@ def test_profiles(digits, rng):
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
-    assert len(rows) == 19 and all(row.fits for row in rows)
+    assert len(rows) == 20 and all(row.fits for row in rows)
     assert rows[1].allowed > 0 and (dtype == "fp16" or rows[1].allowed == 1e-6 * math.sqrt(8 + 9 + 48))
 
 

@@ -10,7 +10,8 @@ from common.optimize.search import chosen
 
 def test_by_name():
     assert composition(None) is None
-    assert composition("latency").programmatic and not composition("throughput").programmatic
+    latency, throughput = composition("latency"), composition("throughput")
+    assert latency.programmatic and throughput.programmatic and latency.head and not throughput.head
     assert all(one.name == name and one.fuse is chosen for name, one in COMPOSITIONS.items())
     mine = Composition("mine")
     assert composition(mine) is mine
