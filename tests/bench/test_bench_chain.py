@@ -174,7 +174,7 @@ def test_the_figure_is_there_only_if_there_are_records(tmp_path):
 @pytest.mark.parametrize(
     ("batch", "given", "made"),
     [
-        (1, None, "latency"), (7, None, "latency"), (8, None, "throughput"), (256, None, "throughput"),
+        (1, None, "latency"), (15, None, "latency"), (16, None, "throughput"), (256, None, "throughput"),
         (1, "none", None), (1, "throughput", "throughput"), (256, "latency", "latency"),
     ],
 )  # fmt: skip

@@ -129,8 +129,10 @@ def _best(m: Product) -> list[str]:
     return ["tensor_cores", "channels_last"]
 
 
-def _best_in_nchw() -> list[str]:
-    return ["naive"] if cuda.backend() == "simulator" else ["tiled"]
+def _best_in_nchw(m: Product) -> list[str]:
+    """Likewise in NCHW: with tiles for less than half of the multiprocessors, a thread for each output is faster."""
+    few = checks.blocks(m.P, 64) * checks.blocks(m.O, 64) < 64
+    return ["naive"] if few or cuda.backend() == "simulator" else ["tiled"]
 
 
 def _split_k_tile(m: Product) -> dict[str, int]:
@@ -244,7 +246,7 @@ def pointwise(
     out = checks.output(out, shape, like=x, layout=where)
 
     product = Product(n * h * w, c, o, x.dtype.itemsize)
-    variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw())
+    variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))
     chosen = TILES[variant](product) if variant in TILES else {}
     if chosen is None:  # rows of x so long that shared memory does not hold the weights beside them
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
