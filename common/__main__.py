@@ -258,7 +258,9 @@ def profile(
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(help="network, chain, operators, kernels, plans, sparse, peaks or trace.")],
+    suite: Annotated[
+        str, typer.Argument(help="network, chain, operators, kernels, plans, sparse, profile, peaks or trace.")
+    ],
     backend: Annotated[list[str] | None, typer.Option(help="What to time; several times for several.")] = None,
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
     precision: Annotated[list[str] | None, typer.Option(help="fp32 (strict), tf32 or fp16; several times too.")] = None,

@@ -6,6 +6,7 @@
     kernels     every rung of our own operators beside cuDNN and cuBLAS
     plans       a few convolutions in every way to ask cuDNN for them
     sparse      convolutions that skip zeros of their input: how many there are, from how many on it pays
+    profile     each kernel of ours under ncu: which resource is busy, what its warps wait for
     peaks       what the card can do at best: bytes a second, FLOPs a second
     trace       what the simulator's trace counts, against what the profiler counts
 
@@ -116,6 +117,7 @@ SUITES: dict[str, str | Suite] = {  # a function, or "module:function", imported
     "kernels": "common.bench.kernels:bench",
     "plans": "common.bench.plans:bench",
     "sparse": "common.bench.sparse:bench",
+    "profile": "common.bench.profile:bench",
     "peaks": "common.bench.peaks:bench",
     "trace": _trace,
 }

@@ -5,7 +5,7 @@
     NHWC                the same in the other layout
     graph               recorded in a CUDA graph and replayed
     programmatic        each kernel is on its way before the one ahead of it has ended
-    fused blocks        inverted-residual blocks as one kernel each, and the head
+    fused blocks        inverted-residual blocks as one kernel each; of few pictures the head too
     persistent          one kernel for the whole network, where there is one
 
 Each is what the one before it is, and one thing more. All are timed in turn in one process, on the same pictures, and
@@ -35,6 +35,7 @@ from .network import (
     Configuration,
     Reference,
     Row,
+    composed,
     prepared,
     timed_in_turn,
     work,
@@ -47,26 +48,29 @@ PRECISIONS = ("fp32", "fp16")
 
 @dataclass(frozen=True)
 class Rung:
-    """A composition of the network: arguments of Network, and how it is launched, "eager" or "graph"."""
+    """A composition of the network: arguments of Network, and how it is launched, "eager" or "graph".
+
+    suited: it is the composition that suits the batch, see network.composed.
+    """
 
     name: str
     launch: str = "graph"
     options: dict[str, Any] = field(default_factory=dict)
     needs: str | None = None  # a feature of common.optimize.compositions
+    suited: bool = False
 
 
 def rungs() -> tuple[Rung, ...]:
     """All that there are here, from the first to the last."""
     first = {operator: kernels.variants(operator)[0] for operator in kernels.OPERATORS}
     programmatic = Composition("programmatic", fuse=None, programmatic=True, head=False)
-    fused = Composition("fused blocks", programmatic=True)
     every = [
         Rung("naive", "eager", {"layout": "NCHW", "variants": first}),
         Rung("best rungs NCHW", "eager", {"layout": "NCHW"}),
         Rung("NHWC", "eager", {"layout": "NHWC"}),
         Rung("graph", "graph", {"layout": "NHWC"}),
         Rung("programmatic", "graph", {"optimize": programmatic}, "programmatic launches"),
-        Rung("fused blocks", "graph", {"optimize": fused}, "fused blocks"),
+        Rung("fused blocks", "graph", {}, "fused blocks", suited=True),
     ]
     if importlib.util.find_spec("common.optimize.persistent"):
         whole = Composition("persistent", fuse=always, persistent=True)
@@ -76,7 +80,8 @@ def rungs() -> tuple[Rung, ...]:
 
 def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Built, Any]:
     """A rung ready to run on x, and its plan."""
-    net = Network(model.onnx, dtype=precision, **rung.options)
+    suited: dict[str, Any] = {"optimize": composed(len(x))} if rung.suited else {}
+    net = Network(model.onnx, dtype=precision, **rung.options, **suited)
     program = net.program(x.shape, arena=True)
     if rung.name == "persistent" and program.whole is None:
         raise Unavailable("no tiles of all layers fit into one kernel at this batch, or the card cannot launch it")

@@ -236,7 +236,8 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
             for r in records:
                 if (r["implementation"], r["precision"]) == (name, precision):
                     best[r["batch"]] = min(r["median_us"], best.get(r["batch"], math.inf))
-            line = sorted(best.items())
+            between = [batch for batch in BATCHES if best and min(best) < batch < max(best)]
+            line = sorted({**dict.fromkeys(between, math.nan), **best}.items())  # no line past what was not measured
             if line:
                 (shown[NAMES[name]],) = panel.plot(*zip(*line, strict=True), color=colour, marker=marker, markersize=5)
         panel.set(xscale="log", yscale="log", title=precision, xlabel="batch")
@@ -250,10 +251,10 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
-    """Records of the suite "chain": µs of each rung as a bar, a panel a precision and batch; how many times the roof.
+    """Records of the suite "chain": a bar a rung, from the roof to its µs, a panel a precision and batch.
 
-    The roof of a panel is that of its rung that moves least: no network of these layers, put together so, takes less.
-    ValueError without records.
+    So a bar is as long as the rung is far from the roof, on a logarithmic axis. The roof of a panel is that of its rung
+    that moves least: no network of these layers, put together so, takes less. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -272,16 +273,13 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
     for panel, ((batch, precision), group) in zip(panels.flat, groups.items(), strict=False):
         roof = chain_roof(group, peaks)
         names, values = [r["implementation"] for r in group], [r["median_us"] for r in group]
-        logarithmic = max(values) > 20 * min(values)
-        start = min(roof, *values) / 2 if logarithmic else 0.0
-        bars = [value - start for value in values]
-        panel.barh(range(len(names)), bars, left=start, height=0.7, color=COLOURS["expand"])
-        panel.axvline(roof, color="black", linewidth=1.2, linestyle="--")
+        panel.barh(
+            range(len(names)), [value - roof for value in values], left=roof, height=0.7, color=COLOURS["expand"]
+        )
         texts = [f"{_three_digits(value)}   {value / roof:.3g}× the roof" for value in values]
-        _label_bars(panel, names, values, texts, "µs, logarithmic" if logarithmic else "µs")
-        if logarithmic:
-            panel.set_xscale("log")
-        panel.set_xlim(start, start * (max(values) / start) ** 1.6 if logarithmic else 1.6 * max(values))
+        _label_bars(panel, names, values, texts, "µs, logarithmic; bars begin at the roof")
+        panel.set_xscale("log")
+        panel.set_xlim(roof, roof * (max(values) / roof) ** 1.7)
         panel.set_title(f"batch {batch}, {precision}: the roof is {_three_digits(roof)} µs", fontsize=10, loc="left")
     plt.close(figure)
     return figure

@@ -46,6 +46,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
     "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and what is below, where it was timed
     "energy": _METERED,
+    "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
     "trace": (),
 }
 # what may be None in those: not everything that is timed has a floor or a reference
