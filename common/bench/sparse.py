@@ -228,6 +228,8 @@ def time_layer(
     shape = one.shape
     layer = Layer(shape, precision, options.tune)
     most, records, right = allowed(precision, shape.terms), [], True
+    # recorded once, for all levels
+    subjects = {name: timing.Subject(launch) for name, launch in layer.launches.items()}
     itemsize = layer.x.dtype.itemsize
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
@@ -244,7 +246,7 @@ def time_layer(
                 told = f"{case_of(shape, pattern, level)}, batch {shape.batch}, {precision}: {name}"
                 console.print(f"{told} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
                 right = False
-            good = {name: layer.launches[name] for name in names if name not in wrong}
+            good = {name: subjects[name] for name in names if name not in wrong}
             if not good:
                 continue
             timed = timing.compare(good, samples=options.samples or SAMPLES)

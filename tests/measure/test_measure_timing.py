@@ -224,6 +224,15 @@ def test_something_warms_up_before_the_first_sample(gpu):
     assert gpu.clock >= timing.WARM_UP_US
 
 
+def test_what_was_prepared_is_compared_again_as_it_is(gpu):
+    once, other = Subject(gpu.kernel(40.0)), Subject(gpu.kernel(60.0))
+    timing.compare({"once": once, "other": other}, samples=6)
+    graphs, rounds = len(gpu.graphs), once.rounds
+    again = timing.compare({"once": once, "other": other}, samples=6)
+    assert len(gpu.graphs) == graphs and again["once"].calls == once.rounds == rounds
+    assert again["other"].median_us == pytest.approx(60.0 + GRAPH_LAUNCH_US / other.rounds)
+
+
 def test_the_warm_up_is_bounded(gpu):
     subject = Subject(gpu.kernel(10_000_000.0), "eager")
     subject.prepare()
@@ -337,9 +346,10 @@ class Scripted(Subject):
 
     def __init__(self, name, log):
         super().__init__(nothing)
-        self.name, self.log, self.rounds = name, log, 1
+        self.name, self.log = name, log
 
     def prepare(self):
+        self.rounds = 1
         self.log.append(f"prepare {self.name}")
 
     def sample(self):
