@@ -38,6 +38,7 @@ BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
 SAMPLES = 50
 THROUGHPUT_FROM = 16  # pictures at a time
+STEP_BY_STEP = "step by step"  # of ours with --optimize none, in the case of its records
 
 STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
 NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}
@@ -357,6 +358,8 @@ def _record(
     case, measured = model.name, comparison[row.name]
     if options.mode == "host":
         case = f"{model.name}, host to host"
+    elif options.optimize == "none" and c.implementation == "ours":  # as chapter 05 has it: another program
+        case = f"{model.name}, {STEP_BY_STEP}"
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
     if c.implementation == "ours":
