@@ -236,8 +236,10 @@ def test_sets_of_buffers_and_the_way_from_the_host_are_cases_of_their_own(fakes,
     (host,), _ = measure(["ours"], model, reference, said, mode="host")
     assert rotating["mode"] == "rotating" and rotating["sets"] == 2 and rotating["case"] == hot["case"]
     assert host["case"] == f"{model.name}, host to host" and host["launch"] == "host"
-    identities = {tuple(r.get(key) for key in results.IDENTITY) for r in (hot, rotating, host)}
-    assert len(identities) == 3
+    (apart,), _ = measure(["ours"], model, reference, said, optimize="none")
+    assert apart["case"] == f"{model.name}, step by step"
+    identities = {tuple(r.get(key) for key in results.IDENTITY) for r in (hot, rotating, host, apart)}
+    assert len(identities) == 4
 
 
 def test_a_call_that_replays_a_graph_of_its_own_is_recorded_as_one(fakes, monkeypatch, model, reference, said):
