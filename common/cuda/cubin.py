@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def build(code: str, options: Sequence[str]) -> Path:
         raise compiler.CompileException(nvrtc.getProgramLog(program), code, "kernel.cu", given, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
-    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # threads compile side by side, too
     unfinished.write_bytes(machine_code)
     unfinished.replace(path)  # whole, whoever else compiles the same
     return path

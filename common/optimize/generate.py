@@ -145,7 +145,7 @@ class Geometry:
         tiles += 512 * tile.warps if tile.vector == 0 and columns % 16 else 0
         work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
-            work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16
+            work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16 + 16
         self.shared = work + self.stages * self.stage_bytes
         m_out = ceil_div(self.pixels_out, 16)
         self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))
@@ -246,7 +246,7 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
-    started = "\n    cluster_started();" if tile.split > 1 else ""
+    started = "\n    block.open();\n    cluster_started();" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
 #include "inverted_residual.h"
 

@@ -2,6 +2,7 @@
 //
 //   Fused<S> block(shared);         S: a struct of compile-time numbers, which generate.py writes (Tile says what they are)
 //   block.prefetch(w);              the first slices of the weights are on their way: needs nothing of the kernel before
+//   block.open();                   of a cluster: then cluster_started or cluster_sync
 //   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …
 //
 // A thread block takes a tile of TILE_H×TILE_W output pixels of IMAGES images and holds its x, with a halo, in shared memory.
@@ -12,7 +13,7 @@
 //     shared                     shared                                   shared
 //
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With SPLIT > 1
-// a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end puts its sums where they
+// a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends its sums where they
 // are added up, each block's part of the outputs in its own shared memory. All of them must have started by then.
 //
 // What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel; of halves also the
@@ -123,10 +124,13 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int X_ROW = odd(K_PADDED), D_ROW = odd(S::SLICE);
     // hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks; behind them is room
     // for the rows that fill up expand's last tile of mma
+    // At stride 2 neighbouring outputs need every other pixel of a row: the even ones lie first, side by side, ODD the first odd one.
+    static constexpr int ODD = S::STRIDE == 2 ? S::TILE_W + 1 : 1, EVENS = WHOLE_W ? REAL_W / 2 : ODD;  // those of the image
     static constexpr int PIXELS_HIDDEN = S::IMAGES * IN_H * IN_W, PLACES = PIXELS_HIDDEN + (S::EXPAND ? M_IN * 16 - PIXELS_IN : 0), UNIT = 16 / sizeof(T);
     static constexpr int HALF_PLANE = (ceil_div(PLACES - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
-    // a stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0
-    static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2, PATCH_ROW = PATCH_W * 4;
+    // a stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0;
+    // of floats, of which a pixel is 16 bytes, the even ones of a row first: neighbouring hidden pixels need every other one
+    static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2, PATCH_ROW = PATCH_W * 4, PATCH_ODD = PATCH_ROW / 2;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? M_IN * 16 * X_ROW : S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
     static constexpr int ROWS_BYTES = S::EXPAND ? M_IN * 16 * 4 : 0, ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
     static constexpr int H_SIZE = WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
@@ -139,21 +143,24 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     // depthwise on tensor cores takes 16 columns at a time; where there are fewer, lanes write 16 bytes that nobody reads
     static constexpr int SPARE_SIZE = V == 0 && COLUMNS % 16 ? S::THREADS * 8 : 0;
     static constexpr int TILES_BYTES = ceil_div((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE + SPARE_SIZE) * (int)sizeof(T), 16) * 16;
-    static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
+    static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 + 16 : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
     // how the warps share project's tiles; whether a warp holds its weights of expand in registers
     static constexpr int M3 = WARPS / S::WARPS_N3, MT3 = ceil_div(M_OUT, M3), PAIRS3 = ceil_div(PAIRS, S::WARPS_N3);
     static constexpr int K_STEPS = K_PADDED / K_STEP;
     static constexpr bool HELD = K_STEPS * PLANES * (HALVES ? 1 : 2) <= 12;
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0 && WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
 
-    // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin, in pairs of
-    // pixels; negative if it lies outside of the image: then its hidden channels are zero
+    // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin, in pixels;
+    // negative if it lies outside of the image: then its hidden channels are zero
     static constexpr int PLACE = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, OUTSIDE = -0x7fffffff - 1;
+    __host__ __device__ static constexpr unsigned in_row(unsigned column) { return S::STRIDE == 1 ? column : column / 2 + column % 2 * ODD; }
     static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_W <= PATCH), "too large a tile");
 
     T *x_tile, *hidden, *dw, *spare, *stages;
     int* rows;
     float4* sums;  // [SPLIT][PART]: of this block's part of the outputs, from each block of the cluster
+    Mailbox* box;  // that they come through
+    unsigned turn = 0;
     int lane, g, t, warp, warp_c, warp_p, rank, thread, team, rank_of_first;
 
     __device__ __forceinline__ explicit Fused(void* shared, unsigned rank_in_cluster = 0) : Fused(shared, (char*)shared + WORK, rank_in_cluster) {}
@@ -161,44 +168,52 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     static constexpr int WEIGHTS = STAGES * STAGE * (int)sizeof(T);
     __device__ __forceinline__ Fused(void* work, void* weights, unsigned rank_in_split, unsigned first_of_split = 0) {
         thread = BLOCK == S::THREADS ? threadIdx.x : threadIdx.x % S::THREADS, team = BLOCK == S::THREADS ? 0 : threadIdx.x / S::THREADS;
-        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, spare = dw + D_SIZE + (V == 0 && COLUMNS % 16 ? thread * 8 : 0), sums = (float4*)((char*)x_tile + TILES_BYTES);
+        x_tile = (T*)((char*)work + team * WORK), rows = (int*)(x_tile + X_SIZE), hidden = x_tile + X_SIZE + ROWS_SIZE, dw = hidden + H_SIZE, spare = dw + D_SIZE + (V == 0 && COLUMNS % 16 ? thread * 8 : 0), sums = (float4*)((char*)x_tile + TILES_BYTES), box = (Mailbox*)(sums + S::SPLIT * PART);
         stages = (T*)weights;
         lane = thread % 32, g = lane / 4, t = lane % 4, warp = thread / 32, rank = rank_in_split, rank_of_first = first_of_split;
         warp_c = warp % WARPS_C, warp_p = warp / WARPS_C;
     }
 
+    __device__ __forceinline__ void open() {
+        if (S::SPLIT > 1 && thread == 0 && (BLOCK == S::THREADS || team < TEAMS)) box->open();
+    }
+
     // ---- Weights: SLICE hidden channels from `first` on, to a stage
-    template <int ROWS, int COLUMNS, int TO_ROW, int LENGTH>  // rows of COLUMNS elements, LENGTH apart, of which so many are there
+    // Of 16 rows that column_of_lane reads those for its first tile come first: 8 rows that are read together lie side by side.
+    __host__ __device__ static constexpr int of_tiles(int row) { return (row & ~15) + row % 8 / 2 * 4 + row / 8 % 2 * 2 + row % 2; }
+    template <int ROWS, int COLUMNS, int TO_ROW, int LENGTH, bool TILES = false>  // rows of COLUMNS elements, LENGTH apart, of which so many are there
     __device__ __forceinline__ static void fetch(T* to, const T* array, int rows, int columns) {
         constexpr int CHUNKS = ceil_div(COLUMNS, E), STEP = BLOCK / CHUNKS;
-        if constexpr (BLOCK % CHUNKS == 0) {  // a thread has the same columns of all its rows: what it adds to addresses is constant
-            const int first = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * E;
+        if constexpr (BLOCK % CHUNKS == 0 && (!TILES || STEP % 16 == 0 || 16 % STEP == 0)) {
+            // a thread has the same columns of all its rows: what it adds to addresses is constant
+            const int first = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * E, source = TILES ? of_tiles(first) : first;
             T* const at = to + first * TO_ROW + column;
-            const T* const from = array + first * LENGTH + column;
+            const T* const from = array + source * LENGTH + column;
 #pragma unroll 8
             for (int row = 0; row < ROWS; row += STEP) {
-                const bool inside = first + row < rows && column < columns;
-                if (ROWS % STEP == 0 || first + row < ROWS) cp_async_16(at + row * TO_ROW, inside ? from + row * LENGTH : array, inside);
+                const int more = TILES && STEP % 16 ? of_tiles(row) : row;  // of_tiles(first + row) is the sum: they share no bits
+                const bool inside = source + more < rows && column < columns;
+                if (ROWS % STEP == 0 || first + row < ROWS) cp_async_16(at + row * TO_ROW, inside ? from + more * LENGTH : array, inside);
             }
         } else
 #pragma unroll 1
             for (unsigned i = threadIdx.x; i < ROWS * CHUNKS; i += BLOCK) {
-                const unsigned row = i / CHUNKS, column = i % CHUNKS * E;
-                const bool inside = (int)row < rows && (int)column < columns;
-                cp_async_16(to + row * TO_ROW + column, array + (inside ? row * LENGTH + column : 0), inside);
+                const unsigned row = i / CHUNKS, column = i % CHUNKS * E, source = TILES ? of_tiles(row) : row;
+                const bool inside = (int)source < rows && (int)column < columns;
+                cp_async_16(to + row * TO_ROW + column, array + (inside ? source * LENGTH + column : 0), inside);
             }
     }
     __device__ __forceinline__ void fetch_slice(const Weights<T>& w, int slice) {
         T* const to = stages + slice % STAGES * STAGE;
         const int first = (rank * SLICES + slice) * S::SLICE, left = S::HIDDEN == SLICES * S::SLICE * S::SPLIT ? S::SLICE : S::HIDDEN - first;
-        if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW, S::C>(to + W1, w.expand + first * S::C, left, S::C);
+        if constexpr (S::EXPAND == POINTWISE) fetch<S::SLICE, K_PADDED, X_ROW, S::C, !HALVES>(to + W1, w.expand + first * S::C, left, S::C);
         if constexpr (S::EXPAND == STEM)
             for (int i = threadIdx.x; i < S::SLICE * K_PADDED; i += BLOCK) {
-                const int row = i / K_PADDED, k = i % K_PADDED, column = k % 16 / 4 - 1, channel = k % 4;
+                const int place = i / K_PADDED, row = HALVES ? place : of_tiles(place), k = i % K_PADDED, column = k % 16 / 4 - 1, channel = k % 4;
                 const bool inside = row < left && column >= 0 && channel < 3;
-                to[row * X_ROW + k] = inside ? w.expand[((first + row) * 9 + k / 16 * 3 + column) * 3 + channel] : (T)0.0f;
+                to[place * X_ROW + k] = inside ? w.expand[((first + row) * 9 + k / 16 * 3 + column) * 3 + channel] : (T)0.0f;
             }
-        fetch<O_PADDED, S::SLICE, D_ROW, S::HIDDEN>(to + W3, w.project + first, S::O, left);
+        fetch<O_PADDED, S::SLICE, D_ROW, S::HIDDEN, true>(to + W3, w.project + first, S::O, left);
         fetch<1, 9 * S::SLICE, 0, 0>(to + W2, w.depthwise + first * 9, 1, left * 9);
         const T *const b1 = w.expand_bias ? w.expand_bias : w.depthwise, *const b2 = w.depthwise_bias ? w.depthwise_bias : w.depthwise;
         if constexpr (S::EXPAND != NONE) fetch<1, S::SLICE, 0, 0>(to + B1, b1 + first, w.expand_bias != 0, left);
@@ -214,6 +229,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     // Unsigned, here and below: to divide by a constant is then two instructions and not five.
     __device__ __forceinline__ static void place(unsigned pixel, unsigned& image, unsigned& row, unsigned& column) {
         column = pixel % REAL_W, row = pixel / REAL_W, image = 0;
+        if constexpr (S::STRIDE == 2) column = column < EVENS ? 2 * column + WHOLE_W : 2 * (column - EVENS) + !WHOLE_W;
         if constexpr (S::IMAGES > 1) image = row / REAL_H, row %= REAL_H;
     }
     __device__ __forceinline__ static bool is_inside(unsigned image, unsigned row, unsigned column, int N, int n0, int y_first, int x_first) {
@@ -226,7 +242,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             const auto fetch_chunk = [&](unsigned pixel, unsigned c) {
                 unsigned image, row, column;
                 place(pixel, image, row, column);
-                const bool inside = is_inside(image, row, column, N, n0, y_first, x_first), in_line = WHOLE_W && (WHOLE_H || S::IMAGES == 1);
+                const bool inside = is_inside(image, row, column, N, n0, y_first, x_first), in_line = WHOLE_W && S::STRIDE == 1 && (WHOLE_H || S::IMAGES == 1);
                 const unsigned at = (in_line ? (n0 * S::H + y_first) * S::W + pixel : ((n0 + image) * S::H + y_first + row) * S::W + x_first + column) * S::C + c;
                 cp_async_16(x_tile + pixel * X_ROW + c, x + (inside ? at : 0), inside);
             };
@@ -252,7 +268,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 }
 #pragma unroll
                 for (int j = 0; j < AT_ONCE; ++j)
-                    if (thread + (k + j) * S::THREADS < ITEMS) put_pixels(x_tile + (thread + (k + j) * S::THREADS) * 8, two[j]);
+                    if (thread + (k + j) * S::THREADS < ITEMS) put_pixels(x_tile, thread + (k + j) * S::THREADS, two[j]);
             }
         }
         cp_async_commit();
@@ -261,16 +277,17 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             unsigned image, row, column;
             place(pixel, image, row, column);
             const bool inside = is_inside(image, row, column, N, n0, y_first, x_first);
-            const int there = ((image * IN_H + row + WHOLE_H) * IN_W + column + WHOLE_W) * 8;
-            rows[pixel] = there | (inside ? 0 : OUTSIDE) | (S::EXPAND == STEM ? (row * PATCH_W + column) << PATCH_SHIFT : 0);
+            const int there = ((image * IN_H + row + WHOLE_H) * IN_W + in_row(column + WHOLE_W)) * 8;
+            rows[pixel] = there | (inside ? 0 : OUTSIDE) | (S::EXPAND == STEM ? (2 * row * PATCH_W + column * (HALVES ? 2 : 1)) << PATCH_SHIFT : 0);
         }
     }
-    __device__ __forceinline__ static void put_pixels(__half* to, const unsigned (&v)[3]) {
-        store_16(to, make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
+    __device__ __forceinline__ static void put_pixels(__half* patch, unsigned pair, const unsigned (&v)[3]) {
+        store_16(patch + pair * 8, make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
     }
-    __device__ __forceinline__ static void put_pixels(float* to, const float2 (&v)[3]) {
+    __device__ __forceinline__ static void put_pixels(float* patch, unsigned pair, const float2 (&v)[3]) {
+        float* const to = patch + (pair + pair / (PATCH_W / 2) * (PATCH_W / 2)) * 4;
         *(float4*)to = make_float4(v[0].x, v[0].y, v[1].x, 0);
-        *(float4*)(to + 4) = make_float4(v[1].y, v[2].x, v[2].y, 0);
+        *(float4*)(to + PATCH_ODD) = make_float4(v[1].y, v[2].x, v[2].y, 0);
     }
 
     __device__ __forceinline__ void fetch_hidden(const T* x, int N, int n0, int y0, int x0, int slice) {  // of a block without expand
@@ -280,19 +297,19 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             const int pixel = i / CHUNKS, column = pixel % IN_W, row = pixel / IN_W % IN_H, n = n0 + pixel / (IN_W * IN_H), chunk = i % CHUNKS * E;
             const int c = (rank * SLICES + slice) * S::SLICE + warp_c * PLANES * 16 + chunk;
             const bool inside = n < N && (unsigned)(y0 + row) < S::H && (unsigned)(x0 + column) < S::W && c < S::C;
-            cp_async_16(hidden + (warp_c * PLANES * 2 + chunk / 8) * HALF_PLANE + pixel * 8 + chunk % 8, x + (inside ? ((n * S::H + y0 + row) * S::W + x0 + column) * S::C + c : 0), inside);
+            cp_async_16(hidden + (warp_c * PLANES * 2 + chunk / 8) * HALF_PLANE + (pixel - column + in_row(column)) * 8 + chunk % 8, x + (inside ? ((n * S::H + y0 + row) * S::W + x0 + column) * S::C + c : 0), inside);
         }
         cp_async_commit();
     }
 
-    // a lane's row of the two tiles of 8 columns: so that a thread's sums, d[0][0], d[0][1], d[1][0], d[1][1], are of 4 neighbours
-    __device__ __forceinline__ int column_of_lane() const { return lane % 8 / 2 * 4 + lane % 2 + lane / 16 * 2; }
+    // a lane's row of the two tiles of 8 columns, as the weights lie: of_tiles has made four neighbours a thread's sums d[0][0],
+    // d[0][1], d[1][0], d[1][1]
+    __device__ __forceinline__ int column_of_lane() const { return lane % 8 + lane / 16 * 8; }
 
     // ---- expand: hidden = clamp(x · weight + bias), zero outside of the image, which is what the depthwise pads with
     __device__ __forceinline__ void expand(const T* w, float low, float high) {
         // floats are stored by the thread that has summed them, 4 neighbours at a time; of halves a warp stores its tile as a whole
-        const int of_lane = HALVES ? lane % 8 + lane / 16 * 8 : column_of_lane();
-        const T* const b_row = w + W1 + (warp_c * PLANES * 16 + of_lane) * X_ROW + lane / 8 % 2 * E;
+        const T* const b_row = w + W1 + (warp_c * PLANES * 16 + column_of_lane()) * X_ROW + lane / 8 % 2 * E;
         Columns<HALVES> held[HELD ? K_STEPS : 1][PLANES];
         float bias[PLANES][2][4];
 #pragma unroll
@@ -315,7 +332,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             for (int i = 0; i < S::MT1; ++i) {
                 first[i] = 16 * (M_IN % S::MT1 ? smaller(m0 + i, M_IN - 1) : m0 + i);  // the last one again, and not a branch
                 entry[i] = rows[first[i] + lane % 16];
-                a_row[i] = x_tile + (S::EXPAND == STEM ? (entry[i] >> PATCH_SHIFT & PATCH) * 8 : (first[i] + lane % 16) * X_ROW) + lane / 16 * E;
+                a_row[i] = x_tile + (S::EXPAND == STEM ? (entry[i] >> PATCH_SHIFT & PATCH) * 4 : (first[i] + lane % 16) * X_ROW) + lane / 16 * (S::EXPAND == STEM && !HALVES ? PATCH_ODD : E);
             }
             float acc[S::MT1][PLANES][2][4];
             constexpr int CHUNK = HALVES ? K_STEPS : 4;  // tensor cores cut sums off: of floats no more than 32 products at a time
@@ -324,7 +341,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 float part[HALVES ? 1 : S::MT1][HALVES ? 1 : PLANES][2][4] = {};
 #pragma unroll
                 for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
-                    const int at = S::EXPAND == STEM ? k * K_STEP / 16 * PATCH_ROW + k * K_STEP % 16 : k * K_STEP;
+                    const int at = S::EXPAND == STEM ? k * K_STEP / 16 * PATCH_ROW + k * K_STEP % 16 / 2 : k * K_STEP;
                     Columns<HALVES> b[PLANES];
                     Rows<HALVES> a[S::MT1];
 #pragma unroll
@@ -398,9 +415,9 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
 
     // ---- depthwise: dw = clamp(3×3 of hidden + bias). What walks down STRIP outputs of a column is a lane, of V channels …
-    __device__ __forceinline__ static void column(unsigned i, unsigned& from, unsigned& to) {  // first hidden pixel, first pixel of dw
+    __device__ __forceinline__ static void column(unsigned i, unsigned& from, unsigned& to) {  // place of the first hidden pixel, first pixel of dw
         const unsigned x = i % S::TILE_W, strip = i / S::TILE_W % STRIPS, image = i / (S::TILE_W * STRIPS);
-        from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x * S::STRIDE;
+        from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x;
         to = (image * S::TILE_H + strip * S::STRIP) * S::TILE_W + x;
     }
     __device__ __forceinline__ void depthwise_lanes(const T* w, float low, float high) {
@@ -426,7 +443,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
 #pragma unroll
                     for (int kx = 0; kx < 3; ++kx) {
                         float v[V];
-                        get(v, from + (y * IN_W + kx) * 8);
+                        get(v, from + (y * IN_W + in_row(kx)) * 8);
 #pragma unroll
                         for (int ky = 0; ky < 3; ++ky) {
                             const int r = (y - ky) / S::STRIDE;  // the output that needs this row under its row ky of taps
@@ -469,7 +486,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
             const int down = mine ? S::TILE_W * D_ROW : 0;
             // a product takes 8 channels under two taps side by side; under the third, 8 channels at a time
             const T* const from = hidden + (warp_c * PLANES + j) * PLANE + first * 8;
-            const T *const of_two = from + lane / 16 * 8, *const of_third = from + 2 * 8 + lane / 16 * HALF_PLANE;
+            const T *const of_two = from + lane / 16 * ODD * 8, *const of_third = from + in_row(2) * 8 + lane / 16 * HALF_PLANE;
             float acc[S::STRIP][2][4];
 #pragma unroll
             for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
@@ -552,7 +569,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
     __device__ __forceinline__ void add_x(float (&acc)[MT3][PAIRS3][2][4]) const {
         if constexpr (HALVES) {
-            Columns<true> ones;  // its column g of tile i is channel 4·(g / 2) + 2·i + g % 2, see column_of_lane; rows 2t, 2t + 1, then 8 on
+            Columns<true> ones;  // its column g of tile i is channel 4·(g / 2) + 2·i + g % 2, see of_tiles; rows 2t, 2t + 1, then 8 on
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int channel = g / 2 * 4 + i / 2 * 2 + g % 2 - i % 2 * 8;
@@ -692,11 +709,14 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                     const unsigned row = i / PAIRS3, j = i % PAIRS3, quarter = (pixel_of(row) * O_PADDED + channel_of(j)) / 4, owner = quarter / PART;
                     const float(&d)[2][4] = acc[row / 2][j];
                     if (pixel_of(row) < PIXELS_OUT && channel_of(j) < O_PADDED)
-                        cluster_map(sums, rank_of_first + owner)[rank * PART + quarter - owner * PART] =
-                            make_float4(d[0][row % 2 * 2], d[0][row % 2 * 2 + 1], d[1][row % 2 * 2], d[1][row % 2 * 2 + 1]);
+                        box->send(sums + (rank * PART + quarter - owner * PART), rank_of_first + owner,
+                                  make_float4(d[0][row % 2 * 2], d[0][row % 2 * 2 + 1], d[1][row % 2 * 2], d[1][row % 2 * 2 + 1]));
                 }
-                cluster_sync();
-                for (int i = thread; busy && i < smaller(PART, QUARTERS - rank * PART); i += S::THREADS) {
+                const int mine = busy ? larger(0, smaller(PART, QUARTERS - rank * PART)) : 0;
+                if (busy && thread == 0) box->expect(S::SPLIT * mine * 16);
+                box->wait(turn, busy);
+                turn ^= busy;
+                for (int i = thread; i < mine; i += S::THREADS) {
                     float v[4] = {};
 #pragma unroll
                     for (int r = 0; r < S::SPLIT; ++r) {

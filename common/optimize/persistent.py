@@ -386,7 +386,8 @@ def _leave(plan: Plan, index: int) -> list[str]:
 
 def _clear(plan: Plan, index: int) -> str:
     """Clears what only this phase works in; not where nothing is computed, and so no barrier ends the phase."""
-    return f"if (unit{index} < {plan.tiles(index)}) phase{index}.clear();"
+    opened = f", phase{index}.open()" if plan.phases[index].split > 1 else ""
+    return f"if (unit{index} < {plan.tiles(index)}) phase{index}.clear(){opened};"
 
 
 def _after(plan: Plan, index: int) -> str:
@@ -450,7 +451,7 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
         f"phase.walk(from, w, {residual}, to, N, first{first}, {phase.teams} * units{first}, {own}, after);",
         f"if (i < {last}) {{",
         *([] if inner else [f"    {fetch};"]),
-        f"    if (unit{first} < {plan.tiles(first)}) next.clear();",
+        f"    if (unit{first} < {plan.tiles(first)}) next.clear(){', next.open()' if phase.split > 1 else ''};",
         "    BARRIER(counter);",
         "}",
     ]
