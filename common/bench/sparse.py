@@ -2,9 +2,12 @@
 
 Every different convolution of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 at batch 1, 2, 4 and 8:
 
-    given   at the sparsity that the layer is given: the three fastest plans of cuDNN, our dense kernel, every scheme
-    sweep   cuDNN's fastest plan and every scheme at 0, 50, 70, 80, 90, 95 and 99 %: where do the two meet?
+    given   at the sparsity that the layer is given: the three fastest plans of cuDNN, our dense kernel, every scheme;
+            cuDNN's fastest and the schemes at 0, 50, 70, 80, 90, 95 and 99 % too: where do the two meet?
+    sweep   the same for another pattern of zeros
     activations   how many zeros each convolution of a network really reads, counted, not timed
+
+A record is what one implementation took for one shape: at the sparsity that is given, and by sparsity in "us_at".
 
 Times are taken on made-up inputs ("synthetic"). What a layer is given: half of it zeros where a ReLU wrote what it
 reads, as a ReLU leaves of numbers of which half are negative; none elsewhere; for MobileNetV2 what was counted in the
@@ -14,6 +17,7 @@ network with seeded weights, on the sample photo. Zeros lie in a pattern: elemen
 import csv
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,7 +33,7 @@ from ..cuda import layout as layouts
 from ..cudnn import plans
 from ..measure import tables, timing
 from ..measure.environment import Watch
-from ..measure.results import record
+from ..measure.results import record, rounded_us
 from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
 from ..network import Network
 from ..optimize import generate, sparse, tune
@@ -216,9 +220,9 @@ def schemes_of(shape: sparse.Shape) -> tuple[str, ...]:
     return ("ballot", "dense") if shape.depthwise else sparse.SCHEMES
 
 
-def case_of(shape: sparse.Shape, pattern: str, sparsity: float) -> str:
-    """What records call it: "56×56 64>256 1×1, elements 90 %"."""
-    return f"{shape}, {pattern} {100 * sparsity:g} %"
+def case_of(shape: sparse.Shape, pattern: str) -> str:
+    """What records call it: "56×56 64>256 1×1, elements"."""
+    return f"{shape}, {pattern}"
 
 
 def time_layer(
@@ -234,32 +238,37 @@ def time_layer(
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
     few = [name for name in every if name == BEHIND[0] or name.startswith(SPARSE)]
-    for pattern in options.patterns or PATTERNS[:1]:
+    patterns = options.patterns or PATTERNS[:1]
+    for pattern in patterns:
         made = Synthetic(shape.x, pattern, layer.x.dtype)
-        first = pattern == (options.patterns or PATTERNS)[0]
-        for level in sorted({*(LEVELS if options.sweep else ()), *((given,) if first else ())}):
+        timed: dict[str, dict[float, timing.Timing]] = {}
+        worst: dict[str, float] = {}
+        for level in sorted({*(LEVELS if options.sweep else ()), given}):
             layer.x[...] = made.at(level)
-            names = every if first and level == given else few
+            names = every if pattern == patterns[0] and level == given else few
             errors = layer.errors(names)
             wrong = {name: error for name, error in errors.items() if not error <= most}
             for name, error in wrong.items():
-                told = f"{case_of(shape, pattern, level)}, batch {shape.batch}, {precision}: {name}"
+                told = f"{case_of(shape, pattern)} {level:.0%}, batch {shape.batch}, {precision}: {name}"
                 console.print(f"{told} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
                 right = False
             good = {name: subjects[name] for name in names if name not in wrong}
             if not good:
                 continue
-            timed = timing.compare(good, samples=options.samples or SAMPLES)
+            comparison = timing.compare(good, samples=options.samples or SAMPLES)
             for name in good:
+                timed.setdefault(name, {})[level] = comparison[name]
+                worst[name] = max(worst.get(name, 0.0), errors[name])
+        for name in every:
+            if given in timed.get(name, {}):
                 records.append(
                     record(
-                        "sparse", case_of(shape, pattern, level), name, precision=precision,
-                        arithmetic=arithmetic_of(name, precision), batch=shape.batch, timing=timed[name], work=work,
-                        error=errors[name], layout="NHWC", kind="given" if first and level == given else "sweep",
-                        label=label if first and level == given else "synthetic", shape=str(shape), pattern=pattern,
-                        sparsity=level, channels=shape.channels, height=shape.height, width=shape.width,
-                        outputs=shape.outputs, kernel=list(shape.kernel), stride=list(shape.stride),
-                        groups=shape.groups, networks=one.counts, count=one.count, plan=layer.told[name],
+                        "sparse", case_of(shape, pattern), name, precision=precision,
+                        arithmetic=arithmetic_of(name, precision), batch=shape.batch, timing=timed[name][given],
+                        work=work, error=worst[name], layout="NHWC", shape=str(shape), count=one.count,
+                        kind="given" if pattern == patterns[0] else "sweep", label=label, pattern=pattern,
+                        sparsity=given, plan=layer.told[name],
+                        us_at={f"{level:g}": rounded_us(t.median_us) for level, t in timed[name].items()},
                     )
                 )  # fmt: skip
     return records, right
@@ -382,9 +391,8 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         dense = SPARSE + sparse.DENSE[best.removeprefix(SPARSE)]
         made.append(
             {
-                "network": "; ".join(first["networks"]), "B": batch, "C": first["channels"], "H": first["height"],
-                "W": first["width"], "N": first["outputs"], "kernel": "×".join(map(str, first["kernel"])),
-                "stride": first["stride"][0], "groups": first["groups"], "count": first["count"],
+                "network": "; ".join(_networks().get(shape, ())), "B": batch, **_numbers(shape),
+                "count": first["count"],
                 "precision": precision, "pattern": first["pattern"], "sparsity": first["sparsity"],
                 **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)}, "t4": ours[best],
                 "scheme": best.removeprefix(SPARSE), "dense": us.get(dense),
@@ -392,6 +400,24 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return made
+
+
+@functools.cache
+def _networks() -> dict[str, tuple[str, ...]]:
+    """By shape the networks that have it."""
+    return {str(one.shape): tuple(one.counts) for one in distinct(NETWORKS)}
+
+
+def _numbers(shape: str) -> dict[str, Any]:
+    """The columns that a shape in words tells: "28×28 128>256 3×3 stride 2"."""
+    found = re.fullmatch(r"(\d+)×(\d+) (\d+)>(\d+) (\d+×\d+)(?: stride (\d+))?(?: groups (\d+))?", shape)
+    if found is None:
+        raise ValueError(f"shape must be like '56×56 64>256 1×1', got {shape!r}")
+    h, w, c, n, kernel, stride, groups = found.groups(default="1")
+    return {
+        "C": int(c), "H": int(h), "W": int(w), "N": int(n), "kernel": kernel, "stride": int(stride),
+        "groups": int(groups),
+    }  # fmt: skip
 
 
 def _in_line(line: Mapping[str, Any]) -> str:

@@ -51,7 +51,14 @@ SUITES: dict[str, tuple[str, ...]] = {
 }
 # what may be None in those: not everything that is timed has a floor or a reference
 _OPTIONAL = ("bytes", "flops", "error")
-_SPARSE = (*_TIMED, "layout", "error", "pattern", "count")  # of the suite sparse; activations are counted, not timed
+_SPARSE = (
+    *_TIMED,
+    "layout",
+    "error",
+    "pattern",
+    "count",
+    "us_at",
+)  # of the suite sparse; activations are counted, not timed
 _KNOWN = {  # and there it may not
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",),
@@ -76,8 +83,8 @@ def load(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _rounded_us(us: float) -> float:
-    """To four significant digits, but no finer than 0.01 µs: what a repetition does not change at random."""
+def rounded_us(us: float) -> float:
+    """µs to four significant digits, but no finer than 0.01 µs: what a repetition does not change at random."""
     digits = min(2, 3 - math.floor(math.log10(us))) if math.isfinite(us) and us > 0 else 2
     return float(round(us, digits))
 
@@ -104,8 +111,8 @@ def record(
     made: dict[str, Any] = {
         "suite": suite, "case": case, "implementation": implementation, "precision": precision,
         "arithmetic": arithmetic, "batch": int(batch), "launch": timing.launch, "mode": timing.mode,
-        "median_us": _rounded_us(timing.median_us), "p5_us": _rounded_us(timing.p5_us),
-        "p95_us": _rounded_us(timing.p95_us), "samples": timing.samples, "calls": timing.calls,
+        "median_us": rounded_us(timing.median_us), "p5_us": rounded_us(timing.p5_us),
+        "p95_us": rounded_us(timing.p95_us), "samples": timing.samples, "calls": timing.calls,
         "bytes": None if work is None else work.bytes, "flops": None if work is None else work.flops,
         "error": None if error is None else float(f"{error:.3g}"),
     }  # fmt: skip

@@ -456,8 +456,9 @@ def sparse_times(records: Iterable[Record], pattern: str) -> dict[float, dict[st
     """By sparsity the µs of each implementation, of records of one shape, batch and precision."""
     made: dict[float, dict[str, float]] = {}
     for r in records:
-        if r.get("pattern") == pattern and "median_us" in r:
-            made.setdefault(r["sparsity"], {})[r["implementation"]] = r["median_us"]
+        if r.get("pattern") == pattern:
+            for sparsity, us in r["us_at"].items():
+                made.setdefault(float(sparsity), {})[r["implementation"]] = us
     return dict(sorted(made.items()))
 
 

@@ -77,27 +77,43 @@ def test_what_a_layer_is_given():
 
 def recorded(shape="56×56 64>64 3×3", batch=1):
     """Records as the suite makes them: cuDNN at 10 µs, ballot from 40 µs down to 4."""
+    times = {"cudnn": lambda level: 10.0, "sparse/ballot": lambda level: 40 * (1 - level) + 3.6,
+             "sparse/dense": lambda level: 20.0, "cudnn-2nd": lambda level: 11.0, "cudnn-3rd": lambda level: 12.0,
+             "ours": lambda level: 15.0}  # fmt: skip
     made = []
-    for level in suite.LEVELS:
-        us = {"cudnn": 10.0, "sparse/ballot": 40 * (1 - level) + 3.6, "sparse/dense": 20.0}
-        if level == 0.5:
-            us |= {"cudnn-2nd": 11.0, "cudnn-3rd": 12.0, "ours": 15.0}
-        for name, t in us.items():
-            made.append(
-                results.record(
-                    "sparse", f"{shape}, elements {100 * level:g} %", name, precision="fp32", arithmetic="fp32",
-                    batch=batch, timing=Timing(t, t, t, 8, 10, "graph", "hot"), error=1e-7, layout="NHWC",
-                    work=suite.conv2d_work((batch, 64, 56, 56), (64, 64, 3, 3), 1, 1),
-                    kind="given" if level == 0.5 else "sweep", label="synthetic", shape=shape, pattern="elements",
-                    sparsity=level, channels=64, height=56, width=56, outputs=64, kernel=[3, 3], stride=[1, 1],
-                    groups=1, networks={"resnet-50": 3}, count=3, plan="",
-                )
-            )  # fmt: skip
+    for name, us in times.items():
+        swept = suite.LEVELS if name in ("cudnn", "sparse/ballot", "sparse/dense") else (0.5,)
+        made.append(
+            results.record(
+                "sparse", f"{shape}, elements", name, precision="fp32", arithmetic="fp32", batch=batch,
+                timing=Timing(us(0.5), us(0.5), us(0.5), 8, 10, "graph", "hot"), error=1e-7, layout="NHWC",
+                work=suite.conv2d_work((batch, 64, 56, 56), (64, 64, 3, 3), 1, 1), kind="given", label="synthetic",
+                shape=shape, pattern="elements", sparsity=0.5, count=3, plan="",
+                us_at={f"{level:g}": us(level) for level in swept},
+            )
+        )  # fmt: skip
     return made
 
 
 def counted():
     return suite.counted("digits", [zeros(np.eye(4).reshape(1, 1, 4, 4), "a", "4×4 1>1 1×1", "ReLU6")], 8)
+
+
+def test_what_a_shape_in_words_tells():
+    for one in distinct():
+        made = suite._numbers(str(one.shape))
+        s = one.shape
+        assert list(made.values()) == [
+            s.channels,
+            s.height,
+            s.width,
+            s.outputs,
+            "×".join(map(str, s.kernel)),
+            s.stride[0],
+            s.groups,
+        ]
+    with pytest.raises(ValueError, match=r"shape must be like .* got '7 by 7'"):
+        suite._numbers("7 by 7")
 
 
 def test_the_table_and_its_file(tmp_path):
@@ -132,7 +148,7 @@ def test_records_can_be_saved_and_shown(tmp_path):
         draw(some).savefig(tmp_path / "plot.svg")
         with pytest.raises(ValueError, match="records must"):
             draw([])
-    for broken in ({"kind": None}, {"pattern": None}, {"label": None}):
+    for broken in ({"kind": None}, {"pattern": None}, {"label": None}, {"us_at": None}):
         with pytest.raises(ValueError, match="has no"):
             results.save(path, "run", environment, [recorded()[0] | broken])
 
@@ -187,7 +203,8 @@ def test_it_measures(precision):
     options = Options(networks=("mobilenetv2",), layer="7×7*320*", samples=6)
     (one,) = suite.selected(Options(networks=("mobilenetv2",), layer="7×7 960>320*"), 1)
     records, right = suite.time_layer(one, precision, 0.3, "synthetic", options, Console())
-    assert right and {r["sparsity"] for r in records} == {*suite.LEVELS, 0.3}
+    assert right and {r["sparsity"] for r in records} == {0.3}
+    assert {float(level) for r in records for level in r["us_at"]} == {*suite.LEVELS, 0.3}
     (line,) = suite.lines(records)
     assert line["t1"] <= 1.5 * line["t2"] and line["t4"] > 0
     assert suite.compile_ahead([one], [precision], 132) == [None] * len(sparse.SCHEMES)
@@ -212,9 +229,11 @@ def test_a_layer_without_a_gpu(precision, monkeypatch):
     records, right = suite.time_layer(one, precision, 0.3, "synthetic, half zeros", options, console)
     assert right, console.file.getvalue()
     schemes = [f"sparse/{scheme}" for scheme in sparse.SCHEMES]
-    assert len(asked) == 2 * len(suite.LEVELS) + 1 and ["ours", *schemes] in asked and schemes in asked
+    assert len(asked) == 2 * (len(suite.LEVELS) + 1) and ["ours", *schemes] in asked and schemes in asked
     given = [r for r in records if r["kind"] == "given"]
-    assert {r["sparsity"] for r in given} == {0.3} and given[0]["label"] == "synthetic, half zeros"
+    assert {r["sparsity"] for r in records} == {0.3} and given[0]["label"] == "synthetic, half zeros"
+    assert [len(r["us_at"]) for r in records if r["implementation"] == "sparse/tiles"] == [len(suite.LEVELS) + 1] * 2
+    assert {len(r["us_at"]) for r in records if r["implementation"] == "ours"} == {1}
     for r in records:
         assert not results._complaints(r), r
 

@@ -153,6 +153,56 @@ def test_many_rounds_in_a_ring():
     np.testing.assert_array_equal(out, want.ravel())
 
 
+MAIL = """#include "cluster.h"
+#ifndef WAIT
+#define WAIT box.wait(turn, mine)
+#endif
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) k(int rounds, const float4* x, float4* y) {
+    __shared__ Mailbox box;
+    __shared__ float4 parts[SPLIT][32];
+    const unsigned t = threadIdx.x, rank = cluster_rank();
+    if (t == 0) box.open();
+    cluster_started();
+    unsigned turn = 0;
+    for (int r = 0; r < rounds; ++r) {
+        const bool mine = (r + rank) % 2 == 0;                     // every second block gets mail
+        const float4 v = x[blockIdx.x * 32 + t];
+        for (unsigned to = r % 2; to < SPLIT; to += 2)
+            box.send(&parts[rank][t], to, make_float4(v.x + r, v.y, v.z, v.w));
+        if (mine && t == 0) box.expect(SPLIT * 32 * 16);
+        WAIT;
+        turn ^= mine;
+        for (int i = 0; mine && i < SPLIT; ++i) {
+            float4& sum = y[blockIdx.x * 32 + t];
+            sum.x += parts[i][t].x, sum.y += parts[i][t].y, sum.z += parts[i][t].z, sum.w += parts[i][t].w;
+        }
+        if (r + 1 < rounds) cluster_sync();                        // all have read: the next round's may come
+    }
+}"""
+
+
+@needs_clusters
+@pytest.mark.parametrize("split", [1, 2, 8])
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_what_a_mailbox_waits_for_is_there(rng, split, rounds):
+    x = rng.standard_normal((20, split, 32, 4)).astype(np.float32)
+    for _ in range(5):
+        _, y = launch(MAIL, (20 * split,), (32,), np.int32(rounds), x, np.zeros_like(x), options=(f"-DSPLIT={split}",))
+        want = np.zeros(x.shape)
+        for r in range(rounds):
+            want[:, r % 2 :: 2] += (x.astype(np.float64) + np.array([r, 0, 0, 0])).sum(1, keepdims=True)
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-4)
+
+
+@simulator_only
+def test_mail_that_nobody_waits_for_is_a_race():
+    x = cuda.zeros((8, 32, 4), np.float32)
+    for options, races in (((), False), (("-DWAIT=(void)0",), True)):
+        kernel = compiled(MAIL, options=("-DSPLIT=2", *options))
+        report = cuda.trace(kernel, (8,), (32,), (np.int32(1), x, cuda.zeros((8, 32, 4), np.float32)))
+        assert bool(report.findings) == races
+
+
 @needs_clusters
 def test_threads_that_have_returned_are_not_waited_for():
     source = """#include "cluster.h"

@@ -40,14 +40,14 @@ def test_what_a_record_holds():
     [(16597.64, 16600.0), (1234.56, 1235.0), (394.449, 394.4), (12.3456, 12.35), (1.23456, 1.23), (0.456, 0.46)],
 )
 def test_times_are_rounded_to_four_digits_or_a_hundredth(us, rounded):
-    assert results._rounded_us(us) == rounded
+    assert results.rounded_us(us) == rounded
 
 
 @given(st.floats(0.01, 1e8), st.floats(0.01, 1e8))
 def test_rounding_keeps_the_order_and_is_harmless(a, b):
     x, y = sorted((a, b))
-    assert 0 < results._rounded_us(x) <= results._rounded_us(y)
-    assert abs(results._rounded_us(x) - x) <= max(0.005 + 1e-9, 0.0005 * x * 1.01)
+    assert 0 < results.rounded_us(x) <= results.rounded_us(y)
+    assert abs(results.rounded_us(x) - x) <= max(0.005 + 1e-9, 0.0005 * x * 1.01)
 
 
 def test_a_record_is_plain_json(path):

@@ -150,10 +150,11 @@ def test_the_gain_of_a_network():
     ],
 )
 def test_break_even(ratios, meets):
-    records = []
-    for sparsity, ratio in zip((0.0, 0.5, 0.9), ratios, strict=True):
-        us = {"cudnn": 10.0, "sparse/ballot": 10 * ratio, "sparse/pixels": 99.0, "sparse/dense": 0.1}
-        records += of("x", us, "sweep", sparsity)
+    us = {"cudnn": (10.0,) * 3, "sparse/ballot": [10 * ratio for ratio in ratios], "sparse/dense": (0.1,) * 3}
+    records = [
+        {"implementation": name, "pattern": "elements", "us_at": dict(zip(("0", "0.5", "0.9"), times, strict=True))}
+        for name, times in (us | {"sparse/pixels": (99.0,) * 3}).items()
+    ]
     found = tables.break_even(records, "elements")
     assert found is None if meets is None else found == pytest.approx(meets)
     assert tables.break_even(records, "pixels") is None
