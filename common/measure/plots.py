@@ -293,8 +293,9 @@ def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
 def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     """Timed records of the suite "sparse": the break-even sparsity of each shape, and the times of one shape.
 
-    Left, a point a shape and batch, by how much there is to multiply; those without a break-even on the line above.
-    Right, µs against sparsity for the shape with the lowest break-even, or the first. ValueError without records.
+    Left, a point a shape and batch, by how much there is to multiply: from which sparsity on a kernel that skips zeros
+    is faster than all that skip nothing; those without a break-even on the line above. Right, µs against sparsity for
+    the largest shape that has one, or for the first. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -306,7 +307,7 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     groups = {key: group for key, group in groups.items() if len(sparse_times(group, key[3])) > 1}
     if not groups:
         raise ValueError("records must hold a sweep over sparsities, got none")
-    meets = {key: break_even(group, key[3]) for key, group in groups.items()}
+    meets = {key: break_even(group, key[3], "dense") for key, group in groups.items()}
     figure, (left, right) = plt.subplots(1, 2, figsize=(1.17 * WIDTH, 4.4), layout="constrained")
     kinds = list(dict.fromkeys((precision, pattern) for precision, _, _, pattern in groups))
     for (precision, pattern), colour in zip(kinds, itertools.cycle(_OTHERS), strict=False):
@@ -317,13 +318,10 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     left.axhline(106, color="0.8", linewidth=0.8)
     left.set(xscale="log", ylim=(-4, 112), xlabel="million multiply-adds", ylabel="zeros from which on it pays, %")
     left.set_yticks([0, 20, 40, 60, 80, 100, 106], ["0", "20", "40", "60", "80", "100", "never"])
-    left.legend(frameon=False, fontsize=8)
+    left.legend(frameon=False, fontsize=8, loc="center left")
 
-    def order(key: tuple) -> float:
-        meet = meets[key]
-        return 2.0 if meet is None else meet
-
-    key = min(groups, key=order)
+    having = [key for key in groups if meets[key]]
+    key = max(having, key=lambda key: groups[key][0]["flops"]) if having else next(iter(groups))
     times = sparse_times(groups[key], key[3])
     names = [name for name in dict.fromkeys(n for us in times.values() for n in us) if name == "cudnn" or "/" in name]
     for name, colour in zip(names, itertools.cycle(_OTHERS), strict=False):

@@ -20,6 +20,7 @@ from ..kernels.ladder import header_options
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
+MAILBOX = 16  # bytes that a cluster's sums are counted in
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
 
@@ -145,7 +146,7 @@ class Geometry:
         tiles += 512 * tile.warps if tile.vector == 0 and columns % 16 else 0
         work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
-            work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16 + 16
+            work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16 + MAILBOX
         self.shared = work + self.stages * self.stage_bytes
         m_out = ceil_div(self.pixels_out, 16)
         self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))

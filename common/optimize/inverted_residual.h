@@ -97,8 +97,9 @@ struct Nothing {
 };
 
 // A kernel of many blocks one after the other gives its block BLOCK threads. TEAMS teams of S::THREADS of them then take a
-// tile each, with the same weights; what is left over only comes to the barriers.
-template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
+// tile each, with the same weights; what is left over only comes to the barriers. MAIL: a cluster's sums are sent through a
+// mailbox, and not put where they belong and waited for at the cluster's barrier.
+template <class S, int BLOCK = S::THREADS, int TEAMS = 1, bool MAIL = true> struct Fused {
     using T = typename S::T;
     static constexpr bool HALVES = sizeof(T) == 2;
     using Two = typename TwoOf<HALVES>::type;
@@ -143,7 +144,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     // depthwise on tensor cores takes 16 columns at a time; where there are fewer, lanes write 16 bytes that nobody reads
     static constexpr int SPARE_SIZE = V == 0 && COLUMNS % 16 ? S::THREADS * 8 : 0;
     static constexpr int TILES_BYTES = ceil_div((X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE + SPARE_SIZE) * (int)sizeof(T), 16) * 16;
-    static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 + 16 : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
+    static constexpr int WORK = TILES_BYTES + (S::SPLIT > 1 ? S::SPLIT * PART * 16 + (MAIL ? 16 : 0) : 0), SHARED = WORK + STAGES * STAGE * (int)sizeof(T);
     // how the warps share project's tiles; whether a warp holds its weights of expand in registers
     static constexpr int M3 = WARPS / S::WARPS_N3, MT3 = ceil_div(M_OUT, M3), PAIRS3 = ceil_div(PAIRS, S::WARPS_N3);
     static constexpr int K_STEPS = K_PADDED / K_STEP;
@@ -175,7 +176,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
     }
 
     __device__ __forceinline__ void open() {
-        if (S::SPLIT > 1 && thread == 0 && (BLOCK == S::THREADS || team < TEAMS)) box->open();
+        if (S::SPLIT > 1 && MAIL && thread == 0) box->open();
     }
 
     // ---- Weights: SLICE hidden channels from `first` on, to a stage
@@ -708,14 +709,19 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1> struct Fused {
                 for (int i = 0; busy && i < ROWS3 * PAIRS3; ++i) {
                     const unsigned row = i / PAIRS3, j = i % PAIRS3, quarter = (pixel_of(row) * O_PADDED + channel_of(j)) / 4, owner = quarter / PART;
                     const float(&d)[2][4] = acc[row / 2][j];
-                    if (pixel_of(row) < PIXELS_OUT && channel_of(j) < O_PADDED)
-                        box->send(sums + (rank * PART + quarter - owner * PART), rank_of_first + owner,
-                                  make_float4(d[0][row % 2 * 2], d[0][row % 2 * 2 + 1], d[1][row % 2 * 2], d[1][row % 2 * 2 + 1]));
+                    const float4 sum = make_float4(d[0][row % 2 * 2], d[0][row % 2 * 2 + 1], d[1][row % 2 * 2], d[1][row % 2 * 2 + 1]);
+                    float4* const to = sums + (rank * PART + quarter - owner * PART);
+                    if (pixel_of(row) < PIXELS_OUT && channel_of(j) < O_PADDED) {
+                        if constexpr (MAIL) box->send(to, rank_of_first + owner, sum);
+                        else *cluster_map(to, rank_of_first + owner) = sum;
+                    }
                 }
                 const int mine = busy ? larger(0, smaller(PART, QUARTERS - rank * PART)) : 0;
-                if (busy && thread == 0) box->expect(S::SPLIT * mine * 16);
-                box->wait(turn, busy);
-                turn ^= busy;
+                if constexpr (MAIL) {
+                    if (busy && thread == 0) box->expect(S::SPLIT * mine * 16);
+                    box->wait(turn, busy);
+                    turn ^= busy;
+                } else cluster_sync();
                 for (int i = thread; i < mine; i += S::THREADS) {
                     float v[4] = {};
 #pragma unroll

@@ -22,7 +22,7 @@ from .. import cuda
 from ..cuda import layout as layouts
 from ..text import aligned
 from . import tune
-from .generate import TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape
+from .generate import MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape
 from .head import (
     Head,
     HeadGeometry,
@@ -228,7 +228,7 @@ def _phases(
     for one in [tile] if tile else _tiles(layer, batch, itemsize, blocks, shared, warps, cluster):
         geometry = Geometry(layer, one, itemsize)
         weights = geometry.stages * geometry.stage_bytes
-        work = geometry.shared - weights
+        work = geometry.shared - weights - (MAILBOX if one.split > 1 else 0)
         if one.warps > warps or cluster % one.split or geometry.problem(shared):
             continue
         tiles = ceil_div(batch, one.images) * geometry.tiles
@@ -322,7 +322,7 @@ def _declared(plan: Plan, index: int) -> str:
     if isinstance(phase.layer, Block):
         assert isinstance(phase.tile, Tile)
         text = shape(name, phase.layer, phase.tile, plan.dtype)
-        kind = f"Fused<{name}, THREADS, {phase.teams}>"
+        kind = f"Fused<{name}, THREADS, {phase.teams}, false>"  # a mailbox gave NaN here on an H200, unexplained
         fits = f"{phase.teams} * Phase{index}::WORK == {phase.work} && Phase{index}::WEIGHTS == {phase.weights}"
     elif isinstance(phase.layer, Head):
         assert isinstance(phase.tile, HeadTile)
@@ -386,8 +386,7 @@ def _leave(plan: Plan, index: int) -> list[str]:
 
 def _clear(plan: Plan, index: int) -> str:
     """Clears what only this phase works in; not where nothing is computed, and so no barrier ends the phase."""
-    opened = f", phase{index}.open()" if plan.phases[index].split > 1 else ""
-    return f"if (unit{index} < {plan.tiles(index)}) phase{index}.clear(){opened};"
+    return f"if (unit{index} < {plan.tiles(index)}) phase{index}.clear();"
 
 
 def _after(plan: Plan, index: int) -> str:
@@ -451,7 +450,7 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
         f"phase.walk(from, w, {residual}, to, N, first{first}, {phase.teams} * units{first}, {own}, after);",
         f"if (i < {last}) {{",
         *([] if inner else [f"    {fetch};"]),
-        f"    if (unit{first} < {plan.tiles(first)}) next.clear(){', next.open()' if phase.split > 1 else ''};",
+        f"    if (unit{first} < {plan.tiles(first)}) next.clear();",
         "    BARRIER(counter);",
         "}",
     ]

@@ -2,7 +2,8 @@
 
 `choose(records, "resnet-50", 1, "fp32")` takes records of the suite "sparse"; printed, it states the gain, be it nil.
 `Network(model, layout="NHWC", operators=operators(gain.schemes))` runs it. What is counted are convolutions one by one:
-a network whose blocks are fused (common.optimize.blocks) writes no activations that a kernel could skip.
+a network whose blocks are fused (common.optimize.blocks) writes no activations that a kernel could skip. The twins of
+sparse kernels that skip nothing (sparse.DENSE) count as dense, so that what is gained is gained by zeros.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,13 @@ from ..cuda import layout as layouts
 from . import sparse
 from .sparse_layers import convolutions
 
-SPARSE = "sparse/"  # how implementations that skip zeros begin
+SPARSE = "sparse/"  # how implementations of common.optimize.sparse begin
+
+
+def skips(implementation: str) -> bool:
+    """Whether it leaves out zeros."""
+    scheme = implementation.removeprefix(SPARSE)
+    return implementation.startswith(SPARSE) and scheme not in sparse.DENSE.values()
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,14 @@ class Gain:
     @property
     def schemes(self) -> dict[str, str]:
         """The shapes that a sparse kernel computes, and by which scheme."""
-        chosen = [one for one in self.choices if one.best.startswith(SPARSE)]
+        chosen = [one for one in self.choices if skips(one.best)]
         return {one.shape: one.best.removeprefix(SPARSE) for one in chosen}
 
     def __str__(self) -> str:
         of, layers = sum(one.count for one in self.choices), sum(1 for _ in self.choices)
         if not of:
             return f"{self.network}: nothing was measured"
-        wins = sum(one.count for one in self.choices if one.best.startswith(SPARSE))
+        wins = sum(one.count for one in self.choices if skips(one.best))
         left = f"; {len(self.missing)} shapes were not measured" if self.missing else ""
         if not wins:
             return f"{self.network}: no gain, no sparse kernel is the fastest of any of {layers} shapes{left}"
@@ -70,22 +77,29 @@ class Gain:
 
 
 def choose(records: Iterable[Mapping[str, Any]], network: str, batch: int, precision: str) -> Gain:
-    """The fastest implementation of each of a network's convolutions, at the sparsity that was given to each."""
+    """The fastest implementation of each of a network's convolutions, at the sparsity that was given to each.
+
+    A sparse kernel is chosen where it wins beyond what times scatter: its 95th percentile below the other's 5th.
+    """
     times: dict[str, dict[str, float]] = {}
+    ranges: dict[tuple[str, str], tuple[float, float]] = {}
     for r in records:
         if (r.get("kind"), r["batch"], r["precision"]) == ("given", batch, precision) and "median_us" in r:
             times.setdefault(r["shape"], {})[r["implementation"]] = r["median_us"]
+            ranges[r["shape"], r["implementation"]] = r["p5_us"], r["p95_us"]
     counts: dict[str, int] = {}
     for one in convolutions(network, batch):
         counts[str(one.shape)] = counts.get(str(one.shape), 0) + 1
     choices, missing = [], []
     for shape, count in counts.items():
         found = times.get(shape, {})
-        dense = {name: us for name, us in found.items() if not name.startswith(SPARSE)}
+        dense = {name: us for name, us in found.items() if not skips(name)}
         if not dense:
             missing.append(shape)
             continue
         first, best = min(dense, key=lambda n: dense[n]), min(found, key=lambda n: found[n])
+        if skips(best) and ranges[shape, best][1] >= ranges[shape, first][0]:
+            best = first
         choices.append(Choice(shape, count, first, found[first], best, found[best]))
     return Gain(network, tuple(choices), tuple(missing))
 

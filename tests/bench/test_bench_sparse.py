@@ -142,7 +142,7 @@ def test_records_can_be_saved_and_shown(tmp_path):
     results.save(path, "run", environment, records)
     content = results.load(path)
     assert len(content["records"]) == len(records)
-    assert "| fp32 | elements | 1 | 1 | 1 | 84% | 84% |" in tables.sparse_break_even(path)
+    assert "| fp32 | elements | 1 | 1 | 1 (84%) | 1 (84%) |" in tables.sparse_break_even(path)
     assert "| digits | trained | 1 | 75.0 %" in tables.sparse_activations(path)
     for draw, some in ((plots.sparse, recorded()), (plots.zeros, counted())):
         draw(some).savefig(tmp_path / "plot.svg")

@@ -121,7 +121,8 @@ def test_distinct_layers():
 
 def of(shape, us, kind="given", sparsity=0.5, **more):
     same = {"shape": shape, "batch": 1, "precision": "fp32", "kind": kind, "sparsity": sparsity, "pattern": "elements"}
-    return [same | {"implementation": name, "median_us": t} | more for name, t in us.items()]
+    spread = {name: {"median_us": t, "p5_us": 0.99 * t, "p95_us": 1.01 * t} for name, t in us.items()}
+    return [same | {"implementation": name} | times | more for name, times in spread.items()]
 
 
 def test_the_gain_of_a_network():
@@ -134,6 +135,9 @@ def test_the_gain_of_a_network():
     gain = sparse_choice.choose(records, "resnet-50", 1, "fp32")
     assert gain.schemes == {"56×56 64>64 3×3": "pixels"} and gain.best_us == 530 - 3 * 6
     assert "in 3 of 53 convolutions: 3.4% less" in str(gain)
+    records += of("28×28 128>128 3×3", {"sparse/dense": 2.0, "sparse/ballot": 1.99})  # the twin skips nothing either
+    again = sparse_choice.choose(records, "resnet-50", 1, "fp32")
+    assert again.schemes == gain.schemes and again.best_us == again.dense_us - 3 * 6 < gain.best_us
     missing = sparse_choice.choose(records[6:], "resnet-50", 1, "fp32")
     assert len(missing.missing) == 2 and "2 shapes were not measured" in str(missing)
     assert "nothing was measured" in str(sparse_choice.choose(records, "resnet-50", 8, "fp32"))
@@ -155,6 +159,7 @@ def test_break_even(ratios, meets):
         {"implementation": name, "pattern": "elements", "us_at": dict(zip(("0", "0.5", "0.9"), times, strict=True))}
         for name, times in (us | {"sparse/pixels": (99.0,) * 3}).items()
     ]
+    assert tables.break_even(records, "elements", "dense") is None  # the twin takes 0.1 µs
     found = tables.break_even(records, "elements")
     assert found is None if meets is None else found == pytest.approx(meets)
     assert tables.break_even(records, "pixels") is None
