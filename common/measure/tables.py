@@ -250,7 +250,8 @@ def energy(path: Path | None = None) -> str:
         return NOT_YET
     counted = all(r["method"] == "counter" for r in found)
     how = "the card's energy counter" if counted else "the card's energy counter, or power readings where it has none"
-    rounds = " or ".join(map(str, sorted({r["rounds"] for r in found})))
+    fewest, most = (end(r["rounds"] for r in found) for end in (min, max))
+    rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
     lines = [
         f"{provenance(content, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
         " in random order, the range that they and idle power leave open, and the median with idle power. Every result"

@@ -157,11 +157,17 @@ MAIL = """#include "cluster.h"
 #ifndef WAIT
 #define WAIT box.wait(turn, mine)
 #endif
+#ifndef OPEN
+#define OPEN box.open()
+#endif
+#ifndef BYTES
+#define BYTES SPLIT * 32 * 16
+#endif
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) k(int rounds, const float4* x, float4* y) {
     __shared__ Mailbox box;
     __shared__ float4 parts[SPLIT][32];
     const unsigned t = threadIdx.x, rank = cluster_rank();
-    if (t == 0) box.open();
+    if (t == 0) OPEN;
     cluster_started();
     unsigned turn = 0;
     for (int r = 0; r < rounds; ++r) {
@@ -169,7 +175,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) k(int rounds, const flo
         const float4 v = x[blockIdx.x * 32 + t];
         for (unsigned to = r % 2; to < SPLIT; to += 2)
             box.send(&parts[rank][t], to, make_float4(v.x + r, v.y, v.z, v.w));
-        if (mine && t == 0) box.expect(SPLIT * 32 * 16);
+        if (mine && t == 0) box.expect(BYTES);
         WAIT;
         turn ^= mine;
         for (int i = 0; mine && i < SPLIT; ++i) {
@@ -182,7 +188,7 @@ extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) k(int rounds, const flo
 
 
 @needs_clusters
-@pytest.mark.parametrize("split", [1, 2, 8])
+@pytest.mark.parametrize("split", [2, 3, 8])
 @pytest.mark.parametrize("rounds", [1, 2, 7])
 def test_what_a_mailbox_waits_for_is_there(rng, split, rounds):
     x = rng.standard_normal((20, split, 32, 4)).astype(np.float32)
@@ -201,6 +207,33 @@ def test_mail_that_nobody_waits_for_is_a_race():
         kernel = compiled(MAIL, options=("-DSPLIT=2", *options))
         report = cuda.trace(kernel, (8,), (32,), (np.int32(1), x, cuda.zeros((8, 32, 4), np.float32)))
         assert bool(report.findings) == races
+
+
+@simulator_only
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("-DBYTES=(SPLIT*32*16+16)", "missing == 0"),  # a GPU waits for ever
+        ("-DBYTES=(SPLIT*32*16-16)", "missing == 0"),  # goes on too early, or waits for ever
+        ("-DBYTES=16*(r==0)*SPLIT*32", "missing == 0"),  # right in the first round
+        ("-DWAIT=box.wait(1-turn,mine)", "expected % 2 != turn"),  # goes on too early
+        ("-DWAIT=box.wait(0,mine)", "expected % 2 != turn"),  # right in the first round
+    ],
+)
+def test_a_mailbox_that_a_gpu_would_wait_for_in_vain_or_not_at_all_is_told(capfd, option, told):
+    kernel = compiled(MAIL, options=("-DSPLIT=2", option))
+    arguments = np.int32(3), cuda.zeros((2, 32, 4), np.float32), cuda.zeros((2, 32, 4), np.float32)
+    with pytest.raises(cuda.KernelError):
+        kernel((2,), (32,), arguments)
+    assert f"Assertion `{told}` failed" in capfd.readouterr().out
+
+
+@simulator_only
+def test_a_mailbox_that_was_not_opened_is_seen():
+    kernel = compiled(MAIL, options=("-DSPLIT=2", "-DOPEN=(void)0"))
+    arguments = np.int32(1), cuda.zeros((2, 32, 4), np.float32), cuda.zeros((2, 32, 4), np.float32)
+    report = cuda.trace(kernel, (2,), (32,), arguments)
+    assert "uninitialised-read" in {finding.kind for finding in report.findings}
 
 
 @needs_clusters

@@ -6,18 +6,18 @@
 //   cluster_sync()           a barrier of all threads of all its blocks; what they wrote before it is seen after it
 //   cluster_started()        a barrier that orders no memory: until all its blocks are there. It waits for no copy
 //   cluster_map(p, rank)     p points into this block's shared memory; the same place in that of block `rank`
-//   Mailbox                  in shared memory: counts bytes that blocks of the cluster, this one too, have sent here.
+//   Mailbox                  in shared memory: counts bytes that blocks of the cluster, this one too, have sent here
 //     box.open()             by one thread, before cluster_started or cluster_sync
 //     box.send(p, rank, v)   v is on its way to the place of p in block `rank`, whose box, the same as this one, counts it
 //     box.expect(bytes)      by one thread, once for each wait: so many bytes will have come
 //     box.wait(turn, mine)   until they are there; turn: 0 for the first wait, then 1, 0, … All threads of the cluster's
 //                            blocks come here, equally often, also those without mail (mine): on the simulator it is a
-//                            cluster_sync
+//                            cluster_sync, and an assertion that just those bytes have come
 //
 // Another block's shared memory is there once it has started, and until it returns: cluster_started, or a cluster_sync,
 // before the first access, a cluster_sync, or the wait of who was sent something, after the last. A cluster_sync makes
 // a fence of the whole card, which waits for all that was ever written; a mailbox waits for its bytes alone.
-// On older cards, and in a kernel without __cluster_dims__, a cluster is one block.
+// On older cards, and in a kernel without __cluster_dims__, a cluster is one block; on sm_90 a mailbox is for two or more.
 #pragma once
 
 #ifdef __CUDA_SIMULATOR__
@@ -28,11 +28,20 @@ SIM_MEMBER void cluster_sync() { sim_cluster_sync(); }
 SIM_MEMBER void cluster_started() { sim_cluster_sync(); }
 template <class T> SIM_INLINE T* cluster_map(T* p, unsigned rank) { return (T*)sim_cluster_map((const void*)p, rank); }
 struct Mailbox {
-    unsigned long long counter;
-    SIM_MEMBER void open() {}
-    SIM_MEMBER void send(float4* p, unsigned rank, float4 v) { *cluster_map(p, rank) = v; }
-    SIM_MEMBER void expect(unsigned) {}
-    SIM_MEMBER void wait(unsigned, bool = true) { sim_cluster_sync(); }
+    int missing;  // bytes that are expected, less those that have come
+    unsigned expected;  // how often
+    SIM_MEMBER void open() { missing = 0, expected = 0; }
+    SIM_MEMBER void send(float4* p, unsigned rank, float4 v) {
+        *cluster_map(p, rank) = v;
+        atomicSub(cluster_map(&missing, rank), (int)sizeof v);
+    }
+    SIM_MEMBER void expect(unsigned bytes) { atomicAdd(&missing, (int)bytes), ++expected; }
+    SIM_MEMBER void wait(unsigned turn, bool mine = true) {
+        sim_cluster_sync();
+        if (!mine) return;
+        assert(missing == 0);  // or a GPU waits for ever, or goes on too early
+        assert(expected % 2 != turn);
+    }
 };
 
 #elif __CUDA_ARCH__ >= 900
