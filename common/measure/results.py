@@ -9,6 +9,7 @@ A file holds the newest record of everything that was measured, {"runs": {id: en
 replaces another, it says what the other's median was: two runs of the same programs show how well times repeat.
 """
 
+import functools
 import json
 import math
 import os
@@ -77,9 +78,21 @@ def path_of(gpu: str) -> Path:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The file's contents, {"runs": {id: environment}, "records": [...]}; empty if there is no file yet."""
+    """The file's contents, {"runs": {id: environment}, "records": [...]}; empty if there is no file yet.
+
+    A file that has not changed is not read again: environments and records are shared between calls, and not to be
+    changed.
+    """
     if not path.exists():
         return {"runs": {}, "records": []}
+    state = path.stat()
+    content = _read(path.resolve(), state.st_ino, state.st_mtime_ns, state.st_size)
+    return {"runs": dict(content["runs"]), "records": list(content["records"])}
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, *state: int) -> dict[str, Any]:
+    """state: what differs once the file has changed."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -124,7 +137,10 @@ def record(
 
 def find(content: Mapping[str, Any], **keys: Any) -> list[dict[str, Any]]:
     """The records that have all these values, in the file's order: find(content, suite="network", batch=1)."""
-    return [r for r in content["records"] if all(key in r and r[key] == value for key, value in keys.items())]
+    found = list(content["records"])
+    for key, value in keys.items():
+        found = [r for r in found if key in r and r[key] == value]
+    return found
 
 
 def one(content: Mapping[str, Any], **keys: Any) -> dict[str, Any]:

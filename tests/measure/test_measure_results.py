@@ -84,6 +84,22 @@ def test_a_file_that_is_not_there_is_empty(path):
     assert results.load(path) == {"runs": {}, "records": []}
 
 
+def test_a_file_is_read_again_when_it_has_changed_and_only_then(path, monkeypatch):
+    reads = []
+    read = type(path).read_text
+    monkeypatch.setattr(type(path), "read_text", lambda self, **more: reads.append(self) or read(self, **more))
+    saved(path, [network("ours", 60.0)])
+    for _ in range(3):
+        content = results.load(path)
+        assert [r["median_us"] for r in content["records"]] == [60.0]
+        content["records"].clear(), content["runs"].clear()  # the caller's own lists
+    assert len(reads) == 1
+    path.write_text(read(path, encoding="utf-8").replace("60.0", "61.5"), encoding="utf-8")
+    assert [r["median_us"] for r in results.load(path)["records"]] == [61.5]
+    path.unlink()
+    assert results.load(path)["records"] == []
+
+
 def test_layout_and_launch_tell_records_apart(path):
     variants = [network("ours", 60.0), network("ours", 70.0, layout="NCHW"), network("ours", 80.0, launch="eager")]
     saved(path, variants)
