@@ -38,7 +38,7 @@ from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
 from ..network import Network
 from ..optimize import generate, sparse, tune
 from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
-from ..optimize.sparse_choice import SPARSE, choose
+from ..optimize.sparse_choice import choose
 from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
 from . import Options, Run
 from . import choose as chosen
@@ -124,7 +124,7 @@ def fastest_plans(c: cudnn.Convolution, most: int | None, count: int = len(BEHIN
 
 def arithmetic_of(implementation: str, precision: str) -> str:
     """Which units make an implementation's products, in the words of records."""
-    if not implementation.startswith(SPARSE):
+    if not implementation.startswith(tables.SPARSE):
         return ARITHMETIC["3xtf32" if (implementation, precision) == ("ours", "fp32") else precision]
     if "tiles" in implementation:
         return ARITHMETIC["3xtf32" if precision == "fp32" else "fp16"]
@@ -157,7 +157,7 @@ class Layer:
         packed = sparse.pack(self.weight, shape.groups)
         for scheme in schemes_of(shape):
             call = functools.partial(self._sparse, scheme, packed)
-            self._add(SPARSE + scheme, str(self.tile(scheme)), self._recorded(SPARSE + scheme, call))
+            self._add(tables.SPARSE + scheme, str(self.tile(scheme)), self._recorded(tables.SPARSE + scheme, call))
 
     def tile(self, scheme: str) -> sparse.Tile:
         return sparse.rule(self.shape, scheme, self.x.dtype.itemsize, cuda.multiprocessors())
@@ -237,7 +237,7 @@ def time_layer(
     itemsize = layer.x.dtype.itemsize
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
-    few = [name for name in every if name == BEHIND[0] or name.startswith(SPARSE)]
+    few = [name for name in every if name == BEHIND[0] or name.startswith(tables.SPARSE)]
     patterns = options.patterns or PATTERNS[:1]
     for pattern in patterns:
         made = Synthetic(shape.x, pattern, layer.x.dtype)
@@ -383,19 +383,19 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     made = []
     for (shape, batch, precision), group in groups.items():
         us = {r["implementation"]: r["median_us"] for r in group}
-        ours = {name: t for name, t in us.items() if name.startswith(SPARSE) and "dense" not in name}
+        ours = {name: t for name, t in us.items() if tables.skips(name)}
         if not ours:
             continue
         best, first = min(ours, key=lambda name: ours[name]), group[0]
         same = [r for r in records if (r["shape"], r["batch"], r["precision"]) == (shape, batch, precision)]
-        dense = SPARSE + sparse.DENSE[best.removeprefix(SPARSE)]
+        dense = tables.SPARSE + sparse.DENSE[best.removeprefix(tables.SPARSE)]
         made.append(
             {
                 "network": "; ".join(_networks().get(shape, ())), "B": batch, **_numbers(shape),
                 "count": first["count"],
                 "precision": precision, "pattern": first["pattern"], "sparsity": first["sparsity"],
                 **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)}, "t4": ours[best],
-                "scheme": best.removeprefix(SPARSE), "dense": us.get(dense),
+                "scheme": best.removeprefix(tables.SPARSE), "dense": us.get(dense),
                 "break_even": tables.break_even(same, first["pattern"]),
             }
         )  # fmt: skip

@@ -52,14 +52,8 @@ SUITES: dict[str, tuple[str, ...]] = {
 }
 # what may be None in those: not everything that is timed has a floor or a reference
 _OPTIONAL = ("bytes", "flops", "error")
-_SPARSE = (
-    *_TIMED,
-    "layout",
-    "error",
-    "pattern",
-    "count",
-    "us_at",
-)  # of the suite sparse; activations are counted, not timed
+# of the suite sparse; activations are counted, not timed
+_SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _KNOWN = {  # and there it may not
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",),

@@ -463,12 +463,12 @@ def sparse_times(records: Iterable[Record], pattern: str) -> dict[float, dict[st
     return dict(sorted(made.items()))
 
 
-def _dense_us(us: Mapping[str, float], given: Mapping[str, float], against: str) -> float | None:
-    """What the kernels that skip zeros are compared with, at one sparsity."""
-    if against == "cudnn":
-        return us.get("cudnn")
-    dense = {name: t for name, t in {**given, **us}.items() if not name.startswith("sparse/") or "dense" in name}
-    return min(dense.values(), default=None)
+SPARSE = "sparse/"  # how implementations of common.optimize.sparse begin
+
+
+def skips(implementation: str) -> bool:
+    """Whether it leaves out zeros, as the sparse kernels do, but not their dense twins."""
+    return implementation.startswith(SPARSE) and "dense" not in implementation
 
 
 def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") -> float | None:
@@ -481,10 +481,10 @@ def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") 
     records, ratios = list(records), []
     given = {r["implementation"]: min(r["us_at"].values()) for r in records if r.get("pattern") == pattern}
     for sparsity, us in sparse_times(records, pattern).items():
-        ours = [t for name, t in us.items() if name.startswith("sparse/") and "dense" not in name]
-        dense = _dense_us(us, {name: t for name, t in given.items() if name not in us}, against)
-        if dense is not None and ours:
-            ratios.append((sparsity, min(ours) / dense))
+        ours = [t for name, t in us.items() if skips(name)]
+        others = {"cudnn"} & us.keys() if against == "cudnn" else {name for name in given if not skips(name)}
+        if ours and others:
+            ratios.append((sparsity, min(ours) / min(us.get(name, given[name]) for name in others)))
     if not ratios or ratios[-1][1] >= 1:
         return None
     losing = [i for i, (_, ratio) in enumerate(ratios) if ratio >= 1]

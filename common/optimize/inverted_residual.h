@@ -150,6 +150,7 @@ template <class S, int BLOCK = S::THREADS, int TEAMS = 1, bool MAIL = true> stru
     static constexpr int K_STEPS = K_PADDED / K_STEP;
     static constexpr bool HELD = K_STEPS * PLANES * (HALVES ? 1 : 2) <= 12;
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0 && WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
+    static_assert(!MAIL || (BLOCK == S::THREADS && TEAMS == 1), "a thread block has one mailbox");
 
     // of a pixel of x: where its hidden channels go to, in elements of a half plane, and where a stem's inputs begin, in pixels;
     // negative if it lies outside of the image: then its hidden channels are zero

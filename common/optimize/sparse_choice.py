@@ -12,16 +12,9 @@ from typing import Any
 
 from .. import kernels
 from ..cuda import layout as layouts
+from ..measure.tables import SPARSE, skips
 from . import sparse
 from .sparse_layers import convolutions
-
-SPARSE = "sparse/"  # how implementations of common.optimize.sparse begin
-
-
-def skips(implementation: str) -> bool:
-    """Whether it leaves out zeros."""
-    scheme = implementation.removeprefix(SPARSE)
-    return implementation.startswith(SPARSE) and scheme not in sparse.DENSE.values()
 
 
 @dataclass(frozen=True)

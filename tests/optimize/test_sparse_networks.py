@@ -10,7 +10,7 @@ import torch
 from common import cuda, weights
 from common.measure import tables
 from common.network import Network
-from common.optimize import sparse_choice
+from common.optimize import sparse, sparse_choice
 from common.optimize.sparse_activations import PATTERNS, Synthetic, measure, table, whole, zeros
 from common.optimize.sparse_layers import NETWORKS, convolutions, distinct
 
@@ -123,6 +123,11 @@ def of(shape, us, kind="given", sparsity=0.5, **more):
     same = {"shape": shape, "batch": 1, "precision": "fp32", "kind": kind, "sparsity": sparsity, "pattern": "elements"}
     spread = {name: {"median_us": t, "p5_us": 0.99 * t, "p95_us": 1.01 * t} for name, t in us.items()}
     return [same | {"implementation": name} | times | more for name, times in spread.items()]
+
+
+def test_twins_and_libraries_skip_nothing():
+    assert {s for s in sparse.SCHEMES if tables.skips(tables.SPARSE + s)} == set(sparse.DENSE)
+    assert not any(map(tables.skips, ("ours", "cudnn", "cudnn-2nd")))
 
 
 def test_the_gain_of_a_network():

@@ -28,7 +28,7 @@ SIM_MEMBER void cluster_sync() { sim_cluster_sync(); }
 SIM_MEMBER void cluster_started() { sim_cluster_sync(); }
 template <class T> SIM_INLINE T* cluster_map(T* p, unsigned rank) { return (T*)sim_cluster_map((const void*)p, rank); }
 struct Mailbox {
-    int missing;  // bytes that are expected, less those that have come
+    int missing;        // bytes that are expected, less those that have come
     unsigned expected;  // how often
     SIM_MEMBER void open() { missing = 0, expected = 0; }
     SIM_MEMBER void send(float4* p, unsigned rank, float4 v) {
