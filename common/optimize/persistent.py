@@ -520,7 +520,8 @@ class Persistent:
     there is none, may be None. What a phase computes is the next one's input; outputs[i] keeps it, (N, O, H, W) in NHWC
     of a Block, (N, O) of the others. arrays: what the kernel is given after its counter. Launches on several streams at
     a time are not allowed: they share the counter.
-    blocks: thread blocks, by default as many as are resident at once. ValueError names what does not fit.
+    blocks: thread blocks, by default as many as are resident at once; a plan that is not given is made for these.
+    ValueError names what does not fit.
     """
 
     def __init__(
@@ -535,10 +536,19 @@ class Persistent:
         self.x, self.outputs = x, [_output(layer, batch, dtype) for layer in layers]
         self.output = self.outputs[-1]
         self._check(phases)
-        self.source = source(self.plan)
         self.counter = cuda.zeros(1, np.uint32)
         arrays = [array for _, given in phases for array in given]
         self.arrays = [None if array is None else layouts.as_stored(array) for array in (x, *self.outputs, *arrays)]
+        self._compile(blocks)
+        cluster = self.plan.cluster
+        if plan is None and blocks is None and self.blocks < cuda.multiprocessors() // cluster * cluster:
+            # groups of multiprocessors have room for fewer clusters: tiles for those, or some wait for a second round
+            self.plan = chosen(layers, dtype.name, batch, multiprocessors=self.blocks, clusters=(cluster,))
+            self._compile(blocks)
+
+    def _compile(self, blocks: int | None) -> None:
+        """The kernel of the plan, and its launch by so many thread blocks."""
+        self.source = source(self.plan)
         self.kernel = compiled(self.source, KERNEL, cooperative=True)
         shared = self.plan.shared
         if shared > 48 * 1024:

@@ -115,6 +115,17 @@ def test_the_defaults(rng):
     assert network.output is network.outputs[-1] and network.output.shape == (3, 13)
 
 
+@needs_clusters
+def test_tiles_are_for_the_blocks_that_are_there(rng, monkeypatch):
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 16)
+    monkeypatch.setattr(persistent, "resident", lambda kernel, plan: 8)  # of two clusters there is room for one
+    x, phases, network = built(rng, small_network(), np.float16, 1)
+    wanted = chosen(small_network(), "float16", 1, multiprocessors=8, clusters=(network.plan.cluster,))
+    assert network.blocks == 8 and network.plan == wanted
+    assert network.plan != chosen(small_network(), "float16", 1, multiprocessors=16)
+    check(x, phases, network)
+
+
 def given_tiles(dtype, warps=4, cluster=4):
     """Tiles of every kind side by side: teams, split tiles in larger clusters, slices of weights at a time."""
     layers = [
