@@ -178,7 +178,7 @@ def _record(
         made["sm_mhz"] = found.sm_mhz
     if name == "ours":
         made["composition"] = c.optimize or "none"
-    if notes := [note for note in (measured.word, *found.notes) if note]:
+    if notes := [note for note in (row.built.note, measured.word, *found.notes) if note]:
         made["notes"] = notes
     return made
 

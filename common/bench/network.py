@@ -368,6 +368,8 @@ def _record(
         more["sets"] = len(row.built.calls)
     if ratios := _ratios(row, rows, comparison):
         more["ratios"] = ratios
+    if row.built.note:
+        more["note"] = row.built.note
     return record(
         "network", case, c.implementation, precision=c.precision, arithmetic=row.built.arithmetic, batch=batch,
         timing=measured, work=work(model, batch, c.precision), error=row.check.error, **more,

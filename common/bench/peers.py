@@ -2,7 +2,9 @@
 
     torch-eager     PyTorch, one call after the other
     torch-graph     the same calls, captured in a CUDA graph once and replayed
-    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for minutes
+    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for up to 16
+                    minutes, mostly to time templates for convolutions; without them, for two, if the environment says
+                    TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN, and records say so too
     xla             JAX: one jitted function
 
 Which arithmetic a precision allows is said to each of them in its own way, and is the same for all:
@@ -73,6 +75,7 @@ class Built:
     results: the logits that each call computed last, (N, classes) float32, on the host.
     poison: NaN over them, if they lie in fixed buffers.
     arithmetic, launched_as: as records say it; the latter where it differs from `launches`.
+    note: what else a reader of its time has to know.
     """
 
     calls: Sequence[Callable[[], Any]]
@@ -83,6 +86,7 @@ class Built:
     poison: Callable[[], None] = _nothing
     wait: Callable[[], Any] | None = None
     launched_as: str | None = None
+    note: str | None = None
 
     def run(self) -> list[np.ndarray]:
         """The logits of each call, computed now."""
@@ -239,6 +243,9 @@ class TorchGraph(TorchEager):
         return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], poison, launched_as="graph")
 
 
+NO_TEMPLATES = "its search left out Triton's templates for convolutions"
+
+
 class TorchCompile(TorchEager):
     """torch.compile, told to try every kernel it can write or find for each layer."""
 
@@ -262,7 +269,9 @@ class TorchCompile(TorchEager):
 
         for _ in range(3):  # compiles, then captures, then replays
             call()
-        return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], launched_as="graph")
+        searched = backend != "inductor" or "TRITON" in torch._inductor.config.max_autotune_conv_backends
+        note = None if searched else NO_TEMPLATES
+        return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], launched_as="graph", note=note)
 
 
 # ---- XLA

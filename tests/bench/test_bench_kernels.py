@@ -34,7 +34,7 @@ def model():
 @pytest.fixture(scope="module")
 def program(model):
     """A network that has run, our own kernels in cuDNN's place."""
-    program = Network(model.onnx, "kernels").program((BATCH, *model.graph.input_shape[1:]))
+    program = Network(model.onnx, "kernels", layout="NCHW").program((BATCH, *model.graph.input_shape[1:]))
     shape = program.input.shape
     program.input[...] = cuda.asarray(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
     program.launch()
