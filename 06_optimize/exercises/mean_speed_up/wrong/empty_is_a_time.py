@@ -1,4 +1,4 @@
-# expect: min() arg is an empty sequence
+# expect: ValueError: min()
 import math
 
 
