@@ -322,7 +322,7 @@ def _declared(plan: Plan, index: int) -> str:
     if isinstance(phase.layer, Block):
         assert isinstance(phase.tile, Tile)
         text = shape(name, phase.layer, phase.tile, plan.dtype)
-        kind = f"Fused<{name}, THREADS, {phase.teams}, false>"  # no mailbox: with one it gave NaN on an H200
+        kind = f"Fused<{name}, THREADS, {phase.teams}, false>"  # no mailbox: it would have to be closed
         fits = f"{phase.teams} * Phase{index}::WORK == {phase.work} && Phase{index}::WEIGHTS == {phase.weights}"
     elif isinstance(phase.layer, Head):
         assert isinstance(phase.tile, HeadTile)

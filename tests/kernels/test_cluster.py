@@ -236,6 +236,60 @@ def test_a_mailbox_that_was_not_opened_is_seen():
     assert "uninitialised-read" in {finding.kind for finding in report.findings}
 
 
+# The box lies where the round before had numbers, and numbers where it had its box.
+REUSED = """#include "cluster.h"
+#ifndef CLOSE
+#define CLOSE box->close()
+#endif
+extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int rounds, const float4* x, float4* y) {
+    __shared__ float4 memory[2 * 32 + 1];
+    const unsigned t = threadIdx.x, rank = cluster_rank();
+    for (int r = 0; r < rounds; ++r) {
+        Mailbox* const box = (Mailbox*)(memory + (r % 2 ? 64 : 0));
+        float4* const parts = memory + (r % 2 ? 0 : 1);
+        if (t == 0) box->open();
+        cluster_sync();
+        for (unsigned to = 0; to < 2; ++to) box->send(&parts[rank * 32 + t], to, x[blockIdx.x * 32 + t]);
+        if (t == 0) box->expect(2 * 32 * 16);
+        box->wait(0);
+        float4& sum = y[blockIdx.x * 32 + t];
+        for (int i = 0; i < 2; ++i) {
+            const float4 v = parts[i * 32 + t];
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+        __syncthreads();
+        if (t == 0) CLOSE;
+        cluster_sync();  // all have read: the next round's may come
+    }
+}"""
+
+
+@needs_clusters
+def test_memory_of_a_closed_mailbox_is_free_for_anything(rng):
+    x = rng.standard_normal((20, 2, 32, 4)).astype(np.float32)
+    _, y = launch(REUSED, (40,), (32,), np.int32(9), x, np.zeros_like(x))
+    np.testing.assert_allclose(y, np.broadcast_to(9 * x.sum(1, keepdims=True, dtype=np.float64), y.shape), rtol=1e-5)
+
+
+@simulator_only
+@pytest.mark.parametrize(
+    ("option", "rounds", "told"),
+    [
+        # what an H200 did to memory that had been a mailbox: numbers in it became a mailbox's state again
+        ("-DCLOSE=(void)0", 2, "wrote something else into the memory of a mailbox that it had not closed"),
+        ("-DCLOSE=box->open()", 1, "opened a mailbox where one is open already"),
+        ("-DCLOSE=box->close(),box->close()", 1, "closed a mailbox that is not open"),
+    ],
+)
+def test_a_mailbox_that_is_not_closed_is_told(option, rounds, told):
+    kernel = compiled(REUSED, options=(option,))
+    arguments = np.int32(rounds), cuda.zeros((2, 32, 4), np.float32), cuda.zeros((2, 32, 4), np.float32)
+    with pytest.raises(cuda.KernelError, match=told):
+        kernel((2,), (32,), arguments)
+    kernel = compiled(REUSED)  # a fault leaves nothing behind
+    kernel((2,), (32,), arguments)
+
+
 @needs_clusters
 def test_threads_that_have_returned_are_not_waited_for():
     source = """#include "cluster.h"

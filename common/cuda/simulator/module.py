@@ -56,7 +56,8 @@ class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
 
 # FaultKind in runtime/block.h
 (NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE, NOT_IN_MASK,
- GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED) = range(14)  # fmt: skip
+ GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED, BOX_OVERWRITTEN, BOX_OPEN,
+ BOX_NOT_OPEN) = range(17)  # fmt: skip
 
 _DYNAMIC_SHARED_MAX = (
     227 * 1024
@@ -255,6 +256,11 @@ class SimulatedKernel:
                 f"{self.name}: {thread} asked for the shared memory of block {fault.address} of its cluster,"
                 f" which has {math.prod(self.cluster)} (__cluster_dims__{self.cluster})"
             )
+        if fault.kind == BOX_OVERWRITTEN:
+            return (
+                f"{self.name}: block {fault.block} wrote something else into the memory of a mailbox that it had not"
+                " closed (box.close()): a GPU may put the box back there later"
+            )
         return (
             f"{self.name}: {thread} "
             + {
@@ -268,6 +274,8 @@ class SimulatedKernel:
                 GRID_DEADLOCK: "left other blocks waiting at grid.sync() or grid_barrier(): not every block reaches it",
                 CLUSTER_DEADLOCK: "came last to a barrier that is never complete: every block waits, some for"
                 " their cluster (cluster_sync), some for the grid (grid.sync, grid_barrier)",
+                BOX_OPEN: "opened a mailbox where one is open already: box.close() first",
+                BOX_NOT_OPEN: "closed a mailbox that is not open",
                 NOT_SHARED: "gave cluster_map a pointer that does not point into its block's shared memory",
             }[fault.kind]
         )

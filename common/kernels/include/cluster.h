@@ -13,6 +13,8 @@
 //     box.wait(turn, mine)   until they are there; turn: 0 for the first wait, then 1, 0, … All threads of the cluster's
 //                            blocks come here, equally often, also those without mail (mine): on the simulator it is a
 //                            cluster_sync, and an assertion that just those bytes have come
+//     box.close()            by one thread, before its memory is anything else's, and before it is opened there again: a
+//                            card keeps an open box's state elsewhere too, and may put it back there at any time
 //
 // Another block's shared memory is there once it has started, and until it returns: cluster_started, or a cluster_sync,
 // before the first access, a cluster_sync, or the wait of who was sent something, after the last. A cluster_sync makes
@@ -29,13 +31,14 @@ SIM_MEMBER void cluster_started() { sim_cluster_sync(); }
 template <class T> SIM_INLINE T* cluster_map(T* p, unsigned rank) { return (T*)sim_cluster_map((const void*)p, rank); }
 struct Mailbox {
     int missing;        // bytes that are expected, less those that have come
-    unsigned expected;  // how often
-    SIM_MEMBER void open() { missing = 0, expected = 0; }
+    unsigned expected;  // a mark that nothing else has, and whether they were expected an odd number of times
+    SIM_MEMBER void open() { missing = 0, expected = 0x626f7800u, sim_mailbox_opened(&expected); }
+    SIM_MEMBER void close() { sim_mailbox_closed(&expected), expected = 0; }
     SIM_MEMBER void send(float4* p, unsigned rank, float4 v) {
         *cluster_map(p, rank) = v;
         atomicSub(cluster_map(&missing, rank), (int)sizeof v);
     }
-    SIM_MEMBER void expect(unsigned bytes) { atomicAdd(&missing, (int)bytes), ++expected; }
+    SIM_MEMBER void expect(unsigned bytes) { atomicAdd(&missing, (int)bytes), expected ^= 1; }
     SIM_MEMBER void wait(unsigned turn, bool mine = true) {
         sim_cluster_sync();
         if (!mine) return;
@@ -77,6 +80,7 @@ struct Mailbox {  // an mbarrier
     __device__ __forceinline__ void open() {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(here(&counter)) : "memory");
     }
+    __device__ __forceinline__ void close() { asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(here(&counter)) : "memory"); }
     __device__ __forceinline__ void send(float4* p, unsigned rank, float4 v) {
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::
                      "r"(there(here(p), rank)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(there(here(&counter), rank)) : "memory");
@@ -103,6 +107,7 @@ template <class T> __device__ __forceinline__ T* cluster_map(T* p, unsigned) { r
 struct Mailbox {
     unsigned long long counter;
     __device__ __forceinline__ void open() {}
+    __device__ __forceinline__ void close() {}
     __device__ __forceinline__ void send(float4* p, unsigned, float4 v) { *p = v; }
     __device__ __forceinline__ void expect(unsigned) {}
     __device__ __forceinline__ void wait(unsigned, bool = true) { __syncthreads(); }

@@ -94,6 +94,8 @@ void sim_cluster_barrier_at(long place, const void* caller);
 unsigned sim_cluster_rank();
 unsigned sim_cluster_size();
 void* sim_cluster_map(const void* p, unsigned rank);
+void sim_mailbox_opened(unsigned* mark);
+void sim_mailbox_closed(unsigned* mark);
 void sim_grid_barrier();
 void sim_grid_barrier_at(long place, const void* caller);
 void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes, void** operands));

@@ -67,6 +67,10 @@ struct Fiber {
 struct Warp {  // a bit for each lane
     unsigned alive, ready, at_barrier, at_collective;
 };
+struct OpenBox {  // cluster.h
+    unsigned* mark;
+    unsigned value;  // of its mark, but for the lowest bit
+};
 struct Launch;
 struct Trace;
 struct Team;
@@ -79,6 +83,8 @@ struct Block {
     unsigned meetings;     // barriers of its cluster or of the grid that it has passed
     char* anchor;          // a place in its static shared memory, the same in all blocks
     uint64_t static_low, static_high, dynamic_low, dynamic_high;  // its shared memory, if it has a team
+    OpenBox* boxes;        // mailboxes that it has opened and not closed
+    int box_count, box_room;
     Trace* trace;          // 0: nobody watches
     bool lockstep;         // traced, and what its warps do is replayed in lockstep
     Fiber* fibers;
@@ -122,7 +128,8 @@ static void trace_warp_operation(Block*);                                 // tra
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
-                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED };
+                 NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED,
+                 BOX_OVERWRITTEN, BOX_OPEN, BOX_NOT_OPEN };
 
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.

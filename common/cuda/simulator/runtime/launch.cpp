@@ -262,6 +262,37 @@ EXPORTED void* sim_cluster_map(const void* p, unsigned rank) {
     return other->anchor + ((char*)p - b->anchor);
 }
 
+// ---- Mailboxes: memory that is still a box when the block ends must look like one. On a GPU it may become one again.
+static int find_box(Block* b, unsigned* mark) {
+    int i = 0;
+    while (i < b->box_count && b->boxes[i].mark != mark) ++i;
+    return i;
+}
+EXPORTED void sim_mailbox_opened(unsigned* mark) {
+    Block* b = this_block();
+    if (find_box(b, mark) < b->box_count) fault(BOX_OPEN, mark);
+    if (b->box_count == b->box_room) {
+        b->box_room = b->box_room ? 2 * b->box_room : 8;
+        b->boxes = (OpenBox*)realloc(b->boxes, b->box_room * sizeof *b->boxes);
+    }
+    b->boxes[b->box_count++] = OpenBox{mark, *mark & ~1u};
+}
+EXPORTED void sim_mailbox_closed(unsigned* mark) {
+    Block* b = this_block();
+    const int i = find_box(b, mark);
+    if (i == b->box_count) fault(BOX_NOT_OPEN, mark);
+    if ((*mark & ~1u) != b->boxes[i].value) fault(BOX_OVERWRITTEN, mark);
+    b->boxes[i] = b->boxes[--b->box_count];
+}
+static void check_boxes(Block* b) {
+    for (int i = 0; i < b->box_count; ++i)
+        if ((*b->boxes[i].mark & ~1u) != b->boxes[i].value) {
+            sim_here.thread_index = NO_THREAD;
+            note_fault(BOX_OVERWRITTEN, b->boxes[i].mark);
+            return;
+        }
+}
+
 // ---- The grid's barrier, for cooperative launches
 static void wait_for_other_blocks(Block* b) {
     if (!b->launch->cooperative) fault(NOT_COOPERATIVE, 0);
@@ -348,6 +379,7 @@ static void prepare_block(Worker* me, Launch* L, uint64_t number) {
     const uint3 inside = place(number % cluster_size(L), c);
     sim_here.block_index = uint3{cluster.x * c.x + inside.x, cluster.y * c.y + inside.y, cluster.z * c.z + inside.z};
     me->block.meetings = 0;
+    me->block.box_count = 0;
     me->block.trace = 0;
     me->block.lockstep = false;
     if (L->trace && L->trace->wanted[number])
@@ -360,6 +392,7 @@ static void run_block(Worker* me, Launch* L) {
         else L->kernel->run_block(L->arguments);
         sim_here.block = 0;
         check_dynamic_shared(me);
+        check_boxes(&me->block);
         if (me->block.team) leave_cluster(&me->block);
         if (L->cooperative) leave_grid();
     } else {
