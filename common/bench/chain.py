@@ -121,14 +121,12 @@ def measure(
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
     if comparison is None:
         return [], right and still
-    records = [_record(row, plans, by_name, comparison, model, batch) for row in timed]
+    records = [_record(row, plans, comparison, model, batch) for row in timed]
     _show(timed, comparison, records, batch, precision, console)
     return records, right and still
 
 
-def _record(
-    row: Row, plans: dict[str, Any], by_name: dict[str, Rung], comparison: timing.Comparison, model: Model, batch: int
-) -> dict[str, Any]:
+def _record(row: Row, plans: dict[str, Any], comparison: timing.Comparison, model: Model, batch: int) -> dict[str, Any]:
     c = row.configuration
     plan = plans[c.implementation]
     # what the steps of this rung move, if each reads its inputs and writes its output once
@@ -136,7 +134,7 @@ def _record(
     return record(
         "network", f"{model.name}, chain", c.implementation, precision=c.precision, arithmetic=row.built.arithmetic,
         batch=batch, timing=comparison[row.name], work=moved, error=row.check.error, layout=c.layout,
-        launch=row.launch, rung=list(by_name).index(c.implementation) + 1, steps=len(plan.steps),
+        launch=row.launch, rung=[rung.name for rung in rungs()].index(c.implementation) + 1, steps=len(plan.steps),
         same_top5=row.check.same_top5, checked_images=row.check.images,
     )  # fmt: skip
 

@@ -178,7 +178,9 @@ def _record(
         made["sm_mhz"] = found.sm_mhz
     if name == "ours":
         made["composition"] = c.optimize or "none"
-    if notes := [note for note in (row.built.note, measured.word, *found.notes) if note]:
+    if row.built.note:
+        made["note"] = row.built.note
+    if notes := [note for note in (measured.word, *found.notes) if note]:
         made["notes"] = notes
     return made
 
@@ -224,7 +226,7 @@ def _show(
         )
     console.print(table)
     for r in records:
-        for note in r.get("notes", ()):
+        for note in (*filter(None, [r.get("note")]), *r.get("notes", ())):
             console.print(f"{r['implementation']}: {escape(note)}", soft_wrap=True)
     ours = next((r for r in records if r["implementation"] == "ours"), None)
     if ours is not None and peer is not None:

@@ -2,9 +2,9 @@
 
     torch-eager     PyTorch, one call after the other
     torch-graph     the same calls, captured in a CUDA graph once and replayed
-    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for up to 16
-                    minutes, mostly to time templates for convolutions; without them, for two, if the environment says
-                    TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN, and records say so too
+    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for 5 to 16
+                    minutes, most of which times Triton's templates for convolutions. It leaves them out, in half the
+                    time, if the environment says TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN; records say so too
     xla             JAX: one jitted function
 
 Which arithmetic a precision allows is said to each of them in its own way, and is the same for all:

@@ -141,6 +141,25 @@ def peaks(path: Path | None = None) -> str:
 # ---- The network beside its peers
 
 
+class _Marks:
+    """Footnotes: a mark for each value whose record has a note, and what the marks mean."""
+
+    def __init__(self) -> None:
+        self._notes: list[str] = []
+
+    def __call__(self, record: Record) -> str:
+        if not record.get("note"):
+            return ""
+        note = f"{IMPLEMENTATIONS[record['implementation']]}: {record['note']}."
+        if note not in self._notes:
+            self._notes.append(note)
+        return "¹²³⁴⁵⁶⁷⁸⁹"[self._notes.index(note)]
+
+    def told(self) -> list[str]:
+        """The lines below a table, a paragraph a note."""
+        return [line for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False) for line in ("", f"{mark} {note}")]
+
+
 @text("network-peers")
 def network_peers(path: Path | None = None) -> str:
     """µs a batch of every implementation, a table a precision."""
@@ -153,19 +172,21 @@ def network_peers(path: Path | None = None) -> str:
         " Every result was checked before its time counted: the error is the largest of the row, against ONNX Runtime"
         " in fp32. Bold is the fastest of a column."
     ]
+    marks = _Marks()
     for precision, meaning in PRECISIONS.items():
         chosen = [record for record in found if record["precision"] == precision]
         if chosen:
-            lines += ["", f"{meaning}:", "", *_peers(chosen)]
-    return "\n".join(lines)
+            lines += ["", f"{meaning}:", "", *_peers(chosen, marks)]
+    return "\n".join([*lines, *marks.told()])
 
 
-def _peers(records: Sequence[Record]) -> list[str]:
+def _peers(records: Sequence[Record], marks: _Marks) -> list[str]:
     """The table of one precision: a row for each way to run it, a column for each batch."""
     rows = _grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
     order = list(IMPLEMENTATIONS)
     names = sorted(rows, key=lambda row: (order.index(row[0]) if row[0] in order else len(order), *row))
     medians = {(row, r["batch"]): r["median_us"] for row, group in rows.items() for r in group}
+    marked = {(row, r["batch"]): marks(r) for row, group in rows.items() for r in group}
     lines = _head(["", "layout", "arithmetic", "launched from"], [f"batch {batch}" for batch in BATCHES] + ["error"])
     for row in names:
         implementation, layout, arithmetic, launch, mode = row
@@ -176,7 +197,7 @@ def _peers(records: Sequence[Record]) -> list[str]:
         for batch in BATCHES:
             value = medians.get((row, batch))
             best = min((m for (other, b), m in medians.items() if b == batch and other[-1] == mode), default=None)
-            shown = DASH if value is None else us(value)
+            shown = DASH if value is None else us(value) + marked[row, batch]
             cells.append(f"**{shown}**" if value is not None and value == best else shown)
         lines.append(_row([*cells, f"{max(record['error'] for record in rows[row]):.0e}"]))
     return lines
@@ -190,6 +211,7 @@ def headline(path: Path | None = None) -> str:
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
     lines = [f"{provenance(content, found)}. Microseconds a batch, median; of the others the better of two runs."]
+    marks = _Marks()
 
     def time(r: Record) -> float:
         before = r.get("previous_median_us") if r["implementation"] != "ours" else None
@@ -199,10 +221,11 @@ def headline(path: Path | None = None) -> str:
         lines += ["", f"{PRECISIONS[precision]}:", "", *_head([""], [f"batch {batch}" for batch in BATCHES])]
         for implementation in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
             of_it = [r for r in found if (r["implementation"], r["precision"]) == (implementation, precision)]
-            best = [min((time(r) for r in of_it if r["batch"] == batch), default=None) for batch in BATCHES]
+            best = [min((r for r in of_it if r["batch"] == batch), key=time, default=None) for batch in BATCHES]
             if any(best):
-                lines.append(_row([IMPLEMENTATIONS[implementation], *(us(b) if b else DASH for b in best)]))
-    return "\n".join(lines)
+                cells = [us(time(r)) + marks(r) if r else DASH for r in best]
+                lines.append(_row([IMPLEMENTATIONS[implementation], *cells]))
+    return "\n".join([*lines, *marks.told()])
 
 
 REPEATS = 0.05  # two runs that differ by no more agree
@@ -257,7 +280,7 @@ def energy(path: Path | None = None) -> str:
         " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
         " was checked before and after. Bold is the least of a column."
     ]
-    batches = sorted({r["batch"] for r in found})
+    batches, marks = sorted({r["batch"] for r in found}), _Marks()
     for precision, meaning in PRECISIONS.items():
         chosen = {(r["implementation"], r["batch"]): r for r in found if r["precision"] == precision}
         if not chosen:
@@ -273,11 +296,11 @@ def energy(path: Path | None = None) -> str:
                 if r is None:
                     cells += [DASH] * 3
                     continue
-                median = us(r["mj_per_image"])
+                median = us(r["mj_per_image"]) + marks(r)
                 cells.append(f"**{median}**" if r["mj_per_image"] == least[batch] else median)
                 cells += [f"{us(r['mj_low'])} – {us(r['mj_high'])}", us(r["gross_mj"])]
             lines.append(_row(cells))
-    return "\n".join(lines)
+    return "\n".join([*lines, *marks.told()])
 
 
 @text("energy-ratio")
@@ -512,7 +535,7 @@ def sparse_break_even(path: Path | None = None) -> str:
         for pattern in dict.fromkeys(r["pattern"] for r in group):
             if len(sparse_times(group, pattern)) > 1:
                 both = break_even(group, pattern), break_even(group, pattern, "dense")
-                meets.setdefault((precision, batch, pattern), []).append(both)
+                meets.setdefault((precision, pattern, batch), []).append(both)
     every = [r for group in groups.values() for r in group]
     lines = [
         f"{provenance(content, every)}. Shapes whose fastest sparse kernel is faster from some sparsity on than"
@@ -521,7 +544,9 @@ def sparse_break_even(path: Path | None = None) -> str:
         "",
         *_head(["precision", "zeros"], ["batch", "shapes", "faster than cuDNN", "than all that skip nothing"]),
     ]
-    for (precision, batch, pattern), found in sorted(meets.items()):
+    order = list(PRECISIONS)
+    for precision, pattern, batch in sorted(meets, key=lambda key: (order.index(key[0]), *key[1:])):
+        found = meets[precision, pattern, batch]
         cells = [precision, pattern, str(batch), str(len(found))]
         for side in zip(*found, strict=True):
             known = sorted(value for value in side if value is not None)

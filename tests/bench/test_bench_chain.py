@@ -105,7 +105,7 @@ def test_a_wrong_rung_is_told_and_not_timed(clock, model, said, monkeypatch):
     monkeypatch.setattr(chain, "build", spoiled)
     chosen = [rung for rung in chain.rungs() if rung.name in ("NHWC", "graph")]
     records, right = chain.measure(chosen, model, Reference(model, 2), 1, "fp32", Options(samples=6), said)
-    assert not right and [r["implementation"] for r in records] == ["graph"] and "wrong" in text(said)
+    assert not right and [(r["implementation"], r["rung"]) for r in records] == [("graph", 4)] and "wrong" in text(said)
 
 
 def test_what_cannot_be_measured(said):
