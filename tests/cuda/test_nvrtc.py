@@ -24,8 +24,10 @@ def required_card(source):
     return int(found[1]) if found else 0
 
 
-def cards(source):
-    return [card for card in CARDS if int(card[3:]) >= required_card(source)]
+def cards(source, newest=True):
+    """Those that a kernel runs on; without the newest one, unless it needs that."""
+    able = [card for card in CARDS if int(card[3:]) >= required_card(source)]
+    return able if newest else able[:-1] or able
 
 
 # ---- The kernels of the repository
@@ -56,7 +58,7 @@ def name_of(case):
 def test_every_kernel_compiles_for_every_card(case):
     path, options = case
     source = path.read_text()
-    for card in cards(source):
+    for card in cards(source, newest="kernels" not in path.parts):  # of those the next test has the newest card's
         log = compile_with_nvrtc(source, card, options)
         assert log is None, f"{path.relative_to(ROOT)} for {card}:\n{log}"
 

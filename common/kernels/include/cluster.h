@@ -13,8 +13,8 @@
 //     box.wait(turn, mine)   until they are there; turn: 0 for the first wait, then 1, 0, … All threads of the cluster's
 //                            blocks come here, equally often, also those without mail (mine): on the simulator it is a
 //                            cluster_sync, and an assertion that just those bytes have come
-//     box.close()            by one thread, before its memory is anything else's, and before it is opened there again: a
-//                            card keeps an open box's state elsewhere too, and may put it back there at any time
+//     box.close()            by one thread, when nobody looks at it any more, before its memory is anything else's or it is
+//                            opened there again: an H200 was seen to put an open box back over what had been copied there
 //
 // Another block's shared memory is there once it has started, and until it returns: cluster_started, or a cluster_sync,
 // before the first access, a cluster_sync, or the wait of who was sent something, after the last. A cluster_sync makes
