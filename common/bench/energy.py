@@ -26,7 +26,7 @@ DEFAULT_PRECISIONS = ("fp32", "fp16")
 SAMPLES = 10  # of the time of each layout
 SAVED_SECONDS = 10.0  # what a run must last to be kept
 # s to build, compile, tune, check and time one implementation at one batch and precision, roughly, on an H200's host
-PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 240, "xla": 40}
+PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 600, "xla": 40}
 
 
 @dataclass(frozen=True)
