@@ -141,6 +141,23 @@ def test_what_changes_the_kernel_changes_the_file(tmp_path, monkeypatch):
     assert len(kernel_files(tmp_path / "cache")) == 3
 
 
+def test_more_options_for_the_compiler_are_the_last_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    source = """
+    #ifdef __OPTIMIZE__
+    extern "C" __global__ void k(int* y) { y[0] = 1; }
+    #else
+    extern "C" __global__ void k(int* y) { y[0] = 2; }
+    #endif
+    """
+    for options, want in ((None, 1), ("-O1", 1), ("-O1 -O0", 2)):
+        if options is not None:
+            monkeypatch.setenv("COURSE_CXXFLAGS", options)
+        y = cuda.zeros(1, "int32")
+        cuda.RawKernel(source, "k")((1,), (1,), (y,))
+        assert y[0] == want
+
+
 def test_a_cache_that_cannot_be_written_is_a_clear_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "cache"))

@@ -1,4 +1,7 @@
-"""Compiling a kernel's text as C++: which compiler and options, the cache, errors that a learner can read."""
+"""Compiling a kernel's text as C++: which compiler and options, the cache, errors that a learner can read.
+
+The environment variable CXX names a compiler, COURSE_CXXFLAGS more options for it, which are the last ones: -O1, say.
+"""
 
 import functools
 import hashlib
@@ -130,7 +133,7 @@ def _flags(compiler: Compiler) -> list[str]:
             flags += ["--param", "stack-clash-protection-guard-size=12"]
     if "ziglang" in compiler.command:
         flags += ["-fno-sanitize=undefined", "-Wno-unused-command-line-argument"]
-    return flags
+    return [*flags, *os.environ.get("COURSE_CXXFLAGS", "").split()]
 
 
 # So that code lies in the order of the source, and accesses are those of the source (ptxas does not merge
