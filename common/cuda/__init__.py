@@ -13,7 +13,7 @@ from .errors import CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
 from .simulator.guard import guarded
-from .simulator.tracing import trace
+from .simulator.tracing import prepare_trace, trace
 
 __all__ = [
     "LAYOUTS",
@@ -32,6 +32,7 @@ __all__ = [
     "guarded",
     "multiprocessors",
     "operator",
+    "prepare_trace",
     "shared_memory",
     "stream_of",
     "synchronize",

@@ -21,7 +21,7 @@ def draw(request: Any, kernel: str) -> Any:
     block = ", ".join(map(str, request.block))
     axes.set_title(
         f"{kernel}, line {request.line}: {request.kind} of {request.array}, warp {request.warp} of block ({block})",
-        fontsize=11,
+        fontsize=12,
     )
     plt.close(figure)  # shown once, as the value of a notebook's cell
     return figure
@@ -36,7 +36,7 @@ def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, 
     for i in range(len(sectors) + 1):
         axes.axvline(i, color="0.8", linewidth=0.8, zorder=0)
     shown = range(len(sectors)) if len(sectors) <= 16 else range(0, len(sectors), 4)
-    axes.set_xticks([i + 0.5 for i in shown], [f"{32 * int(sectors[i])}" for i in shown], fontsize=8)
+    axes.set_xticks([i + 0.5 for i in shown], [f"{32 * int(sectors[i])}" for i in shown], fontsize=10)
     axes.set_xlim(0, len(sectors))
     axes.set_xlabel(f"byte offset in the array at which each touched 32-byte sector starts: {len(sectors)} sectors")
     axes.set_ylabel("thread of the warp")
@@ -64,7 +64,7 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
     for (bank, row), threads in wanted.items():
         label = str(threads[0]) if len(threads) == 1 else f"{threads[0]}\n+{len(threads) - 1}"
         light = max(threads) < 20  # the square has the colour of the last one
-        axes.text(bank, row, label, ha="center", va="center", fontsize=7, color="white" if light else "black")
+        axes.text(bank, row, label, ha="center", va="center", fontsize=8, color="white" if light else "black")
     deepest = max(len(words) for words in rows.values())
     for bank in range(33):
         axes.axvline(bank - 0.5, color="0.88", linewidth=0.8, zorder=0)

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from .listing import BLUE, ORANGE, VERMILION, Line, Tint, highlighted, listing, mixed
+
 SECTOR = 32  # bytes
 BANKS = 32  # of 4 bytes each
+WIDTH = 95  # columns of a report in a terminal
 
 
 @dataclass(frozen=True)
@@ -54,21 +57,27 @@ class Counts:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """The accesses of one kind that one line of the source makes to one array."""
+    """The accesses of one kind that one line of the source makes to one array.
+
+    warps, lanes: which warps of a block made them and which lanes of a warp, bit i for number i; of any block.
+    """
 
     line: int
     array: str
     kind: str  # "load", "store", "atomic"
     size: int  # bytes an access
     counts: Counts
+    warps: int = 0
+    lanes: int = 0
 
 
 @dataclass(frozen=True)
 class Finding:
     """Something that is wrong, or would be on a GPU.
 
-    kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned" or "absent-block"
-    (shared memory of a block of the cluster that may not have started, or may have returned).
+    kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block"
+    (shared memory of a block of the cluster that may not have started, or may have returned) or "stopped" (a trap, an
+    assertion, an endless loop, too many local variables).
     line, other_line: in the source; 0 if unknown. threads, blocks: (x, y, z) of those concerned, the
     first that were seen.
     array, index: of the access; index in elements. count: how often it was seen. message: all of that in words.
@@ -85,7 +94,21 @@ class Finding:
     count: int = 1
 
     def __str__(self) -> str:
-        return f"{self.kind}, line {self.line}: {self.message}"
+        return f"{self.kind}, line {self.line}: {self.message}" if self.line else f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Uninitialised:
+    """A local variable that the compiler sees read in `line` of the source with no value stored in it before.
+
+    It says so of what may happen as well as of what does: a kernel can be right and be told. Arrays it seldom sees.
+    """
+
+    variable: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.variable} has no value yet"
 
 
 @dataclass(frozen=True)
@@ -117,6 +140,7 @@ class Report:
     lines: tuple[LineCounts, ...] = field(repr=False)
     findings: tuple[Finding, ...]
     requests: tuple[Request, ...] = field(repr=False)
+    uninitialised: tuple[Uninitialised, ...] = ()  # names the mistake where the result is wrong; is none by itself
 
     def _total(self, space: str, kind: str) -> Counts:
         chosen = (entry.counts for entry in self.lines if entry.counts.space == space and entry.kind == kind)
@@ -148,14 +172,15 @@ class Report:
         return tuple(entry for entry in self.lines if entry.line == line)
 
     def _title(self) -> str:
-        size = "×".join(map(str, self.block))
+        used = max((i for i in range(3) if self.block[i] > 1), default=0) + 1
+        size = "×".join(map(str, self.block[:used]))
         return f"{self.kernel}: {_many(self.traced_blocks, 'block')} of {size} threads traced"
 
     # ---- In a terminal
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(width=100, force_terminal=False, color_system=None)
+        console = Console(width=WIDTH, force_terminal=False, color_system=None)
         with console.capture() as capture:
             console.print(self)
         return "\n".join(line.rstrip() for line in capture.get().splitlines())
@@ -184,34 +209,24 @@ class Report:
 
     # ---- In a notebook
     def _repr_html_(self) -> str:
-        """The source with the counts beside each line; hot lines shaded, wrong lines marked."""
-        by_line: dict[int, list[LineCounts]] = {}
-        for e in self.lines:
-            by_line.setdefault(e.line, []).append(e)
-        wrong = {f.line for f in self.findings} | {f.other_line for f in self.findings}
-        worst = max((e.counts.units for e in self.lines), default=1)
-        rows = []
-        for number, text in enumerate(self.source.splitlines(), 1):
-            entries = by_line.get(number, [])
-            notes = "<br>".join(html.escape(_note(e)) for e in entries)
-            heat = max((e.counts.units / worst for e in entries), default=0.0)
-            wasteful = any(e.counts.units > e.counts.ideal for e in entries)
-            background = f"rgba(230,120,0,{0.08 + 0.3 * heat:.2f})" if wasteful else (
-                f"rgba(0,110,200,{0.04 + 0.14 * heat:.2f})" if entries else "transparent"
-            )  # fmt: skip
-            mark = "<b style='color:#c00'>✗</b>" if number in wrong else ""
-            rows.append(
-                f"<tr style='background:{background}'>"
-                f"<td style='text-align:right;color:#888'>{number}</td><td>{mark}</td>"
-                f"<td style='text-align:left;white-space:pre'>{html.escape(text)}</td>"
-                f"<td style='text-align:left;white-space:nowrap;padding-left:2em'>{notes}</td></tr>"
-            )
-        problems = "".join(f"<li><b>{f.kind}</b>, line {f.line}: {html.escape(f.message)}</li>" for f in self.findings)
-        return (
-            f"<div><b>{html.escape(self._title())}</b>"
-            "<table style='font-family:monospace;font-size:90%;border-collapse:collapse;margin:0.5em 0'>"
-            f"{''.join(rows)}</table>" + (f"<ul style='color:#a00'>{problems}</ul>" if problems else "") + "</div>"
+        """The source, below each line its counts; what wastes sectors or wavefronts and what is wrong is marked."""
+        findings = "".join(
+            f"<div><b style='color:{mixed(VERMILION)}'>✗ {f.kind}</b>{f', line {f.line}' if f.line else ''}: "
+            f"{html.escape(f.message)}</div>"
+            for f in self.findings
         )
+        lines = [self._line(number, code) for number, code in enumerate(highlighted(self.source.rstrip("\n")), 1)]
+        used = [mark for mark in LEGEND if any(line.tint is TINTS[mark] for line in lines)]
+        legend = " &nbsp; ".join(
+            f"<span style='{TINTS[mark].style()};padding:0 0.4em'>{mark} {LEGEND[mark]}</span>" for mark in used
+        )
+        return f"<div><b>{html.escape(self._title())}</b>{findings}{listing(lines)}<div>{legend}</div></div>"
+
+    def _line(self, number: int, code: str) -> Line:
+        entries = self.at(number)
+        notes = [f"{WRONG} {_short(f, number)}" for f in self.findings if number in (f.line, f.other_line)]
+        mark = WRONG if notes else WASTE if any(e.counts.conflicts for e in entries) else FINE if entries else ""
+        return Line(str(number), code, TINTS.get(mark), [*notes, *map(_note_html, entries)])
 
     def picture(self, line: int, request: int = 0, kind: str | None = None, array: str | None = None) -> Any:
         """A Matplotlib figure of one request: which thread touches which address of the array, or which bank.
@@ -237,11 +252,26 @@ def _many(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _note(e: LineCounts) -> str:
+FINE, WASTE, WRONG = "·", "▲", "✗"
+LEGEND = {
+    FINE: "no more sectors or wavefronts than the bytes need",
+    WASTE: "more sectors or wavefronts than the bytes need",
+    WRONG: "a mistake",
+}
+TINTS = {FINE: Tint(BLUE, 0.14), WASTE: Tint(ORANGE, 0.24), WRONG: Tint(VERMILION, 0.22)}
+
+
+def _note_html(e: LineCounts) -> str:
     c = e.counts
-    unit = "sector" if c.space == "global" else "wavefront"
-    best = "" if c.units == c.ideal else f", {c.ideal} would do"
-    return f"{e.kind} {e.array}: {_many(c.requests, 'request')}, {_many(c.units, unit)}{best}"
+    units = _many(c.units, "sector" if c.space == "global" else "wavefront")
+    mark, best = (WASTE, f", <b>{c.ideal} would do ({c.units / c.ideal:.3g}×)</b>") if c.conflicts else (FINE, "")
+    return f"{mark} {e.kind} {html.escape(e.array)}: {_many(c.requests, 'request')}, {units}{best}"
+
+
+def _short(f: Finding, line: int) -> str:
+    """A finding beside one of its lines: its kind, and the other line if there is one."""
+    other = f.other_line if line == f.line else f.line
+    return f.kind + (f" with line {other}" if other and other != line else "")
 
 
 def merge_lines(entries: Iterable[LineCounts]) -> tuple[LineCounts, ...]:
@@ -249,6 +279,10 @@ def merge_lines(entries: Iterable[LineCounts]) -> tuple[LineCounts, ...]:
     merged: dict[tuple, LineCounts] = {}
     for e in entries:
         key = (e.line, e.counts.space, e.kind, e.array, e.size)
-        merged[key] = replace(e, counts=merged[key].counts + e.counts) if key in merged else e
+        if known := merged.get(key):
+            e = replace(
+                e, counts=known.counts + e.counts, warps=known.warps | e.warps, lanes=known.lanes | e.lanes
+            )  # fmt: skip
+        merged[key] = e
     order = {"load": 0, "store": 1, "atomic": 2}
     return tuple(merged[key] for key in sorted(merged, key=lambda k: (k[0], order[k[2]], k[3], k[4])))

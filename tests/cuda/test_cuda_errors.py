@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -440,7 +441,10 @@ def test_a_stack_overflow(meet, how):
         if (threadIdx.x == 7) y[1] = {"deep(n, y)" if how == "recursion" else "large(n, y)"};
         {meet}
     }}"""
-    with pytest.raises(cuda.KernelError, match=r"k: thread \(7, 0, 0\) of block .* needs more local memory"):
+    with pytest.raises(
+        cuda.KernelError,
+        match=r"k: stack overflow: thread \(7, 0, 0\) of block .* needs more than [0-9,]+ bytes for local variables",
+    ):
         run(source, "k", (2,), (64,), 999_000, cuda.zeros(4, np.int32))
     check_that_launches_work()
 
@@ -698,3 +702,44 @@ def test_the_simulator_can_be_asked_for(monkeypatch):
     assert cuda.backend() == "simulator"
     assert isinstance(cuda.zeros(3), np.ndarray)
     check_that_launches_work()
+
+
+SHOWN = """
+from common import cuda
+
+source = '''extern "C" __global__ void k(float* y, int n) {
+    y[0] = %s;
+    if (threadIdx.x == 3) __trap();
+}'''
+
+
+def launch():
+    cuda.RawKernel(source, "k")((1,), (32,), (cuda.zeros(3), 4))
+
+
+launch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("colums", "CompileError: the kernel does not compile\nline 2: "),
+        ("1", "KernelError: k: line 3: thread (3, 0, 0) of block (0, 0, 0) executed __trap()"),
+    ],
+)
+def test_a_notebook_shows_the_callers_lines_and_the_message(value: str, says: str) -> None:
+    pytest.importorskip("IPython")
+    program = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance(colors='NoColor')\n"
+        f"shell.run_cell({SHOWN % value!r})"
+    )
+    environment = {**os.environ, "COURSE_DEVICE": "simulator"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert "simulator/" not in shown and "cuda/kernels.py" not in shown
+    assert re.search(r"-> \d+ launch\(\)", shown) and "cuda.RawKernel(source" in shown
+    assert says in shown
+    if value == "colums":
+        assert "       2 |     y[0] = colums;\n         |            ^" in shown

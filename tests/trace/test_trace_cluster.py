@@ -129,7 +129,7 @@ WRONG: dict[str, Any] = {
     if (t == 0) cluster_map(s, 0)[0] = i;  // HERE, OTHER
     cluster_sync();
     if (cluster_rank() == 0) out[i] = s[0];"""),
-    "two threads write one word of another block": ("race", "s", ("writes s[3] of block", "no __syncwarp"), """
+    "two threads write one word of another block": ("race", "s", ("writes s[3] of block", "which comes last"), """
     cluster_sync();
     cluster_map(s, next)[3] = i;  // HERE, OTHER
     cluster_sync();

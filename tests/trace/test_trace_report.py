@@ -3,6 +3,7 @@
 # ruff: noqa: E501 (texts of kernels and messages)
 
 import io
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from common import cuda
+from common.cuda.listing import BLUE, ORANGE, VERMILION
+from common.cuda.report import FINE, LEGEND, WASTE, WRONG
 
 SOURCE = r"""
 template <class T, int N> __device__ T tail(const T* in, int i) { return i < N && i > 0 ? in[i] : T(0); }
@@ -60,8 +63,8 @@ def wide(kernels: Any) -> Any:
 
 def test_the_table_says_line_array_and_counts(tile: Any) -> None:
     text = str(tile)
-    assert text.startswith("tile: 1 block of 32×32×1 threads traced")
-    assert max(map(len, text.splitlines())) <= 100
+    assert text.startswith("tile: 1 block of 32×32 threads traced")
+    assert max(map(len, text.splitlines())) <= 95
     (row,) = (line for line in text.splitlines() if "shared load" in line)
     assert row.split() == ["8", "shared", "load", "s", "4", "32", "1024", "32", "32.00"]
 
@@ -76,22 +79,82 @@ def test_lines_and_at(tile: Any) -> None:
         _ = tile.shared_loads.sectors
 
 
-def test_the_notebook_shows_the_source_escaped_and_marked(tile: Any) -> None:
+class Rows(HTMLParser):
+    """The rows of a listing in HTML: (edge colour or "", text of the line, texts of its notes)."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.rows: list[tuple[str, list[str]]] = []
+        self.depth, self.in_listing = 0, False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        style = dict(attrs).get("style") or ""
+        if tag == "pre":
+            self.in_listing = True
+        elif tag == "div" and self.in_listing:
+            self.depth += 1
+            if self.depth == 1:
+                edge = style.split("border-left:4px solid ")[1].split(";")[0]
+                self.rows.append((edge.replace("transparent", ""), [""]))
+            else:
+                self.rows[-1][1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "div" and self.in_listing:
+            self.depth -= 1
+        self.in_listing = self.in_listing and tag != "pre"
+
+    def handle_data(self, data: str) -> None:
+        if self.in_listing:
+            self.rows[-1][1][-1] += data
+
+
+def test_the_notebook_shows_the_source_escaped_and_counts_below_its_lines(tile: Any) -> None:
     html = tile._repr_html_()
     assert "<b>bold</b>" not in html and "&lt;b&gt;bold&lt;/b&gt; &amp; &quot;quoted&quot;" in html
-    assert html.count("<tr ") == len(SOURCE.splitlines())
-    assert html.count("rgba(230,120,0") == 1 and html.count("rgba(0,110,200") == 1  # line 8 wastes, line 6 does not
-    assert "load s: 32 requests, 1024 wavefronts, 32 would do" in html
+    rows = Rows(html).rows
+    assert [texts[0] for _, texts in rows] == [
+        f"{i}{text}" if text else f"{i} " for i, text in enumerate(SOURCE.splitlines(), 1)
+    ]
+    assert {i: edge for i, (edge, _) in enumerate(rows, 1) if edge} == {
+        6: BLUE,
+        8: ORANGE,
+    }  # line 8 wastes, line 6 does not
+    assert rows[5][1][1:] == ["· load in: 32 requests, 128 sectors", "· store s: 32 requests, 32 wavefronts"]
+    assert rows[7][1][1:] == [
+        "▲ load s: 32 requests, 1024 wavefronts, 32 would do (32×)",
+        "· store out: 32 requests, 128 sectors",
+    ]
+    assert "<b>32 would do (32×)</b>" in html
     assert "✗" not in html
+
+
+def test_the_legend_explains_the_marks_that_are_there(tile: Any) -> None:
+    def legend(html: str) -> str:
+        return html[html.index("</pre>") :]
+
+    assert FINE + " " + LEGEND[FINE] in legend(tile._repr_html_()) and WASTE + " " + LEGEND[WASTE] in legend(
+        tile._repr_html_()
+    )
+    assert LEGEND[WRONG] not in tile._repr_html_()
+    source = 'extern "C" __global__ void k(float* out) { out[threadIdx.x] = 1; }'
+    html = cuda.trace(cuda.RawKernel(source, "k"), (1,), (32,), [np.zeros(32, np.float32)])._repr_html_()
+    assert LEGEND[FINE] in legend(html) and WASTE not in html
+    assert "k: 1 block of 32 threads traced" in html
 
 
 def test_wrong_lines_are_marked() -> None:
     source = 'extern "C" __global__ void k(float* out) {\n    __shared__ float s[64];\n    s[threadIdx.x] = 1;\n    out[threadIdx.x] = s[63 - threadIdx.x];\n}'
     report = cuda.trace(cuda.RawKernel(source, "k"), (1,), (64,), [np.zeros(64, np.float32)])
     html = report._repr_html_()
-    assert html.count("✗") == 2
-    assert "<b>race</b>, line 4: thread" in html
+    assert "✗ race</b>, line 4: thread" in html[: html.index("<pre")]  # above what may scroll
+    rows = Rows(html).rows
+    assert [(i, edge) for i, (edge, _) in enumerate(rows, 1) if edge] == [(3, VERMILION), (4, VERMILION)]
+    assert (rows[2][1][1], rows[3][1][1]) == ("✗ race with line 4", "✗ race with line 3")
+    assert WRONG + " " + LEGEND[WRONG] in html
     assert "! race, line 4: thread" in str(report)
+    assert html == report._repr_html_()
 
 
 def test_inlined_functions_and_rewritten_lines_keep_their_numbers(wide: Any) -> None:

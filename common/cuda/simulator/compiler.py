@@ -3,9 +3,12 @@
 The environment variable CXX names a compiler, COURSE_CXXFLAGS more options for it, which are the last ones: -O1, say.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
+import inspect
+import json
 import os
 import platform
 import re
@@ -13,18 +16,42 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .. import signature
 from ..device import cache_dir
 from ..errors import CompileError
+from ..report import Uninitialised
 
 HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
+
+
+# Called with True before a compiler is started and with False when it has ended, in the thread that compiles: whoever
+# times a kernel leaves that out. A build within a build is told once.
+listeners: list[Callable[[bool], None]] = []
+_depth = threading.local()
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Inside, something is compiled: `listeners` are told when it begins and when it ends."""
+    _depth.value = getattr(_depth, "value", 0) + 1
+    if _depth.value == 1:
+        for listener in tuple(listeners):
+            listener(True)
+    try:
+        yield
+    finally:
+        _depth.value -= 1
+        if _depth.value == 0:
+            for listener in tuple(listeners):
+                listener(False)
 
 
 @dataclass(frozen=True)
@@ -153,14 +180,84 @@ _TRACED = {
 }  # fmt: skip
 
 
+# What a checked build knows beyond the accesses: an index beyond an array's end, and a variable that nobody set. Such a
+# variable holds a pattern (_hide_luck below makes it a NaN), so that a 0 which happens to lie there helps nobody.
+_CHECKED = {
+    "gcc": ["-fsanitize=bounds", "-fsanitize-recover=bounds", "-Wuninitialized", "-Wmaybe-uninitialized"],
+    "clang": ["-fsanitize=array-bounds", "-fsanitize-recover=array-bounds", "-fno-sanitize-trap=all",
+              "-Wuninitialized", "-Wsometimes-uninitialized", "-Wconditional-uninitialized"],
+}  # fmt: skip
+_PATTERN = "-ftrivial-auto-var-init=pattern"
+
+
 def traced_flags(compiler: Compiler) -> list[str]:
-    kept = [f for f in _flags(compiler) if f not in ("-O3", "-fstack-clash-protection")]
+    """The options of a checked build: every access is seen (tracing.py), and what luck may hide is shown."""
+    kept = [f for f in _flags(compiler) if f != "-O3"]
+    pattern = [_PATTERN] if _knows_pattern(compiler) else []
     return [*kept, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
-            *_TRACED[compiler.family]]  # fmt: skip
+            *_TRACED[compiler.family], *_CHECKED[compiler.family], *pattern]  # fmt: skip
+
+
+@functools.cache
+def _knows_pattern(compiler: Compiler) -> bool:
+    """Whether the compiler can fill variables that nobody set with a pattern; warns if it cannot."""
+    major = re.search(r"\b(\d+)\.\d+(?:\.\d+)?\b(?!.*\d+\.\d+\.\d+)", compiler.version)
+    knows = compiler.family == "clang" or major is None or int(major[1]) >= 12
+    if not knows:
+        warnings.warn(
+            f"{compiler.version} has no {_PATTERN}: a variable that a kernel never sets may hold a 0 by luck, and a"
+            " trace does not notice. g++ 12 or later, or clang, does.",
+            stacklevel=2,
+        )
+    return knows
+
+
+_PATTERN_OF_GCC = (b"\xfe" * 4, b"\xfe" * 8)
+# NaN as half, float and double; as an integer very large. It stands in simulator/arithmetic.h, too.
+_UNSET = b"\xfa\x7f" * 4
+_GAP = 256  # bytes between two arrays, a multiple of all banks and alignments
+_NUMBERS = {  # one for the other, as an assembler writes them
+    str(int.from_bytes(old, "little", signed=signed)): str(int.from_bytes(_UNSET[: len(old)], "little"))
+    for old in _PATTERN_OF_GCC
+    for signed in (False, True)
+}
+
+
+def _hide_luck(assembly: str) -> str:
+    """A checked kernel's assembly with gaps between shared arrays and variables, and NaN in locals that nobody set.
+
+    g++ fills them with 0xFE, as a float −1.7e38: right before the first max(). (clang takes NaN by itself.)
+    """
+    numbers = re.compile(r"(?<![\w.])(?:" + "|".join(map(re.escape, _NUMBERS)) + r")\b")
+    lines: list[str] = []
+    section, odd = "", False
+    for line in assembly.split("\n"):
+        if found := re.match(r"\t(?:\.section\t)?(\.(?:text|data|bss)\b|(?<=\.section\t)[\w.$]+)", line):
+            section = found[1]
+        if section.startswith(".debug"):
+            lines.append(line)
+            continue
+        if section in (".data", ".bss") and re.match(r"\w[\w.$]*:", line):
+            lines.append(f"\t.zero\t{_GAP}\n\t.balign\t{_GAP}")
+        line = numbers.sub(lambda found: _NUMBERS[found[0]], line)
+        if section.startswith(".rodata.cst") and line == "\t.byte\t-2":
+            line, odd = f"\t.byte\t{_UNSET[odd]}", not odd
+        # many bytes at once; memset, which could want another byte, is a call in a checked build
+        line = re.sub(r"^\tvpbroadcastb\t[^,]*, ", "\tvpbroadcastd\t.Lsim_unset(%rip), ", line)
+        lines.append(line)
+        if section == ".tbss" and line.startswith("\t.zero\t"):
+            lines.append(f"\t.zero\t{_GAP}")
+    if any(".Lsim_unset" in line for line in lines):
+        lines.append(f"\t.section\t.rodata\n\t.align 8\n.Lsim_unset:\n\t.quad\t{int.from_bytes(_UNSET, 'little')}\n")
+    named = "\n".join(lines).replace("\tcall\tmemset@PLT", "\tcall\tsim_memset_local@PLT")
+    return named.replace("__ubsan_handle_out_of_bounds", "sim_bad_index")  # (zig would link a library of its own)
 
 
 def _link_flags() -> list[str]:
-    return ["-shared", "-undefined", "dynamic_lookup"] if platform.system() == "Darwin" else ["-shared", "-lm"]
+    if platform.system() == "Darwin":
+        return ["-shared", "-undefined", "dynamic_lookup"]
+    # a kernel that calls one of these would end the whole process: runtime/launch.cpp has others
+    return ["-shared", "-lm", *(f"-Wl,--wrap={name}" for name in ("abort", "exit", "_exit"))]
 
 
 def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, extra_key: str = "") -> Path:
@@ -179,17 +276,19 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
     if library.exists():
         return library
     try:
-        with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
+        with compiling(), tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
             text, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
             text.write_text(source, encoding="utf-8", newline="")
-            if "-fsanitize=thread" in flags:  # linked by itself, so that the sanitizer's own library stays out
-                done = _run([*compiler.command, *flags, "-c", str(text), "-o", f"{result}.o"])
-                command = [*compiler.command, f"{result}.o", "-o", str(result), "-g", *_link_flags()]
-                done = done if done.returncode else _run(command)
+            if "-fsanitize=thread" in flags:
+                done = _compile_checked(compiler, flags, text, result)
             else:
                 done = _run([*compiler.command, *flags, str(text), "-o", str(result), *_link_flags()])
             if done.returncode:
-                raise CompileError(done.stderr.replace(str(folder) + os.sep, ""))
+                raise CompileError(_without_warnings(done.stderr.replace(str(folder) + os.sep, "")))
+            if unset := _uninitialised(done.stderr):
+                notes = Path(folder, "kernel.json")
+                notes.write_text(json.dumps([asdict(found) for found in unset]))
+                os.replace(notes, library.with_suffix(".json"))
             os.replace(result, library)
     except OSError as error:
         raise RuntimeError(
@@ -199,9 +298,57 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
     return library
 
 
+def _compile_checked(compiler: Compiler, flags: Sequence[str], text: Path, result: Path) -> subprocess.CompletedProcess:
+    """By way of the assembly, which _hide_luck changes; linked by itself, so that no library of sanitizers comes in."""
+    assembly, unlinked = result.with_suffix(".s"), result.with_suffix(".o")
+    done = _run([*compiler.command, *flags, "-S", str(text), "-o", str(assembly)])
+    if done.returncode:
+        return done
+    # (latin-1: strings may hold any byte)
+    assembly.write_text(_hide_luck(assembly.read_text(encoding="latin-1")), encoding="latin-1", newline="")
+    for command in (
+        [str(assembly), "-c", "-o", str(unlinked)],
+        [str(unlinked), "-o", str(result), "-g", *_link_flags()],
+    ):
+        further = _run([*compiler.command, *command])
+        if further.returncode:
+            return further
+    return done
+
+
+def _without_warnings(log: str) -> str:
+    kept, warned = [], False
+    for line in log.splitlines():
+        if found := re.search(r": (warning|(?:fatal )?error): ", line):
+            warned = found[1] == "warning"
+        if not warned or not re.search(r": (?:warning|note): ", line):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _uninitialised(log: str) -> list[Uninitialised]:
+    """The variables that a compiler's warnings call uninitialised, each once, in the order of their lines."""
+    found: dict[tuple[int, str], Uninitialised] = {}
+    for line in log.splitlines():
+        warned = re.match(r"(?:.*/)?kernel\.cu:(\d+):\d+: warning: .*\[-W(?:\w+-)?uninitialized\]", line)
+        name = re.search(r"'(\w+)\b", line)
+        if warned and name:
+            made = Uninitialised(name[1], int(warned[1]))
+            found.setdefault((made.line, made.variable), made)
+    return [found[key] for key in sorted(found)]
+
+
+def uninitialised(library: Path) -> tuple[Uninitialised, ...]:
+    """What the compiler said of variables that nobody set, when it made the checked build of a kernel."""
+    notes = library.with_suffix(".json")
+    return tuple(Uninitialised(**note) for note in json.loads(notes.read_text())) if notes.exists() else ()
+
+
 @functools.cache
 def headers() -> str:
-    return "".join(path.read_text() for path in sorted([*INCLUDE.rglob("*.h"), *RUNTIME.glob("*")]))
+    """What every kernel depends on: the texts of the simulator, and what is done to a checked kernel's assembly."""
+    texts = sorted([*INCLUDE.rglob("*"), *RUNTIME.glob("*")])
+    return inspect.getsource(_hide_luck) + "".join(path.read_text(encoding="utf-8") for path in texts if path.is_file())
 
 
 def build_runtime() -> Path:
@@ -304,12 +451,11 @@ def build_kernels(
     them. CompileError quotes the lines of `source` that the compiler objects to.
     """
     compiler = find_compiler()
-    text = _rewrite_dynamic_shared(source)
+    text = re.sub(r"\bstatic(\s+)__shared__\b", r"      \1__shared__", _rewrite_dynamic_shared(source))
     defines, includes = cpu_options(options)
     included = headers() + _included(source, [Path(option[2:]) for option in includes])
     flags = [
-        *(traced_flags if traced else _flags)(compiler),
-        "-w",
+        *(traced_flags(compiler) if traced else [*_flags(compiler), "-w"]),
         "-fdiagnostics-color=never",
         f"-I{INCLUDE}",
         *includes,
@@ -328,24 +474,32 @@ def build_kernels(
         unseen = {int(number) - 1 for number in re.findall(r"^exports:(\d+):\d+: error: ", log, flags=re.M)}
         unseen = {i for i in unseen if i < len(lines) and lines[i] and entries[i] not in required}
         if not unseen or re.search(r"^kernel\.cu:\d+:\d+: (?:fatal )?error: ", log, flags=re.M):
-            raise CompileError(readable_errors(log, source, r"kernel\.cu:(\d+):\d+"))
+            raise CompileError(readable_errors(log, source, r"kernel\.cu:(\d+):(\d+)"))
         for i in unseen:
             lines[i] = ""
 
 
 def readable_errors(log: str, source: str, place: str) -> str:
-    """A compiler's log as line number, text of the line, and what is wrong with it.
+    """A compiler's log as line number, text of the line, a caret below the place, and what is wrong with it.
 
-    `place` is a pattern that matches a position in the learner's source, the line number its group.
+    `place` is a pattern that matches a position in the learner's source: the line number its first group, the column
+    its second one if it has two.
     """
     lines = source.splitlines() or [""]
     messages: list[str] = []
 
-    def add(number: int, what: str) -> None:
+    def add(number: int, what: str, column: int = 0) -> None:
         number = min(max(number, 1), len(lines))
-        message = f"line {number}: {what}\n    {number:4d} | {lines[number - 1].rstrip()}"
+        text = lines[number - 1].rstrip()
+        message = f"line {number}: {what}\n    {number:4d} | {text}"
+        if 0 < column <= len(text.encode()):  # (compilers count bytes)
+            before = text.encode()[: column - 1].decode(errors="replace")
+            message += "\n         | " + re.sub(r"[^\t]", " ", before) + "^"
         if message not in messages:
             messages.append(message)
+
+    def column_of(here: re.Match) -> int:
+        return int(here[2]) if here.re.groups > 1 else 0
 
     used_at: int | None = None  # where the learner's text uses the template or macro that the next error is in
     pending: str | None = None  # an error inside a header, until the compiler says who used it
@@ -357,13 +511,14 @@ def readable_errors(log: str, source: str, place: str) -> str:
                 add(
                     int(here[1]) if here else len(lines),
                     pending if here else f"{pending} (at the end of the source)",
+                    column_of(here) if here else 0,
                 )
                 pending = None
             elif here:
                 used_at = int(here[1])
             continue
         if here and here.start() < error.end("place"):
-            add(int(here[1]), error["what"])
+            add(int(here[1]), error["what"], column_of(here))
         elif re.match(r"exports:|At end of source", line):
             add(len(lines), f"{error['what']} (at the end of the source)")
         elif used_at is not None:

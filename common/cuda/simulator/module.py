@@ -4,15 +4,20 @@ import ctypes
 import functools
 import math
 import os
+import re
+import struct
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import signature
-from ..errors import KernelError
+from ..errors import CompileError, KernelError
+from ..report import Uninitialised
 from . import compiler, guard
 from .memory import Fence, FencedCopies, fence_of
 
@@ -42,6 +47,7 @@ class _Fault(ctypes.Structure):  # Fault in runtime/launch.cpp
     _fields_ = [
         ("kind", ctypes.c_int), ("thread", _Uint3), ("block", _Uint3), ("address", ctypes.c_uint64),
         ("at_barrier", ctypes.c_int), ("at_collective", ctypes.c_int), ("finished", ctypes.c_int),
+        ("line", ctypes.c_int), ("pc", ctypes.c_uint64), ("text", ctypes.c_char * 256),
     ]  # fmt: skip
 
 
@@ -57,11 +63,12 @@ class _Launch(ctypes.Structure):  # Launch in runtime/launch.cpp
 # FaultKind in runtime/block.h
 (NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE, NOT_IN_MASK,
  GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED, BOX_OVERWRITTEN, BOX_OPEN,
- BOX_NOT_OPEN) = range(17)  # fmt: skip
+ BOX_NOT_OPEN, ASSERTION, ABORTED, EXITED, WILD_ADDRESS, ENDLESS, TRACE_FULL) = range(23)  # fmt: skip
 
 _DYNAMIC_SHARED_MAX = (
     227 * 1024
 )  # bytes for a block, as on the largest cards (DYNAMIC_SHARED_MAX in runtime/launch.cpp)
+_STATIC_SHARED_MAX = 48 * 1024  # bytes for a kernel, as ptxas has it
 _one_launch_at_a_time = threading.Lock()
 
 
@@ -85,6 +92,42 @@ def _forget_launches() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_launches)
+
+
+class _Variables:
+    """The __device__ variables of one library: each module that is made of it has values of its own, as on a GPU.
+
+    Modules of the same source share the library; the values of the one that was launched last stand in it.
+    """
+
+    def __init__(self, inside: int) -> None:
+        base, low, high = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
+        runtime().sim_module_data(ctypes.c_void_p(inside), ctypes.byref(base), ctypes.byref(low), ctypes.byref(high))
+        self.base, self._low, self._size = base.value, low.value, high.value - low.value
+        self._first = self._now()
+        self._kept: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+        self._owner: Callable[[], Any] = lambda: None
+
+    def _now(self) -> bytes:
+        return ctypes.string_at(self._low, self._size) if self._size else b""
+
+    def give_to(self, owner: Any) -> None:
+        """From here on they hold what they held when `owner` was last launched; at first what the source says."""
+        before = self._owner()
+        if before is owner or not self._size:
+            return
+        if before is not None:
+            self._kept[before] = self._now()
+        ctypes.memmove(self._low, self._kept.pop(owner, self._first), self._size)
+        self._owner = weakref.ref(owner)
+
+    def forget(self, owner: Any) -> None:
+        self._kept.pop(owner, None)
+        if self._owner() is owner:
+            self._owner = lambda: None
+
+
+_variables: dict[Path, _Variables] = {}
 
 
 class Arguments:
@@ -188,15 +231,28 @@ class SimulatedKernel:
         """
         return functools.partial(self, grid, block, args, shared_mem=shared_mem)
 
+    def reset(self) -> None:
+        """Gives the __device__ variables of the kernel's module the source's values, as if it were loaded anew.
+
+        Without it they keep what the last launch left in them. A trace has values of its own and keeps them likewise.
+        """
+        with _one_launch_at_a_time:
+            for variables in _variables.values():
+                variables.forget(self._module)
+
     def workers(self) -> int:
         """How many workers run its blocks, if the launch is not cooperative: a cluster's blocks need one each."""
         blocks = math.prod(self.cluster)
         return max(1, worker_count() // blocks) * blocks
 
     def launch(
-        self, blocks: tuple, size: tuple, prepared: "Arguments", shared_mem: int, trace: Any = None, workers: int = 0
-    ) -> _Fault:
-        """Runs the kernel, prints what it printed, and returns what stopped it. `trace` is for tracing.py."""
+        self, blocks: tuple, size: tuple, prepared: "Arguments", shared_mem: int, trace: Any = None, workers: int = 0,
+        owner: Any = None,
+    ) -> _Fault:  # fmt: skip
+        """Runs the kernel, prints what it printed, and returns what stopped it.
+
+        `trace` is for tracing.py, as is `owner`: the module whose __device__ variables the launch has, if not its own.
+        """
         launch = _Launch(
             kernel=self._kernel, arguments=prepared.pointers, grid=_Uint3(*blocks), block=_Uint3(*size),
             cluster=_Uint3(*self.cluster), dynamic_shared=shared_mem,
@@ -204,6 +260,7 @@ class SimulatedKernel:
             workers=workers or self.workers(), trace=trace,
         )  # fmt: skip
         with _one_launch_at_a_time:
+            self._module.variables.give_to(owner or self._module)
             try:
                 self._run(launch)
             except BaseException:
@@ -235,39 +292,61 @@ class SimulatedKernel:
             raise KernelError(f"{self.name}: {needs}; the grid is {launch.grid}: {os.strerror(error)}")
 
     def explain(self, fault: _Fault, prepared: "Arguments", shared_mem: int) -> str:
+        """What stopped a launch, in words that begin with the kernel's name."""
+        line = f"line {fault.line}: " if fault.line else ""
+        return f"{self.name}: {line}{self.what_stopped(fault, prepared, shared_mem)}"
+
+    def what_stopped(self, fault: _Fault, prepared: "Arguments", shared_mem: int) -> str:
         """What stopped a launch, in words."""
         thread = f"thread {fault.thread} of block {fault.block}"
         if fault.kind == BAD_ADDRESS:
-            return f"{self.name}: {thread} {_touched(fault.address, prepared.where, prepared.nulls)}"
+            return f"{thread} {_touched(fault.address, prepared.where, prepared.nulls)}"
         if fault.kind == SHARED_OVERRUN:
             who = f"a thread of block {fault.block}" if fault.thread.x == 2**32 - 1 else thread
             return (
-                f"{self.name}: {who} went out of bounds: byte {fault.address} of dynamic shared memory, "
+                f"{who} went out of bounds: byte {fault.address} of dynamic shared memory, "
                 f"of which the launch asked for {shared_mem} (shared_mem={shared_mem})"
             )
         if fault.kind == DEADLOCK:
             return (
-                f"{self.name}: deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads,"
+                f"deadlock in block {fault.block}: {fault.at_barrier} threads wait at __syncthreads,"
                 f" {fault.at_collective} at a warp operation whose mask names lanes that never arrive,"
-                f" {fault.finished} have returned. Every thread must reach the same barrier."
+                f" {fault.finished} have returned; every thread must reach the same barrier"
             )
         if fault.kind == NO_SUCH_RANK:
             return (
-                f"{self.name}: {thread} asked for the shared memory of block {fault.address} of its cluster,"
+                f"{thread} asked for the shared memory of block {fault.address} of its cluster,"
                 f" which has {math.prod(self.cluster)} (__cluster_dims__{self.cluster})"
             )
         if fault.kind == BOX_OVERWRITTEN:
             return (
-                f"{self.name}: block {fault.block} wrote something else into the memory of a mailbox that it had not"
+                f"block {fault.block} wrote something else into the memory of a mailbox that it had not"
                 " closed (box.close()): a GPU may put the box back there later"
             )
+        if fault.kind == ASSERTION:
+            return f"assertion failed: {fault.text.decode(errors='replace')}, {thread}"
+        if fault.kind == STACK_OVERFLOW:
+            return f"stack overflow: {thread} needs more than {fault.address:,} bytes for local variables and calls"
+        if fault.kind == ENDLESS:
+            return (
+                f"{thread} does more than {fault.address:,} steps (memory accesses and branches) between two barriers:"
+                " does the loop end?"
+            )
+        if fault.kind == TRACE_FULL:
+            return (
+                f"the memory accesses and branches between two barriers fill more than {fault.address >> 20:,} MiB at"
+                f" {thread}: does every loop end? Else trace a smaller problem"
+            )
         return (
-            f"{self.name}: {thread} "
+            f"{thread} "
             + {
-                BAD_ARITHMETIC: "divided an integer by zero (a GPU goes on with an unspecified number)",
+                BAD_ARITHMETIC: "divided an integer by zero, or the least one by -1"
+                " (a GPU goes on with an unspecified number)",
                 TRAP: "executed __trap()",
-                STACK_OVERFLOW: "needs more local memory (local arrays, recursion) than its stack has: 64 KiB,"
-                " or 1 MiB in a kernel without barriers and warp operations",
+                ABORTED: "called abort()",
+                EXITED: "called exit(), which no GPU has",
+                WILD_ADDRESS: "used an address that no memory has, far from every array, or a vector access"
+                " (float4, ...) at an address that is not a multiple of its size",
                 NOT_COOPERATIVE: "met grid.sync() or grid_barrier(), but the launch is not cooperative:"
                 " RawKernel(..., enable_cooperative_groups=True)",
                 NOT_IN_MASK: "took part in a warp operation whose mask leaves it out",
@@ -297,9 +376,8 @@ class SimulatedKernel:
 def _touched(address: int, where: list, nulls: list[str]) -> str:
     """A bad address in words: the array that is nearest, and the index in it."""
     whose = f" ({' and '.join(repr(n) for n in nulls)} is None)" if nulls else ""
-    if address == 0:  # the processor reports no address for a misaligned access
-        vector = "a vector access (float4, ...) at an address that is not a multiple of its size"
-        return f"used a null pointer{whose}, or {vector}"
+    if address == 0:
+        return f"used a null pointer{whose}"
     if address < 2**32:
         return f"used a null pointer{whose}, at address {address:#x}"
     if not where:
@@ -329,6 +407,8 @@ class SimulatedModule:
         enable_cooperative_groups: bool = False,
         traced: bool = False,
     ) -> None:
+        """Compiles `code`. traced: a checked build, which cuda.trace runs as it is."""
+        self.traced = traced
         self.origin = (code, tuple(options), tuple(name_expressions), bool(enable_cooperative_groups))
         macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
         self._declared = signature.declarations(code, macros)
@@ -341,10 +421,16 @@ class SimulatedModule:
         self.path = path = compiler.build_kernels(
             code, self._entries, options, required=self._named, traced=traced, clusters=clusters
         )
+        content = path.read_bytes()
+        if _static_shared_bytes(content) > _STATIC_SHARED_MAX:
+            _refuse_static_shared(path, code, list(self._declared))
         self.library = ctypes.CDLL(str(path))
+        self.uninitialised: tuple[Uninitialised, ...] = compiler.uninitialised(path) if traced else ()
+        if path not in _variables:
+            _variables[path] = _Variables(self._address_inside())
+        self.variables = _variables[path]
         # Threads meet only in these functions of the runtime. A library that calls none of them can run each
         # block as a plain loop.
-        content = path.read_bytes()
         self.threads_meet = any(
             name in content
             for name in (
@@ -357,6 +443,12 @@ class SimulatedModule:
                 b"sim_async",
             )
         )
+
+    def _address_inside(self) -> int:
+        for number in range(len(self._entries)):
+            if entry := getattr(self.library, f"sim_kernel_{number}", None):
+                return ctypes.cast(entry, ctypes.c_void_p).value or 0
+        return 0
 
     def cluster(self, number: int) -> tuple[int, int, int]:
         """Blocks of a cluster of kernel `number`, in each direction."""
@@ -376,6 +468,39 @@ class SimulatedModule:
         if not hasattr(self.library, f"sim_kernel_{self._entries.index(name)}"):
             raise ValueError(f"kernel '{name}' is not there: an #if leaves it out, or it stands in a namespace")
         return SimulatedKernel(self, name, self._entries.index(name), declared.parameters if declared else ())
+
+
+def _static_shared_bytes(library: bytes) -> int:
+    """Bytes of static shared memory of all kernels of a library, and what lies between: its segment PT_TLS."""
+    if library[:4] != b"\x7fELF":
+        return 0
+    (start,) = struct.unpack_from("<Q", library, 0x20)
+    each, count = struct.unpack_from("<HH", library, 0x36)
+    segments = (struct.unpack_from("<IIQQQQQ", library, start + i * each) for i in range(count))
+    return next((segment[6] for segment in segments if segment[0] == 7), 0)
+
+
+def _refuse_static_shared(path: Path, code: str, kernels: Sequence[str]) -> None:
+    """CompileError for a kernel with more static shared memory than ptxas lets it have."""
+    from .symbols import static_shared
+
+    arrays = static_shared(path)
+    # what stands in no kernel may be used by each; with several of them, who uses it is not known
+    others = [array for function in arrays if function not in kernels for array in arrays[function]]
+    for kernel in kernels:
+        own = arrays.get(kernel, []) + (others if len(kernels) == 1 else [])
+        total = sum(size for _, size in own)
+        if total <= _STATIC_SHARED_MAX:
+            continue
+        largest = max(own, key=lambda array: array[1])[0]
+        found = re.search(rf"__shared__[^;]*\b{re.escape(largest)}\b", code)
+        line = f"line {code.count(chr(10), 0, found.end()) + 1}: " if found else ""
+        raise CompileError(
+            f"the kernel does not compile\n{line}kernel '{kernel}' uses {total} bytes of static shared memory"
+            f" ({', '.join(f'{name}: {size}' for name, size in own)}), at most {_STATIC_SHARED_MAX} (48 KiB) are"
+            " allowed. More must be dynamic: extern __shared__, shared_mem=..., and"
+            " kernel.max_dynamic_shared_size_bytes = ..."
+        )
 
 
 def _base(expression: str) -> str:

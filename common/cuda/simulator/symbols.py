@@ -8,6 +8,38 @@ from typing import Any
 from elftools.elf.elffile import ELFFile
 
 SOURCE = "kernel.cu"  # what compiler.py calls the learner's text
+_OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of the simulator's headers, mangled or not
+_WRITABLE = 1  # SHF_WRITE
+
+
+def _plain_name(symbol: str) -> str:
+    """The name in the source: of a function's static _ZZ<function>E<length><name>, of others _Z[N]…<length><name>."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    match = re.search(r"E(\d+)(\w+)$", symbol)
+    if match and len(match[2]) >= int(match[1]):
+        return match[2][: int(match[1])]
+    name = ""
+    rest = symbol.removeprefix("_Z").lstrip("NL")
+    while match := re.match(r"L?(\d+)", rest):  # the last of a::b::c
+        end = match.end() + int(match[1])
+        name, rest = rest[match.end() : end], rest[end:]
+    return name or symbol
+
+
+def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
+    """The arrays (name, bytes) of static shared memory, by the function that they stand in; "" for those outside."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    with library.open("rb") as file:
+        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if table else ():
+            name = symbol.name
+            if symbol["st_info"]["type"] != "STT_TLS" or name.startswith("_ZGV") or _OURS.search(name):
+                continue
+            function = re.match(r"_ZZN?L?(\d+)(\w+)", name)
+            inside = function[2][: int(function[1])] if function else ""
+            found.setdefault(inside, []).append((_plain_name(name), symbol["st_size"]))
+    return found
 
 
 class Symbols:
@@ -17,13 +49,16 @@ class Symbols:
         self._rows: list[tuple[int, int]] = []  # address, line; 0 where another file's code begins
         self._inlined: list[tuple[int, int, int]] = []  # low, high, line of the call in the learner's text
         self.shared: list[tuple[int, int, str]] = []  # low, high, name, offsets in static shared memory
+        self.variables: list[tuple[int, int, str, int]] = []  # low, high, name, bytes of an element: __device__ memory
+        self._elements: dict[int, int] = {}  # bytes of an element of the variable at an address
         self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
         with library.open("rb") as file:
             elf = ELFFile(file)
             for unit in elf.get_dwarf_info().iter_CUs():
                 self._read_lines(elf, unit)
                 self._read_inlined(elf, unit)
-            self._read_shared(elf)
+                self._read_elements(unit)
+            self._read_symbols(elf)
         self._rows.sort()
         self._addresses = [address for address, _ in self._rows]
 
@@ -55,17 +90,28 @@ class Symbols:
             for low, high in _address_ranges(die, unit, ranges):
                 self._inlined.append((low, high, line))
 
-    def _read_shared(self, elf: ELFFile) -> None:
+    def _read_elements(self, unit: Any) -> None:
+        for die in unit.iter_DIEs():
+            place = die.attributes.get("DW_AT_location")
+            if die.tag != "DW_TAG_variable" or place is None or place.form != "DW_FORM_exprloc":
+                continue
+            if len(place.value) == 9 and place.value[0] == 3:  # DW_OP_addr
+                self._elements[int.from_bytes(bytes(place.value[1:]), "little")] = _element_bytes(die)
+
+    def _read_symbols(self, elf: ELFFile) -> None:
         table: Any = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if table else ():
-            if symbol["st_info"]["type"] == "STT_TLS" and not symbol.name.startswith(("sim_", "_ZL17sim", "_ZL2")):
-                if symbol.name.startswith("_ZGV"):
-                    self.guards.append(symbol["st_value"])
-                    continue
-                # a static of a function: _ZZ<function>E<length><name>, one of its own: <name>
-                match = re.search(r"E(\d+)(\w+)$", symbol.name)
-                name = match[2][: int(match[1])] if match else symbol.name
-                self.shared.append((symbol["st_value"], symbol["st_value"] + symbol["st_size"], name))
+            low, high, kind = symbol["st_value"], symbol["st_value"] + symbol["st_size"], symbol["st_info"]["type"]
+            if kind == "STT_TLS" and symbol.name.startswith("_ZGV"):
+                self.guards.append(low)
+            elif _OURS.search(symbol.name):
+                continue
+            elif kind == "STT_TLS":
+                self.shared.append((low, high, _plain_name(symbol.name)))
+            elif kind == "STT_OBJECT" and low < high and _is_writable(elf, symbol["st_shndx"]):
+                each = self._elements.get(low) or min(4, high - low)
+                self.variables.append((low, high, _plain_name(symbol.name), each))
+        self.shared.sort()
 
     def line(self, address: int) -> int:
         """The line of the learner's text that an instruction belongs to (the address is of the one after it), or 0."""
@@ -75,6 +121,25 @@ class Symbols:
             return self._rows[i][1]
         covering = [(high - low, line) for low, high, line in self._inlined if low <= address < high]
         return min(covering)[1] if covering else 0
+
+
+def _is_writable(elf: ELFFile, section: Any) -> bool:
+    if not isinstance(section, int):
+        return False
+    found: Any = elf.get_section(section)
+    name = found.name
+    return bool(found["sh_flags"] & _WRITABLE) and name.startswith((".data", ".bss")) and ".rel.ro" not in name
+
+
+def _element_bytes(die: Any) -> int:
+    """Bytes of what a variable is, or is an array of; 0 if the debug information does not say."""
+    for _ in range(16):
+        if "DW_AT_type" not in die.attributes:
+            break
+        die = die.get_DIE_from_attribute("DW_AT_type")
+        if die.tag != "DW_TAG_array_type" and "DW_AT_byte_size" in die.attributes:
+            return int(die.attributes["DW_AT_byte_size"].value)
+    return 0
 
 
 def _address_ranges(die: Any, unit: Any, ranges: Any) -> list[tuple[int, int]]:

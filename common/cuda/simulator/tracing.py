@@ -4,7 +4,10 @@ import ctypes
 import functools
 import math
 import platform
+import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
     from .symbols import Symbols
 
 _ARRAYS_MAX, _WORKERS_MAX = 64, 256
+# What a thread may do between two barriers, memory accesses and branches, and the bytes that all of them may fill
+STEPS_MAX, BYTES_MAX = 1 << 23, 3 << 30
 _IN_SHARED, _IN_NOTHING = -1, -2
 _KINDS = ("load", "store", "atomic")
 _FINDINGS = (
     "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block",
-    "absent-block",
+    "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds",
 )  # fmt: skip
-_NOT_STARTED = 6
+_NOT_STARTED, _BAD_INDEX, _LOCAL_OVERRUN, _BAD_COPY = 6, 8, 9, 10
 _SEVERAL = 0xFFFF
 
 
@@ -49,7 +54,9 @@ class _TraceRequest(ctypes.Structure):
         ("worker_count", ctypes.c_int), ("cluster_size", ctypes.c_int),
         ("arrays", _TracedArray * _ARRAYS_MAX), ("memories", _TracedMemory * _ARRAYS_MAX),
         ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p),
-        ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p), ("workers", ctypes.c_void_p * _WORKERS_MAX),
+        ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p),
+        ("shared_count", ctypes.c_int), ("shared_arrays", ctypes.c_void_p),
+        ("steps_max", ctypes.c_int64), ("bytes_max", ctypes.c_uint64), ("workers", ctypes.c_void_p * _WORKERS_MAX),
     ]  # fmt: skip
 
 
@@ -58,6 +65,7 @@ class _Site(ctypes.Structure):
         ("pc", ctypes.c_uint64), ("array", ctypes.c_int32), ("size", ctypes.c_uint8), ("kind", ctypes.c_uint8),
         ("accesses", ctypes.c_uint64), ("requests", ctypes.c_uint64), ("units", ctypes.c_uint64),
         ("ideal", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("most", ctypes.c_uint64),
+        ("warps", ctypes.c_uint32), ("lanes", ctypes.c_uint32),
     ]  # fmt: skip
 
 
@@ -74,8 +82,19 @@ class _Finding(ctypes.Structure):
         ("pc", ctypes.c_uint64), ("other_pc", ctypes.c_uint64), ("kind", ctypes.c_int32), ("array", ctypes.c_int32),
         ("access", ctypes.c_int32), ("size", ctypes.c_uint32), ("block", ctypes.c_uint32), ("thread", ctypes.c_uint32),
         ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32), ("owner", ctypes.c_uint32),
-        ("offset", ctypes.c_int64), ("count", ctypes.c_uint64),
+        ("offset", ctypes.c_int64), ("count", ctypes.c_uint64), ("rank", ctypes.c_int32), ("length", ctypes.c_int32),
+        ("type", ctypes.c_char * 64),
     ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """A __device__ variable of the source, as if it were a parameter and its array."""
+
+    name: str
+    size: int
+    itemsize: int
+    constant: bool
 
 
 @functools.cache
@@ -97,10 +116,33 @@ def _runtime() -> ctypes.CDLL:
 def _traced_module(
     code: str, options: tuple, expressions: tuple, cooperative: bool
 ) -> "tuple[module.SimulatedModule, Symbols]":
+    made = module.SimulatedModule(code, options, expressions, cooperative, traced=True)
+    return made, _symbols(made.path)
+
+
+@functools.lru_cache(maxsize=64)
+def _symbols(library: Path) -> "Symbols":
     from .symbols import Symbols  # (reads debug information; not needed by plain launches)
 
-    made = module.SimulatedModule(code, options, expressions, cooperative, traced=True)
-    return made, Symbols(made.path)
+    return Symbols(library)
+
+
+def _checked(kernel: Any) -> "tuple[module.SimulatedModule, Symbols]":
+    """The checked build of a kernel's module; its own, if it is one."""
+    own = getattr(kernel, "_module", None)
+    if isinstance(own, module.SimulatedModule) and own.traced:
+        return own, _symbols(own.path)
+    return _traced_module(*kernel.origin)
+
+
+def prepare_trace(kernel: Any) -> None:
+    """Compiles what cuda.trace(kernel, ...) runs, and tries the compiler if it is new, so that a trace only runs it.
+
+    Errors as of cuda.trace. compiler.listeners hear when a compiler is at work.
+    """
+    _check_platform()
+    proof.prove(_trace_probe)
+    _checked(kernel)
 
 
 def _chosen_blocks(blocks: Any, count: int) -> np.ndarray:
@@ -150,7 +192,8 @@ def run_guarded(kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], sha
     _check_platform()
     report = _watch(kernel, grid, block, args, shared_mem, None, counting=False, done=lambda: None)
     if report.findings:
-        raise KernelError(f"{kernel.name}: {report.findings[0]}")
+        unset = "".join(f"; {found}" for found in report.uninitialised)
+        raise KernelError(f"{kernel.name}: {report.findings[0]}{unset}")
 
 
 def _check_platform() -> None:
@@ -162,7 +205,7 @@ def _check_platform() -> None:
 
 
 def _trace_probe(source: str, name: str, grid: tuple, block: tuple, args: list) -> Report:
-    kernel = module.SimulatedModule(source).get_function(name)
+    kernel = module.SimulatedModule(source, traced=True).get_function(name)
     return _watch(kernel, grid, block, args, 0, None, counting=True, done=lambda: None)
 
 
@@ -170,13 +213,14 @@ def _watch(
     kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int, blocks: Any, counting: bool, done: Any
 ) -> Report:
     """A launch of the kernel compiled for tracing. `done` is called when its results stand in the arrays."""
-    made, symbols = _traced_module(*kernel.origin)
+    made, symbols = _checked(kernel)
     traced = made.get_function(kernel.name)
     limit = kernel.max_dynamic_shared_size_bytes
     size, threads = signature.check_sizes(grid, block, shared_mem, limit, traced.cluster)
     prepared = module.Arguments(traced, args)
-    if len(prepared.where) > _ARRAYS_MAX:
-        raise ValueError(f"args: at most {_ARRAYS_MAX} arrays can be traced, got {len(prepared.where)}")
+    watched = len(prepared.where) + len(symbols.variables)
+    if watched > _ARRAYS_MAX:
+        raise ValueError(f"args: at most {_ARRAYS_MAX} arrays and __device__ variables can be traced, got {watched}")
     count = size[0] * size[1] * size[2]
     workers = count if made.cooperative else traced.workers()
     if workers > _WORKERS_MAX:
@@ -184,25 +228,30 @@ def _watch(
     wanted = _by_cluster(_chosen_blocks(blocks, count), size, traced.cluster)
     published = np.zeros(count, np.uint8)
     guards = np.array(symbols.guards, np.uint64)
+    shared = np.array([array[:2] for array in symbols.shared], np.uint64).reshape(-1, 2)
     request = _TraceRequest(counting=counting, wanted=wanted.ctypes.data, published=published.ctypes.data,
                             worker_count=workers, cluster_size=math.prod(traced.cluster), guard_count=len(guards),
-                            guards=guards.ctypes.data)  # fmt: skip
+                            guards=guards.ctypes.data, shared_count=len(shared),
+                            shared_arrays=shared.ctypes.data, steps_max=STEPS_MAX, bytes_max=BYTES_MAX)  # fmt: skip
     _describe_arrays(request, prepared.where)
+    arrays = [*prepared.where, *_describe_variables(request, symbols, made.variables.base, kernel.origin[0])]
     try:
-        fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers)
+        fault = traced.launch(size, threads, prepared, shared_mem, trace=ctypes.addressof(request), workers=workers,
+                              owner=getattr(kernel, "_module", None))  # fmt: skip
         if counting:
             _runtime().sim_trace_between_blocks(ctypes.byref(request))
         dynamic = compiler.dynamic_shared_name(kernel.origin[0])
         reader = _Reader(
-            request, workers, symbols, prepared.where, size, threads, traced.cluster, shared_mem,
-            dynamic or "shared memory",
+            request, workers, symbols, arrays, size, threads, traced.cluster, shared_mem,
+            dynamic or "shared memory", kernel.origin[0],
         )  # fmt: skip
         findings = reader.findings()
         if fault.kind != module.NO_FAULT:
-            findings.append(reader.fault(fault, traced.explain(fault, prepared, shared_mem)))
+            findings.append(reader.fault(fault, traced.what_stopped(fault, prepared, shared_mem)))
         result = Report(
             kernel=kernel.name, grid=size, block=threads, traced_blocks=int(wanted.sum()), source=kernel.origin[0],
             lines=reader.lines(), findings=tuple(findings), requests=reader.requests(),
+            uninitialised=made.uninitialised,
         )  # fmt: skip
     finally:
         _runtime().sim_trace_free(ctypes.byref(request))
@@ -239,6 +288,24 @@ def _describe_arrays(request: _TraceRequest, where: list) -> None:
         memory.writable |= not parameter.constant
         request.arrays[i] = _TracedArray(low, high, array.itemsize, last, parameter.constant)
     request.memory_count = last + 1
+
+
+_CONSTANT = re.compile(r"__constant__[^;={]*?\b(\w+)\s*(?:\[[^;={]*)?[;={]")
+
+
+def _describe_variables(request: _TraceRequest, symbols: "Symbols", base: int, source: str) -> list[tuple]:
+    """The __device__ variables as further arrays of a launch, each its own memory, and what _Reader needs of them."""
+    constants = set(_CONSTANT.findall(signature.without_comments(source)))
+    found = []
+    for low, high, name, each in symbols.variables:
+        constant = name in constants
+        number, memory = request.array_count, request.memory_count
+        request.memories[memory] = _TracedMemory(base + low, base + high, math.gcd(each, 16), True)
+        request.arrays[number] = _TracedArray(base + low, base + high, each, memory, 2 if constant else 0)
+        request.array_count, request.memory_count = number + 1, memory + 1
+        variable = _Variable(name, (high - low) // each, each, constant)
+        found.append((variable, variable, base + low, None))
+    return found
 
 
 def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -282,7 +349,9 @@ class _Reader:
         cluster: tuple,
         dynamic: int,
         name: str,
+        source: str,
     ) -> None:
+        self._source = source.splitlines()
         self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
         self._symbols, self._arrays, self._grid, self._block, self._cluster = symbols, arrays, grid, block, cluster
         statics = _runtime().sim_trace_static_bytes(self._traces[0]) if self._traces else 0
@@ -311,9 +380,12 @@ class _Reader:
 
     def _shared(self, offset: int) -> tuple[int, int, str]:
         """The array (first byte, end, name) of shared memory at an offset, or the one nearest to it."""
-        inside = [array for array in self._shared_arrays if array[0] <= offset < array[1]]
-        beyond = self._shared_arrays[:1] if offset < 0 else self._shared_arrays[-1:]
-        return (inside + beyond + [(0, 0, "shared memory")])[0]
+        nearest = min(
+            self._shared_arrays,
+            key=lambda array: max(array[0] - offset, offset - array[1] + 1, 0),
+            default=(0, 0, "shared memory"),
+        )
+        return nearest
 
     def _thread(self, number: int) -> tuple[int, int, int]:
         x, y, _ = self._block
@@ -342,9 +414,8 @@ class _Reader:
             offset = first_offset.get((s.pc - base, s.array, s.size, s.kind), 0)
             space = "shared" if s.array == _IN_SHARED else "global"
             counts = Counts(space, s.requests, s.accesses, s.units, s.ideal, s.bytes)
-            entries.append(
-                LineCounts(self._line(s.pc, base), self._array(s.array, offset), _KINDS[s.kind], s.size, counts)
-            )
+            line, array = self._line(s.pc, base), self._array(s.array, offset)
+            entries.append(LineCounts(line, array, _KINDS[s.kind], s.size, counts, s.warps, s.lanes))
         return reports.merge_lines(entries)
 
     def requests(self) -> tuple[reports.Request, ...]:
@@ -372,22 +443,42 @@ class _Reader:
         merged: dict[tuple, list[tuple[Any, int]]] = {}
         for f, base in self._read("findings", _Finding):
             merged.setdefault((self._line(f.pc, base), f.kind, f.array, f.access), []).append((f, base))
-        found = []
+        ranked = []
         for (line, kind, _, _), group in merged.items():
-            f, base = min(group, key=lambda entry: (entry[0].block, entry[0].thread, entry[0].offset))
-            found.append(self._finding(f, base, line, sum(g.count for g, _ in group), _FINDINGS[kind]))
-        # a race is seen from both sides: the later line tells it
-        sides = {(f.kind, f.array, f.line, f.other_line) for f in found}
+            f, base = min(group, key=lambda entry: (-entry[0].rank, entry[0].block, entry[0].thread, entry[0].offset))
+            ranked.append((self._finding(f, base, line, sum(g.count for g, _ in group), _FINDINGS[kind]), f.rank))
+        # a race is seen from both sides: that between warps tells it, or the later line
+        sides = {(f.kind, f.array, f.line, f.other_line): rank for f, rank in ranked}
         found = [
-            f for f in found
-            if f.line >= f.other_line or (f.kind, f.array, f.other_line, f.line) not in sides
+            f for f, rank in ranked
+            if (rank, f.line) >= (sides.get((f.kind, f.array, f.other_line, f.line), -1), f.other_line)
         ]  # fmt: skip
         # an element that was read before somebody wrote it, without a barrier, is a race and no more
         raced = {(f.array, line) for f in found if f.kind == "race" for line in (f.line, f.other_line)}
         found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
-        return sorted(found, key=lambda f: (f.line, _FINDINGS.index(f.kind), f.array or ""))
+        in_a_warp = {id(f): f.kind == "race" and not rank and len(f.blocks) == 1 for f, rank in ranked}
+        return sorted(found, key=lambda f: (in_a_warp[id(f)], f.line, _FINDINGS.index(f.kind), f.array or ""))
+
+    def _indexed(self, line: int, column: int) -> str | None:
+        """The name of the array that is indexed at a place of the source: the last one that begins before it."""
+        text = self._source[line - 1] if 0 < line <= len(self._source) else ""
+        names = list(re.finditer(r"([A-Za-z_]\w*)\s*\[", text))
+        before = [name[1] for name in names if name.start() < column]
+        return before[-1] if before else names[0][1] if names else None
+
+    def _bad_index(self, f: Any, line: int, count: int) -> reports.Finding:
+        name = self._indexed(line, f.other_thread)
+        thread, block = self._thread(f.thread), self._block_index(f.block)
+        kind = re.sub(r"^'|'$", "", f.type.decode(errors="replace"))
+        message = (
+            f"thread {thread} of block {block} uses index {f.offset} of {name or 'an array'}, which has {f.length}"
+            f" elements there ({kind})" + (f" (seen {count} times)" if count > 1 else "")
+        )
+        return reports.Finding("out-of-bounds", line, message, (thread,), (block,), name, int(f.offset), 0, count)
 
     def _finding(self, f: Any, base: int, line: int, count: int, kind: str) -> reports.Finding:
+        if f.kind == _BAD_INDEX:
+            return self._bad_index(f, line, count)
         thread, block = self._thread(f.thread), self._block_index(f.block)
         other_line = self._line(f.other_pc, base)
         array = None if f.array == _IN_NOTHING else self._array(f.array, f.offset)
@@ -406,7 +497,13 @@ class _Reader:
         where = f"{array}[{index}]" if array else f"address {f.offset:#x}"
         if f.array == _IN_SHARED and f.owner != f.block:
             where += f" of block {self._block_index(f.owner)}"
-        if kind == "out-of-bounds":
+        if f.kind == _BAD_COPY:
+            message = f"{who} {verb} {f.offset} bytes of a local array, which has {f.length} from there on{times}"
+        elif f.kind == _LOCAL_OVERRUN:
+            message = f"{who} {verb} beyond its own local variables{times}"
+        elif kind == "out-of-bounds" and not array and 0 <= f.offset < 4096:
+            message = f"{who} {verb} through a null pointer{times}"
+        elif kind == "out-of-bounds":
             limit = self._arrays[f.array][1].size if f.array >= 0 else (high - low) // itemsize or None
             has = f", but {array} has {limit} elements" if limit is not None else ""
             message = f"{who} {verb} {where}{has}{times}"
@@ -446,8 +543,12 @@ class _Reader:
                 other = "several threads" if several else f"thread {self._thread(f.other_thread)}"
                 same_warp = not several and f.other_thread // 32 == f.thread // 32
                 between = "no __syncwarp lies between" if same_warp else "no __syncthreads lies between"
-            does = "touch it, one of them" if other == "several threads" else "touches it"
-            message = f"{who} {verb} {where}, {other} {does} in line {other_line}: {between}{times}"
+            if verb == "writes" and line == other_line and f.other_block == f.block:
+                message = f"{who} writes {where}, and so does {other}, in the same line: nothing says which comes last"
+                message = message.replace("so does several", "so do several") + times
+            else:
+                does = "use it, one of them" if other == "several threads" else "uses it"
+                message = f"{who} {verb} {where}, {other} {does} in line {other_line}: {between}{times}"
         return reports.Finding(
             kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array,
             None if array is None else int(index), other_line, count,
@@ -459,4 +560,6 @@ class _Reader:
         thread = (fault.thread.x, fault.thread.y, fault.thread.z)
         stuck = (module.DEADLOCK, module.GRID_DEADLOCK, module.CLUSTER_DEADLOCK)
         kind = "deadlock" if fault.kind in stuck else "stopped"
-        return reports.Finding(kind, 0, message, (thread,), (block,))
+        base = _runtime().sim_trace_module(self._traces[0]) if self._traces else 0
+        line = fault.line or (self._line(fault.pc, base) if fault.pc > base else 0)
+        return reports.Finding(kind, line, message.removeprefix("deadlock "), (thread,), (block,))

@@ -8,7 +8,7 @@ namespace cooperative_groups {
 
 struct thread_block {
 #ifdef SIM_TRACE  // a barrier is known by its place in the kernel
-    SIM_HIDDEN static __attribute__((noinline)) void sync() {
+    SIM_HIDDEN static SIM_BARRIER void sync() {
         const void* caller = __builtin_return_address(0);
         sim_barrier_at((long)caller, caller);
     }

@@ -50,8 +50,13 @@ SIM_INLINE __half __hneg(__half a) { return -a; }
 SIM_INLINE __half __habs(__half a) { return __ushort_as_half(a.bits & 0x7fff); }
 SIM_INLINE bool __hisnan(__half a) { return (a.bits & 0x7fff) > 0x7c00; }
 SIM_INLINE int __hisinf(__half a) { return a.bits == 0x7c00 ? 1 : a.bits == 0xfc00 ? -1 : 0; }
-SIM_INLINE __half __hmax(__half a, __half b) { return __half(__builtin_fmaxf((float)a, (float)b)); }
-SIM_INLINE __half __hmin(__half a, __half b) { return __half(__builtin_fminf((float)a, (float)b)); }
+#if defined(SIM_TRACE) && !defined(__clang__)  // (clang's pattern is an ordinary half)
+SIM_INLINE bool sim_unset(__half a) { return a.bits == 0x7ffa || a.bits == 0xfefe; }
+#else
+SIM_INLINE bool sim_unset(__half) { return false; }
+#endif
+SIM_CHOOSE(__half, __hmax, __half(__builtin_fmaxf((float)a, (float)b)))
+SIM_CHOOSE(__half, __hmin, __half(__builtin_fminf((float)a, (float)b)))
 // the product of two halves is exact in double, so that the sum is rounded to a half only once
 SIM_INLINE __half __hfma(__half a, __half b, __half c) {
     return __half((double)(float)a * (double)(float)b + (double)(float)c);

@@ -32,7 +32,11 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define __cluster_dims__(...)  // read by signature.py, and passed to SIM_CLUSTER (simulator/entry.h)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
+#ifdef SIM_TRACE
+#define __constant__ static __attribute__((used))  // stays memory, though nobody writes it
+#else
 #define __constant__ static
+#endif
 #define __restrict__ __restrict
 
 // A block runs from its start to its end on one thread of the operating system, so memory that each such
@@ -48,11 +52,18 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define SIM_INLINE static inline __attribute__((always_inline, unused))
 #define SIM_HIDDEN
 #elif defined(__clang__)
-#define SIM_HIDDEN __attribute__((disable_sanitizer_instrumentation, no_sanitize("coverage")))
+#define SIM_HIDDEN __attribute__((disable_sanitizer_instrumentation, no_sanitize("coverage", "array-bounds")))
 #define SIM_INLINE static SIM_HIDDEN __attribute__((noinline, unused))
 #else
-#define SIM_HIDDEN __attribute__((no_sanitize("thread"), no_sanitize_coverage))
+#define SIM_HIDDEN __attribute__((no_sanitize("thread,bounds"), no_sanitize_coverage))
 #define SIM_INLINE static SIM_HIDDEN __attribute__((noinline, unused))
+#endif
+
+// A barrier is known by the place that calls it, which must stay one place.
+#if defined(__clang__)
+#define SIM_BARRIER __attribute__((noinline, unused, noduplicate))
+#else
+#define SIM_BARRIER __attribute__((noinline, unused))
 #endif
 
 // ---- Built-in variables: where this CUDA thread stands. The runtime sets them before it lets a thread run.
@@ -102,10 +113,19 @@ void sim_collective(unsigned mask, void* operand, void (*combine)(unsigned lanes
 unsigned sim_active_lanes();
 int sim_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void sim_pause();
+void sim_stop_assertion(const char* condition, const char* file, int line) __attribute__((noreturn));
+void sim_stop_trap(int line) __attribute__((noreturn));
 void* memcpy(void*, const void*, size_t) noexcept;
 void* memset(void*, int, size_t) noexcept;
+void* sim_memcpy(void*, const void*, size_t, size_t to_room, size_t from_room) noexcept;
+void* sim_memset(void*, int, size_t, size_t to_room) noexcept;
 }
 #define printf(...) sim_printf(__VA_ARGS__)
+#ifdef SIM_TRACE  // seen by the trace, and stopped at the end of a local array
+#define memcpy(to, from, ...) \
+    sim_memcpy(to, from, __VA_ARGS__, __builtin_object_size(to, 0), __builtin_object_size(from, 0))
+#define memset(to, value, ...) sim_memset(to, value, __VA_ARGS__, __builtin_object_size(to, 0))
+#endif
 
 #ifdef SIM_TRACE
 #define SIM_NOTE_FENCE() sim_note_fence()
@@ -122,11 +142,11 @@ void* memset(void*, int, size_t) noexcept;
 #define __syncthreads_and(predicate) sim_barrier_reduce_at(predicate, 1, __COUNTER__)
 #define __syncthreads_or(predicate) sim_barrier_reduce_at(predicate, 2, __COUNTER__)
 // the others are known by where they are called
-SIM_HIDDEN static __attribute__((noinline, unused)) void sim_cluster_sync() {
+SIM_HIDDEN static SIM_BARRIER void sim_cluster_sync() {
     const void* caller = __builtin_return_address(0);
     sim_cluster_barrier_at((long)caller, caller);
 }
-SIM_HIDDEN static __attribute__((noinline, unused)) void sim_grid_sync() {
+SIM_HIDDEN static SIM_BARRIER void sim_grid_sync() {
     const void* caller = __builtin_return_address(0);
     sim_grid_barrier_at((long)caller, caller);
 }
@@ -144,15 +164,10 @@ SIM_INLINE void __threadfence() {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 SIM_INLINE void __threadfence_system() { __threadfence(); }
-SIM_INLINE void __trap() { __builtin_trap(); }
 SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }  // (the other threads of the block have their turn)
-// As on a GPU, an assertion that fails is printed and stops the launch.
-#define assert(condition) ((condition) ? (void)0 : sim_assertion_failed(#condition, __LINE__))
-SIM_HIDDEN static inline __attribute__((noinline, unused)) void sim_assertion_failed(const char* condition, int line) {
-    sim_printf("kernel.cu:%d: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", line, blockIdx.x, blockIdx.y,
-               blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, condition);
-    __trap();
-}
+// Both stop the launch, which says the line. As on a GPU, an assertion that fails is printed as well.
+#define __trap() sim_stop_trap(__LINE__)
+#define assert(...) ((__VA_ARGS__) ? (void)0 : sim_stop_assertion(#__VA_ARGS__, __FILE__, __LINE__))
 
 // ---- Loads with a cache hint are loads: there is no such cache here.
 template <class T> static SIM_MEMBER T __ldg(const T* p) { return *p; }

@@ -59,6 +59,7 @@ struct Fiber {
     unsigned mask;     // of the warp operation it waits at
     Combine combine;   // which operation that is
     void* operand;
+    char* frame;           // all that is the kernel's own lies below, when traced
     long barrier;          // which __syncthreads it waits at, when traced
     uint64_t barrier_pc;
     AsyncCopy* copies;     // kept from launch to launch, as the stack is
@@ -117,7 +118,7 @@ static inline char* stack_top(Block* b, int fiber) {
 }
 
 static inline Block* this_block() { return (Block*)sim_here.block; }
-[[noreturn]] static void fault(int kind, const void* address);            // launch.cpp
+[[noreturn]] static void fault(int kind, const void* address, uint64_t pc = 0);  // launch.cpp
 static void wait_for_other_blocks(Block*);                                // launch.cpp
 static void wait_for_cluster(Block*);                                     // launch.cpp
 static bool cancelled(Launch*);                                           // launch.cpp
@@ -129,7 +130,8 @@ static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
                  NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED,
-                 BOX_OVERWRITTEN, BOX_OPEN, BOX_NOT_OPEN };
+                 BOX_OVERWRITTEN, BOX_OPEN, BOX_NOT_OPEN, ASSERTION, ABORTED, EXITED, WILD_ADDRESS, ENDLESS,
+                 TRACE_FULL };
 
 // ---- Choosing who runs next: a lane of the same warp if one is ready, else the next warp that has one. A thread
 // that gives way (`go_round`) lets every other one have its turn first.
@@ -313,8 +315,9 @@ static void run_kernel_thread(Block* b);  // launch.cpp
 }
 static void fiber_main() {
     Block* b = this_block();
+    b->fibers[b->current].frame = (char*)__builtin_frame_address(0);
     run_kernel_thread(b);
-    if (!b->guarded && *stack_end(b, b->current) != STACK_END_MARK) fault(STACK_OVERFLOW, 0);
+    if (!b->guarded && *stack_end(b, b->current) != STACK_END_MARK) fault(STACK_OVERFLOW, (void*)STACK_BYTES);
     end_this_thread(b);
 }
 static void free_stacks(Block* b) {

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <time.h>
+#include <ucontext.h>
 
 #include "block.h"
 #include "trace.h"
@@ -20,6 +21,9 @@ struct Fault {  // read by module.py
     uint3 thread, block;
     uint64_t address;
     int at_barrier, at_collective, finished;  // of a deadlock: how many threads stand where
+    int line;                                 // in the source, where the kernel itself said it
+    uint64_t pc;                              // behind the instruction, or 0
+    char text[256];                           // of an assertion
 };
 struct Launch {  // filled in by module.py
     const SimKernel* kernel;
@@ -122,7 +126,7 @@ EXPORTED int sim_printf(const char* format, ...) {
     return length;
 }
 // ---- Faults
-static void note_fault(int kind, const void* address) {
+static void note_fault(int kind, const void* address, uint64_t pc = 0, int line = 0, const char* text = "") {
     set_busy(true);
     pthread_mutex_lock(&lock);
     if (!stopping && current_launch && current_launch->fault.kind == NO_FAULT) {
@@ -131,8 +135,13 @@ static void note_fault(int kind, const void* address) {
         f.thread = sim_here.thread_index;
         f.block = sim_here.block_index;
         f.address = (uint64_t)(uintptr_t)address;
+        f.pc = pc;
+        f.line = line;
+        snprintf(f.text, sizeof f.text, "%s", text);
         if (kind == DEADLOCK) {
             Block* b = this_block();
+            for (int i = b->threads; b->trace && i-- > 0;)
+                if (b->warps[b->fibers[i].warp].at_barrier >> b->fibers[i].lane & 1) f.pc = b->fibers[i].barrier_pc;
             for (int w = 0; w < b->warp_count; ++w) {
                 f.at_barrier += __builtin_popcount(b->warps[w].at_barrier);
                 f.at_collective += __builtin_popcount(b->warps[w].at_collective);
@@ -145,25 +154,69 @@ static void note_fault(int kind, const void* address) {
     pthread_mutex_unlock(&lock);
     set_busy(false);
 }
-[[noreturn]] static void fault(int kind, const void* address) {
-    if (kind != CANCELLED) note_fault(kind, address);
+[[noreturn]] static void fault(int kind, const void* address, uint64_t pc) {
+    if (kind != CANCELLED) note_fault(kind, address, pc);
     siglongjmp(this_worker->landing, 1);
 }
+// ---- What a kernel calls to stop itself (include/simulator.h), and what would stop the process: the linker gives a
+// kernel these for abort, exit and _exit.
+EXPORTED int sim_printf(const char* format, ...);
+static const char* base_name(const char* file) { return strrchr(file, '/') ? strrchr(file, '/') + 1 : file; }
+EXPORTED [[noreturn]] void sim_stop_assertion(const char* condition, const char* file, int line) {
+    const uint3 b = sim_here.block_index, t = sim_here.thread_index;
+    file = base_name(file);
+    sim_printf("%s:%d: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", file, line, b.x, b.y, b.z, t.x, t.y,
+               t.z, condition);
+    const bool own = !strcmp(file, "kernel.cu");
+    char text[256];
+    snprintf(text, sizeof text, own ? "%s" : "%s (%s, line %d)", condition, file, line);
+    note_fault(ASSERTION, 0, own ? 0 : (uint64_t)__builtin_return_address(0), own ? line : 0, text);
+    siglongjmp(this_worker->landing, 1);
+}
+EXPORTED [[noreturn]] void sim_stop_trap(int line) {
+    note_fault(TRAP, 0, 0, line);
+    siglongjmp(this_worker->landing, 1);
+}
+static bool in_kernel() { return this_worker && sim_here.block; }
+EXPORTED [[noreturn]] void __wrap_abort() {
+    if (!in_kernel()) abort();
+    fault(ABORTED, 0, (uint64_t)__builtin_return_address(0));
+}
+EXPORTED [[noreturn]] void __wrap_exit(int status) {
+    if (!in_kernel()) exit(status);
+    fault(EXITED, 0, (uint64_t)__builtin_return_address(0));
+}
+EXPORTED [[noreturn]] void __wrap__exit(int status) {
+    if (!in_kernel()) _exit(status);
+    fault(EXITED, 0, (uint64_t)__builtin_return_address(0));
+}
 // SIGTRAP: what __builtin_trap raises on aarch64
-static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
+static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGURG};
 enum { CAUGHT = sizeof caught_signals / sizeof *caught_signals };
 static struct sigaction handlers_before[CAUGHT];
 
-static bool in_stack_guard(Worker* me, char* address) {
+// Where a signal came: behind the instruction, and the stack pointer; 0 if this system is not known.
+static void where_it_came(void* context, uint64_t* pc, uint64_t* sp) {
+    *pc = *sp = 0;
+#if defined(__linux__) && defined(__x86_64__)
+    const ucontext_t* c = (const ucontext_t*)context;
+    *pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP] + 1, *sp = (uint64_t)c->uc_mcontext.gregs[REG_RSP];
+#elif defined(__linux__) && defined(__aarch64__)
+    const ucontext_t* c = (const ucontext_t*)context;
+    *pc = c->uc_mcontext.pc + 1, *sp = c->uc_mcontext.sp;
+#endif
+}
+static bool in_stack_guard(Worker* me, char* address, uint64_t sp) {
     if (current_launch && current_launch->fibers) {
         char* guard = stack_guard(&me->block, me->block.current);
+        if (sp && sp < (uint64_t)guard + page_bytes() && (uint64_t)address - sp + 65536 < 65536 + 256) return true;
         return me->block.guarded && address >= guard && address < guard + page_bytes();
     }
     // the thread library's guard page lies about where the stack ends
     const intptr_t below_top = me->stack_top - address, slack = 65536;
     return below_top > WORKER_STACK_BYTES - slack && below_top < WORKER_STACK_BYTES + slack;
 }
-static void on_signal(int number, siginfo_t* info, void*) {
+static void on_signal(int number, siginfo_t* info, void* context) {
     Worker* me = this_worker;
     if (number == SIGURG) {  // sim_cancel asks this worker to drop its block
         if (me && sim_here.block && stopping && !me->busy_inside) {
@@ -181,19 +234,25 @@ static void on_signal(int number, siginfo_t* info, void*) {
         printing = false;
         pthread_mutex_unlock(&print_lock);
     }
-    if (number == SIGFPE) fault(BAD_ARITHMETIC, 0);
-    if (number == SIGILL || number == SIGTRAP) fault(TRAP, 0);
+    uint64_t pc, sp;
+    where_it_came(context, &pc, &sp);
+    if (number == SIGFPE) fault(BAD_ARITHMETIC, 0, pc);
+    if (number == SIGILL || number == SIGTRAP) fault(TRAP, 0, pc);
+    if (number == SIGABRT) fault(ABORTED, 0, pc);
     char* address = (char*)info->si_addr;
-    if (in_stack_guard(me, address)) fault(STACK_OVERFLOW, 0);
+    if (in_stack_guard(me, address, sp))
+        fault(STACK_OVERFLOW, (void*)(current_launch->fibers ? STACK_BYTES : WORKER_STACK_BYTES), pc);
+    // (x86 tells no address where it is misaligned, or one that no memory can have)
+    if (!address && info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR) fault(WILD_ADDRESS, 0, pc);
     char* shared_end = me->dynamic_shared + me->dynamic_capacity;
     if (address >= shared_end && address < shared_end + page_bytes())
-        fault(SHARED_OVERRUN, (void*)(address - (char*)sim_here.dynamic_shared));
+        fault(SHARED_OVERRUN, (void*)(address - (char*)sim_here.dynamic_shared), pc);
     for (int i = 0; me->block.team && i < me->block.team->size; ++i) {  // another block's of the cluster
         const Block* b = me->block.team->members[i];
         const uint64_t end = b->dynamic_low + (b->dynamic_high - b->dynamic_low + 127) / 128 * 128;
-        if ((uint64_t)address - end < page_bytes()) fault(SHARED_OVERRUN, (void*)((uint64_t)address - b->dynamic_low));
+        if ((uint64_t)address - end < page_bytes()) fault(SHARED_OVERRUN, (void*)((uint64_t)address - b->dynamic_low), pc);
     }
-    fault(BAD_ADDRESS, address);
+    fault(BAD_ADDRESS, address, pc);
 }
 static void catch_signals() {
     struct sigaction action;
@@ -431,7 +490,7 @@ static void run_clusters(Worker* me, Launch* L, Team* team, int rank) {
     b->team = team;
     b->rank = rank;
     b->anchor = (char*)L->kernel->shared_memory();
-    Region r = {(uint64_t)L->kernel->run_thread, 0, 0, 0, ~0ull};
+    Region r = {(uint64_t)L->kernel->run_thread, 0, 0, 0, ~0ull, 0, 0};
 #if !defined(__APPLE__)
     find_module(&r);
 #endif
@@ -554,6 +613,7 @@ EXPORTED int sim_start(Launch* L) {
         ++pool_size;
     }
     next_block = 0;
+    event_bytes = 0;
     stopping = false;
     printed_length = 0;
     printed_overflow = false;
@@ -607,6 +667,17 @@ EXPORTED const char* sim_printed(int* overflow) {
     *overflow = printed_overflow;
     printed[printed_length] = 0;
     return printed;
+}
+
+// What a loaded library holds: where it was loaded, and its variables from `low` to `high`, which the blocks share and
+// which keep their values from launch to launch (__device__).
+EXPORTED void sim_module_data(const void* inside, uint64_t* base, uint64_t* low, uint64_t* high) {
+    *base = *low = *high = 0;
+#if !defined(__APPLE__)
+    Region r = {(uint64_t)inside, 0, 0, 0, 0, 0, 0};
+    find_module(&r);
+    *base = r.low, *low = r.data_low, *high = r.data_high;
+#endif
 }
 
 // A child of fork() has none of its parent's workers: it starts a pool of its own.

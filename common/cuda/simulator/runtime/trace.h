@@ -23,14 +23,18 @@
 
 enum AccessKind { LOAD, STORE, ATOMIC, WARP_OPERATION };
 enum { IN_SHARED = -1, IN_NOTHING = -2 };  // else the number of an array
-enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED, NOT_STARTED, RETURNED };
+enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED, NOT_STARTED, RETURNED,
+                   BAD_INDEX, LOCAL_OVERRUN, BAD_COPY };
 
-// ---- What is read by trace.py
+// ---- What is read by tracing.py
 struct TracedArray {
     uint64_t low, high;
     uint32_t itemsize;
     int32_t memory;  // which of the pieces of memory it lies in
-    int32_t constant;
+    int32_t constant;  // 2: constant memory, which has no sectors
+};
+struct TracedShared {  // an array of static shared memory: offsets
+    uint64_t low, high;
 };
 struct TracedMemory {  // arrays that overlap are one piece of memory
     uint64_t low, high;
@@ -43,6 +47,7 @@ struct Site {  // an access in the program: one instruction, one array
     uint8_t size, kind;
     uint64_t accesses, requests, units, ideal, bytes;  // units: sectors in global memory, wavefronts in shared memory
     uint64_t most;                                     // units of the worst request
+    uint32_t warps, lanes;                             // which warps of a block made it, which lanes of them: a bit each
 };
 struct Request {  // the lanes of a warp that made one access together
     uint64_t pc;
@@ -59,6 +64,9 @@ struct Finding {
     uint32_t owner;                                     // the block whose shared memory it is about
     int64_t offset;                                     // bytes from the start of the array, or of shared memory
     uint64_t count;
+    int32_t rank;        // of a race: the pair with the highest is told
+    int32_t length;      // BAD_INDEX, BAD_COPY: elements, bytes of the array; offset is the index, or the bytes, then
+    char type[64];       // BAD_INDEX: of the array
 };
 
 template <class T> struct List {
@@ -187,6 +195,7 @@ struct Place {  // in the program
 };
 
 enum { REQUESTS_KEPT = 8, ARRAYS_MAX = 64 };
+static uint64_t event_bytes;  // what all threads in flight did since their last barriers takes so much memory
 enum { SHARED_BASE = 128 };  // offsets in shared memory are logged from here on: 0 means no access
 struct Trace {  // one a worker
     int array_count, memory_count;
@@ -199,6 +208,8 @@ struct Trace {  // one a worker
     uint64_t shared_low, shared_high, dynamic_low, dynamic_high;  // of the block in hand
     uint64_t module_low, module_high;
     bool counting;                    // false: only stop at bad addresses
+    int64_t steps_max;                // of a thread between two barriers: what comes after is taken for an endless loop
+    uint64_t bytes_max;               // of event_bytes
     List<Event> events[1024];         // by thread of the block
     uint32_t path[1024];
     Place last[1024];                 // where the replay left each thread
@@ -209,8 +220,10 @@ struct Trace {  // one a worker
     List<Finding> findings;
     uint32_t block, epoch, warp_epoch[32];
     uint8_t* published;               // by block: it ran a fence, then an atomic
-    int guard_count;
+    int guard_count, shared_count;
     const uint64_t* guards;
+    const TracedShared* shared_arrays;
+    uint64_t data_low, data_high;     // variables of the module
     bool acquired;                    // this block ran an atomic: it may read what others published
     bool fenced;                      // this block ran __threadfence
 };
@@ -338,6 +351,7 @@ static void count_request(Trace* t, int warp, const Event& e, uint32_t lanes, co
     ++s->requests;
     s->accesses += active;
     s->bytes += (uint64_t)active * s->size;
+    s->warps |= 1u << warp, s->lanes |= lanes;
     if (s->array == IN_SHARED) count_wavefronts(s, lanes, address);
     else count_sectors(s, lanes, address);
     if (s->requests > REQUESTS_KEPT) return;
@@ -407,13 +421,24 @@ static void replay(Block* b, int warp) {
         memmove(log.items, next[lane], log.count * sizeof(Event));
     }
 }
+// Remembers what a thread did, for the replay.
+static void remember_event(Trace* t, uint32_t thread, const Event& e) {
+    List<Event>& log = t->events[thread];
+    if (log.count >= t->steps_max) fault(ENDLESS, (void*)t->steps_max, e.pc);
+    if (log.count == log.room) {
+        const uint64_t more = (log.room ? log.room : 64) * sizeof(Event);
+        if (__atomic_add_fetch(&event_bytes, more, __ATOMIC_RELAXED) > t->bytes_max)
+            fault(TRACE_FULL, (void*)t->bytes_max, e.pc);
+    }
+    *log.add() = e;
+}
 // A lane waits at a warp operation: right after the last basic block or access that it was seen in.
 static void trace_warp_operation(Block* b) {
     Trace* t = b->trace;
     List<Event>& log = t->events[b->current];
     const Event* e = log.count ? &log.items[log.count - 1] : 0;
     const Place here = e ? Place{e->pc, e->path} : t->last[b->current];
-    *log.add() = Event{here.pc, 0, here.path, 0, WARP_OPERATION, 0};
+    remember_event(t, (uint32_t)b->current, Event{here.pc, 0, here.path, 0, WARP_OPERATION, 0});
 }
 
 // ---- Races
@@ -422,11 +447,15 @@ static bool unordered(const Trace* t, const Touch& touch, uint32_t thread) {
     if (touch.epoch != t->epoch || touch.thread == thread) return false;
     return touch.warp != thread / 32 || touch.warp_epoch == t->warp_epoch[thread / 32];
 }
-// `plain` is false for atomics, which conflict with plain writes alone.
+// A pair of threads of different warps shows best what a race is: a barrier of the block must stand between them.
+static int race_rank(const Touch& with, uint32_t thread) {
+    return with.warp == thread / 32 ? 0 : with.thread == SEVERAL ? 1 : 2;
+}
+// A read, an atomic too, conflicts with writes alone (`writes` is false).
 static const Touch* conflict(const Trace* t, const Touch& write, const Touch& read, bool writes, uint32_t thread) {
-    if (unordered(t, write, thread)) return &write;
-    if (writes && unordered(t, read, thread)) return &read;
-    return 0;
+    const bool with_write = unordered(t, write, thread), with_read = writes && unordered(t, read, thread);
+    if (with_write && with_read) return race_rank(read, thread) > race_rank(write, thread) ? &read : &write;
+    return with_write ? &write : with_read ? &read : 0;
 }
 static void remember(Trace* t, Touch& touch, uint32_t thread, uint32_t pc, bool reading) {
     bool same_interval = touch.epoch == t->epoch && touch.thread != thread;
@@ -449,8 +478,19 @@ static void visit(Visit* slots, uint32_t group, uint32_t block, uint32_t thread,
 }
 static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset,
                       uint32_t owner) {
+    const uint32_t thread = thread_number(this_block());
+    const int rank = race_rank(*with, thread);
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
+    for (int64_t i = 0; !f && i < t->findings.count; ++i) {
+        Finding& known = t->findings.items[i];
+        const bool same = known.kind == RACE && known.pc == pc && known.array == array && known.access == kind;
+        if (same && known.rank < rank) f = &known;
+    }
     if (!f) return;
+    f->rank = rank;
+    f->block = f->other_block = t->block;
+    f->thread = thread;
+    f->size = size, f->offset = offset;
     f->other_thread = with->thread;
     f->other_pc = t->module_low + with->pc;
     f->owner = owner;
@@ -619,11 +659,29 @@ static uint64_t distance_to(uint64_t address, uint64_t low, uint64_t high) {
     if (Finding* f = find(t, OUT_OF_BOUNDS, pc, nearest, kind, size, where)) f->owner = owner;
     end_this_thread(b);
 }
+// Does an access to static shared memory stay inside of one array? (`guards`: words of the compiler's own)
+static bool in_shared_array(const Trace* t, uint64_t offset, uint32_t size) {
+    for (int i = 0; i < t->shared_count; ++i)
+        if (offset >= t->shared_arrays[i].low && offset + size <= t->shared_arrays[i].high) return true;
+    return false;
+}
+static bool is_guard(const Trace* t, uint64_t offset) {
+    for (int i = 0; i < t->guard_count; ++i)
+        if (offset - t->guards[i] < 8) return true;
+    return false;
+}
+// A local variable of this thread lies between what is called here and what called the kernel.
+static void check_local(Block* b, uint64_t address, uint32_t size, int kind, uint64_t pc) {
+    const uint64_t high = (uint64_t)b->fibers[b->current].frame, low = (uint64_t)__builtin_frame_address(0);
+    if (address >= low && address + size <= high) return;
+    find(b->trace, LOCAL_OVERRUN, pc, IN_NOTHING, kind, size, (int64_t)address);
+    end_this_thread(b);
+}
 static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     Block* b = this_block();
     if (!b || !b->trace) return;
     Trace* t = b->trace;
-    if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) return;     // a local variable
+    if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) return check_local(b, address, size, kind, pc);
     if (address - (uint64_t)&sim_here < sizeof sim_here) return;                  // threadIdx and its relatives
 
     int array = IN_SHARED, rank = -1;  // rank: of the block of the cluster whose shared memory it is, if not this one's
@@ -631,16 +689,16 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     const uint64_t statics = t->shared_high - t->shared_low;
     bool inside = true;
     if (address - t->shared_low < statics) {
-        offset = address - t->shared_low, inside = offset + size <= statics;
-        for (int i = 0; i < t->guard_count; ++i)
-            if (offset - t->guards[i] < 8) return;
+        offset = address - t->shared_low, inside = in_shared_array(t, offset, size);
+        if (!inside && is_guard(t, offset)) return;
     } else if (address - t->dynamic_low < t->dynamic_high - t->dynamic_low) {
         offset = statics + (address - t->dynamic_low), inside = address + size <= t->dynamic_high;
     } else if (b->team && (rank = owner_of(b, address, &offset, &end)) >= 0) {
-        inside = address + size <= end;
+        inside = offset < statics ? in_shared_array(t, offset, size) : address + size <= end;
     } else {
         array = array_of(t, address, size, kind);
-        if (array == IN_NOTHING && address - t->module_low < t->module_high - t->module_low) return;  // a table of constants
+        const bool in_module = address - t->module_low < t->module_high - t->module_low;
+        if (array == IN_NOTHING && in_module && address - t->data_low >= t->data_high - t->data_low) return;  // constants
         inside = array != IN_NOTHING && address + size <= t->arrays[array].high;
         offset = array == IN_NOTHING ? 0 : address - t->arrays[array].low;
     }
@@ -651,14 +709,13 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     }
     const uint32_t thread = thread_number(b);
     if (rank >= 0) check_presence(b, rank, offset, size, kind, pc, thread);
-    if (!t->counting) return;
+    if (!t->counting || (array >= 0 && t->arrays[array].constant == 2)) return;
     if (rank >= 0) check_reached(b, rank, offset, size, kind, pc, thread);
     else if (array == IN_SHARED) check_shared(b, offset, size, kind, pc, thread);
     else check_global(b, array, address, size, kind, pc, thread);
-    Event* e = t->events[thread].add();
     // (the same word of two blocks of a cluster is two words)
     const uint64_t logged = array == IN_SHARED ? (uint64_t)(rank + 1) << 32 | (SHARED_BASE + offset) : address;
-    *e = Event{pc, logged, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array};
+    remember_event(t, thread, Event{pc, logged, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array});
 }
 // A copy of a structure: as many accesses as its size asks for, a float3 is three of 4 bytes.
 static void on_range(uint64_t address, uint64_t size, int kind, uint64_t pc) {
@@ -689,6 +746,55 @@ EXPORTED void* __tsan_memset(void* to, int value, uint64_t n) {
     on_range((uint64_t)to, n, STORE, RETURN_PC);
     return memset(to, value, n);
 }
+// memcpy and memset of a kernel (include/simulator.h). `room`: bytes from there to the end of a local array, if known
+static void check_copy(const void* local, uint64_t n, uint64_t room, int kind, uint64_t pc) {
+    Block* b = this_block();
+    if (!b || !b->trace || n <= room || (uint64_t)local - (uint64_t)b->stacks >= stack_stride() * b->capacity) return;
+    if (Finding* f = find(b->trace, BAD_COPY, pc, IN_NOTHING, kind, 0, (int64_t)n)) f->length = (int32_t)room;
+    end_this_thread(b);
+}
+EXPORTED void* sim_memcpy(void* to, const void* from, uint64_t n, uint64_t to_room, uint64_t from_room) {
+    check_copy(to, n, to_room, STORE, RETURN_PC);
+    check_copy(from, n, from_room, LOAD, RETURN_PC);
+    on_range((uint64_t)from, n, LOAD, RETURN_PC);
+    on_range((uint64_t)to, n, STORE, RETURN_PC);
+    return memcpy(to, from, n);
+}
+EXPORTED void* sim_memset(void* to, int value, uint64_t n, uint64_t room) {
+    check_copy(to, n, room, STORE, RETURN_PC);
+    on_range((uint64_t)to, n, STORE, RETURN_PC);
+    return memset(to, value, n);
+}
+// What g++ calls to fill a local array: with 0xFE if nobody set it, which becomes the pattern of compiler.py here.
+EXPORTED void* sim_memset_local(void* to, int value, uint64_t n) {
+    if ((value & 255) != 0xfe) return memset(to, value, n);
+    for (uint64_t i = 0; i < n; ++i) ((uint8_t*)to)[i] = i % 2 ? 0x7f : 0xfa;
+    return to;
+}
+// An index that is none of its array's: -fsanitize=bounds calls this before the access (renamed by compiler.py).
+struct BoundsType {
+    uint16_t kind, info;
+    char name[];
+};
+struct BoundsData {
+    const char* file;
+    uint32_t line, column;
+    const BoundsType *array, *index;
+};
+EXPORTED void sim_bad_index(const BoundsData* data, uint64_t index) {
+    Block* b = this_block();
+    if (!b || !b->trace) return;
+    const uint16_t info = data->index->info;
+    const int bits = 1 << (info >> 1);
+    const int64_t value = info & 1 && bits < 64 ? (int64_t)(index << (64 - bits)) >> (64 - bits) : (int64_t)index;
+    if (Finding* f = find(b->trace, BAD_INDEX, RETURN_PC, IN_NOTHING, LOAD, 0, value)) {
+        const char* length = strchr(data->array->name, '[');
+        f->length = length ? atoi(length + 1) : 0;
+        snprintf(f->type, sizeof f->type, "%s", data->array->name);
+        f->other_thread = data->column;
+    }
+    end_this_thread(b);
+}
 EXPORTED void __tsan_init() {}
 EXPORTED void __tsan_vptr_update(void*, void*) {}
 EXPORTED void __tsan_vptr_read(void*) {}
@@ -696,11 +802,12 @@ EXPORTED void __sanitizer_cov_trace_pc() {
     Block* b = this_block();
     if (!b || !b->trace || !b->trace->counting) return;
     uint32_t thread = thread_number(b);
-    *b->trace->events[thread].add() = Event{RETURN_PC, 0, b->trace->path[thread], 0, 0, 0};
+    remember_event(b->trace, thread, Event{RETURN_PC, 0, b->trace->path[thread], 0, 0, 0});
 }
 EXPORTED void __tsan_func_entry(void* call_pc) {
     Block* b = this_block();
     if (!b || !b->trace) return;
+    if ((char*)__builtin_frame_address(0) < (char*)stack_end(b, b->current)) fault(STACK_OVERFLOW, (void*)STACK_BYTES, RETURN_PC);
     Trace* t = b->trace;
     uint32_t thread = thread_number(b), parent = t->path[thread];
     for (int64_t i = parent + 1; i < t->paths.count; ++i)
@@ -734,7 +841,7 @@ EXPORTED void sim_note_fence() {
 }
 
 // ---- A traced launch
-struct TraceRequest {  // filled in by trace.py
+struct TraceRequest {  // filled in by tracing.py
     int array_count, memory_count, counting, worker_count, cluster_size;
     TracedArray arrays[ARRAYS_MAX];
     TracedMemory memories[ARRAYS_MAX];
@@ -742,6 +849,10 @@ struct TraceRequest {  // filled in by trace.py
     uint8_t* published;          // by block
     int guard_count;
     const uint64_t* guards;      // offsets in static shared memory of words that are the compiler's own
+    int shared_count;
+    const TracedShared* shared_arrays;
+    int64_t steps_max;
+    uint64_t bytes_max;
     Trace* workers[256];
 };
 static Trace* trace_of_worker(TraceRequest* request, int worker) {
@@ -750,32 +861,41 @@ static Trace* trace_of_worker(TraceRequest* request, int worker) {
         t->array_count = request->array_count;
         t->memory_count = request->memory_count;
         t->counting = request->counting;
+        t->steps_max = request->steps_max, t->bytes_max = request->bytes_max;
         t->cluster_size = request->cluster_size;
         t->published = request->published;
         t->guard_count = request->guard_count, t->guards = request->guards;
+        t->shared_count = request->shared_count, t->shared_arrays = request->shared_arrays;
         memcpy(t->arrays, request->arrays, sizeof t->arrays);
         memcpy(t->memories, request->memories, sizeof t->memories);
         *t->paths.add() = Path{0, 0, 0};
     }
     return request->workers[worker];
 }
-struct Region { uint64_t inside, low, high, shared_low, shared_high; };
+struct Region { uint64_t inside, low, high, shared_low, shared_high, data_low, data_high; };
 #if defined(__APPLE__)
 static void find_module(Region*) { abort(); }  // tracing.py refuses before
 #else
 static int find_region(struct dl_phdr_info* info, size_t, void* result) {
     Region* r = (Region*)result;
-    uint64_t low = ~0ull, high = 0, shared = 0;
+    uint64_t low = ~0ull, high = 0, shared = 0, data_low = ~0ull, data_high = 0, fixed = 0;  // fixed: up to there read-only
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const auto& segment = info->dlpi_phdr[i];
         if (segment.p_type == PT_LOAD && info->dlpi_addr + segment.p_vaddr < low) low = info->dlpi_addr + segment.p_vaddr;
         if (segment.p_type == PT_LOAD && info->dlpi_addr + segment.p_vaddr + segment.p_memsz > high)
             high = info->dlpi_addr + segment.p_vaddr + segment.p_memsz;
         if (segment.p_type == PT_TLS) shared = segment.p_memsz;
+        const uint64_t start = info->dlpi_addr + segment.p_vaddr;
+        if (segment.p_type == PT_GNU_RELRO) fixed = start + segment.p_memsz;
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
+        if (start < data_low) data_low = start;
+        if (start + segment.p_memsz > data_high) data_high = start + segment.p_memsz;
     }
     if (r->inside < low || r->inside >= high) return 0;
     r->low = info->dlpi_addr, r->high = high;
     r->shared_low = (uint64_t)info->dlpi_tls_data, r->shared_high = r->shared_low + shared;
+    if (data_low < fixed && fixed <= data_high) data_low = fixed;
+    r->data_low = data_low < data_high ? data_low : 0, r->data_high = data_low < data_high ? data_high : 0;
     return 1;
 }
 static void find_module(Region* r) { dl_iterate_phdr(find_region, r); }
@@ -783,8 +903,9 @@ static void find_module(Region* r) { dl_iterate_phdr(find_region, r); }
 // Before a traced block: where its shared memory lies, which is filled with NaN, and that nobody has touched anything.
 static void begin_trace(Block* b, Trace* t, const SimKernel* kernel, uint32_t number, uint64_t dynamic_bytes) {
     kernel->shared_memory();
-    Region r = {(uint64_t)kernel->run_thread, 0, 0, 0, 0};
+    Region r = {(uint64_t)kernel->run_thread, 0, 0, 0, 0, 0, 0};
     find_module(&r);
+    t->data_low = r.data_low, t->data_high = r.data_high;
     t->module_low = r.low, t->module_high = r.high;
     t->shared_low = r.shared_low, t->shared_high = r.shared_high;
     t->dynamic_low = (uint64_t)sim_here.dynamic_shared, t->dynamic_high = t->dynamic_low + dynamic_bytes;
@@ -806,7 +927,7 @@ static void begin_trace(Block* b, Trace* t, const SimKernel* kernel, uint32_t nu
     b->lockstep = t->counting;
 }
 
-// ---- What trace.py asks for when the launch is over
+// ---- What tracing.py asks for when the launch is over
 EXPORTED const Site* sim_trace_sites(Trace* t, int64_t* count) { *count = t->sites.count; return t->sites.items; }
 EXPORTED const Request* sim_trace_requests(Trace* t, int64_t* count) { *count = t->requests.count; return t->requests.items; }
 EXPORTED const Finding* sim_trace_findings(Trace* t, int64_t* count) { *count = t->findings.count; return t->findings.items; }

@@ -46,9 +46,22 @@ SIM_INLINE bool isinf(double x) { return __builtin_isinf(x); }
 SIM_INLINE bool isfinite(float x) { return __builtin_isfinite(x); }
 SIM_INLINE bool isfinite(double x) { return __builtin_isfinite(x); }
 
-#define SIM_MIN_MAX(T)                                   \
-    SIM_INLINE T min(T a, T b) { return b < a ? b : a; } \
-    SIM_INLINE T max(T a, T b) { return a < b ? b : a; }
+// Does a variable hold what a checked build puts into one that nobody set? min and max must not lose it: on a GPU it may be
+// anything. (The patterns of compiler.py: of g++ and of clang.)
+#if !defined(SIM_TRACE)
+template <class T> SIM_MEMBER bool sim_unset(T) { return false; }
+#elif defined(__clang__)
+SIM_INLINE bool sim_unset(float x) { return __builtin_bit_cast(unsigned, x) == 0xffffffffu; }
+SIM_INLINE bool sim_unset(double x) { return __builtin_bit_cast(unsigned long, x) == ~0ul; }
+template <class T> SIM_INLINE bool sim_unset(T x) { return x == (T)0xaaaaaaaaaaaaaaaaull; }
+#else
+SIM_INLINE bool sim_unset(float x) { return __builtin_bit_cast(unsigned, x) == 0x7ffa7ffau; }
+SIM_INLINE bool sim_unset(double x) { return __builtin_bit_cast(unsigned long, x) == 0x7ffa7ffa7ffa7ffaul; }
+template <class T> SIM_INLINE bool sim_unset(T x) { return x == (T)0x7ffa7ffa7ffa7ffaull; }
+#endif
+#define SIM_CHOOSE(T, name, chosen) \
+    SIM_INLINE T name(T a, T b) { return sim_unset(a) ? a : sim_unset(b) ? b : chosen; }
+#define SIM_MIN_MAX(T) SIM_CHOOSE(T, min, b < a ? b : a) SIM_CHOOSE(T, max, a < b ? b : a)
 SIM_MIN_MAX(int) SIM_MIN_MAX(unsigned) SIM_MIN_MAX(long) SIM_MIN_MAX(unsigned long)
 SIM_MIN_MAX(long long) SIM_MIN_MAX(unsigned long long)
 // of mixed arguments the unsigned one, or the double, gives the type
@@ -59,12 +72,19 @@ SIM_MIN_MAX(long long) SIM_MIN_MAX(unsigned long long)
     SIM_INLINE T max(B a, A b) { return max((T)a, (T)b); }
 SIM_MIN_MAX_MIXED(int, unsigned, unsigned) SIM_MIN_MAX_MIXED(long, unsigned long, unsigned long)
 SIM_MIN_MAX_MIXED(long long, unsigned long long, unsigned long long)
-// a NaN loses against a number, as fminf's does
-SIM_INLINE float min(float a, float b) { return __builtin_fminf(a, b); }
-SIM_INLINE float max(float a, float b) { return __builtin_fmaxf(a, b); }
-SIM_INLINE double min(double a, double b) { return __builtin_fmin(a, b); }
-SIM_INLINE double max(double a, double b) { return __builtin_fmax(a, b); }
+// a NaN loses against a number
+SIM_CHOOSE(float, min, __builtin_fminf(a, b)) SIM_CHOOSE(float, max, __builtin_fmaxf(a, b))
+SIM_CHOOSE(double, min, __builtin_fmin(a, b)) SIM_CHOOSE(double, max, __builtin_fmax(a, b))
 SIM_MIN_MAX_MIXED(float, double, double)
+#ifdef SIM_TRACE
+SIM_CHOOSE(float, sim_fminf, __builtin_fminf(a, b)) SIM_CHOOSE(float, sim_fmaxf, __builtin_fmaxf(a, b))
+SIM_CHOOSE(float, sim_fmin, __builtin_fminf(a, b)) SIM_CHOOSE(float, sim_fmax, __builtin_fmaxf(a, b))
+SIM_CHOOSE(double, sim_fmin, __builtin_fmin(a, b)) SIM_CHOOSE(double, sim_fmax, __builtin_fmax(a, b))
+#define fminf sim_fminf
+#define fmaxf sim_fmaxf
+#define fmin sim_fmin
+#define fmax sim_fmax
+#endif
 
 // ---- Intrinsics on float
 SIM_INLINE float __expf(float x) { return expf(x); }

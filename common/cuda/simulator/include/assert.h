@@ -1,0 +1,2 @@
+// assert.h - nothing to add: assert() is built in, as it is under NVRTC.
+#pragma once
