@@ -36,9 +36,13 @@ class Figure:
         return not self.path.exists() or plots.digest_of(self.path) != wanted
 
     def write(self, content: Mapping[str, Any]) -> None:
-        """Draws the file anew."""
+        """Draws the file anew, on the card that all plots stand on."""
+        import matplotlib as mpl
+
         records = self.records(content)
-        plots.save_svg(self.draw(content, records), self.path, records)
+        with mpl.rc_context():
+            plots.style()
+            plots.save_svg(self.draw(content, records), self.path, records)
 
 
 def _hot_network(content: Mapping[str, Any]) -> list[Record]:

@@ -1,5 +1,6 @@
 """What a notebook shows of a ladder: recorded times of its rungs, what changes between two, times on this machine.
 
+    ladders.source(kernels.source("gemm", "naive"))
     ladders.diff(kernels.diff("gemm", "naive", "coalesced"))
     ladders.table("depthwise 56×56 144", batch=32)            rung by rung: µs, share of the roof, how many times faster
     ladders.plot("depthwise 56×56 144", batch=32)
@@ -8,18 +9,22 @@
 
 Times are records of the suite "kernels" of the H200's results file. Where several operators compute one case, the rungs
 of the one that it is named for have plain names, those of another the operator in front: "conv2d/naive"; `operator=`
-chooses. Everything is shown as Markdown, and as plain text where that is all there is.
+chooses. Tables are shown as Markdown, C++ as HTML, and both as plain text where that is all there is.
 """
 
+import itertools
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..cuda import listing
 from ..text import aligned
 from . import plots, results, tables, timing
 from .roofline import Peaks, Work, bound, floor_us, roof_of
 
 SAMPLES = 10  # of each call that is timed live
+WIDTH = 95  # columns of what is shown as plain text
 
 Record = dict[str, Any]
 
@@ -27,18 +32,35 @@ Record = dict[str, Any]
 # ---- Showing
 
 
-def _show(plain: str, markdown: str) -> None:
+def _show(plain: str, formatted: str, mime: str = "text/markdown") -> None:
     try:
         from IPython.display import display
     except ImportError:
         print(plain)
         return
-    display({"text/plain": plain, "text/markdown": markdown}, raw=True)
+    display({"text/plain": plain, mime: formatted}, raw=True)
 
 
 def diff(text: str) -> None:
-    """Shows a unified diff, as kernels.diff makes it, in colours."""
-    _show(text, f"```diff\n{text}\n```")
+    """Shows a unified diff, as kernels.diff makes it: a sign and a background for each line that is new or gone."""
+    _show(_wrapped(text), listing.diff(text), "text/html")
+
+
+def source(text: str) -> None:
+    """Shows a kernel's text, as kernels.source gives it, with C++'s words in colours."""
+    _show(text, listing.code(text), "text/html")
+
+
+def _wrapped(text: str) -> str:
+    """Lines of a diff of at most WIDTH columns; what goes on below is indented by four."""
+    broken = (
+        textwrap.wrap(
+            line, WIDTH, subsequent_indent="    ", replace_whitespace=False, drop_whitespace=False,
+            break_on_hyphens=False,
+        ) or [""]
+        for line in text.splitlines()
+    )  # fmt: skip
+    return "\n".join(itertools.chain.from_iterable(broken))
 
 
 def _plain(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
@@ -207,9 +229,21 @@ def plot(
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
-    from IPython.display import display
+    import matplotlib as mpl
 
-    return display(_figure(records, _peaks(content), f"{title} ({tables.card_and_date(content, records)})"))
+    peaks = _peaks(content)
+    with mpl.rc_context():
+        plots.style()
+        figure = _figure(records, peaks, f"{title} ({tables.card_and_date(content, records)})")
+    return plots.show(figure, _described(title, records, peaks))
+
+
+def _described(title: str, records: Sequence[Record], peaks: Peaks | None) -> str:
+    """What the bars show, in words."""
+    names = [f"{_name(r)} {r['layout']}" if r.get("layout") else _name(r) for r in records]
+    said = [f"{name} {tables.us(r['median_us'])}" for name, r in zip(names, records, strict=True)]
+    roofs = "" if peaks is None else f" The roof, a dashed line: {_roofs(records, peaks)}."
+    return f"Bars: median µs of each rung, {title}: {', '.join(said)}.{roofs}"
 
 
 def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:

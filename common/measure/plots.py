@@ -7,13 +7,18 @@
     chain(records, peaks)                  the whole network, from naive to final
     sparse(records)                        from which sparsity on skipping zeros pays
     zeros(records)                         the zeros that convolutions read
+    style()                                once in a notebook: colours, sizes
+    show(figure, "what is seen, in words") in a notebook, on a card, with its text
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
 
 Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
 of layer in every plot.
 """
 
+import base64
 import hashlib
+import html
+import io
 import itertools
 import json
 import math
@@ -101,7 +106,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
 
     # margins by hand, not a layout engine: the slope of the memory roof on the page must be known
     figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
-    figure.subplots_adjust(left=0.09, right=0.755, bottom=0.12, top=0.92 if title else 0.97)
+    figure.subplots_adjust(left=0.09, right=0.735, bottom=0.12, top=0.92 if title else 0.97)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, ceiling))
     axes.set_xlabel("FLOP a byte, from the shape")
     axes.set_ylabel("FLOP/s, measured")
@@ -118,14 +123,14 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     start = left * (right / left) ** 0.03
     axes.annotate(
         f"memory: copies at {_engineering(bandwidth, 'B/s')}", (start, start * bandwidth), (-4, 8),
-        textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=9,
+        textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=10,
     )  # fmt: skip
     for value, names in _levels(roofs):  # labelled at their ends, beside the plot, where no point can be
         for name in names:
             axes.plot([roofs[name] / bandwidth, right], [roofs[name]] * 2, color="black", linewidth=1.4, zorder=1)
         label = "\n".join(f"{_ROOFS[name]}: {_engineering(roofs[name], 'FLOP/s')}" for name in names)
         axes.annotate(
-            label, (right, value), (5, 0), textcoords="offset points", ha="left", va="center", fontsize=9,
+            label, (right, value), (5, 0), textcoords="offset points", ha="left", va="center", fontsize=10,
             annotation_clip=False,
         )  # fmt: skip
 
@@ -136,7 +141,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
             [xs[n] for n in chosen], [ys[n] for n in chosen], marker, color=colours[kind], markersize=size,
             markeredgecolor="white", markeredgewidth=0.6, label=kind, zorder=2,
         )  # fmt: skip
-    axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=9)
+    axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=10)
     plt.close(figure)  # shown once, as the value of a notebook's cell
     return figure
 
@@ -196,7 +201,7 @@ def bars(
         else:
             axes.plot(*reversed(across), marker="|", markersize=18, **marker)
     if vertical:
-        axes.set_xticks(places, names, rotation=90, fontsize=7 if len(names) > 24 else 9)
+        axes.set_xticks(places, names, rotation=90, fontsize=8 if len(names) > 24 else 10)
         axes.set(ylabel=unit, xlim=(-0.6, len(names) - 0.4), ylim=(0, 1.06 * max(sums)))
         axes.spines[["top", "right"]].set_visible(False)
     else:
@@ -209,7 +214,12 @@ def bars(
         handles, labels = axes.get_legend_handles_labels()
         order = sorted(range(len(labels)), key=lambda i: labels[i] == "roof")  # it comes last
         figure.legend(
-            [handles[i] for i in order], [labels[i] for i in order], frameon=False, fontsize=9, markerscale=0.6, **place
+            [handles[i] for i in order],
+            [labels[i] for i in order],
+            frameon=False,
+            fontsize=10,
+            markerscale=0.6,
+            **place,
         )
     plt.close(figure)
     return figure
@@ -228,7 +238,7 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
     from .tables import BATCHES, PRECISIONS
     from .tables import IMPLEMENTATIONS as NAMES
 
-    figure, panels = plt.subplots(1, len(PRECISIONS), figsize=(1.17 * WIDTH, 4), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(PRECISIONS), figsize=(1.17 * WIDTH, 4.3), sharey=True, layout="constrained")
     shown: dict[str, Any] = {}
     for panel, precision in zip(panels, PRECISIONS, strict=True):
         for name, (colour, marker) in IMPLEMENTATIONS.items():
@@ -246,7 +256,7 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
         panel.grid(color="0.9")
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("µs a batch, median")
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown), frameon=False)
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -318,7 +328,7 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     left.axhline(106, color="0.8", linewidth=0.8)
     left.set(xscale="log", ylim=(-4, 112), xlabel="million multiply-adds", ylabel="zeros from which on it pays, %")
     left.set_yticks([0, 20, 40, 60, 80, 100, 106], ["0", "20", "40", "60", "80", "100", "never"])
-    left.legend(frameon=False, fontsize=8, loc="center left")
+    left.legend(frameon=False, fontsize=9, loc="center left")
 
     having = [key for key in groups if meets[key]]
     key = max(having, key=lambda key: groups[key][0]["flops"]) if having else next(iter(groups))
@@ -330,7 +340,7 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
         right.plot(*zip(*shown, strict=True), style, marker="o", markersize=3, color=colour, label=name)
     right.set(yscale="log", xlabel=f"zero {key[3]}, %", ylabel="µs, median")
     right.set_title(f"{key[1]}, batch {key[2]}, {key[0]}", fontsize=10, loc="left")
-    right.legend(frameon=False, fontsize=8)
+    right.legend(frameon=False, fontsize=9)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     plt.close(figure)
@@ -398,7 +408,7 @@ def ladder(
         for i, name in enumerate(names):
             label = f"roof: {roofs}, and the share of it that is reached" if i == 0 else None
             axes.plot([floors[name]] * 2, [i - 0.5, i + 0.5], label=label, **line)
-        figure.legend(frameon=False, fontsize=9, loc="outside lower center")
+        figure.legend(frameon=False, fontsize=10, loc="outside lower center")
     _label_bars(axes, names, values, texts, f"{unit}, logarithmic" if logarithmic else unit)
     if logarithmic:
         axes.set_xscale("log")
@@ -412,8 +422,8 @@ def ladder(
 def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts: Sequence[str], unit: str) -> None:
     """Horizontal bars from top to bottom, with room for a text behind each."""
     for i, (length, text) in enumerate(zip(lengths, texts, strict=True)):
-        axes.annotate(text, (length, i), (5, 0), textcoords="offset points", va="center", fontsize=9,
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        axes.annotate(text, (length, i), (5, 0), textcoords="offset points", va="center", fontsize=10,
+                      bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5})  # fmt: skip
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel=unit, xlim=(0, max(lengths) * 1.18), ylim=(len(names) - 0.5, -0.5))
     axes.spines[["top", "right"]].set_visible(False)
@@ -426,6 +436,57 @@ def percent(share: float) -> str:
 
 def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+# ---- In a notebook
+
+CARD, INK = "#f0f0ec", "#222222"  # behind every plot, in light and dark themes alike; its text
+
+
+def style() -> None:
+    """Sets Matplotlib's defaults for the notebooks: the card's colours, sizes that are readable in a narrow window."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    mpl.rcParams.update({
+        "figure.dpi": 110, "figure.facecolor": CARD, "axes.facecolor": CARD, "savefig.facecolor": CARD,
+        "legend.facecolor": CARD, "font.size": 11.0, "axes.titlesize": 12.0, "legend.fontsize": 11.0,
+        "xtick.labelsize": 11.0, "ytick.labelsize": 11.0, "axes.prop_cycle": cycler(color=_OTHERS),
+        **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK),
+    })  # fmt: skip
+
+
+def show(figure: Any, alt: str) -> None:
+    """Shows a Matplotlib figure in a notebook, with a text for whoever cannot see it, and closes it.
+
+    alt: what is seen, in words: the axes, the curves or bars, what they say. Where there is no notebook, it is printed.
+    The picture is scaled down to the window; below MIN_WIDTH pixels it scrolls sideways, so its text stays readable.
+    TypeError if figure is none, ValueError if alt is empty.
+    """
+    import matplotlib.pyplot as plt
+    from IPython.display import display
+    from matplotlib.figure import Figure
+
+    if not isinstance(figure, Figure):
+        raise TypeError(f"figure must be a Matplotlib figure, got {type(figure).__name__}")
+    if not isinstance(alt, str) or not alt.strip():
+        raise ValueError(f"alt must say what the figure shows, got {alt!r}")
+    file = io.BytesIO()
+    figure.savefig(file, format="png", bbox_inches="tight", facecolor=CARD, metadata={"Software": None})
+    plt.close(figure)
+    display({"text/html": _card(file.getvalue(), alt), "text/plain": alt}, raw=True)
+
+
+MIN_WIDTH = 720  # pixels; 11 points of a figure WIDTH inches wide are 9 points then
+
+
+def _card(png: bytes, alt: str) -> str:
+    width = int.from_bytes(png[16:20], "big")
+    return (
+        f"<div style='overflow-x:auto'><img alt=\"{html.escape(alt)}\" style='background:{CARD};border-radius:8px;"
+        f"padding:8px;box-sizing:border-box;max-width:100%;min-width:{min(width, MIN_WIDTH)}px' "
+        f"src='data:image/png;base64,{base64.b64encode(png).decode('ascii')}'></div>"
+    )
 
 
 # ---- Files

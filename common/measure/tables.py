@@ -1,6 +1,8 @@
 """The texts that are made from the results file of the H200: values of a line, tables of a README."""
 
+import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import confirm, results
-from .generated import text
+from .generated import ROOT, text
 from .roofline import Peaks, Work, rate, share
 
 CARD = "NVIDIA H200"  # that the course is measured on
@@ -99,6 +101,39 @@ def provenance(content: Mapping[str, Any], records: Sequence[Record]) -> str:
 def _peak(case: str, unit: str, path: Path | None) -> str:
     found = results.find(_content(path), suite="peaks", case=case)
     return _per_second(rate(found[0]), unit) if found else NOT_YET
+
+
+# ---- How long the course is
+
+
+TRACKS = {  # what is worked through on each of the shorter ways: chapters' folders and the numbers of their notebooks
+    "kernels: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 7, 8)},
+    "an engine: from an ONNX file to your own network": {
+        "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 3, 4, 7, 8), "05": (1, 2, 3), "06": (1, 5),
+    },
+}  # fmt: skip
+
+
+def minutes(notebook: Path) -> int:
+    """The minutes that a notebook's first cell says it takes. ValueError if it says none."""
+    first = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
+    found = re.search(r"\*\*Time\*\* (\d+) (minutes|hours?)", first)
+    if found is None:
+        raise ValueError(f"{notebook.name}: its first cell does not say '**Time** … minutes'")
+    return int(found[1]) * (1 if found[2] == "minutes" else 60)
+
+
+@text("tracks")
+def tracks(root: Path = ROOT) -> str:
+    """The ways through the course, each with its notebooks and hours."""
+    time = {(path.parts[-2][:2], int(path.name.split("_")[0])): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
+    rows = []
+    for name, chosen in TRACKS.items():
+        taken = [(chapter, number) for chapter, numbers in chosen.items() for number in numbers]
+        told = "; ".join(f"{chapter}: {', '.join(map(str, numbers))}" for chapter, numbers in chosen.items())
+        rows.append([name, told, f"{sum(time[one] for one in taken) / 60:.0f}"])
+    rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
+    return markdown(["track", "chapter: notebooks", "hours"], rows, 2)
 
 
 @text("peak-copy")

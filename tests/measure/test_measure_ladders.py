@@ -3,6 +3,7 @@
 import pytest
 from measure_records import H200, peaks, rung, saved, timing
 
+from common.cuda import listing
 from common.measure import ladders, plots, results, tables
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA, Peaks, Work, roof_of
 from common.measure.timing import NoGpu
@@ -112,9 +113,15 @@ def test_bars(path, shown, monkeypatch):
     pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
     monkeypatch.setenv("MPLBACKEND", "agg")
     drawn = []
+    described = []
     monkeypatch.setattr(plots, "ladder", lambda times, **more: drawn.append((times, more)) or "figure")
+    monkeypatch.setattr(plots, "show", lambda figure, alt: described.append((figure, alt)))
     ladders.plot(CASE, path=path)
-    assert shown == ["figure"]
+    assert described == [(
+        "figure",
+        f"Bars: median µs of each rung, {CASE}, batch 1, fp32: naive NCHW 100, naive NHWC 80.0, rows NCHW 20.0, "
+        "vector NHWC 12.5, cuDNN NHWC 25.0. The roof, a dashed line: 10.0 µs for its bytes.",
+    )]  # fmt: skip
     ((times, more),) = drawn
     assert times == {"naive, NCHW": 100.0, "naive, NHWC": 80.0, "rows, NCHW": 20.0, "vector, NHWC": 12.5,
                      "cuDNN, NHWC": 25.0}  # fmt: skip
@@ -126,9 +133,26 @@ def test_bars(path, shown, monkeypatch):
 
 def test_a_diff(shown):
     ladders.diff("--- naive\n+++ rows\n-a\n+b")
-    assert shown == [
-        {"text/plain": "--- naive\n+++ rows\n-a\n+b", "text/markdown": "```diff\n--- naive\n+++ rows\n-a\n+b\n```"}
-    ]
+    text = "--- naive\n+++ rows\n-a\n+b"
+    assert shown == [{"text/plain": text, "text/html": listing.diff(text)}]
+
+
+def test_a_kernel(shown):
+    text = "__global__ void k(float* out) { out[0] = 1; }\n"
+    ladders.source(text)
+    assert shown == [{"text/plain": text, "text/html": listing.code(text)}]
+
+
+def test_a_diff_as_plain_text_is_broken_at_95_columns(monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    long = "+" + "    step(" + ", ".join(f"argument_{i}" for i in range(20)) + ");"
+    ladders.diff(f"-short\n\n{long}")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["-short", ""] and lines[2].startswith("+    step(argument_0, ")
+    assert max(map(len, lines)) <= 95 and all(line.startswith("    ") for line in lines[3:])
+    assert "".join([lines[2], *(line[4:] for line in lines[3:])]).replace(" ", "") == long.replace(" ", "")
 
 
 def test_without_a_notebook_it_is_printed(monkeypatch, capsys):

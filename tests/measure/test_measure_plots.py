@@ -1,7 +1,11 @@
 """Plots: what they show is there, no text covers another, and a file knows which records it shows."""
 
+import base64
+import io
 import itertools
 import math
+import re
+from html.parser import HTMLParser
 
 import pytest
 from measure_records import operator, peaks
@@ -18,8 +22,13 @@ POINTS = [Point(kind, Work(10**6, 10**5 * 3**i), 2.0 + i) for i, kind in enumera
 
 
 @pytest.fixture(autouse=True)
-def _no_window(monkeypatch):
+def _as_in_a_notebook(monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        plots.style()
+        yield
 
 
 def texts(figure):
@@ -216,3 +225,98 @@ def test_numbers_with_units():
     assert [plots._engineering(v, "B/s") for v in (4.314e12, 59.2e12, 3.35e11, 999.0, 1e15)] == [
         "4.31 TB/s", "59.2 TB/s", "335 GB/s", "999 B/s", "1e+03 TB/s",
     ]  # fmt: skip
+
+
+# ---- In a notebook
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a notebook would be given to display."""
+    import IPython.display
+
+    given = []
+    monkeypatch.setattr(IPython.display, "display", lambda value, raw=False: given.append(value))
+    return given
+
+
+class Images(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "img":
+            self.found.append(dict(attrs))
+
+
+def figure_of(width=6.0):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(width, 2))
+    axes.plot([0, 1], [1, 0])
+    return figure
+
+
+def test_a_figure_is_shown_with_its_text_and_closed(shown):
+    import matplotlib.pyplot as plt
+
+    figure, alt = figure_of(), 'µs "fall" as x rises: <b> & it\'s 1 → 0'
+    plots.show(figure, alt)
+    (output,) = shown
+    assert output["text/plain"] == alt and set(output) == {"text/plain", "text/html"}
+    (image,) = Images(output["text/html"]).found
+    assert image["alt"] == alt
+    png = base64.b64decode(image["src"].removeprefix("data:image/png;base64,"), validate=True)
+    assert png.startswith(b"\x89PNG")
+    assert not plt.fignum_exists(figure.number)  # the end of the cell does not show it once more
+
+
+def test_the_same_figure_gives_the_same_output(shown):
+    plots.show(figure_of(), "a line")
+    plots.show(figure_of(), "a line")
+    assert shown[0] == shown[1]
+
+
+def test_the_card_is_behind_the_whole_figure(shown):
+    from matplotlib import image
+
+    plots.show(figure_of(), "a line")
+    (found,) = Images(shown[0]["text/html"]).found
+    png = base64.b64decode(found["src"].removeprefix("data:image/png;base64,"))
+    pixels = image.imread(io.BytesIO(png))
+    card = [int(plots.CARD[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    height, width = pixels.shape[:2]
+    for row, column in ((0, 0), (height // 2, width // 4)):  # a corner, and within the axes
+        assert pixels[row, column] == pytest.approx([*card, 1.0], abs=1e-3)
+    assert plots.CARD in found["style"]
+
+
+@pytest.mark.parametrize(("width", "least"), [(3.0, 40), (9.0, plots.MIN_WIDTH)])
+def test_a_wide_figure_scrolls_in_a_narrow_window_and_a_small_one_is_not_enlarged(shown, width, least):
+    plots.show(figure_of(width), "a line")
+    (found,) = Images(shown[0]["text/html"]).found
+    pixels = int(re.search(r"min-width:(\d+)px", found["style"])[1])
+    assert least <= pixels <= plots.MIN_WIDTH and pixels <= 110 * width + 25  # and a margin
+
+
+def test_the_style_is_readable_where_the_window_is_narrow():
+    import matplotlib as mpl
+
+    sizes = {name: mpl.rcParams[name] for name in ("font.size", "xtick.labelsize", "legend.fontsize")}
+    dpi = mpl.rcParams["figure.dpi"]
+    narrowest = plots.MIN_WIDTH / (plots.WIDTH * dpi)  # how far a figure is scaled down at most
+    assert {name: size for name, size in sizes.items() if size * dpi / 72 * narrowest < 12} == {}  # pixels: 9 points
+
+
+@pytest.mark.parametrize(("figure", "alt", "error", "message"), [
+    (None, "text", TypeError, "figure must be a Matplotlib figure, got NoneType"),
+    ("real", "", ValueError, "alt must say what the figure shows"),
+    ("real", " \n", ValueError, "alt must say what the figure shows"),
+    ("real", None, ValueError, "alt must say what the figure shows, got None"),
+])  # fmt: skip
+def test_no_figure_or_no_text(shown, figure, alt, error, message):
+    with pytest.raises(error, match=message):
+        plots.show(figure_of() if figure == "real" else figure, alt)
+    assert shown == []

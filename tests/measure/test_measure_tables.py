@@ -1,5 +1,7 @@
 """Tables and sentences from made-up records."""
 
+import json
+
 import pytest
 from measure_records import H200, network, operator, peaks, rung, saved
 
@@ -21,9 +23,23 @@ def rows(text, start="|"):
 
 def test_nothing_is_measured_yet(path):
     for name, text in generated.texts().items():
+        if name == "tracks":  # made of notebooks, not of results
+            continue
         assert text(path) == NOT_YET, name
     saved(path, [network("ours", 60.0)])
     assert tables.peak_copy(path) == tables.peaks(path) == tables.operators_cudnn(path) == NOT_YET
+
+
+def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "TRACKS", {"short": {"01": (2,)}})
+    for number, time in ((1, "45 minutes"), (2, "3 hours"), (10, "75 minutes, exercises included")):
+        cell = {"cell_type": "markdown", "source": [f"# {number}\n", f"**Time** {time}.\n"]}
+        (tmp_path / "01_a").mkdir(exist_ok=True)
+        (tmp_path / "01_a" / f"{number}_a.ipynb").write_text(json.dumps({"cells": [cell]}))
+    assert rows(tables.tracks(tmp_path))[2:] == [["short", "01: 2", "3"], ["everything", "all 3 notebooks", "5"]]
+    (tmp_path / "01_a" / "3_b.ipynb").write_text(json.dumps({"cells": [{"source": "# no time"}]}))
+    with pytest.raises(ValueError, match=r"3_b.ipynb: its first cell does not say"):
+        tables.tracks(tmp_path)
 
 
 def test_the_texts_that_the_course_asks_for():
