@@ -1,8 +1,8 @@
 # Each of these sets up all that it needs, in .venv/; what is set up already is not set up again.
 #
 #   make demo     a trained MobileNetV2 reads real pictures through the course's own CUDA kernels
-#   make lab      the chapters, in JupyterLab
-#   make test     everything: the tests and every notebook, two files at a time
+#   make lab      your own copies of the chapters, in work/, opened in JupyterLab
+#   make test     everything: the tests and every notebook, two files at a time; kernels are compiled with -O1 for it
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
 #   make clean    removes the set-up; what the kernels' cache holds stays
@@ -19,10 +19,10 @@ demo: setup
 	@$(PY) -m common demo
 
 lab: setup
-	@$(PY) -m jupyterlab
+	@$(PY) -m common lab
 
 test: setup
-	@$(PY) -m pytest --nbval -n 2 --dist loadfile
+	@COURSE_CXXFLAGS="$${COURSE_CXXFLAGS--O1}" $(PY) -m pytest --nbval -n 2 --dist loadfile --durations=10
 
 doctor: setup
 	@$(PY) -m common doctor

@@ -10,7 +10,7 @@
     2. the exact versions of requirements/py3xx.txt; with an NVIDIA GPU also those of gpu-py3xx.txt there
     3. PyTorch: its CPU build on a machine without a GPU, as the CUDA build is several GB
     4. this package, editable, so that `import common` finds the files that you edit
-    5. a Jupyter kernel with a name that can be read, inside .venv/
+    5. a Jupyter kernel that has the course's magics, and JupyterLab's settings and extension, inside .venv/
 
 A stamp, .venv/.ready, is written last. It holds a hash of all that the set-up depends on: an interrupted or
 outdated set-up has no valid stamp, so the next call goes through the steps again, and pip passes over what is
@@ -43,6 +43,26 @@ TAG = "py" + VERSION.replace(".", "")
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 KERNEL_TITLE = "MobileNetV2 course"
+
+# What the kernel runs first: `check` and the magics are there after a restart too, before the notebook's first cell has
+# run. If the package is broken, that first cell says so; a kernel that does not start would say less.
+KERNEL_START = """\
+try:
+    from common import check
+    check.load_ipython_extension(get_ipython())
+except Exception:
+    pass
+"""
+
+LAB_EXTENSION = os.path.join(ROOT, "common", "lab", "labextension")
+LAB_SETTINGS = {
+    # no question about news from the Jupyter project
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},
+    # a double click on a README shows the page, not its source
+    "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
+    # messages name lines by number; the last words of a long comment are part of the task
+    "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": True, "lineWrap": True}},
+}
 
 
 class SetupError(Exception):
@@ -120,7 +140,8 @@ def fingerprint():
     digest = hashlib.sha256(json.dumps(machine + wishes).encode())
     folder = os.path.join(ROOT, "requirements")
     locks = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(TAG + ".txt")]
-    for path in [os.path.abspath(__file__), os.path.join(ROOT, "pyproject.toml"), *locks]:
+    sources = [os.path.join(top, name) for top, _, names in os.walk(LAB_EXTENSION) for name in names]
+    for path in [os.path.abspath(__file__), os.path.join(ROOT, "pyproject.toml"), *locks, *sorted(sources)]:
         with open(path, "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()
@@ -250,16 +271,33 @@ def install_torch(version, gpu):
 def install_course():
     say("this package and its Jupyter kernel")
     command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
-    # The notebooks ask for `python3`, which every Jupyter knows; here it gets a name to recognise it by.
+    install_kernel(VENV)
+    install_lab(os.path.join(VENV, "share", "jupyter"))
+
+
+def install_kernel(prefix):
+    """The kernel that the notebooks ask for, `python3`, with a name to recognise it by, and the course's magics."""
     command(
-        [PYTHON, "-m", "ipykernel", "install", "--prefix", VENV, "--display-name", KERNEL_TITLE],
+        [PYTHON, "-m", "ipykernel", "install", "--prefix", prefix, "--display-name", KERNEL_TITLE],
         "The Jupyter kernel could not be installed.",
     )
-    # JupyterLab would open with a question about news from the Jupyter project
-    settings = os.path.join(VENV, "share", "jupyter", "lab", "settings")
+    path = os.path.join(prefix, "share", "jupyter", "kernels", "python3", "kernel.json")
+    with open(path) as file:
+        spec = json.load(file)
+    spec["argv"].append("--IPKernelApp.exec_lines=" + KERNEL_START)
+    with open(path, "w") as file:
+        json.dump(spec, file, indent=1)
+
+
+def install_lab(folder):
+    """JupyterLab's default settings and the course's extension, in a folder like .venv/share/jupyter."""
+    settings = os.path.join(folder, "lab", "settings")
     os.makedirs(settings, exist_ok=True)
     with open(os.path.join(settings, "overrides.json"), "w") as file:
-        json.dump({"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}, file)
+        json.dump(LAB_SETTINGS, file, indent=1)
+    target = os.path.join(folder, "labextensions", "mobilenetv2-course")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(LAB_EXTENSION, target)
 
 
 def report_compiler():

@@ -14,6 +14,9 @@ FRONT_MATTER = ["You will be able to", "You need", "Time", "Hardware"]
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/(home|root|Users|tmp|work|opt|usr|var|private|mnt)/\w|\b[A-Z]:\\\w")
 
 
+DATA = re.compile(r"data:image/\w+;base64,[A-Za-z0-9+/=]+")  # a picture within HTML
+
+
 def text_of(source) -> str:
     return source if isinstance(source, str) else "".join(source)
 
@@ -30,8 +33,22 @@ def output_texts(cell) -> list[str]:
         texts += output.get("traceback", [])
         for kind, data in output.get("data", {}).items():
             if kind.startswith("text/"):
-                texts.append(text_of(data))
+                texts.append(DATA.sub("", text_of(data)))
     return texts
+
+
+PICTURE = re.compile(r"<img\b[^>]*>")
+ALT = re.compile(r"""\balt=(?:"[^"]*\w[^"]*"|'[^']*\w[^']*')""")
+
+
+def picture_complaints(cell) -> list[str]:
+    """What is wrong with the pictures that a cell shows: JupyterLab gives image/png no text for who cannot see it."""
+    data = [output.get("data", {}) for output in cell["outputs"]]
+    found = ["shows a picture without a text: plots.show(figure, alt)"] * any(
+        kind.startswith("image/") for one in data for kind in one
+    )
+    images = [image for one in data for image in PICTURE.findall(text_of(one.get("text/html", "")))]
+    return found + ["shows an <img> without alt"] * any(not ALT.search(image) for image in images)
 
 
 def complaints(notebook) -> list[str]:
@@ -64,8 +81,11 @@ def complaints(notebook) -> list[str]:
             found.append(f"{start} raises and is not tagged raises-exception, or the reverse")
         if "print(" in source and re.search(r"^print\(", source, re.MULTILINE) and not cell["outputs"]:
             found.append(f"{start} prints but holds no output")
+        found += [f"{start} {what}" for what in picture_complaints(cell)]
         if any(ABSOLUTE_PATH.search(text) for text in [source, *output_texts(cell)]):
             found.append(f"{start} shows an absolute path")
+    if any("```cpp" in text_of(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"):
+        found.append("```cpp is not coloured in JupyterLab, ```c++ is")
     return found
 
 
@@ -152,6 +172,20 @@ def path_printed(notebook):
     notebook["cells"][1]["outputs"][0]["text"] = ["saved in /home/me/sheet.png\n"]
 
 
+def picture_without_text(notebook):
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
+    notebook["cells"][1]["outputs"].append({"output_type": "display_data", "data": data})
+
+
+def image_without_alt(notebook):
+    data = {"text/html": "<img alt='' src='data:image/png;base64,iVBORw0KGgo='>"}
+    notebook["cells"][1]["outputs"].append({"output_type": "display_data", "data": data})
+
+
+def uncoloured_cpp(notebook):
+    notebook["cells"][0]["source"] += "\n```cpp\nint x;\n```"
+
+
 BREACHES = {
     no_front_matter: "does not say 'Hardware'",
     other_kernel: "kernel",
@@ -164,6 +198,9 @@ BREACHES = {
     failed: "raises",
     output_cleared: "no output",
     path_printed: "absolute path",
+    picture_without_text: "shows a picture without a text",
+    image_without_alt: "shows an <img> without alt",
+    uncoloured_cpp: "```cpp",
 }
 
 
@@ -172,3 +209,22 @@ def test_each_rule_sees_its_breach(breach):
     notebook = copy.deepcopy(GOOD)
     breach(notebook)
     assert any(BREACHES[breach] in complaint for complaint in complaints(notebook))
+
+
+def test_a_picture_with_a_text_and_with_a_path_in_its_bytes():
+    notebook = copy.deepcopy(GOOD)
+    data = {"text/html": "<img alt=\"a 'line'\" src='data:image/png;base64,iVBO+/tmp/x='>"}
+    notebook["cells"][1]["outputs"].append({"output_type": "display_data", "data": data})
+    assert complaints(notebook) == []
+
+
+def test_pictures_are_not_compared_byte_by_byte_and_their_texts_are(pytestconfig):
+    plugin = pytest.importorskip("nbval.plugin", reason="nbval is not installed")
+    path = pytestconfig.option.nbval_sanitize_with
+    assert Path(path).is_absolute()
+    (pattern, replacement), (count, without) = plugin.get_sanitize_patterns(Path(path).read_text(encoding="utf-8"))
+    shown = "<img alt='{}' src='data:image/png;base64,{}'></div>"
+    one, other = (re.sub(pattern, replacement, shown.format("a", data)) for data in ("iVBO+/x=", "iVBORw0KGgo="))
+    assert one == other == shown.replace(";base64,{}", "").format("a")
+    assert re.sub(pattern, replacement, shown.format("b", "iVBO")) != one
+    assert re.sub(count, without, "✓ add: passed (89 checks)") == re.sub(count, without, "✓ add: passed (1 check)")

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -15,11 +16,13 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from jupyter_client.manager import start_new_kernel
 from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 TAGS = ["py311", "py312", "py313"]
+EXTENSION = "common/lab/labextension"
 LOCKS = {path.name: path.read_text() for path in (REPOSITORY / "requirements").glob("*.txt")}
 
 
@@ -29,6 +32,7 @@ def checkout(tmp_path):
     for name in ("bootstrap.py", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, tmp_path)
     shutil.copytree(REPOSITORY / "requirements", tmp_path / "requirements")
+    shutil.copytree(REPOSITORY / EXTENSION, tmp_path / EXTENSION)
     return tmp_path
 
 
@@ -206,6 +210,10 @@ def rehearsal(bootstrap, monkeypatch):
         state.calls.append(call)
         if state.fail(call):
             raise bootstrap.SetupError(failure)
+        if "ipykernel" in call:
+            spec = Path(bootstrap.VENV, "share", "jupyter", "kernels", "python3", "kernel.json")
+            spec.parent.mkdir(parents=True, exist_ok=True)
+            spec.write_text(json.dumps({"argv": ["python", "-m", "ipykernel_launcher"]}))
 
     def make_venv():
         state.calls.append("venv")
@@ -310,7 +318,16 @@ def test_a_half_installed_package_is_forgotten(bootstrap):
     assert whole.exists() and not half.exists()
 
 
-@pytest.mark.parametrize("change", ["pyproject.toml", "bootstrap.py", "requirements/{tag}.txt", "COURSE_CUPY"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "pyproject.toml",
+        "bootstrap.py",
+        "requirements/{tag}.txt",
+        f"{EXTENSION}/static/remoteEntry.js",
+        "COURSE_CUPY",
+    ],
+)
 def test_a_change_to_what_it_depends_on_sets_up_anew(rehearsal, checkout, monkeypatch, change):
     rehearsal.module.set_up()
     rehearsal.calls.clear()
@@ -321,6 +338,65 @@ def test_a_change_to_what_it_depends_on_sets_up_anew(rehearsal, checkout, monkey
         path.write_text(path.read_text() + "\n# changed\n")
     rehearsal.module.set_up()
     assert rehearsal.calls
+
+
+def test_jupyterlab_gets_the_settings_and_the_extension_of_now(rehearsal, checkout):
+    jupyter = Path(rehearsal.module.VENV, "share", "jupyter")
+    outdated = jupyter / "labextensions" / "mobilenetv2-course" / "static" / "old.js"
+    outdated.parent.mkdir(parents=True)
+    outdated.touch()
+    rehearsal.module.set_up()
+    settings = json.loads((jupyter / "lab" / "settings" / "overrides.json").read_text())
+    assert settings == rehearsal.module.LAB_SETTINGS
+    extension = outdated.parents[1]
+    assert sorted(path.name for path in extension.rglob("*.*")) == ["package.json", "remoteEntry.js"]
+    package = json.loads((extension / "package.json").read_text())
+    assert package["name"] == extension.name and (extension / package["jupyterlab"]["_build"]["load"]).exists()
+
+
+def test_the_settings_name_plugins_and_properties_that_jupyterlab_has(bootstrap):
+    schemas = Path(sys.prefix, "share", "jupyter", "lab", "schemas")
+    for plugin, settings in bootstrap.LAB_SETTINGS.items():
+        package, name = plugin.split(":")
+        schema = json.loads((schemas / package / f"{name}.json").read_text())
+        assert set(settings) <= set(schema["properties"]), plugin
+
+
+@pytest.fixture
+def first_cell(bootstrap, tmp_path, monkeypatch):
+    """first_cell(source, packages): what the first cell of a kernel of the course shows, as it is installed."""
+    bootstrap.PYTHON = sys.executable
+    bootstrap.install_kernel(str(tmp_path))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+
+    def run(source, packages=REPOSITORY):
+        monkeypatch.setenv("PYTHONPATH", str(packages))
+        manager, client = start_new_kernel(kernel_name="python3", startup_timeout=60)
+        assert manager.kernel_spec.display_name == bootstrap.KERNEL_TITLE
+        shown = []
+        try:
+            client.execute_interactive(source, timeout=60, output_hook=lambda message: shown.append(message["content"]))
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+        texts = [content.get("text") or content.get("evalue") or content.get("data") for content in shown]
+        return [text for text in texts if text]
+
+    return run
+
+
+def test_a_kernel_has_check_and_its_magics_from_its_start(first_cell):
+    assert first_cell("%load_ext common.check\nprint(check.__name__)") == ["common.check\n"]
+    assert first_cell("print(get_ipython().find_cell_magic('exercise') is None)") == ["False\n"]
+
+
+def test_a_kernel_starts_where_the_package_is_broken(first_cell, tmp_path):
+    package = tmp_path / "broken" / "common"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('broken')")
+    assert first_cell("1 + 1", package.parent) == [{"text/plain": "2"}]
+    assert first_cell("import common", package.parent) == ["broken"]
 
 
 def test_a_lock_of_another_python_does_not_matter(rehearsal, checkout):
@@ -384,6 +460,7 @@ def test_ci_runs_make_test():
     subprocess.run(["bash", "-n", str(path)], check=True)
     text = path.read_text()
     assert "set -euo pipefail" in text and text.rstrip().endswith("make test")
+    assert "missing+=(chromium)" in text and "|| true" not in text  # no browser: no test of JupyterLab
 
 
 def test_the_conda_environment_installs_the_package_with_extras_that_exist():

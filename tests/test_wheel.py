@@ -78,8 +78,9 @@ def wheel(tmp_path_factory):
 
 
 def test_the_wheel_holds_every_source_and_data_file(wheel):
-    kinds = {".py", ".cu", ".h", ".cpp", ".npz", ".txt", ".json"}
-    files = {p.relative_to(ROOT).as_posix() for p in (ROOT / "common").rglob("*") if p.suffix in kinds}
+    kinds = {".py", ".cu", ".h", "", ".cpp", ".npz", ".txt", ".json", ".js", ".toml"}  # "": the header cassert
+    paths = [path for path in (ROOT / "common").rglob("*") if path.is_file() and path.suffix in kinds]
+    files = {path.relative_to(ROOT).as_posix() for path in paths}
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {Path(name).suffix for name in files} == kinds
     assert files <= names

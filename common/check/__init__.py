@@ -1,27 +1,41 @@
 """Exercises: a learner's answer, tried out where it was written.
 
-In a notebook, one line under the exercise's cell:
+In a notebook, `%%exercise receptive_field` as the first line of the exercise's cell, or one line in a cell below it,
 
     check.run("receptive_field", receptive_field)
 
-prints `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. An exercise is a folder
-`<chapter>/exercises/<name>/`:
+shows `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. `check.hint("receptive_field")` shows the
+next hint each time, and then the solution. An exercise is a folder `<chapter>/exercises/<name>/`:
 
-    skeleton.py   what the notebook's cell holds, word for word, with lines `...  # your code` to fill in
-    solution.py   the skeleton with lines added
+    solution.py   the answer as the source notebook's cell holds it, word for word; what a learner is to write stands
+                  in marked regions (markup.py), which become one line in the learner's copy
+    skeleton.py   only where any line may change, as in the hunt for a bug: what the learner starts from
     check.py      def check(receptive_field): … tries the answer with expect(), require() and expect_error();
-                  its parameters have the names that the learner defines
+                  its parameters have the names that the learner defines. A function that changes an argument, or
+                  gives back a view of one, is refused, unless INOUT = {"fill": ["out"]} names the parameters that
+                  are to be written, and VIEWS_ALLOWED = ["transposed"] the functions whose results may be views
     wrong/*.py    answers to be refused; the first line, `# expect: …`, quotes the message deserved
     hints.md      two or three hints and the explanation of the solution, which unfold below the cell (unfold.py)
 
-An exercise in CUDA C++ has skeleton.cu, solution.cu and wrong/*.cu, with lines `// your code` and `// expect: …`. Its
-cell begins with the magic `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and
-running the cell checks it. check.py has def check(source): … and tries it with launch(): on the simulator, where
-every access is seen, and on a machine with a GPU there as well.
+An exercise in CUDA C++ has solution.cu and wrong/*.cu, with marks and first lines that begin with `//`. Its cell begins
+with the magic `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the
+cell checks it. check.py has def check(source): … and tries it with launch(): on the simulator, where every access is
+seen, and on a machine with a GPU there as well.
+
+An answer is judged in a process of its own (child.py; for kernels on a GPU worker.py): it may loop for ever, crash, or
+take all memory there is, and the notebook goes on. What it changes in its process is not seen in the notebook. Where
+no copy of a process is safe, as on a Mac, Python is judged in the notebook's process, with a timer.
+
+`%load_ext common.check` brings the magic, the name `check`, and errors that say which cell to do first (magic.py).
+Answers and hints are recorded in the learner's progress.
 """
 
+from ..lab.engine import keep, use_own, use_reference
+from ..lab.milestones import run as milestone
+from ..lab.predict import predict, reveal
 from .answers import ToDo, Wrong, expect, expect_error, require
 from .exercises import Exercise, find, find_all
+from .hints import hint
 from .kernels import launch
 from .magic import load_ipython_extension
 from .runner import Result, run
@@ -35,8 +49,15 @@ __all__ = [
     "expect_error",
     "find",
     "find_all",
+    "hint",
+    "keep",
     "launch",
     "load_ipython_extension",
+    "milestone",
+    "predict",
     "require",
+    "reveal",
     "run",
+    "use_own",
+    "use_reference",
 ]

@@ -4,9 +4,11 @@ import math
 import numbers
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+NEARLY = "nearly: only the last digits differ. Is a number rounded on its way?"
 
 
 class Wrong(Exception):
@@ -23,26 +25,52 @@ class Wrong(Exception):
 
 
 class ToDo(Exception):
-    """The exercise has not been started. A skeleton may raise it; a None given back counts as one."""
+    """The exercise has not been started. A None given back counts as one."""
 
 
-def expect(got: Any, want: Any, *, what: str, hint: str, rtol: float = 0.0, atol: float = 0.0) -> None:
+def expect(
+    got: Any,
+    want: Any,
+    *,
+    what: str,
+    hint: str,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    dtype: Any = None,
+    signed_zeros: bool = False,
+    nearly: bool = True,
+    kind_hint: str = "",
+) -> None:
     """Raise Wrong unless `got` is `want`.
 
-    Whole numbers, strings, bools and None have to be equal and of the same kind. Floats may differ by
-    atol + rtol·|want|, and each element of an array by atol + rtol·max|want|. NaN equals NaN, nothing else.
-    An array has to have the shape of `want` and its kind of dtype (whole numbers, floats, …), not its width.
-    Tuples, lists and dicts are compared item by item.
+    Values: whole numbers, strings, bools and None have to be equal. Floats may differ by atol + rtol·|want|, and each
+    element of an array by atol + rtol·max|want|. NaN equals NaN, inf equals inf, and neither is within a tolerance
+    of a number. −0 equals 0.
 
-    what    the expression that was tried, as the learner would type it: "output_size(7, kernel=3)"
-    hint    what may have led to a wrong answer here
+    Kinds: a whole number stands for a float, NumPy's scalars for Python's if they are as precise (float64, any
+    integer). A list is no tuple, neither is an array. An array has to have the shape of `want` and its kind of dtype
+    (whole numbers, floats, …). Lists, tuples and dicts are compared item by item. Where the kind, the shape or the
+    dtype is wrong, the message says so, without the hint, which is about values. None is a value.
+
+    what          the expression that was tried, as the learner would type it: "output_size(7, kernel=3)"
+    hint          what may have led to a wrong value here
+    dtype         the dtype that an array or a NumPy scalar has to have, its width too: np.float32
+    signed_zeros  whether −0 and 0 differ
+    nearly        whether a number that is right in all but about its last three digits is told so, instead of the
+                  hint; False where the digits are what the exercise is about
+    kind_hint     what may have led to another kind, shape or dtype, where the exercise is about these
     """
     _count()
     if (got is None or got is ...) and want is not None:
         raise ToDo(f"{what} gives {'nothing' if got is None else '...'} back yet")
-    difference = how_it_differs(got, want, rtol, atol)
-    if difference:
-        raise Wrong(f"{what}{difference}", hint)
+    found = _compare(got, want, _Tolerance(rtol, atol, signed_zeros))
+    if found is None and dtype is not None:
+        found = _dtype_difference(got, np.dtype(dtype))
+    if found is None:
+        return
+    if found.of_kind:
+        raise Wrong(f"{what}{found.text}", kind_hint)
+    raise Wrong(f"{what}{found.text}", NEARLY if nearly and found.nearly else hint)
 
 
 def require(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
@@ -59,7 +87,12 @@ def expect_error(kind: type[Exception], call: Callable[[], Any], *, what: str, h
         result = call()
     except kind:
         return
-    raise Wrong(f"{what} gives {_show(result)}, it should raise {kind.__name__}", hint)
+    except (Wrong, ToDo, NotImplementedError):
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise Wrong(f"{what} raises {told}; it should raise {kind.__name__}", hint) from error
+    raise Wrong(f"{what} gives {show(result)}, it should raise {kind.__name__}", hint)
 
 
 # How many statements were tried since the counter was last set to 0: what "passed (6 checks)" counts.
@@ -71,81 +104,144 @@ def _count() -> None:
     counter += 1
 
 
+# ---- Differences
+
+
+class Difference(NamedTuple):
+    """How something differs from what is expected.
+
+    text: the rest of a sentence that begins with its name. of_kind: whether it is something else (its type, shape or
+    dtype), not another value. nearly: whether it is a number, or an array, that is right in all
+    but about the last three digits of those that count.
+    """
+
+    text: str
+    of_kind: bool = False
+    nearly: bool = False
+
+
+class _Tolerance(NamedTuple):
+    rtol: float
+    atol: float
+    signed_zeros: bool = False
+
+    def of(self, want: float) -> float:
+        return self.atol + self.rtol * abs(want)
+
+    def nearly(self, want: float, epsilon: float) -> float:
+        """How far off a number may be that is nearly `want`, of which a float has the precision `epsilon`."""
+        return min(1e3 * max(self.of(want), epsilon * abs(want)), 1e-3 * abs(want))
+
+
 def how_it_differs(got: Any, want: Any, rtol: float, atol: float) -> str:
     """How `got` differs from `want`, as the rest of a sentence that begins with its name, or ""."""
+    found = _compare(got, want, _Tolerance(rtol, atol))
+    return found.text if found else ""
+
+
+def _compare(got: Any, want: Any, tolerance: _Tolerance) -> Difference | None:
     if isinstance(want, np.ndarray):
-        return _array_difference(got, want, rtol, atol)
+        return _array_difference(got, want, tolerance)
     if isinstance(want, Mapping):
-        return _mapping_difference(got, want, rtol, atol)
+        return _mapping_difference(got, want, tolerance)
     if isinstance(want, list | tuple):
-        return _sequence_difference(got, want, rtol, atol)
+        return _sequence_difference(got, want, tolerance)
 
     kind, wanted_kind = _kind(got), _kind(want)
     may_be_whole = wanted_kind == "a float" and kind == "a whole number"
     if kind != wanted_kind and not may_be_whole:
-        return f" is {_show(got)}, {kind}; {wanted_kind} is expected: {_show(want)}"
-    is_float = wanted_kind == "a float"
-    equal = _close(float(got), float(want), rtol, atol) if is_float else bool(got == want)
-    return "" if equal else f" is {_show(got)}, expected {_show(want)}"
+        return _of_another_kind(got, want)
+    if wanted_kind == "a float":
+        return _float_difference(got, float(want), tolerance)
+    return None if bool(got == want) else Difference(f" is {show(got)}, expected {show(want)}")
 
 
-def _close(got: float, want: float, rtol: float, atol: float) -> bool:
-    if math.isnan(want):
-        return math.isnan(got)
-    return got == want or abs(got - want) <= atol + rtol * abs(want)  # the first for infinities
+def _of_another_kind(got: Any, want: Any) -> Difference:
+    words = f" is {show(got)}, {_kind(got)}; {_kind(want)} is expected: {show(want)}"
+    return Difference(words, of_kind=got is not None and want is not None)
 
 
-def _sequence_difference(got: Any, want: list | tuple, rtol: float, atol: float) -> str:
-    if not isinstance(got, list | tuple):
-        return f" is {_show(got)}, {_kind(got)}; {_kind(want)} is expected: {_show(want)}"
+def _float_difference(got: Any, want: float, tolerance: _Tolerance) -> Difference | None:
+    try:
+        value = float(got)
+    except OverflowError:  # a whole number beyond all floats
+        return Difference(f" is {show(got)}, expected {show(want)}")
+    if tolerance.signed_zeros and value == want == 0 and math.copysign(1, value) != math.copysign(1, want):
+        return Difference(f" is {value!r}, expected {want!r}: the sign of zero counts here")
+    if math.isnan(want) and math.isnan(value):
+        return None
+    off = abs(value - want)
+    if value == want or (math.isfinite(off) and off <= tolerance.of(want)):  # the first for infinities
+        return None
+    nearly = math.isfinite(off) and off <= tolerance.nearly(want, np.finfo(float).eps)
+    return Difference(f" is {show(got, want)}, expected {show(want, value)}", nearly=nearly)
+
+
+def _sequence_difference(got: Any, want: list | tuple, tolerance: _Tolerance) -> Difference | None:
+    if not isinstance(got, list if isinstance(want, list) else tuple):
+        return _of_another_kind(got, want)
     for index, (one, other) in enumerate(zip(got, want, strict=False)):
-        if difference := how_it_differs(one, other, rtol, atol):
-            return f"[{index}]{difference}"
+        if found := _compare(one, other, tolerance):
+            return found._replace(text=f"[{index}]{found.text}")
     if len(got) != len(want):
-        return f" has {len(got)} items, expected {len(want)}: {_show(want)}"
-    return ""
+        return Difference(f" has {len(got)} items, expected {len(want)}: {show(want)}")
+    return None
 
 
-def _mapping_difference(got: Any, want: Mapping, rtol: float, atol: float) -> str:
+def _mapping_difference(got: Any, want: Mapping, tolerance: _Tolerance) -> Difference | None:
     if not isinstance(got, Mapping):
-        return f" is {_show(got)}, {_kind(got)}; {_kind(want)} is expected"
+        return Difference(f" is {show(got)}, {_kind(got)}; {_kind(want)} is expected", of_kind=True)
     for key in want:
         if key not in got:
-            return f" has no {key!r}"
-        if difference := how_it_differs(got[key], want[key], rtol, atol):
-            return f"[{key!r}]{difference}"
+            return Difference(f" has no {show(key)}")
+        if found := _compare(got[key], want[key], tolerance):
+            return found._replace(text=f"[{show(key)}]{found.text}")
     unknown = [key for key in got if key not in want]
-    return f" has {unknown[0]!r}, which does not belong there" if unknown else ""
+    return Difference(f" has {show(unknown[0])}, which does not belong there") if unknown else None
 
 
-def _array_difference(got: Any, want: np.ndarray, rtol: float, atol: float) -> str:
+def _array_difference(got: Any, want: np.ndarray, tolerance: _Tolerance) -> Difference | None:
     if not hasattr(got, "shape"):
-        return f" is {_show(got)}, {_kind(got)}; an array of shape {want.shape} is expected"
-    array = _as_numpy(got)
+        words = f" is {show(got)}, {_kind(got)}; an array of shape {want.shape} is expected"
+        return Difference(words, of_kind=True)
+    array = as_numpy(got)
     if array.shape != want.shape:
-        return f" has shape {array.shape}, expected {want.shape}"
+        return Difference(f" has shape {array.shape}, expected {want.shape}", of_kind=True)
     kind, wanted_kind = _DTYPE_KINDS.get(array.dtype.kind), _DTYPE_KINDS.get(want.dtype.kind)
     if kind != wanted_kind:
-        return f" has dtype {array.dtype}, expected {want.dtype}"
+        return Difference(f" has dtype {array.dtype}, expected {want.dtype}", of_kind=True)
     if want.size == 0:
-        return ""
+        return None
+    nearly = False
     if wanted_kind != "floats":
         differs = array != want
     else:
         finite = np.abs(want[np.isfinite(want)])
-        allowed = atol + rtol * (float(finite.max()) if finite.size else 0.0)
+        largest = float(finite.max()) if finite.size else 0.0
         with np.errstate(invalid="ignore"):  # inf − inf
             off = np.abs(array.astype(np.float64) - want.astype(np.float64))
-        # `not ≤` rather than `>`: a NaN is neither
-        differs = ~((off <= allowed) | (array == want) | (np.isnan(array) & np.isnan(want)))
+        same = (array == want) | (np.isnan(array) & np.isnan(want))
+        if tolerance.signed_zeros:
+            same &= np.signbit(array) == np.signbit(want)
+            off = np.where((array == 0) & (want == 0), np.inf, off)
+        allowed = same | (np.isfinite(off) & (off <= tolerance.of(largest)))
+        differs = ~allowed
+        epsilon = float(np.finfo(array.dtype).eps)
+        nearly = bool((same | (np.isfinite(off) & (off <= tolerance.nearly(largest, epsilon)))).all())
     if not differs.any():
-        return ""
+        return None
     index = tuple(int(i) for i in np.argwhere(differs)[0])
     place = "[" + ", ".join(map(str, index)) + "]" if index else ""
-    return (
-        f"{place} is {_show(array[index])}, expected {_show(want[index])}"
-        f" ({int(differs.sum())} of {want.size} elements differ)"
-    )
+    one, other = array[index], want[index]
+    words = f"{place} is {show(one, other)}, expected {show(other, one)}"
+    return Difference(f"{words} ({int(differs.sum())} of {want.size} elements differ)", nearly=nearly)
+
+
+def _dtype_difference(got: Any, want: np.dtype) -> Difference | None:
+    found = as_numpy(got).dtype if hasattr(got, "dtype") else None
+    if found == want:
+        return None
+    return Difference(f" has dtype {found}, expected {want}" if found else f" is {_kind(got)}, expected {want}", True)
 
 
 _DTYPE_KINDS = {
@@ -157,7 +253,7 @@ _DTYPE_KINDS = {
 }
 
 
-def _as_numpy(array: Any) -> np.ndarray:
+def as_numpy(array: Any) -> np.ndarray:
     """A NumPy array of anything that is shaped like one: PyTorch's tensors and CuPy's arrays say how."""
     if hasattr(array, "detach"):
         return array.detach().cpu().numpy()
@@ -166,13 +262,18 @@ def _as_numpy(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
+# ---- In words
+
+
 def _kind(value: Any) -> str:
     """What kind of thing a value is, in words."""
+    if isinstance(value, np.floating) and not isinstance(value, float):
+        return f"a {value.dtype} of NumPy"
     kinds: list[tuple[Any, str]] = [
         (type(None), "nothing"),
         ((bool, np.bool_), "a bool"),
         (numbers.Integral, "a whole number"),
-        ((numbers.Real, np.floating), "a float"),
+        (numbers.Real, "a float"),
         (str, "a string"),
         (list, "a list"),
         (tuple, "a tuple"),
@@ -184,13 +285,25 @@ def _kind(value: Any) -> str:
     return "an array" if hasattr(value, "shape") else f"of type {type(value).__name__}"
 
 
-def _show(value: Any) -> str:
-    """A value in a few letters, the same in every run."""
+def show(value: Any, other: Any = None) -> str:
+    """A value in a few letters, the same in every run.
+
+    other: what it stands beside in a sentence; a float has as many digits as it takes to tell the two apart.
+    """
     if isinstance(value, float | np.floating):
-        return repr(float(f"{value:.9g}"))  # without the last digits, where rounding shows
+        rounded = float(f"{value:.9g}")  # without the last digits, where rounding shows
+        apart = other is None or float(f"{other:.9g}") != rounded or not math.isfinite(rounded)
+        return repr(rounded if apart else float(value))
     if isinstance(value, np.generic):
         value = value.item()
     if hasattr(value, "shape"):
         return f"an array of shape {tuple(value.shape)}"
-    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"a whole number of {int(value.bit_length() * math.log10(2)) + 1:,} digits"
+    if isinstance(value, str | bytes | bytearray) and len(value) > 200:
+        value = value[:200]
+    try:
+        text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    except Exception as error:
+        return f"a {type(value).__name__} whose repr() raises {type(error).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,14 +1,13 @@
-"""Exercises on disk: <chapter>/exercises/<name>/ with skeleton, solution, check and wrong answers, .py or .cu."""
+"""Exercises on disk: <chapter>/exercises/<name>/ with solution, check and wrong answers, .py or .cu."""
 
+import difflib
 import inspect
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The lines of a skeleton that a learner fills in. They alone may be missing from the solution.
-PLACEHOLDER = re.compile(r"\s*(\.\.\.\s*#|//) your code")
+from ..lab import markup
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -26,24 +25,33 @@ class Exercise:
     @property
     def is_cuda(self) -> bool:
         """Whether the answer is the text of a CUDA kernel; else it is Python."""
-        return (self.folder / "skeleton.cu").exists()
-
-    @property
-    def placeholder(self) -> str:
-        """How a line that a learner fills in begins."""
-        return "// your code" if self.is_cuda else "...  # your code"
-
-    @property
-    def skeleton(self) -> Path:
-        return self.folder / ("skeleton.cu" if self.is_cuda else "skeleton.py")
+        return (self.folder / "solution.cu").exists()
 
     @property
     def solution(self) -> Path:
-        return self.skeleton.with_stem("solution")
+        """The file of the solution, its regions marked (markup.py)."""
+        return self.folder / ("solution.cu" if self.is_cuda else "solution.py")
+
+    @property
+    def source(self) -> str:
+        """The text of the solution with its marks: what the source notebook's cell holds."""
+        return self.solution.read_text(encoding="utf-8")
+
+    @property
+    def skeleton_file(self) -> Path:
+        """The file that a learner starts from where any line may change; most exercises have none."""
+        return self.solution.with_stem("skeleton")
+
+    @property
+    def skeleton(self) -> str:
+        """What the learner starts from: the file skeleton.* where there is one, as for a bug to be found, where any
+        line may change; else the solution with its regions cut out."""
+        own = self.skeleton_file
+        return own.read_text(encoding="utf-8") if own.exists() else markup.strip(self.source, self.is_cuda)
 
     @property
     def wrong(self) -> list[Path]:
-        return sorted(self.folder.glob(f"wrong/*{self.skeleton.suffix}"))
+        return sorted(self.folder.glob(f"wrong/*{self.solution.suffix}"))
 
     def check(self) -> Callable[..., None]:
         """The function `check` of check.py, read anew at each call."""
@@ -73,12 +81,15 @@ def find_all(root: Path = REPOSITORY) -> list[Exercise]:
 def find(name: str, start: Path | None = None) -> Exercise:
     """The exercise of this name, looked for from a folder (the current one) upwards, then in this repository.
 
-    Raises LookupError, naming the exercises that there are, if there is none of this name.
+    Raises LookupError, naming those with a similar name, if there is none of this name.
     """
     start = (start or Path.cwd()).resolve()
+    known: list[str] = []
     for root in [start, *start.parents, REPOSITORY]:
         for exercise in find_all(root):
             if exercise.name == name:
                 return exercise
-    known = ", ".join(exercise.name for exercise in find_all()) or "none yet"
-    raise LookupError(f"no exercise is called {name!r}; there are: {known}")
+            known.append(exercise.name)
+    similar = difflib.get_close_matches(name, dict.fromkeys(known), n=2, cutoff=0.7)
+    advice = f". Did you mean {' or '.join(similar)}?" if similar else ""
+    raise LookupError(f"no exercise is called {name!r}{advice}")

@@ -1,28 +1,69 @@
-"""What the check.py of a CUDA exercise is written with: a traced launch, then the GPU, with a hint for each mistake."""
+"""What the check.py of a CUDA exercise is written with: traced launches, shapes to try, counts, named mistakes."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import ctypes
+import math
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .. import cuda
-from ..cuda.report import Report
-from ..cuda.simulator.module import SimulatedModule
+from ..cuda.report import Counts, Finding, Report
+from ..cuda.signature import declarations, without_comments
+from ..cuda.simulator.module import SimulatedKernel, SimulatedModule
 from ..kernels.ladder import header_options
 from . import gpu
-from .answers import Wrong
+from .answers import Wrong, expect, how_it_differs, require
 
 _BARRIER = "every thread of the block must reach the same __syncthreads: none may stand where only some threads go"
 
-# What deserves which hint. The first of these kinds that a trace found is the one that is told.
+# What deserves which hint. The first of these kinds that a trace found is the one that is told: a thread that was
+# stopped at a bad address keeps the others waiting.
 HINTS = {
+    "out-of-bounds": "compare the index with the array's size before you use it; the last block has threads without an"
+    " element",
+    "misaligned": "a float4 starts at a multiple of 16 bytes",
     "deadlock": _BARRIER,
     "divergent-barrier": _BARRIER,
-    "out-of-bounds": "compare the index with the array's size before you use it; the last block has threads to spare",
-    "misaligned": "a float4 starts at a multiple of 16 bytes",
     "race": "two threads use the same place and nothing says who comes first: a __syncthreads must stand between them,"
     " or only one thread may write",
     "uninitialised-read": "what is read from shared memory, a thread of the same block must have written before",
-    "stopped": "run it under cuda.guarded() for the line",
+    "stopped": "does every loop end, and does every index stay inside its array?",
 }
+# Kinds that are told apart by what the trace saw of them, if the exercise has no hint for them either.
+CLOSER = {
+    "below-0": "the index is below 0: is a lower end not asked for, or something subtracted that should be added?",
+    "shared-bounds": "which of the indices goes beyond the rows or columns that this array of shared memory has?",
+    "race-global": "two threads come to the same element of this array, and one of them writes it: which elements are a"
+    " thread's own, and how far apart are those of neighbouring threads, and of neighbouring blocks?",
+}
+# What two launches on the same numbers show, with other numbers in the outputs before the second one.
+RESULTS = {
+    "input": "what is passed as const is to be read only, also through a pointer that is not const",
+    "unwritten": "which thread writes this element? The grid has a thread for it",
+    "output-read": "an output is written, not added to: what it holds before the launch does not count",
+    "state": "what a __device__ variable holds is still there at the next launch; and a variable without an initial"
+    " value may hold anything",
+}
+
+
+class Short(Wrong):
+    """The results are right, and come about by another way than the one that was asked for."""
+
+
+def asked(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
+    """Raise Short unless `holds`: for the technique of an answer whose results are right.
+
+    what    what was counted, and what would do: "row_sums of 7 × 33 loads 90 sectors, 37 would do"
+    """
+    try:
+        require(holds, what=f"right, and not yet what was asked: {what}", hint=hint, picture=picture)
+    except Wrong as wrong:
+        raise Short(wrong.what, wrong.hint, wrong.picture) from None
 
 
 def launch(
@@ -33,6 +74,8 @@ def launch(
     args: Sequence[Any],
     *,
     what: str,
+    outputs: Sequence[np.ndarray] | None = None,
+    updated: Sequence[np.ndarray] = (),
     hints: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     shared_mem: int = 0,
@@ -41,34 +84,516 @@ def launch(
     """Run the answer's kernel with every access seen. Raises Wrong unless it compiles and the trace finds nothing.
 
     The simulator runs it, also on a machine with a GPU, whose context a wrong kernel could end. Outputs are in args,
-    NumPy arrays. Where kernels run on a GPU, it runs there next, on the arrays as they were, and must leave in them
-    what the simulator left.
+    NumPy arrays. The kernel runs a second time on the same numbers, with others in the outputs: every element of an
+    output must be written, must not depend on what it held, and the second launch must give what the first gave. No
+    input may be written to. Where kernels run on a GPU, it runs there next, on the arrays as they were, and must leave
+    in them what the simulator left. If it is a local variable without a value that all this goes wrong by, it is named.
 
     what        the launch in words: "row_sums of a 7 × 33 matrix"
-    hints       by kind of finding, where the exercise knows better than HINTS and gpu.HINTS
+    outputs     arrays that the kernel fills; None: those that hold nothing but NaN
+    updated     arrays that it reads and changes. All others are inputs
+    hints       by kind of finding, or of kind and array ("out-of-bounds: bias"), where the exercise knows better
+                than HINTS, CLOSER, RESULTS and gpu.HINTS
     options     of the compiler, "-Dscalar_t=__half"; vec.h and ptx.h of common.kernels may be included
     shared_mem  bytes of dynamic shared memory
     cooperative whether the launch is cooperative, for a kernel with a barrier of the grid
     """
-    try:
-        kernel = SimulatedModule(source, (*header_options(), *options), (), cooperative).get_function(name)
-    except cuda.CompileError as error:
-        raise Wrong(str(error), "lines are counted from the one below %%exercise") from None
-    except ValueError as error:  # no such kernel
-        raise Wrong(str(error), 'leave the kernel\'s name and extern "C" as they are') from None
+    kernel = compiled(source, name, options, cooperative)
     kernel.max_dynamic_shared_size_bytes = max(shared_mem, kernel.max_dynamic_shared_size_bytes)
     before = gpu.copies(args)
+    filled = {id(array) for array in (filter(_is_empty, args) if outputs is None else outputs)}
+    written = filled | {id(array) for array in updated}
+    hints = {**HINTS, **CLOSER, **RESULTS, **gpu.HINTS, **(hints or {})}
     try:
         report = cuda.trace(kernel, grid, block, args, shared_mem)
     except (TypeError, ValueError) as error:
         raise Wrong(str(error), "leave the kernel's parameters as they are") from None
     except cuda.KernelError as error:
         raise Wrong(f"{what}: {error}", "") from None
-    hints = {**HINTS, **gpu.HINTS, **(hints or {})}
+    launched = _Launched(kernel, grid, block, args, before, shared_mem, report)
+    _launches.append(launched)
+    with _unset_named(launched):
+        _accept(launched, filled, written, what, hints)
+        if cuda.backend() == "gpu":
+            gpu.agree(kernel, grid, block, args, before, shared_mem, what, hints)
+    return report
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """A traced launch: its arguments as they are after it, and what stood `before` in each array, by its id."""
+
+    kernel: SimulatedKernel
+    grid: tuple
+    block: tuple
+    args: Sequence[Any]
+    before: Mapping[int, np.ndarray]
+    shared_mem: int
+    report: Report
+
+
+_launches: deque[_Launched] = deque(maxlen=8)  # the last ones: whose result does `compare` judge?
+
+
+def _accept(
+    launched: _Launched, filled: set[int], written: set[int], what: str, hints: Mapping[str, str]
+) -> None:  # fmt: skip
+    """Raises Wrong for what the trace found, for a changed input, and for what a second launch shows."""
+    kernel, args, report = launched.kernel, launched.args, launched.report
+    names = {id(arg): parameter.name for parameter, arg in zip(kernel.parameters, args, strict=True)}
     for kind in HINTS:
         for finding in report.findings:
             if finding.kind == kind:
-                raise Wrong(f"{what}: {finding}", hints[kind], report)
-    if cuda.backend() == "gpu":
-        gpu.agree(kernel, grid, block, args, before, shared_mem, what, hints)
-    return report
+                parameters = set(names.values())
+                raise Wrong(f"{what}: {_told(finding, parameters)}", _fitting(finding, hints, parameters), report)
+    inputs = {names[key] for key in launched.before if key not in written}
+    changed = next((line for line in report.lines if line.array in inputs and line.kind != "load"), None)
+    said = f"{what}: line {changed.line} writes to {changed.array}, an input" if changed else ""
+    require(changed is None, what=said, hint=hints["input"], picture=report)
+    _run_again(launched, filled, names, what, hints)
+
+
+def compiled(source: str, name: str, options: Sequence[str] = (), cooperative: bool = False) -> SimulatedKernel:
+    """The answer's kernel for the simulator. Raises Wrong if it does not compile, or has another name."""
+    try:
+        return SimulatedModule(source, (*header_options(), *options), (), cooperative, traced=True).get_function(name)
+    except cuda.CompileError as error:
+        raise Wrong(str(error), _of_the_compiler(str(error))) from None
+    except ValueError as error:  # no such kernel
+        raise Wrong(str(error), 'leave the kernel\'s name and extern "C" as they are') from None
+
+
+def _of_the_compiler(said: str) -> str:
+    """The hint for what a compiler's first error says; lines are those of the cell, or of the file."""
+    first = said.split("\n")[1] if "\n" in said else said
+    if "';'" in first or "‘;’" in first:
+        return "a statement ends with `;`. Where it is missing, the compiler names the line that follows"
+    if "was not declared" in first or "undeclared" in first:
+        return "a new variable needs its type, as in `int i = 0;`, and a name is spelt as where it was declared"
+    if "storage size" in first or "variable-length" in first or "variable length" in first:
+        return "the length of an array is a constant: take the largest that is needed"
+    return "the first error counts: others may follow from it"
+
+
+def _told(finding: Finding, parameters: set[str]) -> str:
+    """A finding in words. Threads that use the same element of a parameter lack elements of their own, no barrier."""
+    said = str(finding)
+    if finding.kind == "race" and finding.array in parameters:
+        said = re.sub(r": no __sync\w+ lies between", "", said)
+    return said
+
+
+def _fitting(finding: Finding, hints: Mapping[str, str], parameters: set[str]) -> str:
+    """The hint for a finding: of its kind, or of what the trace saw more closely."""
+    if finding.array is None:
+        return hints[finding.kind]
+    is_global = finding.array in parameters
+    if f"{finding.kind}: {finding.array}" in hints:
+        return hints[f"{finding.kind}: {finding.array}"]
+    if finding.kind == "out-of-bounds" and finding.index is not None and finding.index < 0:
+        return hints["below-0"]
+    if finding.kind == "out-of-bounds" and not is_global:
+        return hints["shared-bounds"]
+    if finding.kind == "race" and is_global:
+        return hints["race-global"]
+    return hints[finding.kind]
+
+
+def _arrays(args: Sequence[Any]) -> dict[int, np.ndarray]:
+    return {id(arg): arg for arg in args if isinstance(arg, np.ndarray)}
+
+
+def _is_empty(arg: Any) -> bool:
+    """Whether it is an array that holds nothing but NaN."""
+    return isinstance(arg, np.ndarray) and arg.dtype.kind == "f" and arg.size > 0 and bool(np.isnan(arg).all())
+
+
+def _filler(array: np.ndarray) -> np.ndarray:
+    """Numbers of both signs that no result holds by chance; the same at each call."""
+    random = np.random.default_rng(array.size)
+    if array.dtype.kind == "f":
+        signs = np.where(np.arange(array.size) % 3 == 1, -1.0, 1.0)
+        return (signs * random.uniform(900, 1100, array.size)).reshape(array.shape).astype(array.dtype)
+    return random.integers(90, 110, array.shape).astype(array.dtype)
+
+
+def _run_again(
+    launched: _Launched, filled: set[int], names: Mapping[int, str], what: str, hints: Mapping[str, str]
+) -> None:  # fmt: skip
+    """Raises Wrong unless a second launch, with other numbers in the outputs, leaves what the first did."""
+    args, before, report = launched.args, launched.before, launched.report
+    fillers = {key: _filler(before[key]) for key in filled if key in before}
+    again = {key: fillers.get(key, before[key]).copy(order="K") for key in before}
+    for key, array in again.items():  # in the order of memory that the argument has
+        if array.strides != before[key].strides:
+            again[key] = np.asfortranarray(array)
+    try:
+        with cuda.guarded():
+            arguments = [again.get(id(arg), arg) for arg in args]
+            launched.kernel(launched.grid, launched.block, arguments, shared_mem=launched.shared_mem)
+    except cuda.KernelError as error:
+        raise Wrong(f"{what}, launched a second time: {error}", hints["state"], report) from None
+    in_any_order = any(line.kind == "atomic" for line in report.lines)
+    for key, first in _arrays(args).items():
+        second, name = again[key], names[key]
+        tolerance = gpu.TOLERANCES.get(first.dtype, 0.0) if in_any_order else 0.0
+        differs = how_it_differs(second, first, tolerance, 0.0)
+        if key not in fillers:
+            said = f"{what}: launched a second time on the same numbers, {name}{differs}"
+            require(not differs, what=said, hint=hints["state"], picture=report)
+            continue
+        kept = second == fillers[key]
+        lost = kept & (np.isnan(first) if first.dtype.kind == "f" else first == before[key])
+        is_read = any(line.array == name and line.kind != "store" for line in report.lines)
+        if differs and is_read and not lost.all():
+            said = _by_what_it_held(name, lost, first, second, before[key], fillers[key])
+            raise Wrong(f"{what}: {said}", hints["output-read"], report)
+        said = f"{what} leaves {name}{_place(lost)} unwritten ({int(lost.sum())} of {lost.size} elements)"
+        require(not lost.any(), what=said, hint=hints["unwritten"], picture=report)
+        said = f"{what}: launched a second time on the same numbers, {name}{differs}"
+        require(not differs, what=said, hint=hints["state"], picture=report)
+
+
+def _by_what_it_held(
+    name: str, lost: np.ndarray, first: np.ndarray, second: np.ndarray, held: np.ndarray, filler: np.ndarray
+) -> str:  # fmt: skip
+    """How an output depends on what it held before the launch, in words; lost: the elements that were not written."""
+    differs = (first != second) & ~((first != first) & (second != second)) & ~lost
+    index = tuple(np.argwhere(differs)[0])
+    pairs = ((first, held), (second, filler))
+    one, other = (f"{after[index]:.6g} if it held {then[index]:.6g}" for after, then in pairs)
+    return f"{name}{_place(differs)} is {one} before the launch, and {other}"
+
+
+def _place(mask: np.ndarray) -> str:
+    """Where the first True stands: "[1, 2]"."""
+    first = np.argwhere(mask)[:1]
+    return "" if not first.size else "[" + ", ".join(str(int(i)) for i in first[0]) + "]"
+
+
+# ---- Local variables that have no value yet
+
+_TYPE = r"(?!(?:return|goto|case|else|throw|using|typedef|struct)\b)[A-Za-z_][\w:]*(?:<[^<>]*>)?(?:\s+[\w:]+)*?[\s*&]+"
+_DECLARATION = re.compile(_TYPE + r"(?P<first>\w+)\s*(?=[=,\[(]|$)")
+_NO_LOCAL = re.compile(r"\b(?:__shared__|__device__|__constant__|extern|static|constexpr)\b")
+
+
+def _without_value(source: str) -> list[tuple[int, str]]:
+    """Declarations without a value: where in the source one could stand, and the variable's name.
+
+    Of shared memory and of what lies outside of a kernel there is none. It goes by the text, and may take something
+    else for a declaration, behind which a value does not compile.
+    """
+    text = without_comments(source)
+    values = re.compile(r"(?<=[=,{(])\s*\{[^{};]*\}")  # braces around values, the innermost first
+    while values.search(text):
+        text = values.sub(lambda braces: re.sub(r"[^\n]", "0", braces[0]), text)
+    found = []
+    for part in re.finditer(r"[^;{}]+(?=;)", text):
+        start = part.start() + len(part[0]) - len(re.sub(r"^\s*(?:for\s*\(\s*)?", "", part[0]))
+        statement = _outermost(text[start : part.end()])
+        declared = _DECLARATION.match(statement)
+        if not declared or _NO_LOCAL.search(statement):
+            continue
+        first = declared.start("first")
+        for name in re.finditer(r"\b([A-Za-z_]\w*)((?:\s*\[[^\]]*\])*)(?=\s*(?:,|$))", statement):
+            if name.start() == first or (name.start() > first and statement[: name.start()].rstrip().endswith(",")):
+                found.append((start + name.end(), name[1]))
+    return found
+
+
+def _outermost(statement: str) -> str:
+    """A statement with what stands between parentheses or brackets blanked: their commas separate no variables."""
+    made, depth = [], 0
+    for letter in statement:
+        depth -= letter in ")]"
+        made.append("0" if depth > 0 else letter)
+        depth += letter in "(["
+    return "".join(made)
+
+
+def _unset(launched: _Launched) -> tuple[str, int] | None:
+    """The variable without a value that the outcome of a launch depends on, and its line; None if there is none.
+
+    Proved by setting it to 0: the outcome is another. What the compiler warns of comes first, and is no proof.
+    """
+    source = launched.kernel.origin[0]
+    warned = {told.variable for told in launched.report.uninitialised}
+    places = sorted(_without_value(source), key=lambda place: place[1] not in warned)
+    if not places or not _depends(launched, [at for at, _ in places], True):
+        return None
+    for at, name in places:
+        if _depends(launched, [at], False):
+            return name, source.count("\n", 0, at) + 1
+    return None
+
+
+def _depends(launched: _Launched, places: Sequence[int], unknown: bool) -> bool:
+    """Whether a launch ends otherwise with the variables at these places set to 0; `unknown` if that is no code."""
+    source, options, _, cooperative = launched.kernel.origin
+    for at in sorted(places, reverse=True):
+        source = source[:at] + " = {}" + source[at:]
+    copies = {key: array.copy(order="K") for key, array in launched.before.items()}
+    arguments = [copies.get(id(arg), arg) for arg in launched.args]
+    try:
+        kernel = SimulatedModule(source, options, (), cooperative, traced=True).get_function(launched.kernel.name)
+        kernel.max_dynamic_shared_size_bytes = launched.kernel.max_dynamic_shared_size_bytes
+        report = cuda.trace(kernel, launched.grid, launched.block, arguments, launched.shared_mem)
+    except (cuda.CompileError, cuda.KernelError):
+        return unknown
+    if launched.report.findings:
+        seen, now = ({(f.kind, f.line, f.array) for f in r.findings} for r in (launched.report, report))
+        return bool(seen - now)
+    in_any_order = any(line.kind == "atomic" for line in report.lines)
+    return any(
+        how_it_differs(copies[key], array, gpu.TOLERANCES.get(array.dtype, 0.0) if in_any_order else 0.0, 0.0)
+        for key, array in _arrays(launched.args).items()
+    )
+
+
+@contextlib.contextmanager
+def _unset_named(launched: _Launched) -> Iterator[None]:
+    """A Wrong that is raised within names the variable without a value, if the outcome of the launch depends on one."""
+    try:
+        yield
+    except Wrong as wrong:
+        if not (found := _unset(launched)):
+            raise
+        name, line = found
+        hint = f"a local variable holds anything until it is set: give `{name}` its first value before it is used"
+        raise Wrong(f"{wrong.what}: `{name}` has no value yet (line {line})", hint, wrong.picture) from None
+
+
+# ---- What to try
+
+
+def beyond(source: str, most: int) -> list[int]:
+    """Sizes up to `most` just beyond each whole number in the answer: what has room for 64 has none for 65."""
+    text = without_comments(source)
+    whole = r"(?<![\w.])(?:0x[0-9a-fA-F]+|[1-9]\d*)(?=[uUlL]*\b(?!\.))"
+    numbers = {int(number, 0) for number in re.findall(whole, text)}
+    for one, sign, other in re.findall(r"(?<![\w.])(\d{1,4})\s*(\*|<<)\s*(\d{1,4})(?![\w.])", text):
+        numbers.add(int(one) * int(other) if sign == "*" else int(one) << min(int(other), 30))
+    return sorted({number + 1 for number in numbers if 3 < number < most})
+
+
+FAR = 1100  # so far a size is drawn beyond an answer's numbers
+
+
+def shapes(
+    source: str,
+    random: np.random.Generator,
+    fixed: Iterable[tuple[int, ...]],
+    most: tuple[int | tuple[int], ...],
+    draws: int = 3,
+) -> list[tuple[int, ...]]:
+    """Shapes to try: the fixed ones, some drawn, and some with one size beyond a number in the answer.
+
+    most    of each size: how large it is drawn, small as likely as large; (n,) if it must never be larger than that
+    """
+    limits = [m[0] if isinstance(m, tuple) else m for m in most]
+
+    def drawn(highest: Iterable[int]) -> list[int]:
+        return [int(math.exp(random.uniform(0, math.log(high + 1)))) for high in highest]
+
+    made = [*fixed, *(tuple(drawn(limits)) for _ in range(draws))]
+    for axis, limit in enumerate(most):
+        numbers = beyond(source, limit[0] if isinstance(limit, tuple) else max(limit, FAR))
+        for number in {*numbers[-2:], *random.permutation(numbers)[:2]}:
+            shape = drawn(min(high, 4) for high in limits)
+            shape[axis] = int(number)
+            made.append(tuple(shape))
+    return list(dict.fromkeys(made))
+
+
+def sprinkled(random: np.random.Generator, array: np.ndarray, huge: bool = False) -> np.ndarray:
+    """A copy with a NaN, both infinities, −0 and the smallest number in it, each once, as far as there is room beside
+    one number that stays.
+
+    huge: the largest number as well, of both signs; a sum of those depends on its order, so only where none is made.
+    """
+    info = np.finfo(array.dtype)
+    odd = [np.nan, np.inf, -np.inf, -0.0, info.smallest_subnormal, *((info.max, -info.max) if huge else ())]
+    made = array.copy(order="K")
+    places = random.permutation(array.size)[: min(len(odd), array.size - 1)]
+    made.flat[places] = np.array(odd[: len(places)], array.dtype)
+    return made
+
+
+# ---- What is counted
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a launch has used one argument, or shared memory: the counts, and how many warps and lanes took part."""
+
+    counts: Counts
+    warps: int  # of a block
+    lanes: int  # of a warp
+
+
+def use(report: Report, argument: int | None, kind: str = "load") -> Use:
+    """The accesses of a kind ("load", "store", "atomic") to the argument of this number; None: to shared memory."""
+    space = "shared" if argument is None else "global"
+    array = None if argument is None else declarations(report.source)[report.kernel].parameters[argument].name
+    lines = [
+        line for line in report.lines
+        if line.kind == kind and line.counts.space == space and array in (None, line.array)
+    ]  # fmt: skip
+    warps = lanes = 0
+    for line in lines:
+        warps, lanes = warps | line.warps, lanes | line.lanes
+    counts = sum((line.counts for line in lines), Counts(space))
+    return Use(counts, warps.bit_count(), lanes.bit_count())
+
+
+def one_element_each(report: Report, output: int, elements: int, most: int, *, what: str) -> None:
+    """Raise Short unless threads share the work: each element of the output stored once, by at most `most` requests.
+
+    output: the number of the argument. For kernels with a thread for each element.
+    """
+    stores = use(report, output, "store").counts
+    asked(
+        stores.accesses <= elements,
+        what=f"{what} stores {stores.accesses} times, {elements} would do",
+        hint="each element is stored once",
+        picture=report,
+    )
+    asked(
+        stores.requests <= most,
+        what=f"{what}: the warps store {stores.requests} times, one store per warp of 32 threads would do: {most}",
+        hint="one thread works while the others wait: each thread takes one element",
+        picture=report,
+    )
+
+
+def calls(
+    source: str,
+    name: str,
+    grid: tuple,
+    block: tuple,
+    args: Sequence[Any],
+    functions: Sequence[str],
+    *,
+    headers: Sequence[str] = ("ptx.h",),
+) -> dict[str, int]:
+    """How often the threads of a launch come to each of these functions, all threads added up.
+
+    It runs on copies of the arrays. headers: where the functions are declared, so that the answer may declare them too.
+    """
+    count = len(functions)
+    lines = [f'#include "{header}"' for header in headers]
+    lines += [f'extern "C" {{ __attribute__((visibility("default"))) unsigned course_calls[{count}]; }}']
+    for number, function in enumerate(functions):
+        lines.append(f"#define {function}(...) (atomicAdd(course_calls + {number}, 1u), {function}(__VA_ARGS__))")
+    module = SimulatedModule("\n".join([*lines, "#line 1", source]), header_options(), ())
+    copies = gpu.copies(args)
+    module.get_function(name)(grid, block, [copies.get(id(arg), arg) for arg in args])
+    counted = (ctypes.c_uint32 * count).in_dll(module.library, "course_calls")
+    made = dict(zip(functions, counted, strict=True))
+    ctypes.memset(counted, 0, ctypes.sizeof(counted))  # the library stays loaded
+    return made
+
+
+# ---- What is said of a wrong result
+
+
+def compare(
+    got: np.ndarray,
+    want: np.ndarray,
+    *,
+    what: str,
+    hint: str,
+    mistakes: Iterable[tuple[np.ndarray, str]] = (),
+    rtol: float = 0.0,
+    atol: float = 0.0,
+) -> None:
+    """As `expect`, with the hint of the first of `mistakes` (what comes of one, hint) that gives these very numbers.
+
+    If none does, the hint says what is common to the wrong elements, if there is something, and then `hint`: what is to
+    be known here, not a guess. A launch's result that is wrong because a local variable has no value yet names it.
+    """
+    want, known = np.asarray(want).astype(got.dtype), ""
+    if how_it_differs(got, want, rtol, atol):
+        seen = in_common(got, want, rtol, atol)
+        known = next((told for wrong, told in mistakes if _same(got, np.asarray(wrong), rtol, atol)), "")
+        hint = known or (f"{seen}; {hint}" if seen else hint)
+    largest = float(np.abs(want[np.isfinite(want)]).max(initial=0)) if want.dtype.kind == "f" else 0
+    nearly = not known and largest < 1e30  # beside a number of `sprinkled`'s every other is nearly right
+    with _unset_named(launched) if (launched := _launch_of(got)) else contextlib.nullcontext():
+        expect(got, want, what=what, hint=hint, rtol=rtol, atol=atol, nearly=nearly)
+
+
+def _launch_of(result: np.ndarray) -> _Launched | None:
+    """The last launch that had this array, or what it is a view of, among its arguments."""
+    for launched in reversed(_launches):
+        if any(np.may_share_memory(result, array) for array in _arrays(launched.args).values()):
+            return launched
+    return None
+
+
+def _usual(values: np.ndarray) -> float:
+    """The largest size of a number, but for infinities and those that `sprinkled` puts in."""
+    sizes = np.abs(values.astype(np.float64))
+    return float(sizes[sizes < 1e30].max(initial=0.0)) or 1.0
+
+
+def _same(got: np.ndarray, wrong: np.ndarray, rtol: float, atol: float) -> bool:
+    """Whether a result is what comes of a mistake, but for rounding."""
+    near = max(10 * rtol, 1e-5) * _usual(wrong) + 10 * atol
+    return wrong.shape == got.shape and not how_it_differs(
+        got.astype(np.float64), wrong.astype(np.float64), 0.0, near
+    )  # fmt: skip
+
+
+def in_common(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
+    """What the wrong elements of a result have in common, in words, or ""."""
+    scale = _usual(want)
+    near = 10 * (rtol * scale + atol) + 1e-6 * scale
+    a, b = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
+    with np.errstate(invalid="ignore"):
+        wrong = ~((np.abs(a - b) <= near) | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if wrong.sum() < 2:
+        return ""
+    if wrong.size > 3 and (seen := _whole(a, b, near, want)):
+        return seen
+    where = np.argwhere(wrong.reshape(got.shape))
+    for axis, name in enumerate(_AXES.get(got.ndim, ())):
+        if got.shape[axis] < 2:
+            continue
+        which = np.unique(where[:, axis])
+        if len(which) == 1:
+            last = which[0] == got.shape[axis] - 1
+            return f"only {name} {int(which[0])}{', the last one,' if last else ''} is wrong"
+    if wrong.all():
+        return ""
+    first = int(np.argmax(wrong))
+    if wrong[first:].all():
+        return f"only the last {wrong.size - first} elements are wrong"
+    if wrong[: int(wrong.sum())].all():
+        return f"only the first {int(wrong.sum())} elements are wrong"
+    return ""
+
+
+_AXES = {2: ("row", "column"), 3: ("number", "row", "column")}
+
+
+def _whole(a: np.ndarray, b: np.ndarray, near: float, want: np.ndarray) -> str:
+    """What is common to all elements of a result, a, that should be b, which is `want` as one row."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return "every element is NaN" if np.isnan(a).all() else ""
+    if not a.any():
+        return "every element is 0"
+    if (a == a[0]).all():
+        return f"every element is {a[0]:.6g}"
+    large = np.abs(b) > 0.1 * np.abs(b).max()
+    factor = float(np.median(a[large] / b[large]))
+    if abs(factor) > 1e-6 and np.abs(a - factor * b).max() <= near * max(1.0, abs(factor)):
+        return f"each element is {factor:.4g} times what is expected"
+    if np.abs(a - b - (a - b).mean()).max() <= near:
+        return f"each element is {(a - b).mean():+.4g} off"
+    if want.ndim == 2 and min(want.shape) > 1 and np.abs(a - want.astype(np.float64).T.ravel()).max() <= near:
+        return "these are the right numbers, with rows and columns exchanged"
+    if np.abs(np.sort(a) - np.sort(b)).max() <= near:
+        return "these are the right numbers, in other places"
+    return ""

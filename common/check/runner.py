@@ -1,109 +1,100 @@
-"""Try an answer and say in one line what came of it."""
+"""Try an answer and say what came of it."""
 
+import functools
 import inspect
-import linecache
-import re
-import traceback
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
 from typing import Any
 
-from . import answers, gpu
-from .answers import ToDo, Wrong
+from .. import cuda
+from ..cuda.simulator import compiler
+from ..lab import progress
+from . import child, feedback, worker
+from .child import Ended
 from .exercises import Exercise, find
-from .limit import TimeUp, time_limit
+from .judge import Verdict, ended, judge_here, judge_told
 
 SECONDS = 10.0
+
+# Whether answers are judged in a process of their own, which can be stopped; False to debug one.
+isolated = True
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a check: true if the answer passed. run() has printed the message; a notebook adds the picture."""
+    """What came of a check: true if the answer passed. run() has shown the message and the picture below it."""
 
     passed: bool
     message: str
     picture: Any = None  # what a Wrong had to show, say a kernel's trace
+    name: str = ""
+    started: bool = True  # whether there was an answer to be judged
 
     def __bool__(self) -> bool:
         return self.passed
 
     def _ipython_display_(self) -> None:
-        if self.picture is not None:
-            from IPython.display import display
-
-            display(self.picture)
+        """Nothing: a cell that ends with check.run() has shown it already."""
 
 
 def run(name: str, *objects: Any, seconds: float = SECONDS) -> Result:
-    """Check the answer to an exercise and print the outcome as one line.
+    """Check the answer to an exercise and show the outcome: what is wrong, a hint, perhaps a picture.
 
     name      the exercise's: the folder <chapter>/exercises/<name>
     objects   what the learner has written: functions or values, in the order of check.py's parameters, or the
               text of a kernel
-    seconds   how long all of it may take
+    seconds   how long all of it may take; a compiler's time is not counted
 
-    Whatever is wrong with the answer is printed, never raised. Raises LookupError if no exercise is called so
-    and TypeError if it takes another number of objects.
+    Whatever the answer does is told, never raised, and leaves this process as it was: it is judged in another one.
+    Raises LookupError if no exercise is called so and TypeError if it takes another number of objects.
     """
     exercise = find(name)
-    check = exercise.check()
-    wanted = list(inspect.signature(check).parameters)
+    wanted = list(inspect.signature(exercise.check()).parameters)
     if len(objects) != len(wanted):
         call = f"check.run({name!r}, {', '.join(wanted)})"
         raise TypeError(f"{len(objects)} answers given, {len(wanted)} expected: {call}")
 
-    result = _judge(exercise, check, objects, seconds)
-    print(result.message)
-    return result
+    verdict = _judged(exercise, objects, seconds)
+    missing = any(answer is None or answer is ... for answer in objects)
+    if not verdict.passed and verdict.started and (missing or _untouched(exercise, objects)):
+        what = f"not started yet. {_first_step(exercise)} and run the cell again."
+        verdict = Verdict(False, what, started=False)
+    return _shown(exercise, verdict)
 
 
-def _judge(exercise: Exercise, check: Callable, objects: tuple, seconds: float) -> Result:
-    """The outcome of a check. An untouched skeleton is not a wrong answer: it gets no hint."""
-    answers.counter = 0
-    complaint = _complaint(check, objects, seconds)
-    if complaint is None:
-        number = answers.counter
-        return Result(True, f"✓ {exercise.name}: passed ({number} check{'s' * (number != 1)})")
-    message, picture = complaint
-    if any(answer is None or answer is ... for answer in objects) or _untouched(exercise, objects):
-        message, picture = (
-            f"not started yet. Put your code in the place of `{exercise.placeholder}` and run the cell again.",
-            None,
-        )
-    return Result(False, f"✗ {exercise.name}: {_one_line(message)}", picture)
+def _first_step(exercise: Exercise) -> str:
+    if exercise.skeleton_file.exists():
+        return "Change the lines that are wrong"
+    return "Put your code in the place of the lines with `write:`"
 
 
-def _complaint(check: Callable, objects: tuple, seconds: float) -> tuple[str, Any] | None:
-    """What is wrong with the answer, in words and in a picture or None; or None if nothing is."""
-    try:
-        with time_limit(seconds), gpu.told_last():
-            check(*objects)
-    except Wrong as wrong:
-        return (f"{wrong.what}. Hint: {wrong.hint}" if wrong.hint else f"{wrong.what}."), wrong.picture
-    except ToDo as todo:
-        return f"{todo or 'not started yet'}. Hint: is there a line `return ...` at its end?", None
-    except TimeUp:
-        return f"not finished after {seconds:g} s. Hint: does every loop come to its end?", None
-    except (Exception, SystemExit) as error:
-        return _describe(error, objects), None
-    return None
+def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
+    """The outcome of a check, in a process of its own if there can be one."""
+    if not isolated:
+        return judge_here(exercise.folder, objects, seconds)
+    if exercise.is_cuda and (cuda.backend() == "gpu" or not child.can_fork()):
+        outcome = worker.judged(exercise.folder, objects, seconds)
+    elif child.can_fork():
+        if exercise.is_cuda:
+            compiler.find_compiler()  # once, for all the processes that follow
+            compiler.headers()
+        call = functools.partial(_judge_in_child, exercise, objects)
+        # the simulator reserves far more addresses than it uses
+        simulated = exercise.is_cuda or "cuda" in exercise.check().__globals__
+        outcome = child.forked(call, seconds, limit_addresses=not simulated)
+    else:
+        return judge_here(exercise.folder, objects, seconds)
+    return ended(outcome, objects, seconds, child.memory_limit()) if isinstance(outcome, Ended) else outcome
 
 
-def _describe(error: BaseException, objects: tuple) -> str:
-    """An error that came out of the learner's code, with the line it came from."""
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    files = {code.co_filename for answer in objects if (code := getattr(answer, "__code__", None))}
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-    if not frames:
-        return f"{text}. Hint: the arguments or what is returned are not of the kind that the exercise asks for."
-    where = frames[-1]
-    line = linecache.getline(where.filename, where.lineno or 0).strip()
-    return f"{text}, in line {where.lineno}: `{line}`"
+def _judge_in_child(exercise: Exercise, objects: tuple, line: child.Line) -> Verdict:
+    os.environ["COURSE_DEVICE"] = "simulator"  # CUDA does not work in a copy of a process
+    return judge_told(exercise.folder, objects, line)
 
 
 def _untouched(exercise: Exercise, objects: tuple) -> bool:
     """Whether all that was handed in stands in the skeleton just so."""
-    skeleton = exercise.skeleton.read_text(encoding="utf-8")
+    skeleton = exercise.skeleton
     try:
         texts = objects if exercise.is_cuda else [inspect.getsource(answer) for answer in objects]
         return all(text.strip() in skeleton for text in texts)
@@ -111,6 +102,21 @@ def _untouched(exercise: Exercise, objects: tuple) -> bool:
         return False
 
 
-def _one_line(message: str) -> str:
-    """The message without line ends, and without addresses, which differ in every run."""
-    return re.sub(r" at 0x[0-9a-f]+", "", " ".join(message.split()))
+def _shown(exercise: Exercise, verdict: Verdict) -> Result:
+    """The result of a verdict, which is shown and recorded."""
+    name = exercise.name
+    mark = "✓" if verdict.passed else "✗"
+    what = feedback.errors(verdict.what)
+    if verdict.passed:
+        what = f"passed ({verdict.checks} check{'s' * (verdict.checks != 1)})"
+        text = plain = f"{mark} {name}: {what}"
+    else:
+        text = feedback.message(mark, name, what, verdict.hint)
+        plain = feedback.plain(mark, name, what, verdict.hint)
+    if verdict.started:
+        progress.record_try(name, verdict.passed)
+    result = Result(verdict.passed, text, verdict.picture, name, verdict.started)
+    feedback.show(plain, feedback.formatted(mark, name, what, verdict.hint))
+    if result.picture is not None:
+        feedback.show_picture(result.picture)
+    return result

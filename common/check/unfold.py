@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..lab import markup
 from ..measure import generated
 from .exercises import REPOSITORY, Exercise, find_all
 
@@ -43,8 +44,8 @@ def render(exercise: Exercise) -> str:
     folded = ""
     for number in range(len(hints), 0, -1):
         folded = _details(f"Hint {number}", f"{hints[number - 1]}\n\n{folded}".rstrip())
-    language = "cpp" if exercise.is_cuda else "python"
-    code = exercise.solution.read_text(encoding="utf-8").strip()
+    language = "c++" if exercise.is_cuda else "python"
+    code = markup.plain(exercise.source, exercise.is_cuda).strip()
     solution = _details("Solution", f"```{language}\n{code}\n```\n\n{explanation}")
     return f"{folded}\n\n{solution}" if folded else solution
 

@@ -39,7 +39,7 @@ def beside(monkeypatch):
 
 def run(body="", n=77, **more):
     x, out = np.arange(n, dtype=np.float32), np.full(n, 0.5, np.float32)
-    launch(KERNEL.replace("BODY", body), "add_to", (1,), (128,), (x, out, n), what="add_to", **more)
+    launch(KERNEL.replace("BODY", body), "add_to", (1,), (128,), (x, out, n), what="add_to", updated=(out,), **more)
     return x, out
 
 
@@ -91,7 +91,7 @@ extern "C" __global__ void k(scalar_t* out) { float x = threadIdx.x + 1;
 #endif
     out[threadIdx.x] = (scalar_t)x; }"""
     out = np.zeros(64, {"float": np.float32, "__half": np.float16}[dtype])
-    common = {"name": "k", "grid": (1,), "block": (64,), "args": (out,), "what": "k"}
+    common = {"name": "k", "grid": (1,), "block": (64,), "args": (out,), "what": "k", "outputs": (out,)}
     launch(source, **common, options=(f"-Dscalar_t={dtype}", f"-DOFF={fine}"))
     with pytest.raises(Wrong, match="on the GPU out"):
         launch(source, **common, options=(f"-Dscalar_t={dtype}", f"-DOFF={wrong}"))
@@ -100,13 +100,14 @@ extern "C" __global__ void k(scalar_t* out) { float x = threadIdx.x + 1;
 def test_whole_numbers_are_equal_or_wrong(beside):
     source = 'extern "C" __global__ void k(int* out) {\nBODY out[threadIdx.x] += 1000000; }'
     source = source.replace("BODY", ELSEWHERE.format("if (threadIdx.x == 3) out[3] = 1;"))
+    out = np.zeros(32, np.int32)
     with pytest.raises(Wrong, match=r"out\[3\] is 1000001, expected 1000000"):
-        launch(source, "k", (1,), (32,), (np.zeros(32, np.int32),), what="k")
+        launch(source, "k", (1,), (32,), (out,), what="k", updated=(out,))
 
 
 def test_an_array_that_is_passed_twice_is_one(beside):
     x = np.arange(77, dtype=np.float32)
-    launch(KERNEL.replace("BODY", ""), "add_to", (1,), (128,), (x, x, 77), what="add_to")
+    launch(KERNEL.replace("BODY", ""), "add_to", (1,), (128,), (x, x, 77), what="add_to", updated=(x,))
     assert np.array_equal(x, 2 * np.arange(77))
 
 
@@ -114,7 +115,7 @@ def test_an_array_that_is_passed_twice_is_one(beside):
 def test_arrays_in_either_order(beside, order):
     x = np.asarray(np.arange(77, dtype=np.float32).reshape(7, 11), order=order)
     out = np.full((7, 11), 0.5, np.float32, order=order)
-    launch(KERNEL.replace("BODY", ""), "add_to", (1,), (128,), (x, out, 77), what="add_to")
+    launch(KERNEL.replace("BODY", ""), "add_to", (1,), (128,), (x, out, 77), what="add_to", updated=(out,))
     assert np.array_equal(out, x + 0.5)
 
 
@@ -155,8 +156,9 @@ def test_a_finding_of_the_trace_keeps_it_off_the_gpu(beside):
 
 def test_an_older_card_is_not_asked(beside, monkeypatch):
     monkeypatch.setattr(cuda, "compute_capability", lambda: 75)
-    launch("// requires: sm_80\n" + KERNEL.replace("BODY", ""), "add_to", (1,), (128,),
-           (np.zeros(3, np.float32), np.zeros(3, np.float32), 3), what="add_to")  # fmt: skip
+    x, out = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    source = "// requires: sm_80\n" + KERNEL.replace("BODY", "")
+    launch(source, "add_to", (1,), (128,), (x, out, 3), what="add_to", updated=(out,))
     assert beside == []
 
 
@@ -169,6 +171,7 @@ def test_the_simulator_alone_if_that_was_asked_for(monkeypatch):
 @on_gpu
 def test_the_exercises_of_the_course_pass_on_the_gpu(monkeypatch):
     ran, agree = [], gpu.agree
+    monkeypatch.setattr(check.runner, "isolated", False)  # to see here what runs there
     monkeypatch.setattr(gpu, "agree", lambda kernel, *args: ran.append(kernel.name) or agree(kernel, *args))
     for exercise in (exercise for exercise in check.find_all() if exercise.is_cuda):
         monkeypatch.chdir(exercise.folder)

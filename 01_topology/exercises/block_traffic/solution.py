@@ -1,16 +1,21 @@
 def block_traffic(in_channels, out_channels, t, size, stride, fused, batch=1, itemsize=4):
-    """Bytes of activations that an inverted residual block reads and writes; its input is size × size.
+    """Bytes of activations that an inverted residual block reads and writes; its input is size
+    × size.
 
-    fused=False   a kernel each for expand, depthwise and project, with bias and ReLU6 done on the way out.
-                  Each reads its input once and writes its output once. Where the block adds its input,
-                  the project kernel does so: it reads that tensor as well
+    fused=False   a kernel each for expand, depthwise and project, with bias and ReLU6 done on
+                  the way out. Each reads its input once and writes its output once. Where the
+                  block adds its input, the project kernel does so: it reads that tensor as
+                  well
     fused=True    one kernel for all of it: the hidden tensors never leave the chip
 
     Expand is missing if t is 1. The depthwise convolution is 3×3 with padding 1 on each side.
     """
+    # BEGIN SOLUTION
+    # write: the bytes that the block reads and writes, fused or not
     hidden, out_size = t * in_channels, (size - 1) // stride + 1
     source, result = in_channels * size**2, out_channels * out_size**2
-    wide, narrow = hidden * size**2, hidden * out_size**2  # before and after the depthwise convolution
+    # before and after the depthwise convolution
+    wide, narrow = hidden * size**2, hidden * out_size**2
     if fused:
         elements = source + result
     else:
@@ -18,3 +23,4 @@ def block_traffic(in_channels, out_channels, t, size, stride, fused, batch=1, it
         if stride == 1 and in_channels == out_channels:
             elements += source
     return batch * elements * itemsize
+    # END SOLUTION

@@ -2,6 +2,7 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 from common.check import expect
+from common.check.trials import python_random
 
 
 def graph_of(nodes, names):
@@ -13,7 +14,9 @@ def graph_of(nodes, names):
 def check(conv_parameters):
     def compare(graph, want, hint):
         got = conv_parameters(graph)
-        expect(got, want, what="conv_parameters(graph)", hint=hint)
+        nodes = ", ".join(f"{node.op_type}({', '.join(node.input)}) → {node.output[0]}" for node in graph.node[:6])
+        more = ", …" * (len(graph.node) > 6)
+        expect(got, want, what=f"conv_parameters of {nodes}{more}", hint=hint)
 
     one = graph_of([("Conv", ["x", "a.weight", "a.bias"], "y", "first")], ["a.weight", "a.bias"])
     compare(one, {"y": ("a.weight", "a.bias")}, "the key is node.output[0], the inputs are x, weight, bias")
@@ -48,3 +51,24 @@ def check(conv_parameters):
     nodes = [("Conv", ["x", "w", "b"], "y", ""), ("Conv", ["y", "w", "c"], "z", "")]
     hint = "two convolutions may read the same weight"
     compare(graph_of(nodes, ["w", "c", "b"]), {"y": ("w", "b"), "z": ("w", "c")}, hint)
+    hint = "a convolution of nothing else is one, and a graph may have none"
+    compare(graph_of([("Relu", ["x"], "y", "")], []), {}, hint)
+
+    draw = python_random()
+    hint = "for each Conv node: the name that it writes, and its second and third input; None for no bias"
+    for count in (1, 3, 10, 60):
+        names = [f"{draw.choice(['w', 'b', 'x.bias', 'bn.weight', '/Conv', ''])}{i}" for i in range(4 * count)]
+        draw.shuffle(names)
+        nodes, want, tensors = [], {}, []
+        for i in range(count):
+            read, written, weight, bias = names[4 * i : 4 * i + 4]
+            op = draw.choice(["Conv", "Conv", "Gemm", "ConvTranspose", "BatchNormalization"])
+            inputs, found = draw.choice(
+                [([read, weight, bias], bias), ([read, weight], None), ([read, weight, ""], None)]
+            )
+            nodes.append((op, inputs, written, draw.choice(["", "conv", written])))
+            tensors += [name for name in inputs[1:] if name]
+            if op == "Conv":
+                want[written] = (weight, found)
+        draw.shuffle(tensors)
+        compare(graph_of(nodes, tensors), want, hint)

@@ -6,4 +6,7 @@ def identity_batch_norm(mean, var, eps):
 
     mean, var: (channels,), the running statistics, which stay as they are. eps: a number.
     """
+    # BEGIN SOLUTION
+    # write: the pair (gamma, beta)
     return np.sqrt(var + eps), mean.copy()
+    # END SOLUTION

@@ -1,6 +1,5 @@
-import random
-
 from common.check import expect
+from common.check.trials import Slips, python_random
 
 
 def reference(steps):
@@ -11,9 +10,42 @@ def reference(steps):
     return {kind: total / (total - gain) for kind, gain in saved.items()}
 
 
+def total(steps):
+    return sum(count * us for _, count, us, _ in steps)
+
+
+SLIPS = {
+    "before over after: how many times faster, not what share of the time is left": lambda steps: {
+        kind: 1 / factor for kind, factor in reference(steps).items()
+    },
+    "before over after: how many times faster, not what share of the time is saved": lambda steps: {
+        kind: 1 - 1 / factor for kind, factor in reference(steps).items()
+    },
+    "how many times faster the network becomes, not how many µs are saved": lambda steps: {
+        kind: total(steps) * (1 - 1 / factor) for kind, factor in reference(steps).items()
+    },
+    "the factor is that of the whole network: the other kinds stay as they are": lambda steps: {
+        kind: reference([step for step in steps if step[0] == kind])[kind] for kind, *_ in steps
+    },
+    "a step that occurs `count` times counts so often": lambda steps: reference(
+        [(kind, 1, us, floor) for kind, _, us, floor in steps]
+    ),
+    "a kind goes to its floor, not to no time at all": lambda steps: reference(
+        [(kind, count, us, 0.0) for kind, count, us, _ in steps]
+    ),
+    "a kind's tuples belong together: all of them go to their floors at once": lambda steps: {
+        kind: total(steps) / (total(steps) - count * max(0.0, us - floor)) for kind, count, us, floor in steps
+    },
+}
+
+
 def check(most_to_gain):
-    def compare(steps, hint, what=None):
-        expect(most_to_gain(steps), reference(steps), what=what or f"most_to_gain({steps})", hint=hint, rtol=1e-9)
+    slips = Slips(SLIPS)
+
+    def compare(steps, hint):
+        got = most_to_gain(list(steps))
+        hint = slips.hint(got, (steps,), hint)
+        expect(got, reference(steps), what=f"most_to_gain({steps})", hint=hint, rtol=1e-9)
 
     compare([("expand", 1, 4.0, 2.0)], "if all of the time halves, the network is twice as fast: before over after")
     hint = "the others stay: the time of the whole network now, over its time with this kind at its floor"
@@ -26,8 +58,18 @@ def check(most_to_gain):
     hint = "below the floor, each step by itself: what one cannot gain is not taken off another"
     compare([("expand", 1, 2.0, 6.0), ("expand", 1, 12.0, 3.0), ("head", 1, 5.0, 1.0)], hint)
 
-    draw = random.Random()
-    for _ in range(20):
-        kinds = draw.choices(["expand", "depthwise", "project"], k=draw.randint(1, 8))
-        steps = [(kind, draw.randint(1, 4), draw.uniform(2, 9), draw.uniform(1, 8)) for kind in kinds]
-        compare(steps, "any steps", f"most_to_gain of {len(steps)} random steps")
+    draw = python_random()
+    names = ["expand", "depthwise", "project", "stem", "3×3", "", "head", "pool", "linear"]
+    hint = "per kind: all steps' time now, over that time less what this kind's steps can gain"
+    for number in (1, 2, 8, 8, 8, 60) * 6:
+        scale = 10.0 ** draw.randint(-6, 6)
+        steps = [
+            (
+                kind,
+                draw.choice([1, 2, 17, 3000]),
+                round(scale * draw.uniform(2, 9), 9),
+                round(scale * draw.uniform(1, 8), 9),
+            )
+            for kind in draw.choices(names, k=number)
+        ]
+        compare([*steps, draw.choice(steps)], hint)

@@ -1,11 +1,8 @@
-import numpy as np
-
 from common.check import expect
+from common.check.trials import python_random, whole
 
 
 def check(pointwise_nchw):
-    random = np.random.default_rng()
-
     def compare(shape, out_channels):
         n, c, h, w = shape
         pixels = h * w
@@ -26,16 +23,25 @@ def check(pointwise_nchw):
                 {"lda": pixels, "ldb": c, "ldc": pixels},
             ),
             ("every picture has the same weight: it stays where it is", {"stride_b": 0}),
-            ("x has C channels a picture, counted in elements", {"stride_a": c * pixels}),
-            ("out has out_channels channels a picture, not C", {"stride_c": out_channels * pixels}),
+            ("from one picture of x to the next lie C · H · W elements", {"stride_a": c * pixels}),
+            (
+                "from one picture of out to the next lie out_channels · H · W elements",
+                {"stride_c": out_channels * pixels},
+            ),
         ]
         for hint, part in wanted:
+            sizes = {key: 4 * value for key, value in part.items() if key.startswith("stride") and value}
+            if any(got.get(key) == value for key, value in sizes.items()):
+                hint = "strides count elements, not bytes"
             expect({key: got[key] for key in part if key in got}, part, what=call, hint=hint)
         everything = {key: value for _, part in wanted for key, value in part.items()}
-        expect(got, everything, what=call, hint="no other keys")
+        expect(got, everything, what=call, hint="these ten keys, and no others")
 
     compare((3, 5, 2, 7), 4)
+    draw = python_random()
     for _ in range(5):
-        n, c, h, w, o = (int(size) for size in 2 + random.permutation(20)[:5])
+        n, c, h, w, o = draw.sample(range(2, 22), 5)
         compare((n, c, h, w), o)
+    for _ in range(20):
+        compare(tuple(whole(draw) for _ in range(4)), whole(draw))
     compare((1, 6, 4, 4), 3)

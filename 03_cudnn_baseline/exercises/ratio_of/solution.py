@@ -2,14 +2,18 @@ import numpy as np
 
 
 def ratio_of(samples, a, b):
-    """time(a) / time(b) from samples that were taken in turn: the median of the rounds' ratios.
+    """time(a) / time(b) from samples that were taken in turn: the median of the rounds'
+    ratios.
 
-    samples: tuples (name, µs) in the order in which they were taken, subjects in turn; there may be more subjects than
-    a and b. The i-th sample of a and the i-th of b belong to round i, whichever came first in it.
-    ValueError if a and b have not been sampled equally often.
+    samples: tuples (name, µs) in the order in which they were taken, subjects in turn; there
+    may be more subjects than a and b. The i-th sample of a and the i-th of b belong to round
+    i, whichever came first in it. ValueError if a and b have not been sampled equally often.
     """
+    # BEGIN SOLUTION
+    # write: the median of the rounds' ratios
     of_a = [us for name, us in samples if name == a]
     of_b = [us for name, us in samples if name == b]
     if len(of_a) != len(of_b):
         raise ValueError(f"{len(of_a)} samples of {a}, {len(of_b)} of {b}")
     return float(np.median([x / y for x, y in zip(of_a, of_b, strict=True)]))
+    # END SOLUTION

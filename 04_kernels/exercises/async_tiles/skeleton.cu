@@ -1,6 +1,8 @@
-// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past its end, in counts as 0.
+// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past
+// its end, in counts as 0.
 // requires: sm_80
-// n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes one, the next is on its way.
+// n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes
+// one, the next is on its way.
 #include "ptx.h"
 
 extern "C" __global__ void backwards(const float* in, float* out, int n) {
@@ -8,16 +10,16 @@ extern "C" __global__ void backwards(const float* in, float* out, int n) {
     const int t = threadIdx.x, chunks = (n + 127) / 128;
     int now = 0, c = blockIdx.x;  // the host starts no more blocks than there are chunks
     cp_async_4(&s[now][t], &in[128 * c + t], 128 * c + t < n);
-    // your code?
+    // here?
     for (; c < chunks; c += gridDim.x) {
         const int next = c + gridDim.x;
         if (next < chunks) {
             cp_async_4(&s[1 - now][t], &in[128 * next + t], 128 * next + t < n);
-            // your code?
+            // here?
         }
-        // your code?
+        // here?
         if (128 * c + t < n) out[128 * c + t] = s[now][127 - t];
-        // your code?
+        // here?
         now = 1 - now;
     }
 }

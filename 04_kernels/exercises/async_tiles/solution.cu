@@ -1,6 +1,8 @@
-// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past its end, in counts as 0.
+// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past
+// its end, in counts as 0.
 // requires: sm_80
-// n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes one, the next is on its way.
+// n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes
+// one, the next is on its way.
 #include "ptx.h"
 
 extern "C" __global__ void backwards(const float* in, float* out, int n) {
@@ -14,7 +16,8 @@ extern "C" __global__ void backwards(const float* in, float* out, int n) {
         if (next < chunks) {
             cp_async_4(&s[1 - now][t], &in[128 * next + t], 128 * next + t < n);
         }
-        cp_async_commit();  // for the last chunk an empty group: the one to wait for is always the last but one
+        // for the last chunk an empty group: the one to wait for is always the last but one
+        cp_async_commit();
         cp_async_wait<1>();
         __syncthreads();
         if (128 * c + t < n) out[128 * c + t] = s[now][127 - t];

@@ -1,8 +1,15 @@
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import asked, compare, shapes, sprinkled
+from common.check.trials import numpy_random
 
-SIZES = ((1, 1, 1), (7, 33, 17), (33, 7, 5), (64, 9, 31), (131, 5, 13))  # M, N, K
+SIZES = ((7, 33, 17), (1, 1, 1), (33, 7, 5), (64, 9, 31), (131, 5, 13))  # M, N, K
+HINTS = {
+    "out-of-bounds": "the last block has threads without an element; and which of M, N and K is each index counted by?",
+    "race-global": "each element of C has one thread, which alone adds up its K products",
+    "unwritten": "thread i has an element of C for each i below M · N",
+}
 
 
 def fewest_sectors(m, n, k):
@@ -19,35 +26,44 @@ def fewest_sectors(m, n, k):
     return loads, sectors(warps)
 
 
-def check(source):
-    random = np.random.default_rng()
-    reports = []
-    for m, n, k in SIZES:
-        what = f"the product of {m} × {k} and {k} × {n}"
-        a = np.asfortranarray(random.standard_normal((m, k)).astype(np.float32) + 0.5)
-        b = np.asfortranarray(random.standard_normal((k, n)).astype(np.float32) + 0.5)
-        c = np.full(m * n, np.nan, np.float32)
-        flat_a, flat_b = a.ravel("F"), b.ravel("F")
-        kept = flat_a.copy(), flat_b.copy()
-        hints = {
-            "out-of-bounds": "the last block has threads to spare; and which of M, N and K is each index counted by?",
-            "race": "each element of C has one thread, which alone adds up its K products",
-        }
-        grid = (-(-m * n // 256),)
-        report = launch(source, "product", grid, (256,), (flat_a, flat_b, c, m, n, k), what=what, hints=hints)
-        hint = "C holds NaN before the launch: is each of its M·N elements written, and not added to?"
-        require(not np.isnan(c).any(), what=f"{what} leaves NaN in C", hint=hint)
-        want = (a.astype(np.float64) @ b.astype(np.float64)).ravel("F").astype(np.float32)
-        hint = "(row, k) of A is at k · M + row, (k, col) of B at col · K + k, C's at col · M + row; all K count"
-        expect(c, want, what=f"{what}: C", hint=hint, rtol=1e-5, atol=1e-5 * k**0.5)
-        require(np.array_equal(flat_a, kept[0]) and np.array_equal(flat_b, kept[1]),
-                what=f"{what} changes its inputs", hint="A and B are to be read only")  # fmt: skip
-        reports.append((what, fewest_sectors(m, n, k), report))
+def mistakes(a, b):
+    """What comes of some mistakes, by the hint that each deserves; each C column by column."""
+    (m, k), n = a.shape, b.shape[1]
+    yield (a @ b).ravel(), "C lies column by column: the element (row, col) is at col · M + row"
+    yield (a[:, :-1] @ b[:-1]).ravel("F"), "all K products belong to the sum, the last one too"
+    yield (a[:, 1:] @ b[1:]).ravel("F"), "all K products belong to the sum, the first one too"
+    by_rows = a.ravel("F").reshape(m, k)
+    yield (by_rows @ b).ravel("F"), "A lies column by column: the element (row, k) is at k · M + row"
+    yield (a @ b.ravel("F").reshape(k, n)).ravel("F"), "B lies column by column: the element (k, col) is at col · K + k"
 
-    for what, (loads, stores), report in reports:  # right first, then fast
+
+def run(source, a, b, what):
+    (m, k), n = a.shape, b.shape[1]
+    c = np.full(m * n, np.nan, np.float32)
+    args = (a.ravel("F"), b.ravel("F"), c, m, n, k)
+    report = launch(source, "product", (-(-m * n // 256),), (256,), args, what=what, hints=HINTS, outputs=(c,))
+    wide = a.astype(np.float64), b.astype(np.float64)
+    hint = "(row, k) of A is at k · M + row, (k, col) of B at col · K + k, C's at col · M + row; all K count"
+    with np.errstate(invalid="ignore"):
+        want, known = (wide[0] @ wide[1]).ravel("F"), list(mistakes(*wide))
+    compare(c, want, what=f"{what}: C", hint=hint, mistakes=known, rtol=1e-5, atol=1e-5 * k**0.5)
+    return report
+
+
+def check(source):
+    random = numpy_random()
+    reports = []
+    for m, n, k in shapes(source, random, SIZES, (60, 60, 60)):
+        what = f"the product of {m} × {k} and {k} × {n}"
+        a, b = (random.standard_normal(s).astype(np.float32) + 0.5 for s in ((m, k), (k, n)))
+        reports.append((what, (m, n, k), run(source, a, b, what)))
+    run(source, sprinkled(random, a), b, f"{what}, among them NaN and infinities")
+
+    for what, sizes, report in reports:  # right first, then fast
+        loads, stores = fewest_sectors(*sizes)
         got = report.global_stores.sectors
         hint = "which index runs fastest in memory, the row's or the column's? It belongs to neighbouring lanes"
-        require(got <= stores, what=f"{what} stores {got} sectors, {stores} would do", hint=hint, picture=report)
+        asked(got <= stores, what=f"{what} stores {got} sectors, {stores} would do", hint=hint, picture=report)
         got = report.global_loads.sectors
         hint = "neighbouring lanes should want neighbours in A and the same element of B, once for each k"
-        require(got <= loads, what=f"{what} loads {got} sectors, {loads} would do", hint=hint, picture=report)
+        asked(got <= loads, what=f"{what} loads {got} sectors, {loads} would do", hint=hint, picture=report)

@@ -1,9 +1,12 @@
-// bias_relu: y[p][o] = max(y[p][o] + bias[o], 0), in place. y is (pixels, O), channels last; bias is (O).
-// Block (i, j) has the 64 outputs from 64·i on, of the 32 pixels from 32·j on; the last ones may have fewer. 256 threads.
+// bias_relu: y[p][o] = max(y[p][o] + bias[o], 0), in place. y is (pixels, O), channels last;
+// bias is (O). Block (i, j) has the 64 outputs from 64·i on, of the 32 pixels from 32·j on;
+// the last ones may have fewer. 256 threads.
 extern "C" __global__ void bias_relu(const float* bias, float* y, int pixels, int O) {
     __shared__ float b[64];  // the biases of the block's outputs
     int first = blockIdx.x * 64;
-    if (threadIdx.x < 64 && first + threadIdx.x < O) b[threadIdx.x] = bias[first + threadIdx.x];  // 64 lanes, 2 requests
+    // 64 lanes, 2 requests
+    if (threadIdx.x < 64 && first + threadIdx.x < O)
+        b[threadIdx.x] = bias[first + threadIdx.x];
     __syncthreads();
     for (int i = threadIdx.x; i < 32 * 64; i += 256) {
         int p = blockIdx.y * 32 + i / 64, o = first + i % 64;

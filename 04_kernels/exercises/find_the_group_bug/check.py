@@ -1,6 +1,8 @@
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import compare, shapes, sprinkled
+from common.check.trials import numpy_random
 
 # C, H, W, O, groups: more outputs than inputs and fewer, every channel a group of its own, more groups than a group has
 SHAPES = (
@@ -12,7 +14,10 @@ SHAPES = (
     (4, 6, 5, 8, 4),
     (2, 1, 1, 6, 2),
 )
-THREADS = 32
+HINTS = {
+    "out-of-bounds": "how many weights has an output channel, and how many input channels does it read? The"
+    " array in the message says which of the two goes too far"
+}
 
 
 def reference(x, weight, groups):
@@ -29,41 +34,46 @@ def reference(x, weight, groups):
     return y
 
 
-def origin(y, x, weight, groups):
-    """What a wrong result is the right one of, as a hint."""
+def mistakes(x, weight, groups):
+    """What comes of some mistakes, by the hint that each deserves."""
+    if groups == 1:
+        return
     per_group = len(weight) // groups
     turned = np.concatenate([weight[g::groups] for g in range(groups)])
-    in_turn = reference(x, turned, groups)
     back = np.concatenate([np.arange(g, len(weight), groups) for g in range(groups)])
-    if np.allclose(y, in_turn[np.argsort(back)], rtol=1e-4, atol=1e-4):
-        return (
-            "this is what comes out if output channels take groups in turn, o % groups; a group's outputs lie together"
-        )
-    if np.allclose(y, reference(x[: len(x) // groups], weight, 1), rtol=1e-4, atol=1e-4):
-        return "every output channel has read the first group's input channels"
-    if np.allclose(y, reference(x, np.concatenate([weight[:per_group]] * groups), groups), rtol=1e-4, atol=1e-4):
-        return "every group has used the first group's weights"
-    return (
+    in_turn = reference(x, turned, groups)[np.argsort(back)]
+    yield in_turn, "this comes out if output channels take groups in turn, o % groups; a group's outputs lie together"
+    first = reference(x[: len(x) // groups], weight, 1)
+    yield first, "every output channel has read the first group's input channels"
+    first = reference(x, np.concatenate([weight[:per_group]] * groups), groups)
+    yield first, "every group has used the first group's weights"
+
+
+def run(source, x, weight, groups, threads, what):
+    (channels, height, width), outs = x.shape, len(weight)
+    y = np.full((outs, height, width), np.nan, np.float32)
+    arguments = (x, weight, y, channels, height, width, outs, groups)
+    blocks = -(-y.size // threads)
+    launch(source, "grouped", (blocks,), (threads,), arguments, what=what, hints=HINTS, outputs=(y,))
+    with np.errstate(invalid="ignore"):
+        want, known = reference(x, weight, groups), list(mistakes(x, weight, groups))
+    hint = (
         "which input channels does output channel o read, and where do its weights begin? Take O = 6, C = 4, 2 groups"
     )
+    if groups == 1:
+        hint = "with one group it was right before: which of your lines gives something else there?"
+    compare(y, want, what=f"{what}: y", hint=hint, mistakes=known, rtol=1e-5, atol=1e-5)
 
 
 def check(source):
-    random = np.random.default_rng()
-    for channels, height, width, outs, groups in SHAPES:
+    random = numpy_random()
+    drawn = [  # channels of a group, H, W, outputs of a group, groups
+        (a * g, h, w, b * g, g) for a, h, w, b, g in shapes(source, random, (), (6, 12, 12, 6, 6))
+    ]  # fmt: skip
+    for channels, height, width, outs, groups in (*SHAPES, *drawn):
         what = f"grouped, C = {channels}, {height} × {width}, O = {outs}, groups = {groups}"
         x = random.standard_normal((channels, height, width)).astype(np.float32) + 0.5
         weight = random.standard_normal((outs, channels // groups, 3, 3)).astype(np.float32) + 0.5
-        y = np.full((outs, height, width), np.nan, np.float32)
-        hints = {
-            "out-of-bounds": "how many weights has an output channel, and how many input channels does it read? The"
-            " array in the message says which of the two goes too far"
-        }
-        grid = (-(-y.size // THREADS),)
-        arguments = (x, weight, y, channels, height, width, outs, groups)
-        launch(source, "grouped", grid, (THREADS,), arguments, what=what, hints=hints)
-        hint = "y holds NaN before the launch: is every output written?"
-        require(not np.isnan(y).any(), what=f"{what} leaves NaN in y", hint=hint)
-        want = reference(x, weight, groups)
-        hint = origin(y, x, weight, groups)
-        expect(y, want.astype(np.float32), what=f"{what}: y", hint=hint, rtol=1e-5, atol=1e-5)
+        run(source, x, weight, groups, int(random.choice((32, 64, 96, 33))), what)
+        if outs in (8, 12):
+            run(source, sprinkled(random, x), weight, groups, 128, f"{what}, NaN and infinities in x")

@@ -1,25 +1,48 @@
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import compare, shapes, sprinkled
+from common.check.trials import numpy_random
 
-SIZES = (1, 33, 256, 257, 700)
+SIZES = ((1,), (33,), (256,), (257,), (700,))
+HINTS = {
+    "race": "a barrier must lie between a write to s and another thread's read of it, and between a read and"
+    " another thread's next write. The message names both lines: which place lies between them?",
+    "divergent-barrier": "which of the places do only some of the threads come to?",
+    "deadlock": "which of the places do only some of the threads come to?",
+    "unwritten": "the numbers of the last block are written too",
+}
+
+
+def sums_in_steps(x, steps):
+    """Per block of 256 the sums after the steps 1, 2, 4, …"""
+    wide = np.zeros(-(-x.size // 256) * 256)
+    wide[: x.size] = x
+    wide = wide.reshape(-1, 256)
+    for step in steps:
+        wide = np.concatenate([wide[:, :step], wide[:, step:] + wide[:, :-step]], 1)
+    return wide.ravel()[: x.size]
+
+
+def run(source, x, what):
+    n, out = x.size, np.full(x.size, np.nan, np.float32)
+    launch(source, "block_scan", (-(-n // 256),), (256,), (x, out, n), what=what, hints=HINTS, outputs=(out,))
+    steps = [1 << i for i in range(8)]
+    with np.errstate(invalid="ignore"):
+        want = sums_in_steps(x, steps)
+        mistakes = [
+            (sums_in_steps(x, steps[:-1]), "the last step, of 128, is missing"),
+            (sums_in_steps(x, steps[1:]), "the first step, of 1, is missing"),
+            (want - x, "each sum takes in its own number"),
+            (x, "these are the numbers themselves: nothing has been added"),
+        ]
+    hint = "each sum takes in its own number and all before it in the block, in 8 steps of 1, 2, 4, … 128"
+    compare(out, want, what=f"{what}: out", hint=hint, mistakes=mistakes, rtol=1e-5)
 
 
 def check(source):
-    random = np.random.default_rng()
-    for n in SIZES:
-        what = f"block_scan of {n} numbers"
-        x = random.standard_normal(n).astype(np.float32) + 0.5
-        out = np.full(n, np.nan, np.float32)
-        hints = {
-            "race": "a barrier must lie between a write to s and another thread's read of it, and between a read and"
-            " another thread's next write. The message names both lines: which place lies between them?",
-            "divergent-barrier": "which of the places do only some of the threads come to?",
-            "deadlock": "which of the places do only some of the threads come to?",
-        }
-        launch(source, "block_scan", (-(-n // 256),), (256,), (x, out, n), what=what, hints=hints)
-        hint = "out holds NaN before the launch: are the numbers of the last block written too?"
-        require(not np.isnan(out).any(), what=f"{what} leaves NaN in out", hint=hint)
-        sums = [np.cumsum(x[first : first + 256], dtype=np.float64) for first in range(0, n, 256)]
-        hint = "each sum takes in its own number and all before it in the block, in 8 steps of 1, 2, 4, … 128"
-        expect(out, np.concatenate(sums).astype(np.float32), what=f"{what}: out", hint=hint, rtol=1e-5)
+    random = numpy_random()
+    for (n,) in shapes(source, random, SIZES, (5000,)):
+        run(source, random.standard_normal(n).astype(np.float32) + 0.5, f"block_scan of {n} numbers")
+    x = sprinkled(random, random.standard_normal(700).astype(np.float32))
+    run(source, x, "block_scan of 700 numbers, NaN and infinities among them")

@@ -1,4 +1,5 @@
-// block_scan: out[i] = in[b] + … + in[i], where b is the first index of i's block of 256. n numbers.
+// block_scan: out[i] = in[b] + … + in[i], where b is the first index of i's block of 256. n
+// numbers.
 extern "C" __global__ void block_scan(const float* in, float* out, int n) {
     __shared__ float s[256];
     int t = threadIdx.x, i = blockIdx.x * 256 + t;

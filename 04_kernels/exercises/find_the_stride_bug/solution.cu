@@ -1,7 +1,10 @@
-// depthwise: y[c][oh][ow] = sum over i, j < 3 of weight[c][i][j] · x[c][s·oh + i - 1][s·ow + j - 1]; outside of x it is 0.
-// x is (C, H, W), y (C, oH, oW) with oH = (H - 1) / s + 1 and oW alike; the stride s is 1 or 2. 32 threads, 32 outputs of a row.
-extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H, int W, int oH, int oW, int s) {
-    __shared__ float rows[3][65];  // the three rows of x that the outputs need, from column s·first - 1 on
+// depthwise: y[c][oh][ow] = sum over i, j < 3 of weight[c][i][j] · x[c][s·oh + i - 1][s·ow + j
+// - 1]; outside of x it is 0. x is (C, H, W), y (C, oH, oW) with oH = (H - 1) / s + 1 and oW
+// alike; the stride s is 1 or 2. 32 threads, 32 outputs of a row.
+extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H,
+                                     int W, int oH, int oW, int s) {
+    // the three rows of x that the outputs need, from column s·first - 1 on
+    __shared__ float rows[3][65];
     int first = blockIdx.x * 32, oh = blockIdx.y, c = blockIdx.z, t = threadIdx.x;
     int places = 32 + 2;
     places = 31 * s + 3;  // the last output's window begins 31·s further right and is 3 wide

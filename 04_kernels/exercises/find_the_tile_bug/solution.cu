@@ -1,6 +1,7 @@
-// product: C = A·B. A is (M, K), B is (K, N), C is (M, N), row by row. Blocks of 16 × 16 threads, an element of C each.
-// Its author tried it at 16 × 16 and 64 × 64, and it was right.
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
+// product: C = A·B. A is (M, K), B is (K, N), C is (M, N), row by row. Blocks of 16 × 16
+// threads, an element of C each. Its author tried it at 16 × 16 and 64 × 64, and it was right.
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N,
+                                   int K) {
     __shared__ float As[16][16], Bs[16][16];
     int tx = threadIdx.x, ty = threadIdx.y;
     int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;

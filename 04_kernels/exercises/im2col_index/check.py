@@ -2,7 +2,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import asked, beyond, compare, sprinkled
+from common.check.trials import numpy_random
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,12 @@ WINDOWS = (
     (Window((2, 13, 11), (2, 3), (2, 3), (3, 2), (1, 4), (2, 0)), "stride, dilation and padding together"),
     (Window((1, 2, 1), (3, 2), before=(3, 2), after=(2, 3)), "some windows lie in the padding altogether"),
 )
-THREADS = 64
+HINTS = {
+    "out-of-bounds": "a thread past n has nothing to do; and x is only read where the row is from 0 to H − 1 and the"
+    " column from 0 to W − 1: ask for both ends of both",
+    "unwritten": "columns has a number for each tap and each window; padding is a 0 that is written, too",
+}
+ALL = "stride, dilation and padding together"
 
 
 def reference(window, x):
@@ -54,30 +61,51 @@ def reference(window, x):
     return np.stack(rows, axis=1).reshape(len(x) * kh * kw, oh * ow)
 
 
+def drawn(source, random):
+    """A window whose every size is drawn, and some with one size beyond a number in the answer."""
+
+    def two(low, high):
+        return tuple(int(n) for n in random.integers(low, high, 2))
+
+    kernel, dilation = two(1, 4), two(1, 4)
+    shape = (int(random.integers(1, 5)), *(int(n) for n in random.integers(10, 30, 2)))
+    yield Window(shape, kernel, two(1, 4), dilation, two(0, 4), two(0, 4))
+    for number in beyond(source, 1100)[-3:]:
+        far, small = number + 1, two(1, 3)
+        yield Window((1, 3, far), (1, 2))
+        yield Window((1, far, 3), (2, 1))
+        yield Window((number, 2, 2), (1, 1))
+        yield Window((1, 2, far), (1, number), before=(0, 2))
+        yield Window((1, far, 2), (number, 1), before=(2, 0))
+        yield Window((1, far, 2), (1, 1), (number, 1))
+        yield Window((1, 2, far), (1, 1), (1, number))
+        yield Window((1, far, 2), (2, 1), dilation=(number, 1))
+        yield Window((1, 2, far), (1, 2), dilation=(1, number))
+        yield Window((1, 2, 3), (1, 2), small, before=(number, 0))
+        yield Window((1, 2, 3), (2, 1), small, before=(0, number))
+
+
 def check(source):
-    random = np.random.default_rng()
+    random = numpy_random()
     reports = []
-    for window, hint in WINDOWS:
+    for window, hint in (*WINDOWS, *((window, ALL) for window in drawn(source, random))):
         x = random.standard_normal(window.shape).astype(np.float32) + 0.5
+        if hint == ALL:
+            x = sprinkled(random, x, huge=True)
         want = reference(window, x)
         columns = np.full(want.shape, np.nan, np.float32)
         arguments = (x, columns, *window.shape[1:], *window.out, *window.kernel, *window.stride, *window.before,
                      *window.dilation, columns.size)  # fmt: skip
-        outside = (
-            "a thread past n has nothing to do; and x is only read where the row is from 0 to H − 1 and the column from"
-            " 0 to W − 1: ask for both ends of both"
-        )
-        grid = (-(-columns.size // THREADS),)
+        threads = int(random.choice((64, 32, 96, 256)))
+        grid = (-(-columns.size // threads),)
         report = launch(
-            source, "im2col", grid, (THREADS,), arguments, what=str(window), hints={"out-of-bounds": outside}
-        )
-        unwritten = "columns holds NaN before the launch: padding is a 0 that is written, too"
-        require(not np.isnan(columns).any(), what=f"{window} leaves NaN in columns", hint=unwritten)
-        expect(columns, want, what=f"{window}: columns", hint=hint)
+            source, "im2col", grid, (threads,), arguments, what=str(window), hints=HINTS, outputs=(columns,)
+        )  # fmt: skip
+        compare(columns, want, what=f"{window}: columns", hint=hint)
         reports.append((window, report))
 
     for window, report in reports:  # right first, then coalesced
         stores = report.global_stores
         hint = "neighbouring threads should write neighbouring numbers"
         wasteful = stores.sectors > stores.ideal + stores.requests
-        require(not wasteful, what=f"{window} stores to {stores.sectors} sectors", hint=hint, picture=report)
+        asked(not wasteful, what=f"{window} stores to {stores.sectors} sectors", hint=hint, picture=report)

@@ -1,6 +1,8 @@
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import beyond, compare, sprinkled
+from common.check.trials import numpy_random
 
 # C, H, W, O, (kH, kW), stride, padding; what is new in each
 CASES = (
@@ -30,30 +32,59 @@ def reference(x, weight, stride, pad):
     return y
 
 
-def check(source):
-    random = np.random.default_rng()
-    for (channels, height, width, outs, kernel, stride, pad), hint in CASES:
-        what = (
-            f"a {kernel[0]}×{kernel[1]} convolution of {channels} × {height} × {width} to {outs} channels, stride"
-            + (f" {stride}, padding {pad}")
+HINTS = {
+    "race": "the tiles are filled by all threads and read by all: a barrier between filling and reading, and"
+    " one before they are filled again",
+    "divergent-barrier": "every thread fills its element and comes to the barrier, also where the element is 0",
+    "deadlock": "every thread fills its element and comes to the barrier, also where the element is 0",
+    "uninitialised-read": "an element of xs that stands for padding, or for k beyond K, is read like the"
+    " others: a 0 must be written there, and a thread that has no output still has an element to fill",
+    "out-of-bounds": "x ends where k does: beyond K there is no channel; above, below, left and right of the"
+    " image there is nothing to read either",
+    "unwritten": "every output of every channel is written, those of the last block too",
+}
+ALL = "xs[ty][tx] is column[k0 + ty][p]: channel, row and column of x under that tap, or 0 outside of it"
+
+
+def drawn(source, random):
+    """A convolution whose every size is drawn, and some with one size beyond a number in the answer."""
+    for _ in range(3):
+        c, h, w, o, kh, kw, s, p = (
+            int(n) for n in random.integers((1, 5, 5, 1, 1, 1, 1, 0), (6, 16, 40, 20, 5, 5, 4, 4))
         )
-        x = random.standard_normal((channels, height, width)).astype(np.float32) + 0.5
-        weight = random.standard_normal((outs, channels, *kernel)).astype(np.float32) + 0.5
+        yield c, h, w, o, (kh, kw), s, p
+    for number in beyond(source, 1100)[-3:]:
+        yield number, 2, 3, 2, (1, 1), 1, 0
+        yield 1, 2, number + 1, 2, (1, 2), 1, 0
+        yield 1, number + 1, 2, 2, (2, 1), 1, 0
+        yield 2, 2, 2, number, (1, 2), 1, 1
+        yield 1, 2, number + 1, 1, (1, number), 1, 0
+        yield 1, number + 1, 2, 1, (number, 1), 1, 0
+        yield 1, 2, number + 1, 1, (1, 1), number, 0
+        if number < 100:
+            yield 1, 2, 1, 1, (1, 1), 3, number
+
+
+def run(source, case, hint, random, odd=False):
+    channels, height, width, outs, kernel, stride, pad = case
+    what = (
+        f"a {kernel[0]}×{kernel[1]} convolution of {channels} × {height} × {width} to {outs} channels, stride"
+        f" {stride}, padding {pad}{', NaN and infinities in x' if odd else ''}"
+    )
+    x = random.standard_normal((channels, height, width)).astype(np.float32) + 0.5
+    weight = random.standard_normal((outs, channels, *kernel)).astype(np.float32) + 0.5
+    x = sprinkled(random, x) if odd else x
+    with np.errstate(invalid="ignore"):
         want = reference(x, weight, stride, pad)
-        y = np.full(want.shape, np.nan, np.float32)
-        hints = {
-            "race": "the tiles are filled by all threads and read by all: a barrier between filling and reading, and"
-            " one before they are filled again",
-            "divergent-barrier": "every thread fills its element and comes to the barrier, also where the element is 0",
-            "deadlock": "every thread fills its element and comes to the barrier, also where the element is 0",
-            "uninitialised-read": "an element of xs that stands for padding, or for k beyond K, is read like the"
-            " others: a 0 must be written there, and a thread that has no output still has an element to fill",
-            "out-of-bounds": "x ends where k does: beyond K there is no channel; above, below, left and right of the"
-            " image there is nothing to read either",
-        }
-        grid = (-(-y[0].size // 32), -(-outs // 8))
-        arguments = (x, weight, y, channels, height, width, outs, *want.shape[1:], *kernel, stride, pad)
-        launch(source, "convolve", grid, (32, 8), arguments, what=what, hints=hints)
-        unwritten = "y holds NaN before the launch: does a NaN come in by 0 · NaN, or is an output not written?"
-        require(not np.isnan(y).any(), what=f"{what} leaves NaN in y", hint=unwritten)
-        expect(y, want.astype(np.float32), what=f"{what}: y", hint=hint, rtol=1e-5, atol=1e-5)
+    y = np.full(want.shape, np.nan, np.float32)
+    grid = (-(-y[0].size // 32), -(-outs // 8))
+    arguments = (x, weight, y, channels, height, width, outs, *want.shape[1:], *kernel, stride, pad)
+    launch(source, "convolve", grid, (32, 8), arguments, what=what, hints=HINTS, outputs=(y,))
+    compare(y, want, what=f"{what}: y", hint=hint, rtol=1e-5, atol=1e-5)
+
+
+def check(source):
+    random = numpy_random()
+    for case, hint in (*CASES, *((case, ALL) for case in drawn(source, random))):
+        run(source, case, hint, random)
+    run(source, (2, 9, 13, 9, (3, 3), 1, 1), ALL, random, odd=True)

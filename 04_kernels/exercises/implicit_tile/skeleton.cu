@@ -1,8 +1,10 @@
-// convolve: y[o, p] = sum over k of weight[o, k] · column[k, p], where column is what im2col would make of x, and is not there.
-// x is (C, H, W), weight (O, K), K = C·kH·kW, k counts (c, kh, kw); y is (O, oH·oW), p counts (oh, ow). Windows are `stride`
-// apart and begin `pad` rows above and columns left of the image; around it lie zeros. A block of 32×8 threads makes 8 output
-// channels of 32 pixels, 8 values of k at a time.
-extern "C" __global__ void convolve(const float* x, const float* weight, float* y, int C, int H, int W, int O, int oH, int oW,
+// convolve: y[o, p] = sum over k of weight[o, k] · column[k, p], where column is what im2col
+// would make of x, and is not there. x is (C, H, W), weight (O, K), K = C·kH·kW, k counts (c,
+// kh, kw); y is (O, oH·oW), p counts (oh, ow). Windows are `stride` apart and begin `pad` rows
+// above and columns left of the image; around it lie zeros. A block of 32×8 threads makes 8
+// output channels of 32 pixels, 8 values of k at a time.
+extern "C" __global__ void convolve(const float* x, const float* weight, float* y, int C,
+                                    int H, int W, int O, int oH, int oW,
                                     int kH, int kW, int stride, int pad) {
     __shared__ float ws[8][8], xs[8][32];  // weight[o][k], column[k][p]
     int tx = threadIdx.x, ty = threadIdx.y, K = C * kH * kW;
@@ -10,10 +12,11 @@ extern "C" __global__ void convolve(const float* x, const float* weight, float* 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 8) {
         if (tx < 8) ws[ty][tx] = o < O && k0 + tx < K ? weight[o * K + k0 + tx] : 0.0f;
-        // your code: xs[ty][tx] gets column[k0 + ty][p], or 0 where there is nothing: padding, k beyond K, p beyond oH·oW
-        // your code?
+        // write: xs[ty][tx] gets column[k0 + ty][p], or 0 where there is nothing:
+        // write: padding, k beyond K, p beyond oH·oW
+        // here?
         for (int k = 0; k < 8; ++k) sum += ws[ty][k] * xs[k][tx];
-        // your code?
+        // here?
     }
     if (o < O && p < oH * oW) y[o * oH * oW + p] = sum;
 }

@@ -1,6 +1,8 @@
 import numpy as np
 
 from common.check import expect, launch, require
+from common.check.kernels import asked, calls, in_common, shapes
+from common.check.trials import numpy_random
 
 SIZES = ((16, 8, 16), (1, 1, 1), (7, 3, 17), (33, 13, 40))  # M, N, K; the first shows which mistake it is
 K16 = np.arange(16)
@@ -38,31 +40,48 @@ def mistakes(A, B):
     ]
 
 
+HINTS = {
+    "out-of-bounds": "what lies outside of A and B is 0 without a read, two() sees to that; and lanes whose"
+    " part of D lies outside of it have nothing to write",
+    "misaligned": "rows of an odd length do not begin at multiples of 4 bytes: two() reads one half at a time",
+    "race-global": "each element of D belongs to one lane: row g or g + 8, columns 2t and 2t + 1",
+    "deadlock": "mma is done by the 32 lanes together: none may stay away",
+    "divergent-barrier": "mma is done by the 32 lanes together: none may stay away",
+    "stopped": "mma is done by the 32 lanes together: none may stay away",
+    "unwritten": "a lane has four elements of D, d[0] to d[3]: rows g and g + 8, columns 2t and 2t + 1 of each",
+}
+
+
 def check(source):
-    random = np.random.default_rng()
-    for m, n, k in SIZES:
+    random = numpy_random()
+    for m, n, k in shapes(source, random, SIZES, (60, 60, 100)):
         what = f"product of {m} × {k} and {k} × {n}"
         A, B = ((random.standard_normal(s) + 0.5).astype(np.float16) for s in ((m, k), (k, n)))
         D = np.full((m, n), np.nan, np.float32)
-        kept = A.copy(), B.copy()
-        hints = {
-            "out-of-bounds": "what lies outside of A and B is 0 without a read, two() sees to that; and lanes whose"
-            " part of D lies outside of it have nothing to write",
-            "misaligned": "rows of an odd length do not begin at multiples of 4 bytes: two() reads one half at a time",
-            "race": "each element of D belongs to one lane: row g or g + 8, columns 2t and 2t + 1",
-            "deadlock": "mma is done by the 32 lanes together: none may stay away",
-            "divergent-barrier": "mma is done by the 32 lanes together: none may stay away",
-            "stopped": "mma is done by the 32 lanes together: none may stay away",
-        }
-        grid = (-(-n // 8), -(-m // 16))
-        launch(source, "product", grid, (32,), (A, B, D, m, n, k), what=what, hints=hints)
-        hint = "D holds NaN before the launch: a lane has four elements of it, d[0] to d[3], and sets them"
-        require(not np.isnan(D).any(), what=f"{what} leaves NaN in D", hint=hint)
+        grid, args = (-(-n // 8), -(-m // 16)), (A, B, D, m, n, k)
+        launch(source, "product", grid, (32,), args, what=what, hints=HINTS, outputs=(D,))
         wide = [x.astype(np.float64) for x in (A, B)]
         want = (wide[0] @ wide[1]).astype(np.float32)
-        expect(D, want, what=f"{what}: D", hint=hint_for(D, *wide), rtol=1e-5)
-        same = np.array_equal(A, kept[0]) and np.array_equal(B, kept[1])
-        require(same, what=f"{what} changes its input", hint="A and B are to be read only")
+        hint = "outside of A and B every element counts as 0, also where the other factor is not: two() sees to that"
+        require(not np.isnan(D).any(), what=f"{what}: D holds NaN, and neither A nor B does", hint=hint)
+        hint = "" if np.allclose(D, want, 1e-4, 1e-4) else hint_for(D, *wide)
+        seen = in_common(D, want, 1e-5, 1e-5 * k**0.5)
+        hint = f"{seen}. {hint}" if seen and (m, n, k) != SIZES[0] else hint
+        expect(D, want, what=f"{what}: D", hint=hint, rtol=1e-5, atol=1e-6 * k**0.5)
+
+    asked_for = calls(source, "product", (2, 2), (32,), (*_random_halves(random), 20, 9, 40), MMA)
+    made, needed = sum(asked_for.values()) // 32, 2 * 2 * 3
+    hint = "mma_f16(d, a, b) multiplies 16×16 by 16×8; in a loop over k of 16 at a time"
+    said = f"the product of 20 × 40 and 40 × 9 takes {made} mma_f16 of a warp, where {needed} are needed"
+    asked(needed <= made <= 2 * needed, what=said, hint=hint)
+
+
+MMA = ("mma_f16", "mma_f16_k8")
+
+
+def _random_halves(random):
+    A, B = (random.standard_normal(s).astype(np.float16) for s in ((20, 40), (40, 9)))
+    return A, B, np.full((20, 9), np.nan, np.float32)
 
 
 def hint_for(D, A, B):

@@ -1,9 +1,16 @@
-// winograd_input: V[4·r + s][t] = element (r, s) of Bᵀ d B, d the 4×4 pixels of tile t of the image x (H, W).
-// The tiles, tiles_h · tiles_w of them, row by row, begin two pixels apart, the first at (-1, -1): padding 1. Outside the
-// image d is 0. Bᵀ (a, b, c, d) = (a - c, b + c, c - b, b - d).
-extern "C" __global__ void winograd_input(const float* x, float* V, int H, int W, int tiles_h, int tiles_w) {
+// winograd_input: V[4·r + s][t] = element (r, s) of Bᵀ d B, d the 4×4 pixels of tile t of the
+// image x (H, W). The tiles, tiles_h · tiles_w of them, row by row, begin two pixels apart,
+// the first at (-1, -1): padding 1. Outside the image d is 0. Bᵀ (a, b, c, d) = (a - c, b + c,
+// c - b, b - d).
+extern "C" __global__ void winograd_input(const float* x, float* V, int H, int W, int tiles_h,
+                                          int tiles_w) {
     int t = blockIdx.x * blockDim.x + threadIdx.x, tiles = tiles_h * tiles_w;
     float d[4][4];
+    // BEGIN SOLUTION
+    // write: d, the pixels of tile t
+    // write: Bᵀ d, down the columns
+    // write: (Bᵀ d) B, along the rows
+    // write: V
     if (t >= tiles) return;
     int top = t / tiles_w * 2 - 1, left = t % tiles_w * 2 - 1;
     for (int r = 0; r < 4; ++r)
@@ -20,4 +27,5 @@ extern "C" __global__ void winograd_input(const float* x, float* V, int H, int W
         d[r][0] = a - c, d[r][1] = b + c, d[r][2] = c - b, d[r][3] = b - e;
     }
     for (int k = 0; k < 16; ++k) V[k * tiles + t] = d[k / 4][k % 4];
+    // END SOLUTION
 }

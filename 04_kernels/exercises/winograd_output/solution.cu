@@ -1,7 +1,14 @@
-// winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus the bias, clamped to [0, 6].
-// The tiles are those of winograd_input; y is (oH, oW), odd or even. Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
-extern "C" __global__ void winograd_output(const float* M, const float* bias, float* y, int oH, int oW, int tiles_w, int tiles) {
+// winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus the
+// bias, clamped to [0, 6]. The tiles are those of winograd_input; y is (oH, oW), odd or even.
+// Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
+extern "C" __global__ void winograd_output(const float* M, const float* bias, float* y,
+                                           int oH, int oW, int tiles_w, int tiles) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
+    // BEGIN SOLUTION
+    // write: m, the 16 numbers of tile t
+    // write: Aᵀ m, down the columns
+    // write: (Aᵀ m) A, along the rows
+    // write: those of the 2×2 outputs that exist, with the bias, clamped
     if (t >= tiles) return;
     float m[4][4];
     for (int k = 0; k < 16; ++k) m[k / 4][k % 4] = M[k * tiles + t];
@@ -15,5 +22,7 @@ extern "C" __global__ void winograd_output(const float* M, const float* bias, fl
     }
     int top = t / tiles_w * 2, left = t % tiles_w * 2;
     for (int r = 0; r < 2 && top + r < oH; ++r)
-        for (int s = 0; s < 2 && left + s < oW; ++s) y[(top + r) * oW + left + s] = fminf(fmaxf(m[r][s] + bias[0], 0.0f), 6.0f);
+        for (int s = 0; s < 2 && left + s < oW; ++s)
+            y[(top + r) * oW + left + s] = fminf(fmaxf(m[r][s] + bias[0], 0.0f), 6.0f);
+    // END SOLUTION
 }

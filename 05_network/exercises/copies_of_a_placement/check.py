@@ -1,6 +1,5 @@
-import random
-
 from common.check import expect
+from common.check.trials import python_random
 
 
 def reference(steps, sizes, on_gpu):
@@ -18,11 +17,14 @@ def reference(steps, sizes, on_gpu):
 
 
 def check(copies_of_a_placement):
-    def compare(steps, on_gpu, hint, what=None):
+    draw = python_random()
+
+    def compare(steps, on_gpu, hint):
         # sizes of which no sum is another's
-        names = dict.fromkeys(["input", *(writes for _, writes in steps)])
+        names = list(dict.fromkeys(["input", *(writes for _, writes in steps)]))
+        draw.shuffle(names)
         sizes = {name: 4 * 3**i for i, name in enumerate(names)}
-        call = what or f"copies_of_a_placement({steps}, {sizes}, {on_gpu})"
+        call = f"copies_of_a_placement({steps}, {sizes}, {on_gpu})"
         want = reference(steps, sizes, on_gpu)
         expect(copies_of_a_placement(steps, sizes, on_gpu), want, what=call, hint=hint)
 
@@ -45,12 +47,14 @@ def check(copies_of_a_placement):
     hint = "a copy leaves the tensor where it came from: it is on both sides, and the residual needs no second one"
     compare(block, [False, True, False], hint)
 
-    draw = random.Random()
-    for _ in range(30):
+    every = (
+        "a tensor is copied when a step reads it that it is not on the side of, and the result if it is on the GPU only"
+    )
+    for count in (1, 2, 5, 9, 9, 9, 40) * 6:
         steps, names = [], ["input"]
-        for i in range(draw.randint(1, 9)):
-            reads = list(dict.fromkeys([names[-1], *draw.choices(names, k=draw.randint(0, 2))]))
-            steps.append((reads, f"t{i}"))
-            names.append(f"t{i}")
-        on_gpu = [draw.random() < 0.5 for _ in steps]
-        compare(steps, on_gpu, "any steps, any placement", f"copies_of_a_placement of {len(steps)} random steps")
+        for i in range(count):
+            near = names[-6:] if draw.random() < 0.8 else names
+            reads = list(dict.fromkeys([names[-1], *draw.choices(near, k=draw.randint(0, 3))]))[draw.random() < 0.1 :]
+            names.append(f"{draw.choice(['t', 'output', 'gpu', 'x.', '0'])}{i}")
+            steps.append((reads, names[-1]))
+        compare(steps, [draw.random() < draw.choice([0.2, 0.5, 0.8]) for _ in steps], every)

@@ -1,11 +1,15 @@
 def copies_of_a_placement(steps, sizes, on_gpu):
-    """(copies, bytes): how many tensors one inference copies between CPU and GPU, and how many bytes that is.
+    """(copies, bytes): how many tensors one inference copies between CPU and GPU, and how many
+    bytes that is.
 
-    steps: (reads, writes) of each step in the order in which they run: the names of the tensors that it reads, and of
-    the one that it writes. sizes: {name: bytes}. on_gpu: for each step whether it runs on the GPU; else it runs on
-    the CPU. A step needs what it reads on its own side. The tensor "input" is on the CPU at the beginning; what the
-    last step writes has to be there at the end. A tensor that has been copied is on both sides.
+    steps: (reads, writes) of each step in the order in which they run: the names of the
+    tensors that it reads, and of the one that it writes. sizes: {name: bytes}. on_gpu: for
+    each step whether it runs on the GPU; else it runs on the CPU. A step needs what it reads
+    on its own side. The tensor "input" is on the CPU at the beginning; what the last step
+    writes has to be there at the end. A tensor that has been copied is on both sides.
     """
+    # BEGIN SOLUTION
+    # write: the number of copies and their bytes
     here, there = {"input"}, set()
     copied = []
     for (reads, writes), gpu in zip(steps, on_gpu, strict=True):
@@ -19,3 +23,4 @@ def copies_of_a_placement(steps, sizes, on_gpu):
     if result not in here:
         copied.append(result)
     return len(copied), sum(sizes[name] for name in copied)
+    # END SOLUTION

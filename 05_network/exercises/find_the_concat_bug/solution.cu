@@ -1,9 +1,11 @@
-// concat_channels: out = the channels of a, and behind them those of b, for each picture: a is (N, Ca, H, W), b is
-// (N, Cb, H, W) and out (N, Ca + Cb, H, W); pixels = H·W. A thread copies an element: the first N·Ca·pixels threads those
-// of a, the next N·Cb·pixels those of b.
-// Its author tried it with one picture, of many sizes, and found nothing. With two, pictures are mixed up. One line below
-// is to blame. Put it right in the place behind it: what is assigned there again counts.
-extern "C" __global__ void concat_channels(const float* a, const float* b, float* out, int N, int Ca, int Cb, int pixels) {
+// concat_channels: out = the channels of a, and behind them those of b, for each picture: a is
+// (N, Ca, H, W), b is (N, Cb, H, W) and out (N, Ca + Cb, H, W); pixels = H·W. A thread copies
+// an element: the first N·Ca·pixels threads those of a, the next N·Cb·pixels those of b. Its
+// author tried it with one picture, of many sizes, and found nothing. With two, pictures are
+// mixed up. One line below is to blame. Put it right in the place behind it: what is assigned
+// there again counts.
+extern "C" __global__ void concat_channels(const float* a, const float* b, float* out, int N,
+                                           int Ca, int Cb, int pixels) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     int of_a = N * Ca * pixels, of_b = N * Cb * pixels;  // so many elements
     if (i >= of_a + of_b) return;

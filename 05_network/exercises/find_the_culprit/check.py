@@ -1,16 +1,16 @@
-import random
-
 from common.check import require
+from common.check.trials import python_random
 
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 
 
 def check(find_the_culprit):
     def same(steps, want, hint):
-        told = ", ".join("(" + ", ".join(f"{number:g}" for number in step) + ")" for step in steps)
+        more = ", …" * (len(steps) > 30)
+        told = ", ".join("(" + ", ".join(f"{number!r}" for number in step) + ")" for step in steps[:30])
         got = find_the_culprit(list(steps))
         right = got is None if want is None else got == want and not isinstance(got, (bool, float))
-        require(right, what=f"find_the_culprit([{told}]) is {got!r}, expected {want}", hint=hint)
+        require(right, what=f"find_the_culprit([{told}{more}]) is {got!r}, expected {want}", hint=hint)
 
     good, after = (2e-7, 1e-7, 1e-6), (0.3, 1e-7, 1e-6)
     hint = "the index of the step, counted from 0"
@@ -32,9 +32,17 @@ def check(find_the_culprit):
     same([(0.5, 0.5, 1e-6), after], 0, hint)
     hint = "an own error that is just what is allowed fits"
     same([(1e-6, 1e-6, 1e-6), good], None, hint)
-    draw = random.Random()
-    for _ in range(30):
-        errors = [1e-8, 1e-7, NAN, 1e-3, 1.0]
-        steps = [(draw.random(), draw.choice(errors), draw.choice([1e-6, 2e-3])) for _ in range(6)]
-        wrong = [i for i, (_, own, allowed) in enumerate(steps) if not own <= allowed]
-        same(steps, wrong[0] if wrong else None, "any steps")
+    draw = python_random()
+    same([good, (INF, INF, 1e-6), (NAN, NAN, 1e-6)], 1, "an infinite error is more than any limit")
+    same([good, (0.0, 0.0, 0.0), (1e-30, 1e-30, 0.0)], 2, "a limit may be 0: any error is then too much, however small")
+    every = "the index of the first step whose own error is not at most what is allowed, None if there is no such step"
+    for count in (1, 2, 6, 6, 30, 300) * 6:
+        steps = []
+        for _ in range(count):
+            allowed = 10.0 ** draw.uniform(-12, 1)
+            fitting = [0.0, allowed / 2, allowed, allowed * (1 - 1e-12)]
+            wrong = [allowed * (1 + 1e-12), 2 * allowed, 1e9, INF, NAN]
+            own = draw.choice(wrong if draw.random() < 1 / count else fitting)
+            steps.append((draw.choice([0.0, own, draw.random(), NAN, INF]), own, allowed))
+        found = [i for i, (_, own, allowed) in enumerate(steps) if not own <= allowed]
+        same(steps, found[0] if found else None, every)

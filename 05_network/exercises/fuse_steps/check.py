@@ -1,7 +1,7 @@
-import random
 from collections import Counter
 
 from common.check import expect
+from common.check.trials import python_random
 
 
 def steps_of(layers, outputs):
@@ -62,14 +62,17 @@ def layers_of(text):
 def network(draw):
     """Random layers; what nobody reads is an output."""
     tensors, layers = ["x"], []
-    for i in range(draw.randint(1, 14)):
-        kind = draw.choice(["conv", "conv", "add", "act", "act", "pool"])
+    names = [f"{draw.choice(['t', 'conv', 'act', '/', ''])}{i}" for i in range(60)]
+    draw.shuffle(names)
+    for i in range(draw.choice([1, 3, 8, 14, 14, 14, 50])):
+        kind = draw.choice(["conv", "conv", "add", "act", "act", "pool", "activation", "sum", "conv2"])
         near = tensors[-3:]
         inputs = tuple(draw.choice(near) for _ in range(2 if kind == "add" else 1))
-        layers.append((kind, inputs, f"t{i}"))
-        tensors.append(f"t{i}")
+        layers.append((kind, inputs, names[i]))
+        tensors.append(names[i])
     read = {name for _, inputs, _ in layers for name in inputs}
     outputs = [name for name in tensors[1:] if name not in read or draw.random() < 0.1]
+    draw.shuffle(outputs)
     return layers, tuple(outputs)
 
 
@@ -81,7 +84,7 @@ def check(fuse_steps):
     for text, outputs, hint in CASES:
         compare(layers_of(text), tuple(outputs.split()), hint)
 
-    draw = random.Random()
+    draw = python_random()
     for _ in range(300):
         compare(
             *network(draw), "draw it: which tensors does a layer read that is taken along, and who else reads them?"

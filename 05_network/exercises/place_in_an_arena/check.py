@@ -1,6 +1,5 @@
-import random
-
 from common.check import expect, require
+from common.check.trials import python_random
 
 SLACK = 1.05  # of what largest-first takes, over many networks
 
@@ -77,11 +76,24 @@ def check(place_in_an_arena):
     hint = "b lies above a; when a is gone there is room below b for c: look for the lowest place, not the top"
     at_most({"a": (1024, 0, 1), "b": (1024, 1, 2), "c": (1024, 2, 3)}, 256, 2048, hint)
 
-    draw = random.Random()
+    expect(place_in_an_arena({}, 256), {}, what="place_in_an_arena({}, 256)", hint="no tensor, no offset: {}")
+    hint = "sizes are whole numbers of bytes, however large: 2⁵³ + 1 is no float"
+    large = {"a": (2**53 + 1, 0, 2), "b": (2**40, 0, 2), "c": (1, 0, 2)}
+    at_most(large, 1, 2**53 + 2**40 + 2, hint)
+    at_most({"b": (7, 0, 0), "a": (5, 0, 0)}, 3, 14, "an alignment need not be a power of two: here it is 3")
+
+    draw = python_random()
     taken = best = 0
-    for _ in range(120):
-        alignment = draw.choice([64, 256])
+    for i in range(120):
+        alignment = draw.choice([1, 16, 48, 64, 256, 4096])
         lifetimes = network(draw, alignment)
+        if i % 10 == 0:  # large sizes, other names and another order
+            names = [f"{draw.choice(['z', 'a', '/'])}{j}" for j in range(len(lifetimes))]
+            lives = [(size * 2**20 + 1, *life) for size, *life in lifetimes.values()]
+            draw.shuffle(lives)
+            lifetimes = dict(zip(names, lives, strict=True))
+            placed(lifetimes, alignment)
+            continue
         taken += placed(lifetimes, alignment)
         best += largest_first(lifetimes, alignment)
     hint = (

@@ -4,6 +4,7 @@ import numpy as np
 
 from common import cuda, weights
 from common.check import ToDo, Wrong, expect, require
+from common.check.trials import numpy_random
 from common.network import Network
 
 SOURCE = """
@@ -52,7 +53,7 @@ def check(plug_in_your_kernel):
         raise ToDo("plug_in_your_kernel(kernels) gives nothing back yet")
     hint = "define a function within yours, and return it; it launches when it is called, not before"
     require(callable(mean), what=f"plug_in_your_kernel(kernels) gives a {type(mean).__name__}", hint=hint)
-    random = np.random.default_rng()
+    random = numpy_random()
     for name, dtype in DTYPES.items():
         for shape in SHAPES:
             x = cuda.asarray((random.standard_normal(shape) + 1).astype(dtype))

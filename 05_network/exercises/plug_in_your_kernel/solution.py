@@ -1,13 +1,17 @@
 def plug_in_your_kernel(kernels):
     """The function that Network(model, layout="NCHW", operators={"global_avg_pool": …}) wants.
 
-    It is called as mean(x, out=out) with x (N, C, H, W) and out (N, C, 1, 1), both C-contiguous and of the same dtype,
-    and writes the mean of each channel of each picture to out.
+    It is called as mean(x, out=out) with x (N, C, H, W) and out (N, C, 1, 1), both
+    C-contiguous and of the same dtype, and writes the mean of each channel of each picture to
+    out.
 
     kernels: {"float32": kernel, "float16": kernel}, for arrays of that dtype. Call one as
-    kernel(grid, block, (x, out, channels, pixels)): each thread writes one of the `channels` means, each of `pixels`
-    numbers; threads beyond them do nothing. Take blocks of 128 threads.
+    kernel(grid, block, (x, out, channels, pixels)): each thread writes one of the `channels`
+    means, each of `pixels` numbers; threads beyond them do nothing. Take blocks of 128
+    threads.
     """
+    # BEGIN SOLUTION
+    # write: the function that launches your kernel
 
     def mean(x, *, out):
         n, c, h, w = x.shape
@@ -15,3 +19,4 @@ def plug_in_your_kernel(kernels):
         kernels[out.dtype.name](((channels + 127) // 128,), (128,), (x, out, channels, pixels))
 
     return mean
+    # END SOLUTION

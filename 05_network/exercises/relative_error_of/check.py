@@ -3,13 +3,44 @@ import math
 import numpy as np
 
 from common.check import expect, expect_error, require
+from common.check.trials import Slips, seeded
+
+
+def norm(array):
+    return math.sqrt(math.fsum(number * number for number in np.ravel(array).tolist()))
+
+
+SLIPS = {
+    "the norm of ref stands below, not that of out: an out that is far too large would look good": lambda out, ref: (
+        norm(out - ref) / norm(out)
+    ),
+    "a norm is the root of the sum of the squares: the root is missing": lambda out, ref: (
+        (norm(out - ref) / norm(ref)) ** 2
+    ),
+    "a relative error: over the norm of ref": lambda out, ref: norm(out - ref),
+    "the norm of the difference, not the difference of the norms": lambda out, ref: (
+        abs(norm(out) - norm(ref)) / norm(ref)
+    ),
+    "the root of the sum of the squares, not the largest difference": lambda out, ref: (
+        abs(out - ref).max() / abs(ref).max()
+    ),
+    "the root of the sum of the squares, not the sum of the differences": lambda out, ref: (
+        abs(out - ref).sum() / abs(ref).sum()
+    ),
+    "one number for the array as a whole, no mean over the elements' own errors": lambda out, ref: np.mean(
+        abs(out - ref) / abs(ref)
+    ),
+}
 
 
 def check(relative_error_of):
+    slips = Slips(SLIPS)
+
     def same(out, ref, want, what, hint):
         with np.errstate(all="ignore"):  # what a wrong answer runs into, its number says
             got = relative_error_of(out, ref)
-        expect(got, want, what=f"relative_error_of({what})", hint=hint, rtol=1e-6)
+        exact = np.asarray(out, np.float64), np.asarray(ref, np.float64)
+        expect(got, want, what=f"relative_error_of({what})", hint=slips.hint(got, exact, hint), rtol=1e-6)
 
     a = np.array([3.0, 4.0], np.float32)
     hint = "the root of the sum of the squares, of the difference and of ref"
@@ -48,9 +79,30 @@ def check(relative_error_of):
     call = lambda: relative_error_of(np.ones((5, 1)), np.ones((1, 5)))  # noqa: E731
     expect_error(ValueError, call, what="relative_error_of of shapes (5, 1) and (1, 5)", hint=hint)
 
-    random = np.random.default_rng()
-    for shape in ((7,), (2, 10), (3, 4, 5, 6)):
-        ref = random.standard_normal(shape)
-        out = ref + 1e-6 * random.standard_normal(shape)
-        want = math.sqrt(sum(d * d for d in (out - ref).ravel())) / math.sqrt(sum(r * r for r in ref.ravel()))
-        same(out, ref, want, "out, ref", f"arrays of shape {shape}: all elements count, and nothing else")
+    shapes = [((3,), (3, 1)), ((4,), (2, 2)), ((1,), (5,)), ((), (1,)), ((2, 3), (3, 2)), ((2, 3), (1, 2, 3))]
+    for one, other in shapes:
+        call = lambda one=one, other=other: relative_error_of(np.ones(one), np.ones(other))  # noqa: E731
+        hint = "NumPy may make one shape of two; the statement asks for an error wherever they are not the same"
+        expect_error(ValueError, call, what=f"relative_error_of of shapes {one} and {other}", hint=hint)
+    with np.errstate(all="ignore"):
+        got = relative_error_of(np.array([1.0, -math.inf]), np.ones(2))
+    hint = "an infinite number in out is infinitely far from ref"
+    require(isinstance(got, float) and got == math.inf, what=f"−inf in out gives {got!r}, expected inf", hint=hint)
+    one = np.array([1.5, -2.0])
+    same(one, one.copy(), 0.0, "[1.5, -2], the same", "an out that is ref is off by 0")
+
+    random, seed = seeded()
+    for shape in ((), (1,), (7,), (2, 10), (3, 4, 5, 6), (1, 1, 20_000)):
+        for kinds in (
+            (np.float64, np.float64),
+            (np.float32, np.float32),
+            (np.float16, np.float32),
+            (np.float16, np.float16),
+        ):
+            scale = float(random.choice([1, 100, 1e-4] if np.float16 in kinds else [1, 1e-40, 1e-18, 1e18, 1e30]))
+            ref = (scale * random.standard_normal(shape)).astype(kinds[1])
+            off = float(random.choice([0.5, 1e-3]))
+            out = (ref.astype(np.float64) * (1 + off * random.standard_normal(shape))).astype(kinds[0])
+            want = norm(out.astype(np.float64) - ref.astype(np.float64)) / norm(ref.astype(np.float64))
+            what = f"{out.dtype} and {ref.dtype} of shape {shape}, {seed}"
+            same(out, ref, want, what, "‖out − ref‖ / ‖ref‖ over all elements, in float64 from the beginning")

@@ -1,6 +1,7 @@
 import numpy as np
 
 from common.check import expect
+from common.check.trials import seeded
 
 
 def cut(bits):
@@ -21,7 +22,7 @@ def check(dot_3xtf32):
     def compare(a, b, hint, what):
         a, b = (np.array(x, np.float32) for x in (a, b))
         want = wanted(a, b)
-        expect(dot_3xtf32(a, b), want, what=f"dot_3xtf32({what})", hint=hint, atol=1e-9 * abs(want))
+        expect(dot_3xtf32(a, b), want, what=f"dot_3xtf32({what})", hint=hint, atol=1e-9 * abs(want), nearly=False)
 
     e = 2.0**-12  # below half of the last bit that high has
     both = np.array([1 + e], np.float32)
@@ -40,13 +41,20 @@ def check(dot_3xtf32):
         [-x], [1], "the bits of a float are sign and magnitude: a negative number is rounded alike", "[-1.0009764], [1]"
     )
     compare([1 + e + 2.0**-23], [1], "tensor cores ignore the last 13 bits of low as well", "[1 + 2⁻¹² + 2⁻²³], [1]")
+    hint = "half of the last bit that stays, 0x1000, is added to the bits: a number just halfway is rounded away from 0"
+    compare([1 + 2.0**-11], [1 + e], hint, "[1 + 2⁻¹¹], [1 + 2⁻¹²]")
     a, b = [2.0**12, 2.0**-12, -(2.0**12)], [2.0**12, 1, 2.0**12]
     compare(a, b, "add up in float64: a float32 sum loses what is small beside 2²⁴", "[2¹², 2⁻¹², -2¹²], [2¹², 1, 2¹²]")
-    random = np.random.default_rng()
-    for size in (1, 7, 96, 960):
-        a, b = random.standard_normal((2, size)).astype(np.float32)
-        what = f"{size} random numbers, {size} others"
+    compare([], [], "a sum of nothing is 0.0", "[], []")
+    random, seed = seeded()
+    for size, power in ((1, 0), (7, 0), (96, 0), (960, 0), (5000, 3), (33, 18), (33, -18), (50, -42), (50, 36)):
+        a, b = (random.standard_normal((2, size)) * 10.0 ** (power * random.random((2, size)))).astype(np.float32)
+        if abs(power) > 30:
+            b = random.standard_normal(size).astype(np.float32)
+        what = f"{size} random numbers, {size} others, {seed}"
         want = wanted(a, b)
         scale = float(np.abs(a) @ np.abs(b))
-        hint = "any numbers: each is split, then three products of parts"
-        expect(dot_3xtf32(a, b), want, what=f"dot_3xtf32({what})", hint=hint, atol=1e-12 * scale)
+        hint = "high · high + high · low + low · high, of each pair of numbers, added up in float64"
+        expect(dot_3xtf32(a, b), want, what=f"dot_3xtf32({what})", hint=hint, atol=1e-12 * scale, nearly=False)
+        got = dot_3xtf32(b, a)
+        expect(got, want, what=f"dot_3xtf32({what}, exchanged)", hint=hint, atol=1e-12 * scale, nearly=False)

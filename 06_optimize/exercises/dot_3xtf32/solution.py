@@ -2,13 +2,17 @@ import numpy as np
 
 
 def dot_3xtf32(a, b):
-    """The dot product of two float32 vectors by three products of TF32 parts, added up in float64: a float.
+    """The dot product of two float32 vectors by three products of TF32 parts, added up in
+    float64: a float. All numbers are finite.
 
-    Each number is split in two. high: the number rounded to 10 bits of fraction; that is, half of the last of them,
-    0x1000, is added to the bits of the float, and the 13 bits behind it become 0. low: what is lacking, a float32, of
-    which tensor cores ignore the last 13 bits. Three of the four products of parts count: not low · low.
-    x.view(np.uint32) are the bits of a float32 array, bits.view(np.float32) the floats of bits.
+    Each number is split in two. high: the number rounded to 10 bits of fraction; that is, half
+    of the last of them, 0x1000, is added to the bits of the float, and the 13 bits behind it
+    become 0. low: what is lacking, a float32, of which tensor cores ignore the last 13 bits.
+    Three of the four products of parts count: not low · low. x.view(np.uint32) are the bits of
+    a float32 array, bits.view(np.float32) the floats of bits.
     """
+    # BEGIN SOLUTION
+    # write: the dot product from three products of TF32 parts
 
     def cut(bits):
         return (bits & np.uint32(0xFFFFE000)).view(np.float32)
@@ -20,3 +24,4 @@ def dot_3xtf32(a, b):
 
     (a_high, a_low), (b_high, b_low) = split(a), split(b)
     return float(np.sum(a_low * b_high + a_high * b_low + a_high * b_high))
+    # END SOLUTION

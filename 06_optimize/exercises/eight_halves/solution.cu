@@ -1,6 +1,7 @@
-// clamp_halves: y[i] = x[i] held between 0 and 6, for i < n. x and y begin at multiples of 16 bytes, n is any number.
-// Thread i has the eight halves from 8·i on: one access of 16 bytes, a uint4, where there are eight, and one by one where
-// the array ends before. The blocks have as many threads as there are groups of eight, the last one rounded up, or more.
+// clamp_halves: y[i] = x[i] held between 0 and 6, for i < n. x and y begin at multiples of 16
+// bytes, n is any number. Thread i has the eight halves from 8·i on: one access of 16 bytes, a
+// uint4, where there are eight, and one by one where the array ends before. The blocks have as
+// many threads as there are groups of eight, the last one rounded up, or more.
 #include <cuda_fp16.h>
 __device__ __half held(__half x) {
     float value = __half2float(x);
@@ -8,6 +9,9 @@ __device__ __half held(__half x) {
 }
 extern "C" __global__ void clamp_halves(const __half* x, __half* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    // BEGIN SOLUTION
+    // write: eight at a time
+    // write: fewer than eight at the end
     if (8 * i + 8 <= n) {
         uint4 eight = ((const uint4*)x)[i];
         __half* half = (__half*)&eight;
@@ -16,4 +20,5 @@ extern "C" __global__ void clamp_halves(const __half* x, __half* y, int n) {
     } else {
         for (int k = 8 * i; k < n; ++k) y[k] = held(x[k]);
     }
+    // END SOLUTION
 }

@@ -1,7 +1,7 @@
 import math
-import random
 
 from common.check import expect, expect_error
+from common.check.trials import python_random
 
 
 def changes_of(counter):
@@ -48,13 +48,13 @@ def mistakes(times, counter, launches, batch, idle_w):
 def looks(draw):
     """Looks at a card of constant power, which begin and end somewhere between two changes."""
     watts, idle_w, launch = draw.uniform(300, 700), draw.uniform(50, 120), draw.uniform(1e-3, 5e-3)
-    began, offset = draw.randint(10**6, 10**8), draw.randint(5, 900)
+    began, offset = draw.randint(10**6, 10**12), draw.randint(5, 10**7)
     times, counter, launches = [], [], []
     now, due = draw.uniform(0, 50), 0.0
     start = now
     due = now + draw.uniform(0.05, 0.1)
     shown = began
-    for _ in range(draw.randint(40, 80)):
+    for _ in range(draw.choice([40, 80, 600])):
         if now >= due:
             shown, due = began + round(1e3 * watts * (now - start)), now + draw.uniform(0.08, 0.12)
         times.append(now)
@@ -63,7 +63,7 @@ def looks(draw):
         now += draw.uniform(0.009, 0.013)
     if counter[-1] != counter[-2]:  # the last look is to be no change
         return looks(draw)
-    return times, counter, launches, draw.choice([8, 32, 256]), idle_w
+    return times, counter, launches, draw.choice([1, 8, 32, 256, 5000]), idle_w
 
 
 def check(energy_per_image):
@@ -80,9 +80,17 @@ def check(energy_per_image):
     counter = [70_000, 70_000, 92_000, 92_000, 92_000, 138_000, 138_000, 174_000, 174_000]
     launches = [3, 13, 23, 33, 43, 53, 63, 73, 83]
     compare((times, counter, launches, 16, 100.0), f"energy_per_image({times}, {counter}, {launches}, 16, 100.0)")
-    draw = random.Random()
+    two = [70_000, 92_000, 92_000, 92_000, 92_000, 92_000, 92_000, 92_000, 138_000]
+    compare((times, two, launches, 16, 100.0), f"energy_per_image({times}, {two}, {launches}, 16, 100.0)")
+    large = [2**53 + 2 * value + 1 for value in counter]
+    many = [10**9 + 10**6 * done for done in launches]
+    compare((times, large, many, 100_000, 0.0), f"energy_per_image({times}, {large}, {many}, 100000, 0.0)")
+    compare((times, counter, launches, 1, 5000.0), f"energy_per_image({times}, {counter}, {launches}, 1, 5000.0)")
+
+    draw = python_random()
     for _ in range(20):
-        compare(looks(draw), "energy_per_image(looks at a card of constant power)")
+        case = looks(draw)
+        compare(case, f"energy_per_image({', '.join(map(str, case))})")
 
     still = [70_000] * len(times)
     hint = "a counter that never changes tells nothing, not even 0: the card may have none that counts"

@@ -1,6 +1,8 @@
 import numpy as np
 
-from common.check import expect, launch, require
+from common.check import launch
+from common.check.kernels import asked, compare, shapes, use
+from common.check.trials import numpy_random
 
 # height, width: a single whole tile, several of them, sizes that no tile divides
 SIZES = ((4, 8), (8, 16), (7, 7), (5, 19), (1, 1))
@@ -58,35 +60,46 @@ MISTAKES = {
 }
 
 
+HINTS = {
+    "race": "hidden must be whole before the depthwise convolution reads them, and dw before project sums over"
+    " it, of all 16 channels: threads of other warps write them",
+    "uninitialised-read": "nobody wrote this place: hidden has 6 × 10 pixels, the rim of the tile included",
+    "out-of-bounds": "where the image ends, x has nothing to read and y no place to write",
+    "unwritten": "4 · 8 · 8 numbers of a tile are twice as many as there are threads",
+}
+
+
 def check(source):
-    random = np.random.default_rng()
-    for height, width in SIZES:
+    random = numpy_random()
+    for height, width in shapes(source, random, SIZES, (20, 30)):
         what = f"fused_block of {height} × {width} pixels"
         # sums that leave [0, 6] on both sides, biases that relu6 does not make 0
-        shapes = {"x": (height, width, 8), "expand": (16, 8), "expand_bias": 16, "depthwise": (16, 3, 3)}
-        shapes |= {"depthwise_bias": 16, "project": (8, 16), "project_bias": 8}
-        arrays = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        sizes = {"x": (height, width, 8), "expand": (16, 8), "expand_bias": 16, "depthwise": (16, 3, 3)}
+        sizes |= {"depthwise_bias": 16, "project": (8, 16), "project_bias": 8}
+        arrays = {name: random.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
         arrays["expand"] *= 2
         arrays["expand_bias"] = (1 + np.abs(arrays["expand_bias"])).astype(np.float32)
         y = np.full((height, width, 8), np.nan, np.float32)
-        hints = {
-            "race": "hidden must be whole before the depthwise convolution reads them, and dw before project sums over"
-            " it, of all 16 channels: threads of other warps write them",
-            "uninitialised-read": "nobody wrote this place: hidden has 6 × 10 pixels, the rim of the tile included",
-            "out-of-bounds": "where the image ends, x has nothing to read and y no place to write",
-        }
-        args = (*arrays.values(), y, height, width)
-        grid = (-(-width // 8), -(-height // 4))
-        launch(source, "fused_block", grid, (128,), args, what=what, hints=hints)
-        hint = "y holds NaN before the launch: 4 · 8 · 8 numbers of a tile are twice as many as there are threads"
-        require(not np.isnan(y).any(), what=f"{what} leaves NaN in y", hint=hint)
+        args, grid = (*arrays.values(), y, height, width), (-(-width // 8), -(-height // 4))
+        report = launch(source, "fused_block", grid, (128,), args, what=what, hints=HINTS, outputs=(y,))
         exact = [array.astype(np.float64) for array in arrays.values()]
-        want = block(*exact).astype(np.float32)
+        known = ((block(*exact, mistake), told) for mistake, told in MISTAKES.items())
         hint = "compare hidden, dw and y with the three lines at the top, one after the other"
-        for mistake, told in MISTAKES.items():
-            if np.allclose(y, block(*exact, mistake), rtol=1e-4, atol=1e-3) and not np.allclose(
-                y, want, rtol=1e-4, atol=1e-3
-            ):
-                hint = told
-                break
-        expect(y, want, what=f"{what}: y", hint=hint, rtol=1e-5, atol=1e-5)
+        compare(y, block(*exact), what=f"{what}: y", hint=hint, mistakes=known, rtol=1e-5, atol=1e-5)
+        if (height, width) == (8, 16):
+            of_whole_tiles = what, report
+
+    what, report = of_whole_tiles  # right first, then as it was asked for
+    hidden, stored = use(report, None, "store"), use(report, 7, "store")
+    hint = "hidden and dw lie in shared memory, and all 128 threads share the work of each of the three steps"
+    said = f"{what}: {hidden.warps * hidden.lanes} of 128 threads write to shared memory"
+    asked(hidden.warps * hidden.lanes == 128, what=said, hint=hint, picture=report)
+    said = f"{what}: {stored.warps * stored.lanes} of 128 threads write to y"
+    asked(stored.warps * stored.lanes == 128, what=said, hint=hint, picture=report)
+    got = (report.global_loads.bytes + report.shared_loads.bytes) // 4
+    least = 4 * (  # for each tile 5 · 9 pixels of hidden that lie in the image, dw and y
+        5 * 9 * 16 * 17 + 4 * 8 * 16 * 19 + 4 * 8 * 8 * 34
+    )
+    hint = "a number of hidden is computed once for each tile, and the nine outputs that need it read it from there"
+    said = f"{what} loads {got} numbers, {least} would do: something is computed several times"
+    asked(got <= 1.5 * least, what=said, hint=hint, picture=report)

@@ -3,6 +3,7 @@ from collections import Counter
 from itertools import pairwise
 
 from common.check import expect, require
+from common.check.trials import python_random
 
 MANY = 400  # seeds
 
@@ -73,9 +74,11 @@ def check(interleaved):
     hint = "the next len(names) rounds need an order drawn anew: what happens every n rounds must not meet the same one"
     require(same < 25, what=f"for {same} of 50 seeds rounds {n + 1} to {2 * n} repeat rounds 1 to {n}", hint=hint)
 
-    for size, rounds in ((4, 3), (4, 10), (2, 5), (1, 3), (5, 5)):
-        balanced([f"engine {i}" for i in range(size)], rounds, 7)
-        require(True, what="any number of names and rounds", hint="")
+    draw = python_random()
+    for size, rounds in ((4, 3), (4, 10), (2, 5), (1, 3), (5, 5), (3, 0), (12, 30), (25, 60), (3, 1000)):
+        for seed in (0, 7, draw.randint(10**4, 10**6), 2**40 + 1):
+            engines = [f"{draw.choice('zyxab')} {i}" for i in range(size)]
+            require(balanced(engines, rounds, seed) is not None, what="any number of names and rounds", hint="")
 
     pairs, begins = Counter(), Counter()
     for seed in range(MANY):

@@ -1,7 +1,7 @@
 import math
-import random
 
 from common.check import expect, require
+from common.check.trials import python_random
 
 
 def wanted(ours, theirs):
@@ -48,12 +48,20 @@ def check(mean_speed_up):
     compare({}, {1: [30.0]}, hint)
     compare({1: [10.0]}, {8: [30.0]}, hint)
 
-    draw = random.Random()
-    for _ in range(30):
+    draw = python_random()
+    batches = [1, 2, 3, 8, 32, 33, 256, 5000, 10**6, 7, 9, 11]
+    for number in (1, 2, 4, 4, 12) * 8:
+        scale = 10.0 ** draw.randint(-6, 6)
         times = [
-            {b: [draw.uniform(5, 50) * b for _ in range(draw.randint(0, 3))] for b in (1, 8, 32, 256)} for _ in "ab"
+            {
+                b: [scale * 10.0 ** draw.uniform(-2, 2) for _ in range(draw.randint(0, 5))]
+                for b in draw.sample(batches, number)
+            }
+            for _ in "ab"
         ]
-        compare(*times, "any times: (geometric mean over the batches that both have, how many those are)")
+        compare(
+            *times, "(the geometric mean, over the batches that both have, of their least time over ours, how many)"
+        )
         one, other = mean_speed_up(*times), mean_speed_up(*reversed(times))
         inverse = one[0] is None or math.isclose(one[0] * other[0], 1, rel_tol=1e-9)
         require(inverse, what="exchanged, the ratio is not 1 / ratio", hint="the fastest way of each, batch by batch")

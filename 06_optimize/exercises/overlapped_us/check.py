@@ -1,6 +1,5 @@
-import random
-
 from common.check import expect
+from common.check.trials import python_random
 
 
 def simulate(kernels, boundary_us, handoff_us):
@@ -36,7 +35,17 @@ def check(overlapped_us):
     mixed = "each kernel has its own word on whether it is programmatic: the second one, here"
     compare([(0.5, 2.0, False), (0.5, 3.0, True), (0.25, 1.0, False)], 1.0, 0.25, mixed)
 
-    draw = random.Random()
-    for _ in range(30):
-        kernels = [(draw.uniform(0, 3), draw.uniform(0.1, 5), draw.random() < 0.5) for _ in range(draw.randint(1, 12))]
-        compare(kernels, draw.uniform(0.5, 3), draw.uniform(0, 0.5), "any chain")
+    draw = python_random()
+    hint = (
+        "an ordinary body begins boundary_us and its prologue after the end of the one ahead; a programmatic one when"
+    )
+    hint += (
+        " its prologue, begun with the body ahead, is over, and not before handoff_us after the end of the one ahead"
+    )
+    for count in (1, 2, 3, 12, 60) * 10:
+        scale = 10.0 ** draw.randint(-6, 6)
+        kernels = [
+            (scale * draw.choice([0, draw.uniform(0, 3), 9]), scale * draw.uniform(0.1, 5), draw.random() < 0.5)
+            for _ in range(count)
+        ]
+        compare(kernels, scale * draw.uniform(0, 3), scale * draw.choice([0, draw.uniform(0, 5)]), hint)

@@ -1,6 +1,5 @@
-import random
-
 from common.check import expect
+from common.check.trials import python_random
 
 A, B, C = (4, 8, 1, 1), (7, 7, 1, 1), (7, 7, 1, 2)
 
@@ -36,10 +35,13 @@ def check(short_list):
     compare([("a", A, (64, 2)), ("b", A, (64, 4))], 2, hint)
     compare([("a", A, (32, 4)), ("b", A, (64, 4))], 2, hint)
 
-    draw = random.Random()
-    for _ in range(50):
-        ranked = [
-            (f"t{i}", draw.choice([A, B, C]), (draw.choice([32, 64, 96]), draw.choice([2, 4])))
-            for i in range(draw.randint(0, 15))
-        ]
-        compare(ranked, draw.randint(1, 8), "any ranking")
+    draw = python_random()
+    hint = (
+        "down the ranking: taken if its cut has fewer than two so far and none of this shape, until there are `count`"
+    )
+    for length in (0, 1, 6, 15, 15, 80) * 10:
+        cuts = [tuple(draw.choice([1, 2, 7, 112]) for _ in range(4)) for _ in range(draw.choice([1, 3, 12]))]
+        shapes = [(draw.choice([32, 64, 1024]), draw.choice([2, 4, 8])) for _ in range(4)]
+        names = [f"{draw.choice('zyxab')}{i % 9}" for i in range(length)]  # some names come again
+        ranked = [(name, draw.choice([A, B, C, *cuts]), draw.choice(shapes)) for name in names]
+        compare(ranked, draw.choice([0, 1, 3, 8, 100]), hint)

@@ -1,10 +1,14 @@
 def short_list(ranked, count):
-    """The names of the first `count` candidates of a ranking that differ enough to be worth a measurement.
+    """The names of the first `count` candidates of a ranking that differ enough to be worth a
+    measurement.
 
-    ranked: tuples (name, cut, shape), the most promising first. cut: how image and channels are cut, (tile_h, tile_w,
-    images, split). shape: (slice, warps). Of each cut at most two candidates are taken, and those two must differ in
-    their shape. Fewer than `count` if there are no more.
+    ranked: tuples (name, cut, shape), the most promising first. cut: how image and channels
+    are cut, (tile_h, tile_w, images, split). shape: (slice, warps). Of each cut at most two
+    candidates are taken, and those two must differ in their shape. Fewer than `count` if there
+    are no more.
     """
+    # BEGIN SOLUTION
+    # write: the names of the candidates worth a measurement
     taken, shapes = [], {}
     for name, cut, shape in ranked:
         of_cut = shapes.setdefault(cut, [])
@@ -12,3 +16,4 @@ def short_list(ranked, count):
             of_cut.append(shape)
             taken.append(name)
     return taken
+    # END SOLUTION

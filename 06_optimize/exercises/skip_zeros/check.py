@@ -1,13 +1,14 @@
 import numpy as np
 
-from common.check import expect, launch, require
-from common.cuda.simulator.module import SimulatedModule
+from common.check import expect, launch
+from common.check.kernels import asked, calls, compare, shapes, use
+from common.check.trials import numpy_random
 
 CASES = (  # P, C, O, the share of zeros
     (7, 64, 20, 0.5), (9, 70, 20, 0.5), (8, 32, 32, 0.0), (3, 5, 8, 0.4), (6, 128, 32, 0.9), (5, 33, 1, 0.3),
-    (4, 96, 7, 1.0), (1, 1, 1, 0.0), (13, 160, 32, 0.7),
+    (4, 96, 7, 1.0), (1, 1, 1, 0.0), (13, 160, 32, 0.7), (2, 1100, 5, 0.6),
 )  # fmt: skip
-WARPS = 4  # of a block
+SHUFFLES = ("__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync", "__shfl_down_sync")
 ALL_LANES = (
     "all 32 lanes must come to the vote and to each shuffle, also those that have no channel, a zero or no output: what"
     " such a lane must not do is read or write"
@@ -16,20 +17,8 @@ HINTS = {
     "deadlock": ALL_LANES,
     "out-of-bounds": "the last 32 channels may be fewer: a lane without a channel reads nothing and holds 0; and a lane"
     " without an output reads no weight",
-    "race": "lane o of the pixel's warp writes output o, and nobody else does",
+    "race-global": "lane o of the pixel's warp writes output o, and nobody else does",
 }
-# What counts: a kernel around the learner's, for the simulator alone. The learner's first line stays line 1.
-BEFORE = """static unsigned* shuffles;
-#define __shfl_sync(...) (atomicAdd(shuffles, 1u), __shfl_sync(__VA_ARGS__))
-#line 1
-"""
-AFTER = """
-extern "C" __global__ void counting(const float* x, const float* weight, float* y, int P, int C, int O,
-                                    unsigned* count) {
-    shuffles = count;
-    skip_zeros(x, weight, y, P, C, O);
-}
-"""
 
 
 def drawn(random, pixels, channels, outs, zeros):
@@ -79,54 +68,50 @@ def mistakes(x, weight):
     yield "__ffs counts from 1: of the lowest bit it is 1, and 0 if there is none", shifted @ turned.T
 
 
-def shuffles(source, args):
-    """How many shuffles the warps of a launch make."""
-    count = np.zeros(1, np.uint32)
-    kernel = SimulatedModule(BEFORE + source + AFTER, (), ()).get_function("counting")
-    kernel((-(-args[3] // WARPS),), (32 * WARPS,), (*args, count))
-    return int(count[0]) // 32
-
-
 def check(source):
-    random = np.random.default_rng()
+    random = numpy_random()
     reports = []
-    for pixels, channels, outs, zeros in CASES:
+    more = [(p, c, o, float(random.choice((0.2, 0.8)))) for p, c, o in shapes(source, random, (), (40, 300, (32,)))]
+    for pixels, channels, outs, zeros in (*CASES, *more):
         what = f"skip_zeros of {pixels} pixels, {channels} > {outs} channels, {zeros:.0%} zeros"
         x, weight = drawn(random, pixels, channels, outs, zeros)
-        y = np.full((pixels, outs), np.nan, np.float32)
-        args = (x, weight, y, pixels, channels, outs)
-        report = launch(source, "skip_zeros", (-(-pixels // WARPS),), (32 * WARPS,), args, what=what, hints=HINTS)
+        y, warps = np.full((pixels, outs), np.nan, np.float32), int(random.choice((4, 1, 3, 8)))
+        grid, args = (-(-pixels // warps),), (x, weight, y, pixels, channels, outs)
+        report = launch(source, "skip_zeros", grid, (32 * warps,), args, what=what, hints=HINTS, outputs=(y,))
         exact, wide = x.astype(np.float64) @ weight, (x.astype(np.float64), weight.astype(np.float64))
-        made = (h for h, wrong in mistakes(*wide) if np.allclose(y, wrong, 1e-4, 1e-4 + 1e-6 * np.abs(wrong).max()))
-        hint = next(made, "y[p][o] is the sum of x[p][c] · weight[c][o] over all c whose x[p][c] is not zero")
-        expect(y, exact.astype(np.float32), what=f"{what}: y", hint=hint, rtol=1e-5, atol=1e-6)
-        reports.append((what, args, report))
+        known = ((wrong, hint) for hint, wrong in mistakes(*wide))
+        hint = "y[p][o] is the sum of x[p][c] · weight[c][o] over all c whose x[p][c] is not zero"
+        compare(y, exact, what=f"{what}: y", hint=hint, mistakes=known, rtol=1e-5, atol=1e-6 * channels**0.5)
+        reports.append((what, grid, warps, args, report))
 
-    what = "skip_zeros with a NaN in pixel 1"
-    x, weight = drawn(random, 4, 40, 8, 0.5)
-    x[1, 35], y = np.nan, np.zeros((4, 8), np.float32)
-    launch(source, "skip_zeros", (1,), (32 * WARPS,), (x, weight, y, 4, 40, 8), what=what, hints=HINTS)
-    hint = "NaN is not zero: it has to come out, so that whoever reads y knows. Which comparison is true for it?"
-    expect(np.isnan(y), np.repeat(np.arange(4) == 1, 8).reshape(4, 8), what=f"{what}: NaN in y", hint=hint)
+    for name, number in (("a NaN", np.nan), ("an infinity", np.inf), ("the smallest number, 1e-45,", 1e-45)):
+        what = f"skip_zeros with {name} in pixel 1"
+        x, weight = drawn(random, 4, 40, 8, 0.5)
+        x[1, 35], y = number, np.full((4, 8), np.nan, np.float32)
+        if number < 1:
+            x[:, 35], x[1], weight[35] = 0, 0, 1e38
+            x[1, 35] = number
+        launch(source, "skip_zeros", (1,), (128,), (x, weight, y, 4, 40, 8), what=what, hints=HINTS, outputs=(y,))
+        hint = f"{name} is not zero: it has to come out, so that it is seen in y. Which comparison is true for it?"
+        special = np.isnan(y) if np.isnan(number) else np.isinf(y) if np.isinf(number) else y != 0
+        expect(special[1], np.ones(8, bool), what=f"{what}: where it shows in y[1]", hint=hint)
+        expect(np.isfinite(y[[0, 2, 3]]).all(), True, what=f"{what}: the other pixels are finite", hint=hint)
 
-    for what, args, report in reports:  # right first, then as little work as there are numbers
+    for what, grid, warps, args, report in reports:  # right first, then as little work as there are numbers
         x, _, _, pixels, channels, outs = args
         there, minus = int((x != 0).sum()), int(((x == 0) & np.signbit(x)).sum())
-        read = {"x": 0, "weight": 0}
-        for entry in report.lines:
-            if entry.kind == "load" and entry.array in read:
-                read[entry.array] += entry.counts.accesses
+        read, of_weight = (use(report, number).counts.accesses for number in (0, 1))
         hint = "first ask, then load: a channel that is zero needs no weight. The vote says which lanes have another"
-        if minus and read["weight"] == (there + minus) * outs:
+        if minus and of_weight == (there + minus) * outs:
             hint = "−0.0 is zero, though its bits are not: compare it as a float"
         said = f"{what}: rows of weights are read for channels that are zero,"
-        said += f" {read['weight'] // outs} rows for {there} numbers that are not"
-        require(read["weight"] <= there * outs, what=said, hint=hint, picture=report)
+        said += f" {of_weight // outs} rows for {there} numbers that are not"
+        asked(of_weight <= there * outs, what=said, hint=hint, picture=report)
         hint = "one lane reads a channel, 32 lanes 32 of them; from its register all others get it by __shfl_sync"
-        said = f"{what}: threads read numbers of x {read['x']} times, {pixels * channels} would do"
-        require(read["x"] <= pixels * channels, what=said, hint=hint, picture=report)
-        made, chunks = shuffles(source, args), pixels * -(-channels // 32)
+        said = f"{what}: threads read numbers of x {read} times, {pixels * channels} would do"
+        asked(read <= pixels * channels, what=said, hint=hint, picture=report)
+        made = sum(calls(source, "skip_zeros", grid, (32 * warps,), args, SHUFFLES).values()) // 32
         hint = "jump from one set bit to the next: __ffs finds the lowest one, set &= set − 1 clears it. A warp that"
         hint += " asks all 32 has saved loads, but no step"
         said = f"{what}: warps make {made} shuffles for {there} numbers that are not zero"
-        require(made <= there + 3 * chunks, what=said, hint=hint)
+        asked(made <= there + 3 * pixels * -(-channels // 32), what=said, hint=hint)

@@ -1,6 +1,8 @@
 import numpy as np
 
 from common.check import expect, launch, require
+from common.check.kernels import asked, beyond, calls
+from common.check.trials import numpy_random
 
 E = 2.0**-12  # below half of the last bit of a TF32 number of 1
 LOW = 2.0**-11 - 2.0**-21  # nearly half of it: LOW · LOW can be seen in a float beside 1
@@ -24,7 +26,7 @@ ONE_PRODUCT = (
 def product(source, a, b, what):
     d = np.full((16, 8), np.nan, np.float32)
     hints = dict.fromkeys(("deadlock", "divergent-barrier", "stopped"), TOGETHER)
-    launch(source, "three_tf32", (1,), (32,), (a, b, d, a.shape[1]), what=what, hints=hints)
+    launch(source, "three_tf32", (1,), (32,), (a, b, d, a.shape[1]), what=what, hints=hints, outputs=(d,))
     return d
 
 
@@ -41,14 +43,19 @@ def check(source):
         if (x, y) == (1 + E, 1) and abs(one_product(source, 1 + LOW, 1 + LOW, what)[0, 0] - (1 + LOW + LOW**2)) < 1e-7:
             hint = "low · low is too small to matter: it is low · high and high · low that count"
         allowed = 1.6 * LOW**2 if x == y == 1 + LOW else 2.0**-24
-        expect(d, np.full((16, 8), np.float32(x * y)), what=f"{what}: D", hint=hint, atol=allowed)
-    random = np.random.default_rng()
-    for k in (8, 24, 96):
+        expect(d, np.full((16, 8), np.float32(x * y)), what=f"{what}: D", hint=hint, atol=allowed, nearly=False)
+    random = numpy_random()
+    for k in (8, 24, 96, 8 * int(random.integers(13, 40)), *(-(-n // 8) * 8 for n in beyond(source, 1100)[-2:])):
         what = f"product of 16 × {k} and {k} × 8"
         a, b = random.standard_normal((16, k)).astype(np.float32), random.standard_normal((k, 8)).astype(np.float32)
         d = product(source, a, b, what)
-        require(not np.isnan(d).any(), what=f"{what} leaves NaN in D", hint="D holds NaN before the launch")
+        hint = "neither A nor B holds a NaN, and to_tf32 makes none: what is x − high, and of which bits?"
+        require(not np.isnan(d).any(), what=f"{what}: D holds NaN", hint=hint)
         exact = a.astype(np.float64) @ b
         hint = "K is 24 and 96, too: d goes on from round to round" if k > 8 else "three products of 8 columns and rows"
         scale = float(np.linalg.norm(exact))
-        expect(d, exact.astype(np.float32), what=f"{what}: D", hint=hint, rtol=0, atol=1e-6 * scale)
+        expect(d, exact.astype(np.float32), what=f"{what}: D", hint=hint, rtol=0, atol=1e-6 * scale, nearly=False)
+    a, b = np.ones((16, 24), np.float32), np.ones((24, 8), np.float32)
+    made = calls(source, "three_tf32", (1,), (32,), (a, b, np.full((16, 8), np.nan, np.float32), 24), ("mma_tf32",))
+    made, hint = made["mma_tf32"] // 32, "high · high, high · low and low · high: three mma_tf32 for 8 columns and rows"
+    asked(made == 9, what=f"for K = 24 the warp makes {made} mma_tf32, 9 would do", hint=hint)

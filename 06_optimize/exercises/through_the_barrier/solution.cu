@@ -1,15 +1,23 @@
 #include "grid.h"
 // two_phases: two layers of a network as one launch, over a row of n numbers.
 //   phase 1: h[i] = max(0, a[i] · x[i])
-//   phase 2: y[i] = w[i][0] · h[i - 1] + w[i][1] · h[i] + w[i][2] · h[i + 1]        outside of the row h is 0
-// Blocks of 64 threads, a number each; a, x, h, y are (n), w is (n, 3). Launched cooperatively, all blocks are resident.
-// grid_barrier(&counter) is the barrier of the grid. The weights of phase 2 depend on nothing: they are to be on their way
-// while phase 1 computes, so a block takes its own to s before the barrier. One barrier is enough.
+//   phase 2: y[i] = w[i][0] · h[i - 1] + w[i][1] · h[i] + w[i][2] · h[i + 1]
+// Outside of the row h is 0.
+// Blocks of 64 threads, a number each; a, x, h, y are (n), w is (n, 3). Launched
+// cooperatively, all blocks are resident. grid_barrier(&counter) is the barrier of the grid.
+// The weights of phase 2 depend on nothing: they are to be on their way while phase 1
+// computes, so a block takes its own to s before the barrier. One barrier is enough.
 __device__ unsigned counter;  // of the barrier: 0 before its first use, and never reset
 
-extern "C" __global__ void two_phases(const float* x, const float* a, float* h, const float* w, float* y, int n) {
+extern "C" __global__ void two_phases(const float* x, const float* a, float* h,
+                                      const float* w, float* y, int n) {
     __shared__ float s[3 * 64];  // s[3 · t + k] is w[i][k]
     int t = threadIdx.x, first = blockIdx.x * 64, i = first + t;
+    // BEGIN SOLUTION
+    // write: fetch the weights
+    // write: phase 1
+    // write: the barrier
+    // write: phase 2
     for (int k = t; k < 3 * 64; k += 64)
         if (3 * first + k < 3 * n) s[k] = w[3 * first + k];
     if (i < n) h[i] = fmaxf(0.0f, a[i] * x[i]);
@@ -19,4 +27,5 @@ extern "C" __global__ void two_phases(const float* x, const float* a, float* h, 
     if (i > 0) sum += s[3 * t] * h[i - 1];
     if (i + 1 < n) sum += s[3 * t + 2] * h[i + 1];
     y[i] = sum;
+    // END SOLUTION
 }

@@ -1,11 +1,16 @@
 #include "grid.h"
-// pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y (pixels, 8), row by row.
-// Launched with programmatic=True: until wait_for_inputs() returns, the kernel ahead may not have written x, and may still
-// read what lies in y, whose memory it shares. w is a parameter and there all the time. Blocks of 64 threads, one pixel each.
+// pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y
+// (pixels, 8), row by row. Launched with programmatic=True: until wait_for_inputs() returns,
+// the kernel ahead may not have written x, and may still read what lies in y, whose memory it
+// shares. w is a parameter and there all the time. Blocks of 64 threads, one pixel each.
 extern "C" __global__ void pointwise(const float* x, const float* w, float* y, int pixels) {
     __shared__ float s[8 * 16];  // w, as it lies in memory
     int t = threadIdx.x, p = blockIdx.x * 64 + t;
     float sum[8] = {};
+    // BEGIN SOLUTION
+    // write: what can be done while the kernel ahead still runs
+    // write: wait, all threads; then what needs x
+    // write: y
     for (int i = t; i < 8 * 16; i += 64) s[i] = w[i];
     __syncthreads();
     wait_for_inputs();
@@ -15,4 +20,5 @@ extern "C" __global__ void pointwise(const float* x, const float* w, float* y, i
         for (int o = 0; o < 8; ++o) sum[o] += s[o * 16 + c] * value;
     }
     for (int o = 0; o < 8; ++o) y[p * 8 + o] = sum[o];
+    // END SOLUTION
 }

@@ -1,8 +1,8 @@
 import cmath
 import math
-import random
 
 from common.check import Wrong, expect
+from common.check.trials import python_random
 
 
 def wanted(dense, full, empty, box):
@@ -46,8 +46,13 @@ def check(zeros_needed):
     ]
     compare(20.0, 50.0, 10.0, 32, hint=hint, others=others)
 
-    draw = random.Random()
-    for _ in range(100):
-        empty = draw.uniform(1, 40)
-        full, dense = empty + draw.uniform(0.1, 100), draw.uniform(1, 100)
-        compare(round(dense, 2), round(full + 0.1, 2), round(empty, 2), draw.choice([1, 8, 32, 2048]), hint="any costs")
+    draw = python_random()
+    hint = (
+        "0.0 where skipping is never slower, None where it always is; else boxes are skipped from a share on, of which"
+    )
+    hint += " the box-th root is the share of zeros"
+    for _ in range(200):
+        scale, empty = 10.0 ** draw.randint(-6, 6), draw.uniform(1, 40)
+        full, dense = empty + draw.choice([0.001, 1, 100]) * draw.uniform(0.1, 1), draw.uniform(1, 100)
+        dense = draw.choice([dense, full, empty, empty + draw.random() * (full - empty)])
+        compare(scale * dense, scale * full, scale * empty, draw.choice([1, 2, 8, 32, 2048, 10**6]), hint=hint)

@@ -1,4 +1,4 @@
-# expect: nor multiply
+# expect: one by one, do not multiply
 def amdahl(shares, speedups):
     total = 1.0
     for share, speedup in zip(shares, speedups, strict=True):

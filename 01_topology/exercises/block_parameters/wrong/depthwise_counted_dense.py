@@ -1,4 +1,4 @@
-# expect: groups are not divided out
+# expect: filters read one channel each
 def block_parameters(in_channels, out_channels, t):
     hidden = t * in_channels
     total = hidden * hidden * 9 + 2 * hidden

@@ -1,4 +1,4 @@
-# expect: here it is 2
+# expect: only if stride is 1
 def block_traffic(in_channels, out_channels, t, size, stride, fused, batch=1, itemsize=4):
     hidden = t * in_channels
     small = (size - 1) // stride + 1

@@ -1,5 +1,5 @@
 # expect: what a Constant node gives out
-KINDS = {
+COUNTED = {
     "Conv": "Conv2d",
     "Clip": "ReLU6",
     "Add": "ResidualAdd",
@@ -13,8 +13,8 @@ def count_layers(graph):
     counts = {}
     constants = {tensor.name for tensor in graph.initializer}
     for node in graph.node:
-        if node.op_type not in KINDS or (node.op_type == "Add" and constants & set(node.input)):
+        if node.op_type not in COUNTED or (node.op_type == "Add" and constants & set(node.input)):
             continue
-        kind = KINDS[node.op_type]
+        kind = COUNTED[node.op_type]
         counts[kind] = counts.get(kind, 0) + 1
     return counts

@@ -1,5 +1,5 @@
 # expect: every node counts
-KINDS = {
+COUNTED = {
     "Conv": "Conv2d",
     "Clip": "ReLU6",
     "Add": "ResidualAdd",
@@ -12,6 +12,6 @@ KINDS = {
 def count_layers(graph):
     counts = {}
     for node in graph.node:
-        if node.op_type in KINDS:
-            counts[KINDS[node.op_type]] = 1
+        if node.op_type in COUNTED:
+            counts[COUNTED[node.op_type]] = 1
     return counts

@@ -1,5 +1,5 @@
 # expect: an Add of two computed tensors
-KINDS = {
+COUNTED = {
     "Conv": "Conv2d",
     "Clip": "ReLU6",
     "Add": "ResidualAdd",
@@ -14,8 +14,8 @@ def count_layers(graph):
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     for node in graph.node:
-        if node.op_type not in KINDS or (node.op_type == "Add"):
+        if node.op_type not in COUNTED or (node.op_type == "Add"):
             continue
-        kind = KINDS[node.op_type]
+        kind = COUNTED[node.op_type]
         counts[kind] = counts.get(kind, 0) + 1
     return counts

@@ -1,5 +1,5 @@
-# expect: look each node's operator up in KINDS
-KINDS = {
+# expect: not ONNX's operators
+COUNTED = {
     "Conv": "Conv2d",
     "Clip": "ReLU6",
     "Add": "ResidualAdd",
@@ -14,7 +14,7 @@ def count_layers(graph):
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     for node in graph.node:
-        if node.op_type not in KINDS or (node.op_type == "Add" and constants & set(node.input)):
+        if node.op_type not in COUNTED or (node.op_type == "Add" and constants & set(node.input)):
             continue
         kind = node.op_type
         counts[kind] = counts.get(kind, 0) + 1

@@ -1,4 +1,4 @@
-# expect: first and last tap lie
+# expect: not dilation · kernel
 def output_size(size, kernel, stride=1, padding=(0, 0), dilation=1):
     room = size + sum(padding) - dilation * kernel
     if room < 0:

@@ -1,4 +1,4 @@
-# expect: whatever its own stride is
+# expect: own stride does not widen
 def receptive_field(layers):
     field, step = 1, 1
     for kernel, stride in layers:

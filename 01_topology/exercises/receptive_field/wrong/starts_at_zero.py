@@ -1,4 +1,4 @@
-# expect: a layer with kernel 3 sees 3 inputs
+# expect: begins at 1, not at 0
 def receptive_field(layers):
     field, step = 0, 1
     for kernel, stride in layers:

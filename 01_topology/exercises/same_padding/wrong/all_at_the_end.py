@@ -1,4 +1,4 @@
-# expect: at stride 1 a kernel of 5 needs 4
+# expect: split into two halves
 def same_padding(size, kernel, stride, upper=True):
     outputs = -(-size // stride)
     total = max((outputs - 1) * stride + kernel - size, 0)

@@ -1,4 +1,4 @@
-# expect: one range an output channel
+# expect: not one for all the weights
 def channel_spread(weight):
     """How many times the widest output channel's range is that of the narrowest: a float, at least 1.
 

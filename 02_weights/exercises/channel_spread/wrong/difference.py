@@ -1,4 +1,4 @@
-# expect: one range an output channel
+# expect: a ratio, not a difference
 def channel_spread(weight):
     """How many times the widest output channel's range is that of the narrowest: a float, at least 1.
 

@@ -1,4 +1,4 @@
-# expect: one range an output channel
+# expect: here those of dimension 1
 def channel_spread(weight):
     """How many times the widest output channel's range is that of the narrowest: a float, at least 1.
 

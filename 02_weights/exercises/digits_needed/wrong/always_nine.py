@@ -1,4 +1,4 @@
-# expect: how many of them can be left out
+# expect: nine are always enough; for these numbers fewer may do
 def digits_needed(values):
     """The fewest significant digits with which every number of a float32 array survives as text.
 

@@ -1,4 +1,4 @@
-# expect: eps is added to var, under the root
+# expect: eps is missing
 import numpy as np
 
 

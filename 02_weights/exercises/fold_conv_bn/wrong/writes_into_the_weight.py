@@ -1,4 +1,4 @@
-# expect: write into the array
+# expect: fold_conv_bn changes its argument `weight`
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: DenseNet's order
+# expect: has to be a convolution's output
 def foldable(nodes, output):
     """The batch-norms that can go into a convolution: a list of pairs (y, z), in the order of the nodes.
 

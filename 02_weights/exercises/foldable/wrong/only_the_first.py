@@ -1,4 +1,4 @@
-# expect: every pair, in the order of the nodes
+# expect: every pair counts, not only the first
 def foldable(nodes, output):
     """The batch-norms that can go into a convolution: a list of pairs (y, z), in the order of the nodes.
 

@@ -1,4 +1,4 @@
-# expect: beta has to put it back
+# expect: has to put back the mean itself
 import numpy as np
 
 

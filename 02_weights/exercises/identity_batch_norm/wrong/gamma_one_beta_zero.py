@@ -1,4 +1,4 @@
-# expect: what has to be multiplied with to undo that
+# expect: gamma 1 leaves the input divided
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: what has to be multiplied with to undo that
+# expect: take the root
 def identity_batch_norm(mean, var, eps):
     """(gamma, beta) with which a batch-norm gives back its input unchanged.
 

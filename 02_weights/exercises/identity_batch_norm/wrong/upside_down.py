@@ -1,4 +1,4 @@
-# expect: what has to be multiplied with to undo that
+# expect: do not divide once more
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: a power of two changes the exponent alone
+# expect: one power of two too many
 def scale_for_fp16(values):
     """The largest power of two with which values can be multiplied so that none exceeds 65504, fp16's limit.
 

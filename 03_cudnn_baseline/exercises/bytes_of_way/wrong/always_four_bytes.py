@@ -1,4 +1,4 @@
-# expect: fp16 numbers have 2 bytes
+# expect: itemsize is the bytes of one number: 2 in fp16
 import math
 
 

@@ -1,4 +1,4 @@
-# expect: one number a channel of y
+# expect: a bias is one number per channel of y, not one per element
 import math
 
 

@@ -1,4 +1,4 @@
-# expect: what one graph writes the next one reads
+# expect: each graph but the first also begins with an array, which
 import math
 
 

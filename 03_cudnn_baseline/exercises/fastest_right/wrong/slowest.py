@@ -1,4 +1,4 @@
-# expect: the row with the least time
+# expect: the least time is the fastest
 def fastest_right(rows, arithmetic, allowed):
     """The name of the fastest implementation in an arithmetic whose results are right; None if there is none.
 

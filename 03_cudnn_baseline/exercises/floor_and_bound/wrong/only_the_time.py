@@ -1,4 +1,4 @@
-# expect: give back (µs, what binds)
+# expect: a tuple is expected
 def floor_and_bound(nbytes, flops, bytes_per_s, flops_per_s, launch_us):
     """(µs, what binds): the least time of one step as a kernel of its own, and which of three things it is.
 

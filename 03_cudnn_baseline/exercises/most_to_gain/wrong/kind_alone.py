@@ -1,4 +1,4 @@
-# expect: the others stay
+# expect: the factor is that of the whole network: the other kinds
 def most_to_gain(steps):
     """How many times faster the network becomes if the steps of one kind run at their floor: {kind: factor}.
 

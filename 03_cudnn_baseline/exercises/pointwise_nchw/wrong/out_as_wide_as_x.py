@@ -1,4 +1,4 @@
-# expect: not C
+# expect: from one picture of out to the next lie out_channels · H ·
 def pointwise_nchw(x_shape, out_channels):
     """A 1×1 convolution of NCHW arrays as a batch of matrix products, one a picture.
 

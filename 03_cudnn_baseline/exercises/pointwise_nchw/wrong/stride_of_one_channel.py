@@ -1,4 +1,4 @@
-# expect: x has C channels a picture
+# expect: from one picture of x to the next lie C · H · W elements
 def pointwise_nchw(x_shape, out_channels):
     """A 1×1 convolution of NCHW arrays as a batch of matrix products, one a picture.
 

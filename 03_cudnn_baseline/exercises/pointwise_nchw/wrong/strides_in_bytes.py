@@ -1,4 +1,4 @@
-# expect: counted in elements
+# expect: strides count elements, not bytes
 def pointwise_nchw(x_shape, out_channels):
     """A 1×1 convolution of NCHW arrays as a batch of matrix products, one a picture.
 

@@ -1,4 +1,4 @@
-# expect: round to the nearest, do not cut off
+# expect: round to the nearest, not always away from 0
 import numpy as np
 
 

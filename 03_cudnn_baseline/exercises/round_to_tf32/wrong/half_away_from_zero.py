@@ -1,4 +1,4 @@
-# expect: the one whose last bit is 0
+# expect: halfway between two, the even one, whose last bit is 0; not
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: round_to_tf32 changes its argument
+# expect: round_to_tf32 gives back a view of its argument `x`
 import numpy as np
 
 

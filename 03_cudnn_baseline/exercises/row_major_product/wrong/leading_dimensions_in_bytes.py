@@ -1,4 +1,4 @@
-# expect: its row's length
+# expect: leading dimensions count elements, not bytes
 def row_major_product(M, N, K, transpose_a, transpose_b):
     """The arguments with which cuBLAS computes out = a · b on row-major arrays where they lie.
 

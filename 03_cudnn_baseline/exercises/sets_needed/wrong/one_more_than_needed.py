@@ -1,4 +1,4 @@
-# expect: as few as are together
+# expect: one set more than are needed
 def sets_needed(bytes_of_one_set, l2_bytes):
     """How many sets of buffers to use in turn so that each has left the L2 cache before it is used again.
 

@@ -1,4 +1,4 @@
-# expect: takes `itemsize` bytes
+# expect: `itemsize` is the bytes of one number, 2 in fp16
 from math import prod
 
 

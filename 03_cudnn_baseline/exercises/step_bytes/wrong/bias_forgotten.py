@@ -1,4 +1,4 @@
-# expect: input, weight, bias and output
+# expect: there is always a bias, one number per output channel
 from math import prod
 
 

@@ -1,4 +1,4 @@
-# expect: the residual has the output's shape
+# expect: the residual is read as well, where there is one
 from math import prod
 
 

@@ -1,4 +1,4 @@
-# expect: the residual has the output's shape
+# expect: the residual is read, once, and not written
 from math import prod
 
 

@@ -1,4 +1,4 @@
-# expect: input, weight, bias and output
+# expect: the weight is read as well
 from math import prod
 
 

@@ -1,4 +1,4 @@
-# expect: leave them out before
+# expect: the warm-up are the first samples, not the last ones
 import numpy as np
 
 

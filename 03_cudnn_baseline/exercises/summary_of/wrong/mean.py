@@ -1,4 +1,4 @@
-# expect: a mean moves with it
+# expect: a median is asked for, not a mean: the mean moves with one
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: sort a copy
+# expect: summary_of changes its argument `times_us`
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-# expect: leave them out before
+# expect: the first samples are the warm-up: leave them out
 import numpy as np
 
 

@@ -1,4 +1,4 @@
-// expect: leaves NaN in out
+// expect: unwritten
 // backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past its end, in counts as 0.
 // requires: sm_80
 // n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes one, the next is on its way.

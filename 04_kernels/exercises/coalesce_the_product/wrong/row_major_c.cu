@@ -1,4 +1,4 @@
-// expect: (row, k) of A is at k · M + row
+// expect: the element (row, col) is at col · M + row
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
     int i = blockIdx.x * 256 + threadIdx.x;
     int row = i % M, col = i / M;  // down the columns, as they lie in memory

@@ -1,4 +1,4 @@
-// expect: C holds NaN before the launch
+// expect: unwritten
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
     int i = blockIdx.x * 256 + threadIdx.x;
     int row = i % M, col = i / M;

@@ -1,4 +1,4 @@
-// expect: which input channels does output channel o read
+// expect: which of your lines gives something else
 // grouped: y = the 3×3 convolution of x in groups, one row and column of padding around x. x is (C, H, W), y (O, H, W).
 // An output channel of group g reads the C/groups input channels of that group; weight is (O, C/groups, 3, 3).
 // It was written without groups, and is right for groups = 1. With more, two of the lines below mean something else than

@@ -1,4 +1,4 @@
-// expect: each once, over their number
+// expect: the number of pixels, not of threads
 extern "C" __global__ void channel_means(const float* x, float* out, int pixels) {
     __shared__ float s[256];
     int t = threadIdx.x;

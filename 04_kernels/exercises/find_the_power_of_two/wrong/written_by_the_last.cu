@@ -1,4 +1,4 @@
-// expect: does one thread write the mean
+// expect: one thread of the block writes the mean
 extern "C" __global__ void channel_means(const float* x, float* out, int pixels) {
     __shared__ float s[256];
     int t = threadIdx.x;

@@ -1,4 +1,4 @@
-// expect: the last block has threads to spare
+// expect: the last block has threads without an element
 extern "C" __global__ void block_scan(const float* in, float* out, int n) {
     __shared__ float s[256];
     int t = threadIdx.x, i = blockIdx.x * 256 + t;

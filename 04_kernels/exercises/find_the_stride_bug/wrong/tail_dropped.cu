@@ -1,4 +1,4 @@
-// expect: leaves NaN in y
+// expect: unwritten
 // depthwise: y[c][oh][ow] = sum over i, j < 3 of weight[c][i][j] · x[c][s·oh + i - 1][s·ow + j - 1]; outside of x it is 0.
 // x is (C, H, W), y (C, oH, oW) with oH = (H - 1) / s + 1 and oW alike; the stride s is 1 or 2. 32 threads, 32 outputs of a row.
 extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H, int W, int oH, int oW, int s) {

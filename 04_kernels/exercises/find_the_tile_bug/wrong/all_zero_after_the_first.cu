@@ -1,4 +1,4 @@
-// expect: get the matrix's element
+// expect: holds an element of the slice
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float As[16][16], Bs[16][16];
     int tx = threadIdx.x, ty = threadIdx.y;

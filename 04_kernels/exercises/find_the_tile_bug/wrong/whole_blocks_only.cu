@@ -1,4 +1,4 @@
-// expect: C holds NaN before the launch
+// expect: unwritten
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float As[16][16], Bs[16][16];
     int tx = threadIdx.x, ty = threadIdx.y;

@@ -1,4 +1,4 @@
-// expect: the last block has threads to spare
+// expect: the last block has threads without an element
 extern "C" __global__ void pointwise(const float* x, const float* weight, const float* bias, const float* residual, float* y,
                                      int C, int O, int pixels, float low, float high) {
     int p = blockIdx.x * blockDim.x + threadIdx.x, o = blockIdx.y;

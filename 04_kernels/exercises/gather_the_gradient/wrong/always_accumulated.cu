@@ -1,4 +1,4 @@
-// expect: with accumulate = 0 what was there does
+// expect: with accumulate = 0 what was in out does not count
 // input_gradient: for a depthwise convolution of 3 × 3 taps, stride 2 and padding 1, the gradient to its input. Output
 // (oh, ow) read with its tap (kh, kw) the pixel (2·oh − 1 + kh, 2·ow − 1 + kw) times weight[c][kh][kw], so to that pixel
 // goes weight[c][kh][kw] · grad[oh][ow]. grad is (planes, oH, oW), weight (C, 3, 3), out (planes, H, W), where plane p is

@@ -1,4 +1,4 @@
-// expect: leaves NaN in y
+// expect: what it holds before the launch does not count
 // depthwise: y[c][h][w] = sum over i, j < 3 of weight[c][i][j] · x[c][h + i - 1][w + j - 1]; outside the image x is 0.
 // x and y are (C, H, W), weight is (C, 3, 3). A block of 16 × 8 threads computes 16 columns × 8 rows of channel blockIdx.z.
 extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H, int W) {

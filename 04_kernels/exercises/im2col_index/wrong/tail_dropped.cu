@@ -1,4 +1,4 @@
-// expect: holds NaN before the launch
+// expect: unwritten
 // im2col: columns[(c, kh, kw), (oh, ow)] = the element of channel c that lies under tap (kh, kw) of the window (oh, ow),
 // or 0 where it would lie outside the image. x is (C, H, W), columns (C·kH·kW, oH·oW), n numbers in all, both row by row.
 // Windows are stride_h and stride_w apart, taps dilation_h and dilation_w; the first window begins pad_top rows above the

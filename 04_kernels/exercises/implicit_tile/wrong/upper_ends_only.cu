@@ -1,4 +1,4 @@
-// expect: there is nothing to read either
+// expect: is a lower end not asked for
 // convolve: y[o, p] = sum over k of weight[o, k] · column[k, p], where column is what im2col would make of x, and is not there.
 // x is (C, H, W), weight (O, K), K = C·kH·kW, k counts (c, kh, kw); y is (O, oH·oW), p counts (oh, ow). Windows are `stride`
 // apart and begin `pad` rows above and columns left of the image; around it lie zeros. A block of 32×8 threads makes 8 output

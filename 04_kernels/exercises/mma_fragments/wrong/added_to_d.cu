@@ -1,4 +1,4 @@
-// expect: D holds NaN before the launch
+// expect: what it holds before the launch does not count
 // product: D = A·B on tensor cores. A (M, K) and B (K, N) are halves, D (M, N) floats, all row-major. A block is one warp
 // requires: sm_80
 // and has 16×8 of D, the rows from 16 · blockIdx.y on, the columns from 8 · blockIdx.x on. M, N and K may be anything.

@@ -1,4 +1,4 @@
-// expect: a row of out no more than there are
+// expect: which elements are a thread's own
 extern "C" __global__ void nhwc_to_nchw(const float* in, float* out, int pixels) {
     __shared__ float tile[8][36];
     int t = threadIdx.x, p = t / 8, c = t % 8, first = blockIdx.x * 32;

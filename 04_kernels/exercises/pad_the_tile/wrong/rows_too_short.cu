@@ -1,4 +1,4 @@
-// expect: a row of the tile takes 32
+// expect: a row takes 32 pixels
 extern "C" __global__ void nhwc_to_nchw(const float* in, float* out, int pixels) {
     __shared__ float tile[8][28];
     int t = threadIdx.x, p = t / 8, c = t % 8, first = blockIdx.x * 32;

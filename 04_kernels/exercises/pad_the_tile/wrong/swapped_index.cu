@@ -1,4 +1,4 @@
-// expect: c · pixels + p
+// expect: these are the numbers as they lie in
 extern "C" __global__ void nhwc_to_nchw(const float* in, float* out, int pixels) {
     __shared__ float tile[8][36];
     int t = threadIdx.x, p = t / 8, c = t % 8, first = blockIdx.x * 32;

@@ -1,4 +1,4 @@
-# expect: as the tap goes up by one
+# expect: the padding moves every output's window to the left: pixel
 def readers_of(pixel, outputs, kernel, stride, pad, dilation):
     """Which outputs of a one-dimensional convolution read this pixel, and with which tap.
 

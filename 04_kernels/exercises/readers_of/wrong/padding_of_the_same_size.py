@@ -1,4 +1,4 @@
-# expect: the padding moves every output
+# expect: the padding is given: it need not be half of the kernel
 def readers_of(pixel, outputs, kernel, stride, pad, dilation):
     """Which outputs of a one-dimensional convolution read this pixel, and with which tap.
 

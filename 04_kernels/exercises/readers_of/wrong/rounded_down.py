@@ -1,4 +1,4 @@
-# expect: with stride 2 an even pixel
+# expect: (pixel + pad - k·dilation) / stride must come out even, and
 def readers_of(pixel, outputs, kernel, stride, pad, dilation):
     """Which outputs of a one-dimensional convolution read this pixel, and with which tap.
 

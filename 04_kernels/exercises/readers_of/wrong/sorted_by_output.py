@@ -1,4 +1,4 @@
-# expect: as the tap goes up by one
+# expect: sorted by the tap k, not by the output
 def readers_of(pixel, outputs, kernel, stride, pad, dilation):
     """Which outputs of a one-dimensional convolution read this pixel, and with which tap.
 

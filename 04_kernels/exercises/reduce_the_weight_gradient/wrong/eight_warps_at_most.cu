@@ -1,4 +1,4 @@
-// expect: does every product count once
+// expect: up to 32 warps
 // weight_gradient: out[c][kh][kw] = the sum over n, h, w of grad[n][c][h][w] · x[n][c][h + kh − 1][w + kw − 1], where x
 // outside the image is 0: the gradient to the weight of a depthwise convolution of 3 × 3 taps, stride 1 and padding 1.
 // grad and x are (N, C, H, W), out is (C, 3, 3). A block an element of out; it has 32, 64, … or 1024 threads.

@@ -1,4 +1,4 @@
-// expect: over all of K
+// expect: each slice has 8 values of k
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
     __shared__ float As[32][8], Bs[8][40];  // rows of 40: 4 rows of 8 lanes lie in 32 banks
     int tx = threadIdx.x, ty = threadIdx.y;

@@ -1,4 +1,4 @@
-// expect: neighbouring lanes should read neighbouring numbers
+// expect: right, and not yet what was asked
 extern "C" __global__ void row_sums(const float* in, float* out, int rows, int columns) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
     float sum = 0.0f;

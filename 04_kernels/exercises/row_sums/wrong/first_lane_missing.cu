@@ -1,4 +1,4 @@
-// expect: also the last ones
+// expect: the first number of a row
 extern "C" __global__ void row_sums(const float* in, float* out, int rows, int columns) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
     float sum = 0.0f;

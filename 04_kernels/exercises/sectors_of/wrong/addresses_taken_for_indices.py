@@ -1,4 +1,4 @@
-# expect: 128 bytes from a multiple of 32 lie in 4 sectors
+# expect: an address is in bytes already, whatever the size is
 def sectors_of(addresses, size):
     """How many 32-byte sectors one request of a warp touches.
 

@@ -1,4 +1,4 @@
-# expect: the number of different values
+# expect: the order of the threads does not matter: a sector may come
 import itertools
 
 

@@ -1,4 +1,4 @@
-# expect: 128 bytes from a multiple of 32 lie in 4 sectors
+# expect: a sector has 32 bytes; 128 are a line, of four sectors
 def sectors_of(addresses, size):
     """How many 32-byte sectors one request of a warp touches.
 

@@ -1,4 +1,4 @@
-// expect: the last slice too
+// expect: the last slice of K belongs to the sum too
 extern "C" __global__ void linear(const float* x, const float* W, float* out, int M, int N, int K) {
     int tx = threadIdx.x, ty = threadIdx.y;
     int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;

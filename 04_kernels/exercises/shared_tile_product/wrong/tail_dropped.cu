@@ -1,4 +1,4 @@
-// expect: are those of the last blocks written too
+// expect: unwritten
 extern "C" __global__ void linear(const float* x, const float* W, float* out, int M, int N, int K) {
     int tx = threadIdx.x, ty = threadIdx.y;
     int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;

@@ -1,4 +1,4 @@
-// expect: are all four of a float4 written
+// expect: all four of a float4 are written
 extern "C" __global__ void vector_add(const float* a, const float* b, float* out, int n) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     if (t < n / 4) {

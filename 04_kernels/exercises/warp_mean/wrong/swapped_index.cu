@@ -1,4 +1,4 @@
-// expect: is every pixel in the sum once
+// expect: every pixel is in the sum once
 extern "C" __global__ void warp_mean(const float* x, float* out, int pixels) {
     __shared__ float s[32];
     int t = threadIdx.x, lane = t % 32, warp = t / 32, warps = (blockDim.x + 31) / 32;

@@ -1,4 +1,4 @@
-// expect: the last warp has only
+// expect: warp 0's sum alone
 extern "C" __global__ void warp_mean(const float* x, float* out, int pixels) {
     __shared__ float s[32];
     int t = threadIdx.x, lane = t % 32, warp = t / 32, warps = blockDim.x / 32;

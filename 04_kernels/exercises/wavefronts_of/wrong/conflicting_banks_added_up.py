@@ -1,4 +1,4 @@
-# expect: two passes
+# expect: the fullest bank decides: conflicts of different banks do
 def wavefronts_of(words):
     """How many passes over the 32 banks one request to shared memory takes.
 

@@ -1,4 +1,4 @@
-# expect: 32 banks, one word each: one pass
+# expect: passes are asked for, of which one is there without any
 def wavefronts_of(words):
     """How many passes over the 32 banks one request to shared memory takes.
 

@@ -1,4 +1,4 @@
-# expect: 32 banks, one word each: one pass
+# expect: there are 32 banks
 def wavefronts_of(words):
     """How many passes over the 32 banks one request to shared memory takes.
 

@@ -1,4 +1,4 @@
-// expect: leaves NaN in y
+// expect: what it holds before the launch does not count
 // winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus the bias, clamped to [0, 6].
 // The tiles are those of winograd_input; y is (oH, oW), odd or even. Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
 extern "C" __global__ void winograd_output(const float* M, const float* bias, float* y, int oH, int oW, int tiles_w, int tiles) {

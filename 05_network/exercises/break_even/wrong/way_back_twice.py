@@ -1,4 +1,4 @@
-# expect: what it writes may be smaller
+# expect: what it reads is copied there, what it writes back:
 def break_even(cpu_ms, gpu_ms, bytes_in, bytes_out, latency_us, gb_per_s):
     """How many ms an inference takes less if one step moves to the GPU, all others staying on the CPU; below 0: more.
 

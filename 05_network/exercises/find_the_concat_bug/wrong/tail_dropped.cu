@@ -1,4 +1,4 @@
-// expect: some of it is not written
+// expect: unwritten
 // concat_channels: out = the channels of a, and behind them those of b, for each picture: a is (N, Ca, H, W), b is
 // (N, Cb, H, W) and out (N, Ca + Cb, H, W); pixels = H·W. A thread copies an element: the first N·Ca·pixels threads those
 // of a, the next N·Cb·pixels those of b.

@@ -1,4 +1,4 @@
-// expect: also at the right and lower border
+// expect: also those at the right and lower border
 // max_pool: out[i, oh, ow] = the largest x[i, oh·stride − pad + kh, ow·stride − pad + kw] for kh, kw = 0 … k − 1, of those
 // that lie in the image. x is (images, H, W) and out (images, oH, oW); images: those of all channels. One thread an output,
 // neighbouring threads neighbouring columns; the grid is rounded up to whole blocks. Every window holds a pixel.

@@ -1,4 +1,4 @@
-# expect: only its own kind's time
+# expect: speed-ups do not average: times add up
 def network_gain(us, factors):
     """How many times as fast a network becomes if some kinds of steps become faster, each by a factor of its own.
 

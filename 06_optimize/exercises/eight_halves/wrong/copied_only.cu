@@ -1,4 +1,4 @@
-// expect: each of the eight halves is held
+// expect: held between 0 and 6
 // clamp_halves: y[i] = x[i] held between 0 and 6, for i < n. x and y begin at multiples of 16 bytes, n is any number.
 // Thread i has the eight halves from 8·i on: one access of 16 bytes, a uint4, where there are eight, and one by one where
 // the array ends before. The blocks have as many threads as there are groups of eight, the last one rounded up, or more.

@@ -1,4 +1,4 @@
-// expect: NaN
+// expect: twice as many as there are threads
 // fused_block: an inverted-residual block of 8 input, 16 hidden and 8 output channels, stride 1, in one kernel.
 //   hidden[c] = relu6(expand_bias[c] + sum over i of expand[c][i] · x[i])                 at each pixel of the image
 //   dw[c]     = relu6(depthwise_bias[c] + 3×3 of hidden[c] under depthwise[c][3][3])      outside of the image hidden is 0

@@ -1,4 +1,4 @@
-# expect: and each picture has its own
+# expect: each picture has its own FLOPs
 def fused_floor(layers, kernels, batch, bytes_per_s, flops_per_s):
     """Least time of a chain of layers, in µs, if some of them run together as one kernel.
 

@@ -1,4 +1,4 @@
-# expect: a kernel of one layer reads its input and its weights
+# expect: µs are asked for: 1 s is 1,000,000 of them
 def fused_floor(layers, kernels, batch, bytes_per_s, flops_per_s):
     """Least time of a chain of layers, in µs, if some of them run together as one kernel.
 

@@ -1,4 +1,4 @@
-# expect: the weights are read once for the whole batch
+# expect: the weights are the same for all pictures: they are read
 def fused_floor(layers, kernels, batch, bytes_per_s, flops_per_s):
     """Least time of a chain of layers, in µs, if some of them run together as one kernel.
 

@@ -1,4 +1,4 @@
-# expect: a kernel of one layer reads its input and its weights
+# expect: weights are read, too
 def fused_floor(layers, kernels, batch, bytes_per_s, flops_per_s):
     """Least time of a chain of layers, in µs, if some of them run together as one kernel.
 

@@ -1,4 +1,4 @@
-# expect: `names` belongs to the caller
+# expect: interleaved changes its argument `names`
 import random
 
 

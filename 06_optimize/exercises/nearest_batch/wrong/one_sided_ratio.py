@@ -1,4 +1,4 @@
-# expect: a batch that was searched is nearest to itself
+# expect: the larger of the two numbers over the smaller, whichever
 def nearest_batch(searched, batch):
     """The batch whose tile is taken for `batch`, or None if nothing was searched.
 

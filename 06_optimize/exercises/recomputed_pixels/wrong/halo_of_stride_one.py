@@ -1,4 +1,4 @@
-# expect: three from the last
+# expect: at stride 2 the last window of a tile begins stride · (tile
 def recomputed_pixels(height, width, stride, tile_h, tile_w):
     """How often a fused kernel computes each hidden pixel, on average: 1.0 if no tile repeats another one's.
 

@@ -1,4 +1,4 @@
-# expect: blocks cover the output
+# expect: the blocks cover the output
 def recomputed_pixels(height, width, stride, tile_h, tile_w):
     """How often a fused kernel computes each hidden pixel, on average: 1.0 if no tile repeats another one's.
 

@@ -1,4 +1,4 @@
-// expect: every thread of the grid must have passed
+// expect: grid_barrier
 #include "grid.h"
 // two_phases: two layers of a network as one launch, over a row of n numbers.
 //   phase 1: h[i] = max(0, a[i] · x[i])

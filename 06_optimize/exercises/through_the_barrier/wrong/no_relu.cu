@@ -1,4 +1,4 @@
-// expect: h[i] = max(0, a[i]
+// expect: h is at least 0
 #include "grid.h"
 // two_phases: two layers of a network as one launch, over a row of n numbers.
 //   phase 1: h[i] = max(0, a[i] · x[i])

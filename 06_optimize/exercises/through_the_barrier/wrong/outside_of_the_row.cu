@@ -1,4 +1,4 @@
-// expect: h[-1] and h[n] do not exist
+// expect: is a lower end not asked for
 #include "grid.h"
 // two_phases: two layers of a network as one launch, over a row of n numbers.
 //   phase 1: h[i] = max(0, a[i] · x[i])

@@ -1,4 +1,4 @@
-// expect: alone on the card it is not right yet
+// expect: w is (8, 16)
 #include "grid.h"
 // pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y (pixels, 8), row by row.
 // Launched with programmatic=True: until wait_for_inputs() returns, the kernel ahead may not have written x, and may still

@@ -1,4 +1,4 @@
-# expect: the factor is the time of all steps before
+# expect: times add up, speed-ups do not: this is an average of the
 def whole_speed_up(steps, faster):
     """How many times faster the network becomes if the steps of some kinds become faster.
 

@@ -1,4 +1,4 @@
-# expect: the factor is the time of all steps before
+# expect: kinds that are not in `faster` stay as they are: their time
 def whole_speed_up(steps, faster):
     """How many times faster the network becomes if the steps of some kinds become faster.
 

@@ -1,7 +1,0 @@
-def conv_macs(output_shape, in_channels, kernel_size, groups=1):
-    """Multiply-accumulates of a convolution, taps that fall on the padding included, the bias not.
-
-    output_shape: (N, out_channels, H, W), kernel_size: (kH, kW).
-    Output channels and input channels are split into `groups`; each output reads the inputs of its own group.
-    """
-    ...  # your code

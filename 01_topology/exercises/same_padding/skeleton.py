@@ -1,7 +1,0 @@
-def same_padding(size, kernel, stride, upper=True):
-    """The padding (before, after) that auto_pad = SAME_UPPER stands for; SAME_LOWER if not `upper`.
-
-    It makes ⌈size / stride⌉ outputs of `size` inputs, with as little padding as that takes. Where the sum
-    is odd, UPPER puts the larger half after the input, LOWER before it.
-    """
-    ...  # your code

@@ -1,8 +1,0 @@
-def foldable(nodes, output):
-    """The batch-norms that can go into a convolution: a list of pairs (y, z), in the order of the nodes.
-
-    nodes: (op, inputs, output) each, in the order in which they run, say ("Conv", ["x"], "y") and
-    ("BatchNorm", ["y"], "z"); weights are left out of the inputs. output: the tensor that the network gives
-    back. y is what the convolution writes, z what the batch-norm makes of it.
-    """
-    ...  # your code

@@ -1,6 +1,0 @@
-def scale_for_fp16(values):
-    """The largest power of two with which values can be multiplied so that none exceeds 65504, fp16's limit.
-
-    values: float32, any shape, at least one of them not 0. The power is a float and may be below 1.
-    """
-    ...  # your code

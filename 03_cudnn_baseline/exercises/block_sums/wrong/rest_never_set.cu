@@ -1,0 +1,14 @@
+// expect: `x` has no value yet (line 4)
+extern "C" __global__ void block_sums(const float* in, float* out, int n) {
+    __shared__ float s[1024];
+    float x;
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    if (i < n) x = in[i];
+    s[t] = x;
+    __syncthreads();
+    for (int step = blockDim.x / 2; step > 0; step /= 2) {
+        if (t < step) s[t] += s[t + step];
+        __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = s[0];
+}

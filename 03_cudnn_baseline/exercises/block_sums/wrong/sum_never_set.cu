@@ -1,0 +1,16 @@
+// expect: `sum` has no value yet (line 9)
+extern "C" __global__ void block_sums(const float* in, float* out, int n) {
+    __shared__ float s[1024];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    s[t] = i < n ? in[i] : 0.0f;
+    __syncthreads();
+    for (int step = blockDim.x / 2; step > 0; step /= 2) {
+        if (t < step) {
+            float sum;
+            sum += s[t] + s[t + step];
+            s[t] = sum;
+        }
+        __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = s[0];
+}

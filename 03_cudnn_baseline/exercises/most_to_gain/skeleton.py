@@ -1,8 +1,0 @@
-def most_to_gain(steps):
-    """How many times faster the network becomes if the steps of one kind run at their floor: {kind: factor}.
-
-    steps: tuples (kind, count, us, floor_us): so often, a step of this kind takes so long now, and cannot take less
-    than so long. A kind may have several tuples. A step that is measured below its floor (it was in a cache) stays as
-    it is. The other kinds stay as they are.
-    """
-    ...  # your code

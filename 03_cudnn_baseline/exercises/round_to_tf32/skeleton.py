@@ -1,6 +1,0 @@
-def round_to_tf32(x):
-    """The numbers rounded to TF32: to the nearest that has 10 fraction bits, of two equally near to the even one.
-
-    x: float32, any shape, finite; not changed. The range is that of float32. Gives a new float32 array.
-    """
-    ...  # your code

@@ -1,8 +1,0 @@
-def step_bytes(x_shape, weight_shape, stride, padding, residual, itemsize):
-    """Bytes that one fused step must move: a convolution with bias, residual addition and activation.
-
-    x_shape: (N, C, H, W). weight_shape: (O, C / groups, kH, kW). stride, padding: whole numbers, the same in both
-    directions. There is always a bias. residual: whether another tensor is added to the result before the
-    activation. itemsize: bytes a number. Every array that the step reads or writes is moved once.
-    """
-    ...  # your code

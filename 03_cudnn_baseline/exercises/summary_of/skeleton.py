@@ -1,7 +1,0 @@
-def summary_of(times_us, warm_up):
-    """(median, p5, p95) of the samples, in the order in which they were taken, the first `warm_up` left out.
-
-    Percentiles are interpolated linearly between the two samples that they lie between, as numpy.percentile does.
-    ValueError if no sample is left. The list that comes in is not changed.
-    """
-    ...  # your code

@@ -1,0 +1,14 @@
+// expect: differ
+// product: C = A·B, all three column by column, as BLAS has them: the element (row, k) of A is
+// A[k * M + row]. A is (M, K), B (K, N), C (M, N). Blocks of 256 threads, an element of C
+// each, and as many blocks as that takes.
+extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N,
+                                   int K) {
+    K = min(K, 512);
+    int i = blockIdx.x * 256 + threadIdx.x;
+    int row = i % M, col = i / M;  // down the columns, as they lie in memory
+    if (col >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += A[k * M + row] * B[col * K + k];
+    C[col * M + row] = sum;
+}

@@ -1,5 +1,0 @@
-// grid_stride_add: out[i] = a[i] + b[i] for n numbers, with any grid: the launch may have far fewer threads than n, or more.
-extern "C" __global__ void grid_stride_add(const float* a, const float* b, float* out, int n) {
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-    // your code: each thread adds its share; whatever the grid, neighbouring threads are to touch neighbouring numbers
-}

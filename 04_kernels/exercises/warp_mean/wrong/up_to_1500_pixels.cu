@@ -1,0 +1,22 @@
+// expect: differ
+// warp_mean: out[c] = the mean of x[c][0] … x[c][pixels − 1]. A block a channel, of any number
+// of threads from 1 to 1024, so the last warp need not be whole. Within a warp by shuffles; s
+// is for what the warps have to tell each other.
+extern "C" __global__ void warp_mean(const float* x, float* out, int pixels) {
+    __shared__ float s[32];
+    int t = threadIdx.x, lane = t % 32, warp = t / 32, warps = (blockDim.x + 31) / 32;
+    int lanes = min(32, (int)blockDim.x - 32 * warp);  // of this thread's warp
+    float sum = 0.0f;
+    // 0 if there are fewer pixels
+    for (int p = t; p < min(pixels, 1500); p += blockDim.x) sum += x[blockIdx.x * pixels + p];
+    for (int step = 16; step > 0; step /= 2) {
+        float further = __shfl_down_sync(0xffffffffu, sum, step);
+        if (lane + step < lanes) sum += further;
+    }
+    if (lane == 0) s[warp] = sum;
+    __syncthreads();
+    if (t == 0) {
+        for (int w = 1; w < warps; ++w) sum += s[w];
+        out[blockIdx.x] = sum / pixels;
+    }
+}

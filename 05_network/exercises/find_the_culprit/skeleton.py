@@ -1,8 +1,0 @@
-def find_the_culprit(steps):
-    """The index of the first step that is wrong itself, or None if there is none.
-
-    steps: a list of (error so far, own error, allowed), a tuple a step, in the order in which they run. Error so far:
-    of the step's output, with what the steps before it did. Own error: of its output when it is given exact inputs.
-    Allowed: how large the own error may be, at most. An error may be NaN.
-    """
-    ...  # your code

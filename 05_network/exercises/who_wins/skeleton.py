@@ -1,9 +1,0 @@
-def who_wins(records, batch):
-    """How many times as fast as cuDNN ours is over all layers of a network at one batch; above 1 ours is faster.
-
-    records: dicts with "case", a layer's name; "count", how many layers of the network are like it;
-    "implementation", "ours" or "cudnn"; "layout", "NCHW" or "NHWC"; "batch"; and "median_us". Every case has a record
-    of both implementations at this batch, and may have one for each layout: the better one counts. The answer is the
-    geometric mean of cuDNN's time over ours, in which every layer of the network, not every case, weighs the same.
-    """
-    ...  # your code

@@ -1,0 +1,17 @@
+def last_wave(tiles, multiprocessors, blocks):
+    """(waves, idle): waves of thread blocks of a launch, and the share of multiprocessors that
+    are idle in the last.
+
+    tiles: thread blocks of the launch, at least 1. blocks: how many of them a multiprocessor
+    holds at the same time. All take equally long, so they come in waves. Blocks go to the
+    multiprocessor that has fewest: a multiprocessor gets a second one only when all have a
+    first. idle: multiprocessors without any block in the last wave, 0.0 to 1.0.
+    """
+    waves, left = 1, tiles
+    while left > multiprocessors * blocks:
+        left -= multiprocessors * blocks
+        waves += 1
+    busy = [0] * multiprocessors
+    for tile in range(left):
+        busy[tile % multiprocessors] += 1
+    return waves, busy.count(0) / multiprocessors

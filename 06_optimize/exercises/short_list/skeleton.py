@@ -1,8 +1,0 @@
-def short_list(ranked, count):
-    """The names of the first `count` candidates of a ranking that differ enough to be worth a measurement.
-
-    ranked: tuples (name, cut, shape), the most promising first. cut: how image and channels are cut, (tile_h, tile_w,
-    images, split). shape: (slice, warps). Of each cut at most two candidates are taken, and those two must differ in
-    their shape. Fewer than `count` if there are no more.
-    """
-    ...  # your code

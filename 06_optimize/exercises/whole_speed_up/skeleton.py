@@ -1,8 +1,0 @@
-def whole_speed_up(steps, faster):
-    """How many times faster the network becomes if the steps of some kinds become faster.
-
-    steps: tuples (kind, count, us): so many steps of this kind take so long each. A kind may have several tuples.
-    faster: {kind: factor}, so many times faster the steps of that kind become; a factor may be below 1, for a change
-    that costs something, and math.inf for a step that is gone. Kinds that are not in it stay as they are.
-    """
-    ...  # your code

@@ -1,0 +1,57 @@
+"""check.hint(): the hints of an exercise one after the other, and the solution behind the last of them."""
+
+import textwrap
+
+from ..lab import markup, progress
+from . import feedback
+from .exercises import Exercise, find
+from .unfold import sections
+
+_given: dict[str, int] = {}  # how many steps of each exercise this session has shown
+
+
+def hint(name: str, *, restart: bool = False) -> None:
+    """Show the next hint for an exercise; after the last one the solution, with what there is to say of it.
+
+    restart: begin with the first hint again.
+
+    Raises LookupError if no exercise is called so.
+    """
+    exercise = find(name)
+    steps = _steps(exercise)
+    number = min(1 if restart else _given.get(exercise.name, 0) + 1, len(steps))
+    _given[exercise.name] = number
+    title, text = steps[number - 1]
+    _show(f"**{exercise.name}, {title}**\n\n{text}")
+    progress.record_hint(exercise.name, number)
+
+
+def _steps(exercise: Exercise) -> list[tuple[str, str]]:
+    """(title, Markdown) of each hint, and of the solution."""
+    try:
+        hints, explanation = sections(exercise)
+    except ValueError:  # not written
+        hints, explanation = [], ""
+    many = len(hints)
+    steps = [(f"hint {number} of {many}", text) for number, text in enumerate(hints, 1)]
+    return [*steps, ("solution", f"{_code(exercise)}\n\n{explanation}".strip())]
+
+
+def _code(exercise: Exercise) -> str:
+    language = "c++" if exercise.is_cuda else "python"
+    return f"```{language}\n{markup.plain(exercise.source, exercise.is_cuda).strip()}\n```"
+
+
+def _show(markdown: str) -> None:
+    if feedback.in_notebook():
+        from IPython.display import Markdown, display
+
+        display(Markdown(markdown))
+        return
+    for number, part in enumerate(markdown.replace("**", "").split("```")):
+        if number % 2:
+            print(f"```{part}```\n")
+            continue
+        for paragraph in filter(str.strip, part.split("\n\n")):
+            prose = not paragraph.startswith(("    ", "-", "|"))
+            print(textwrap.fill(paragraph.strip(), feedback.WIDTH) if prose else paragraph, end="\n\n")

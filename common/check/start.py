@@ -1,0 +1,196 @@
+"""The start page of the course, work/START.md, and the table of what a learner has done."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import nbformat
+
+from ..lab import calibration, predict, progress
+from . import copies
+from .exercises import REPOSITORY
+
+PAGE = "START.md"
+FIRST_STEPS = (
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb)."
+)
+OFF_BY = (
+    "*Off by*: how many times too high or too low your guesses were, the median. A *milestone* runs the engine that "
+    "you have written on networks that it has never seen."
+)
+_PREDICT = re.compile(r"^\s*check\.predict\(\s*\"([\w-]+)\"", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """What is to be done in a notebook, by name."""
+
+    path: Path  # relative to the repository
+    title: str
+    exercises: tuple[str, ...]
+    predictions: tuple[str, ...]
+
+
+@dataclass
+class Chapter:
+    """What is to be done in a chapter, and what has been done."""
+
+    number: str  # "01"
+    title: str
+    notebooks: list[Notebook] = field(default_factory=list)
+
+
+def chapters(root: Path = REPOSITORY) -> list[Chapter]:
+    """The chapters with their notebooks, in order."""
+    found: dict[str, Chapter] = {}
+    for path in copies.sources(root):
+        if path.suffix != ".ipynb":
+            continue
+        folder = path.parts[0]
+        if folder not in found:
+            readme = root / folder / "README.md"
+            heading = readme.read_text(encoding="utf-8").split("\n", 1)[0] if readme.exists() else f"# {folder}"
+            found[folder] = Chapter(folder[:2], heading.removeprefix("# ").partition(":")[0])
+        found[folder].notebooks.append(_notebook(path, root))
+    return list(found.values())
+
+
+def _notebook(path: Path, root: Path) -> Notebook:
+    cells = nbformat.read(root / path, as_version=4).cells
+    title = next((cell.source.split("\n", 1)[0] for cell in cells if cell.cell_type == "markdown"), path.stem)
+    tags = [tag for cell in cells for tag in cell.metadata.get("tags", [])]
+    exercises = tuple(tag.removeprefix("exercise-") for tag in tags if tag.startswith("exercise-"))
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    return Notebook(path, title.lstrip("# ").partition(":")[0], exercises, tuple(_PREDICT.findall(code)))
+
+
+@dataclass(frozen=True)
+class Done:
+    """Counts of one notebook or chapter."""
+
+    passed: int
+    exercises: int
+    hints: int
+    guessed: int
+    predictions: int
+    factor: float | None  # the median of how far off the guesses were, in either direction, 1.0 or more
+
+    @property
+    def everything(self) -> bool:
+        return (self.passed, self.guessed) == (self.exercises, self.predictions)
+
+
+def done(notebooks: list[Notebook], data: dict[str, Any]) -> Done:
+    """What a learner has done of some notebooks. data: what progress.load() returns."""
+    exercises = [name for notebook in notebooks for name in notebook.exercises]
+    predictions = [name for notebook in notebooks for name in notebook.predictions]
+    entries = [data["exercises"].get(name, {}) for name in exercises]
+    guesses = [data["predictions"][name] for name in predictions if name in data["predictions"]]
+    off = [times for guess in guesses if (times := predict.how_far_off(guess)) is not None]
+    return Done(
+        passed=sum(bool(entry.get("passed")) for entry in entries),
+        exercises=len(exercises),
+        hints=sum(entry.get("hints", 0) for entry in entries),
+        guessed=len(guesses),
+        predictions=len(predictions),
+        factor=median(off) if off else None,
+    )
+
+
+def milestone(number: str, data: dict[str, Any]) -> str:
+    """What is said of a chapter's milestone: "passed", "passed, with the reference's graph.py", "not yet", "–"."""
+    entry = data["milestones"].get(str(int(number)))
+    if entry is None:
+        return "–"
+    if not entry.get("passed"):
+        return "not yet"
+    taken = entry.get("reference_files") or []
+    return "passed" + (f", with the reference's {', '.join(taken)}" if taken else "")
+
+
+# ---- The page
+
+
+def page(work: Path, root: Path = REPOSITORY) -> str:
+    """The start page as Markdown: where to go on, what has been done, then the repository's README."""
+    data = progress.load(work)
+    all_chapters = chapters(root)
+    begun = any(data[section] for section in progress.SECTIONS)
+    nextup = _next(all_chapters, data)
+    lines = ["# Your course", ""]
+    if nextup is None:
+        lines += ["Every exercise and every prediction is done.", ""]
+    else:
+        verb = "Go on with" if begun else "Begin with"
+        lines += [f"{verb} **[{nextup.title}]({nextup.path.as_posix()})**." + ("" if begun else FIRST_STEPS), ""]
+    lines += [
+        "You work in your own copies, in the folder `work/`. Replace the lines with `write:` by your code, and run a "
+        "cell with Shift-Enter. What you have written stays: `make lab` puts a newer notebook beside yours.",
+        "",
+        "| chapter | notebooks | exercises | hints | predictions | off by | milestone |",
+        "|---|---|---:|---:|---:|---:|---|",
+    ]
+    for chapter in all_chapters:
+        folder = chapter.notebooks[0].path.parts[0]
+        links = " · ".join(
+            f"[{'✓ ' if begun and done([one], data).everything else ''}{one.title}]({one.path.as_posix()})"
+            for one in chapter.notebooks
+        )
+        count = done(chapter.notebooks, data)
+        off = "–" if count.factor is None else f"{count.factor:.2g}×"
+        lines.append(
+            f"| [{chapter.title}]({folder}/README.md) | {links} | {count.passed} of {count.exercises} | {count.hints} "
+            f"| {predicted(count)} | {off} | {milestone(chapter.number, data)} |"
+        )
+    lines += ["", OFF_BY, ""]
+    if (work / calibration.PICTURE).exists():
+        lines += [f"![{calibration.alt(data['predictions'])}]({calibration.PICTURE})", ""]
+    lines += [
+        "---",
+        "",
+        copies.relink((root / "README.md").read_text(encoding="utf-8"), Path("README.md"), work / PAGE, root),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def predicted(count: Done) -> str:
+    """ "3 of 5", or "–" where nothing is to be predicted yet."""
+    return f"{count.guessed} of {count.predictions}" if count.predictions else "–"
+
+
+def _next(all_chapters: list[Chapter], data: dict[str, Any]) -> Notebook | None:
+    notebooks = [notebook for chapter in all_chapters for notebook in chapter.notebooks]
+    return next((notebook for notebook in notebooks if not done([notebook], data).everything), None)
+
+
+def write(work: Path, root: Path = REPOSITORY) -> None:
+    """Write the start page and the picture of the learner's calibration anew."""
+    calibration.write(work, progress.load(work)["predictions"])
+    progress.write_text(work / PAGE, page(work, root))
+
+
+def table(root: Path = REPOSITORY, work: Path | None = None, each: bool = False) -> Any:
+    """A rich.table.Table of what has been done, one row per chapter, or per notebook with `each`."""
+    from rich.table import Table
+
+    data = progress.load(work)
+    shown = Table(box=None)
+    shown.add_column("notebook" if each else "chapter")
+    for heading in ("exercises", "hints", "predictions", "off by"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("milestone")
+    for chapter in chapters(root):
+        rows = [(one.title, [one]) for one in chapter.notebooks] if each else []
+        for name, notebooks in [(chapter.title, chapter.notebooks), *rows]:
+            count = done(notebooks, data)
+            shown.add_row(
+                name if notebooks is chapter.notebooks else f"  {name}",
+                f"{count.passed} of {count.exercises}",
+                str(count.hints),
+                predicted(count),
+                "–" if count.factor is None else f"{count.factor:.2g}×",
+                milestone(chapter.number, data) if notebooks is chapter.notebooks else "",
+            )
+    return shown

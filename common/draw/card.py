@@ -1,0 +1,106 @@
+"""The numbers of one card that drawings and texts use, each with its source: the NVIDIA H200.
+
+What was measured comes from the results file, what a bandwidth is computed from is said, and what a data sheet or
+NVIDIA's documentation says stands in this file and nowhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..measure import results, tables
+from ..measure.roofline import Peaks
+
+# CUDA C++ Programming Guide, appendix "Compute Capabilities", column 9.0
+WARP = 32  # threads
+THREADS_PER_BLOCK = 1024  # at most
+THREADS_PER_SM = 2048  # at most
+REGISTER_BYTES_PER_SM = 64 * 1024 * 4
+SHARED_BYTES_PER_SM = 228 * 1024
+SHARED_BYTES_PER_CLOCK = 32 * 4  # of one SM: 32 banks of 4 bytes
+BLOCKS_PER_SM = 32  # at most
+SCHEDULERS_PER_SM = 4
+GUIDE = "CUDA programming guide"
+
+# NVIDIA H200 data sheet
+MEMORY_BYTES = 141_000_000_000
+SHEET = "data sheet"
+
+# chains of dependent loads, timed on an idle H200: chapter 04, notebook 2, section 3
+MEMORY_LATENCY_NS = 340
+L2_LATENCY_NS = 150
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the memory hierarchy, all of the card together.
+
+    bytes, bytes_per_s: its size and its bandwidth. size_from, rate_from: where the two numbers are from.
+    """
+
+    name: str
+    bytes: float
+    size_from: str
+    bytes_per_s: float
+    rate_from: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card's name, the date of its measurements, its multiprocessors and its levels of memory, nearest first."""
+
+    name: str
+    date: str
+    sms: int
+    clock_hz: float
+    l2_bytes: int
+    flops_per_s: float
+    copy_bytes_per_s: float
+    launch_us: float  # of the host, for a launch from Python
+    add: Mapping[str, Any]  # the record of the largest addition of MobileNetV2, one thread per element
+    short_add: Mapping[str, Any]  # of a smaller one
+    levels: tuple[Level, ...]
+
+    @property
+    def threads(self) -> int:
+        """How many threads the card holds at the same time."""
+        return self.sms * THREADS_PER_SM
+
+
+def measured(content: Mapping[str, Any] | None = None) -> Card:
+    """The H200 from a results file, by default that of the course. ValueError if its peaks were not measured."""
+    if content is None:
+        content = results.load(results.path_of(tables.CARD))
+    peaks = Peaks.recorded(content)
+    environment = content["runs"][results.one(content, suite="peaks", case="copy")["run"]]
+    sms, clock, l2 = environment["sms"], environment["max_sm_mhz"] * 1e6, environment["l2_bytes"]
+    flops, copy = peaks.flops_per_s("fp32"), peaks.copy_bytes_per_s
+    # a multiply-add, two floating-point operations, reads three registers and writes one
+    registers = Level("registers", sms * REGISTER_BYTES_PER_SM, GUIDE, flops / 2 * 16,
+                      "computed")  # fmt: skip
+    shared = Level("shared memory", sms * SHARED_BYTES_PER_SM, GUIDE,
+                   sms * SHARED_BYTES_PER_CLOCK * clock, "computed")  # fmt: skip
+    cache = Level("L2 cache", l2, "read from the card", _l2_rate(content, l2), "measured")
+    memory = Level("global memory", MEMORY_BYTES, SHEET, copy, "measured")
+    add, short_add = (
+        results.one(content, suite="kernels", case=case, implementation="naive", batch=256, precision="fp32")
+        for case in ("add 56×56 24", "add 28×28 32")
+    )
+    return Card(environment["card"], environment["date"], sms, clock, l2, flops, copy, _launch_us(content), add,
+                short_add, (registers, shared, cache, memory))  # fmt: skip
+
+
+def _launch_us(content: Mapping[str, Any]) -> float:
+    """The host's µs per launch: a network of short kernels, launched from Python, for which the GPU waits."""
+    chain = results.one(content, suite="network", case="mobilenetv2-1.0-224, chain", implementation="NHWC",
+                        precision="fp16", batch=1, launch="eager")  # fmt: skip
+    return chain["median_us"] / chain["steps"]
+
+
+def _l2_rate(content: Mapping[str, Any], l2_bytes: int) -> float:
+    """Bytes per second of the fastest addition whose arrays fit in half of the L2: it need not go to memory."""
+    records = results.find(content, suite="kernels", operator="add", mode="hot")
+    rates = [r["bytes"] / r["median_us"] * 1e6 for r in records if r["bytes"] <= l2_bytes / 2]
+    if not rates:
+        raise ValueError("content holds no addition that fits in the L2: python -m common bench kernels --operator add")
+    return max(rates)

@@ -1,0 +1,519 @@
+"""The learner's engine: a package `engine` that grows from notebook to notebook, in work/engine/.
+
+In a notebook,
+
+    %%engine graph.py layers
+    … a cell …
+
+runs the cell and keeps it as the part `layers` of work/engine/graph.py. Later notebooks import it: `from engine import
+graph`. FILES (engine_files.py) says what a file has to define. The reference engine (common/lab/reference/engine)
+defines it too: `use_reference("graph")` takes its file in place of one's own. Outside of work/, as when a source
+notebook is executed, the engine is a copy of the reference in a temporary folder, one per kernel.
+"""
+
+import ast
+import contextlib
+import difflib
+import importlib
+import inspect
+import linecache
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import machinery, util
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn
+
+from . import markup, progress
+from .engine_files import FILES
+
+REFERENCE = Path(__file__).parent / "reference" / "engine"
+PACKAGE = "engine"
+
+
+# Where the engine is
+
+
+_temporary: tempfile.TemporaryDirectory | None = None
+
+
+def folder(start: Path | None = None) -> Path:
+    """The folder of the package `engine` for a session in the folder `start` (the current one if not given).
+
+    Within work/ that is work/engine, made if it is not there. Elsewhere it is a temporary folder of this process that
+    begins as a copy of the reference engine.
+    """
+    work = progress.work_folder(start)
+    if work is not None:
+        _begin(work / PACKAGE)
+        return work / PACKAGE
+    global _temporary
+    if _temporary is None:
+        _temporary = tempfile.TemporaryDirectory(prefix="engine-")
+        _begin(Path(_temporary.name) / PACKAGE)
+        for file in FILES:
+            if (REFERENCE / file).exists():
+                progress.write_text(Path(_temporary.name) / PACKAGE / file, reference_text(file))
+    return Path(_temporary.name) / PACKAGE
+
+
+def _begin(path: Path) -> None:
+    """An empty package."""
+    path.mkdir(parents=True, exist_ok=True)
+    if not (path / "__init__.py").exists():
+        progress.write_text(path / "__init__.py", '"""An inference engine, made chapter by chapter."""\n')
+
+
+def file_called(name: str) -> str:
+    """The file of the engine that `name` means: "graph" and "graph.py" are graph.py, "kernels/add" is kernels/add.cu.
+
+    Raises ValueError, with the names that come close, if the engine has none.
+    """
+    for file in FILES:
+        if name in (file, file.rpartition(".")[0]):
+            return file
+    near = difflib.get_close_matches(name, FILES, n=2, cutoff=0.5)
+    meant = f"did you mean {' or '.join(near)}?" if near else f"the engine has {', '.join(FILES)}"
+    raise ValueError(f"the engine has no file {name!r}: {meant}")
+
+
+# Parts of a file
+
+
+_PART = re.compile(r"^(?:#|//) -- part: (?P<name>\S+)(?P<reference> \(reference\))?$", re.M)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a file: what one cell saved. reference: it was taken from the reference engine."""
+
+    text: str
+    reference: bool = False
+
+
+def parts(text: str) -> dict[str, Part]:
+    """The parts of a file's text by name, in order; what stands before the first separator is called ""."""
+    starts = list(_PART.finditer(text))
+    found = {"": Part(text[: starts[0].start()] if starts else text)}
+    for start, after in zip(starts, [*starts, None][1:], strict=True):
+        body = text[start.end() : after.start() if after else len(text)]
+        found[start["name"]] = Part(body.strip("\n") + "\n", bool(start["reference"]))
+    return {name: part for name, part in found.items() if name or part.text.strip()}
+
+
+def joined(these: dict[str, Part], file: str) -> str:
+    """The text of a file that consists of these parts."""
+    comment = "//" if file.endswith(".cu") else "#"
+    texts = []
+    for name, part in these.items():
+        mark = f"{comment} -- part: {name}{' (reference)' if part.reference else ''}\n" if name else ""
+        texts.append(mark + part.text.strip("\n") + "\n")
+    return ("\n" if file.endswith(".cu") else "\n\n").join(texts)
+
+
+def reference_parts(file: str) -> dict[str, str]:
+    """The parts of a file of the reference engine, with the marks of their solutions: what the notebooks' cells hold.
+
+    Empty if the reference does not have the file yet.
+    """
+    path = REFERENCE / file
+    if not path.exists():
+        return {}
+    return {name: part.text for name, part in parts(path.read_text(encoding="utf-8")).items()}
+
+
+def reference_text(file: str) -> str:
+    """A file of the reference engine without the marks of its solutions, each part marked as the reference's."""
+    cuda = file.endswith(".cu")
+    plain = {name: Part(markup.plain(text, cuda), True) for name, text in reference_parts(file).items()}
+    return joined(plain, file)
+
+
+def whose(path: Path) -> str:
+    """Whose a file of an engine is: "own", "reference" (a part of it or all), or "" where it is not there."""
+    if not path.exists():
+        return ""
+    these = parts(path.read_text(encoding="utf-8"))
+    return "reference" if any(part.reference for part in these.values()) else "own"
+
+
+# Saving
+
+
+def save(file: str, part: str, text: str) -> str:
+    """Keep a text as a part of a file of the engine, or as the whole file if `part` is "". Returns what to tell.
+
+    The parts stand in the reference's order, others after them in the order in which they were first saved. The file is
+    replaced in one step, modules of the engine that are imported already are executed anew.
+    Raises ValueError for a file that the engine does not have, and for a part that nearly has a known one's name.
+    """
+    file, cuda = file_called(file), file.endswith(".cu")
+    known = list(reference_parts(file))
+    if part and part not in known:
+        if not re.fullmatch(r"\w+", part):
+            raise ValueError(f"part: must be one word, got {part!r}")
+        if near := difflib.get_close_matches(part, known, n=1, cutoff=0.8):
+            raise ValueError(f"{file} has no part {part!r}: did you mean {near[0]}?")
+    new = Part(markup.plain(text, cuda))
+    before = _standing(file) if part else {}
+    these = before | {part: new}
+    progress.write_text(folder() / file, joined(_ordered(these, file), file))
+    _noted(file)
+    told = f"✓ engine/{file}: saved" + (f", part {part}" if part else "")
+    missing = [name for name in known if name not in these] if part else []
+    return told + (f" (still to come: {', '.join(missing)})" if missing else "") + _not_own(these, file)
+
+
+def _not_own(these: dict[str, Part], file: str) -> str:
+    """Which parts of a file of a learner's are still the reference's, and how to get one's own back."""
+    taken = [name for name, part in these.items() if part.reference]
+    if not taken or progress.work_folder() is None:
+        return ""
+    told = f" (still the reference's: {', '.join(taken)})"
+    return told + (f". To bring back your own: {_call('use_own', file)}" if _kept(file) else "")
+
+
+def _noted(file: str) -> None:
+    """Write down whose the file is, and have modules that are loaded see it."""
+    now = whose(folder() / file)
+    if progress.work_folder() is not None:
+        progress.update(lambda data: data["engine"].update({file: now}))
+    reload_modules()
+
+
+def keep(file: str, *functions: Callable) -> None:
+    """Save functions that a notebook defined as parts of a file of the engine, each called as it is.
+
+    For an answer to an exercise: `keep("graph.py", same_padding)`. One that is not written yet is not saved.
+    Raises TypeError for what is not a function of the notebook.
+    """
+    for function in functions:
+        try:
+            text = textwrap.dedent(inspect.getsource(function))
+        except (OSError, TypeError):
+            raise TypeError(f"functions: expected functions written in this notebook, got {function!r}") from None
+        name = function.__name__
+        if markup.is_stub(text):
+            print(f"✗ engine/{file_called(file)}, part {name}: not started yet, nothing is saved.")
+        else:
+            print(save(file, name, text))
+
+
+def use_reference(name: str) -> None:
+    """Take the reference's file into the engine, `use_reference("graph")`: milestones will say so.
+
+    A file with parts of one's own is kept aside as graph.own.py; `use_own("graph")` brings it back.
+    Raises ValueError for a file that the engine, or the reference so far, does not have.
+    """
+    file = file_called(name)
+    if not reference_parts(file):
+        raise ValueError(f"the reference has no {file} yet: it comes with chapter {FILES[file].chapter:02}")
+    aside = _set_aside(file)
+    progress.write_text(folder() / file, reference_text(file))
+    _noted(file)
+    print(
+        f"engine/{file} is the reference's now."
+        + (f" Yours is kept as {aside}: {_call('use_own', file)}." if aside else "")
+    )
+
+
+def use_own(name: str) -> None:
+    """Bring back the file that use_reference kept aside last, and let go of the reference's.
+
+    Parts that were saved since then stay. If one replaces a part of the file kept aside, that file is not deleted.
+    Raises ValueError where none is kept.
+    """
+    file = file_called(name)
+    kept = _kept(file)
+    if not kept:
+        raise ValueError(f"no {file} of your own is kept aside")
+    older = parts(kept[-1].read_text(encoding="utf-8"))
+    newer = {part: one for part, one in _standing(file).items() if not one.reference}
+    replaced = [part for part, one in newer.items() if part in older and older[part].text.strip() != one.text.strip()]
+    progress.write_text(folder() / file, joined(_ordered(older | newer, file), file))
+    told = f"engine/{file} is yours again."
+    if newer:
+        told += f" Saved since then, and kept: {', '.join(part or 'the whole file' for part in newer)}."
+    if replaced:
+        told += f" The older text is in {kept[-1].name}."
+    else:
+        kept[-1].unlink()
+    _noted(file)
+    print(told)
+
+
+def _standing(file: str) -> dict[str, Part]:
+    """The parts of a file as it is now."""
+    path = folder() / file
+    return parts(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _ordered(these: dict[str, Part], file: str) -> dict[str, Part]:
+    """Parts in the reference's order, others after them."""
+    known = list(reference_parts(file))
+    order = [*(name for name in ["", *known] if name in these), *(name for name in these if name and name not in known)]
+    return {name: these[name] for name in order}
+
+
+def _call(function: str, file: str) -> str:
+    return f'{function}("{file.rpartition(".")[0]}")'
+
+
+def _kept(file: str) -> list[Path]:
+    """The files kept aside, the latest last: graph.own.py, graph.own2.py, …"""
+    path = folder() / file
+    found = path.parent.glob(f"{path.stem}.own*{path.suffix}")
+    return sorted(found, key=lambda p: int(p.suffixes[-2].removeprefix(".own") or 1))
+
+
+def _set_aside(file: str) -> str:
+    """Move a file away that holds parts of the learner's own. Returns its new name, "" if there was nothing to keep."""
+    path = folder() / file
+    if all(part.reference for part in _standing(file).values()):
+        return ""
+    number = len(_kept(file)) + 1
+    while (aside := path.with_name(f"{path.stem}.own{number if number > 1 else ''}{path.suffix}")).exists():
+        number += 1
+    os.replace(path, aside)
+    return aside.name
+
+
+# Importing
+
+
+class NotWritten(ImportError, NotImplementedError):
+    """A file of the engine, or a part of one, that the learner has not written yet."""
+
+
+class _Loader(machinery.SourceFileLoader):
+    """Reads the source each time: a cached one counts as new as long as size and second of the last change agree.
+
+    A module says of what its file lacks which notebook writes it.
+    """
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        file = Path(self.path).name
+        if file in FILES and "__getattr__" not in vars(module):
+
+            def absent(name: str) -> NoReturn:
+                part = _part_defining(name, file)
+                raise NotWritten(missing(file, part)) if part else AttributeError(f"engine/{file} has no {name!r}")
+
+            vars(module)["__getattr__"] = absent
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        linecache.checkcache(path)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class Finder:
+    """Finds `engine` and its modules in the folder of the session, and says who writes one that is missing."""
+
+    def __init__(self, where: Callable[[], Path]) -> None:
+        self.where = where
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        if fullname == PACKAGE:
+            place = self.where()
+            return util.spec_from_file_location(
+                fullname, place / "__init__.py", loader=_Loader(fullname, str(place / "__init__.py")),
+                submodule_search_locations=[str(place)],
+            )  # fmt: skip
+        file = fullname.removeprefix(f"{PACKAGE}.") + ".py"
+        if not fullname.startswith(f"{PACKAGE}.") or file not in FILES:
+            return None
+        source = self.where() / file
+        if not source.exists():
+            raise NotWritten(missing(file))
+        return util.spec_from_file_location(fullname, source, loader=_Loader(fullname, str(source)))
+
+
+def missing(file: str, part: str = "") -> str:
+    """What to do about a file that the engine does not have yet, or about a part that the file lacks."""
+    offer = f" To go on with the reference's: {_call('use_reference', file)}" if reference_parts(file) else ""
+    notebook = FILES[file].notebook_of(part)
+    if part in FILES[file].kept:
+        place = f"under “{FILES[file].kept[part]}” in {notebook}"
+        return f'{part} is not in {file} yet. Run keep("{file}", {part}) {place}.{offer}'
+    what = f"the part {part} of {file} is not written" if part else f"your engine has no {file}"
+    return f"{what} yet: {notebook} writes it.{offer}"
+
+
+def unwritten(error: BaseException) -> str:
+    """What to do about a NameError in a file of the engine that lacks the part which defines the name.
+
+    "" for any other error.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    if type(error) is not NameError or not frames or not error.name:
+        return ""
+    places = {str(Path(path)) for path in getattr(sys.modules.get(PACKAGE), "__path__", [])}
+    path = Path(frames[-1].filename)
+    part = _part_defining(error.name, path.name) if path.name in FILES and str(path.parent) in places else ""
+    return missing(path.name, part) if part else ""
+
+
+def _part_defining(name: str, file: str) -> str:
+    """The part of the reference's file that defines a name, "" if none does."""
+    for part, text in reference_parts(file).items():
+        for node in ast.parse(text).body:
+            if name == getattr(node, "name", None):
+                return part
+    return ""
+
+
+def open_engine(where: Callable[[], Path] = folder) -> None:
+    """Have `import engine` find the package in where(), in place of one that was open before."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+    for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Finder(where))
+    importlib.invalidate_caches()
+
+
+def reload_modules() -> None:
+    """Execute the engine's modules that are imported already anew, in the order in which they build on each other.
+
+    They stay the same objects, so that a name in a notebook, `graph`, has what was saved. One that cannot be executed
+    is forgotten: the next import of it says why.
+    """
+    importlib.invalidate_caches()
+    for file in FILES:
+        name = f"{PACKAGE}.{file.removesuffix('.py')}"
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        for attribute in [key for key in vars(module) if not key.startswith("__")]:
+            delattr(module, attribute)
+        try:
+            importlib.reload(module)
+        except Exception:
+            sys.modules.pop(name, None)
+            with contextlib.suppress(KeyError, AttributeError):
+                delattr(sys.modules[PACKAGE], file.removesuffix(".py"))
+
+
+# The magic
+
+
+class NotSaved(ValueError):
+    """A cell that cannot be a part of the engine, in words for the learner."""
+
+
+def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
+    """%%engine FILE [PART]: run the cell and keep it as a part of work/engine/FILE; CUDA C++ is compiled instead.
+
+    A cell that is not written yet, or that raises, is not saved: the file stays as it was.
+    """
+    file, _, part = line.strip().partition(" ")
+    try:
+        if not file:
+            raise NotSaved("%%engine FILE [PART]: which file? " + ", ".join(FILES))
+        file, part = file_called(file), part.strip()
+    except ValueError as error:
+        _refuse(str(error))
+    what = f"engine/{file}" + (f", part {part}" if part else "")
+    shell = ipython if ipython is not None else _shell()
+    text = markup.plain(cell, cuda=file.endswith(".cu"))
+    counted = f"# %%engine {line}\n{cell}"  # its lines are numbered as the editor does it
+    try:
+        if markup.is_stub(text):
+            _run_stub(counted, shell, file)
+            raise NotSaved(
+                f"✗ {what}: not started yet. Still to write: {'; '.join(_to_write(text))}. Nothing is saved."
+            )
+        if file.endswith(".cu"):
+            _compile(text, what)
+        else:
+            _execute(counted, shell, what)
+    except NotSaved as told:
+        print(told)
+        return
+    try:
+        print(save(file, part, cell))
+    except ValueError as error:
+        _refuse(str(error))
+
+
+def _refuse(message: str) -> NoReturn:
+    """Tell of a wrong line of the magic, in the way of IPython where it runs."""
+    try:
+        from IPython.core.error import UsageError
+    except ImportError:
+        raise NotSaved(message) from None
+    raise UsageError(message) from None
+
+
+def _shell() -> Any:
+    from IPython import get_ipython
+
+    return get_ipython()
+
+
+def _execute(cell: str, shell: Any, what: str) -> None:
+    """Run the cell in the notebook's namespace. What it raises is raised, after a line that says nothing was saved."""
+    try:
+        _run(cell, shell, what)
+    except BaseException:
+        print(f"✗ {what}: not saved, the cell raised an error.")
+        raise
+
+
+def _run(cell: str, shell: Any, what: str) -> None:
+    number = getattr(shell, "execution_count", 0)
+    name = shell.compile.cache(cell, number, cell) if hasattr(shell, "compile") else f"<{what}>"
+    code = compile(ast.parse(cell, name), name, "exec")
+    exec(code, shell.user_ns if shell is not None else {})
+
+
+def trace_of_cell(trace: TracebackType | None) -> tuple[bool, TracebackType | None]:
+    """Whether a traceback leads through an %%engine cell, and the part of it from the cell's own line on."""
+    while trace is not None:
+        if trace.tb_frame.f_code is _run.__code__:
+            return True, trace.tb_next
+        trace = trace.tb_next
+    return False, None
+
+
+def _run_stub(cell: str, shell: Any, file: str) -> None:
+    """Define what a cell that is not written yet defines, so that calls say what is to be written."""
+    if not file.endswith(".cu"):
+        with contextlib.suppress(NotImplementedError):
+            _run(cell, shell, f"engine/{file}")
+
+
+def _compile(source: str, what: str) -> None:
+    """Raise NotSaved with the compiler's lines unless the kernels compile."""
+    from .. import cuda
+    from ..kernels.ladder import header_options
+
+    try:
+        cuda.RawModule(source, options=tuple(header_options()))
+    except cuda.CompileError as error:
+        raise NotSaved(f"✗ {what}: not saved, it does not compile.\n{error}") from None
+
+
+def _to_write(cell: str) -> list[str]:
+    """What the stubs of a cell say."""
+    found = re.findall(r"""NotImplementedError\(["']write: (.*)["']\)|// write: (.*)""", cell)
+    return [python or cuda for python, cuda in found]
+
+
+def register(ipython: Any) -> None:
+    """Hook %%engine, `import engine`, use_reference and use_own into a notebook's kernel."""
+
+    def magic(line: str, cell: str) -> None:
+        engine_magic(line, cell, ipython)
+
+    magic.__doc__ = engine_magic.__doc__
+    ipython.register_magic_function(magic, "cell", "engine")
+    ipython.push({"use_reference": use_reference, "use_own": use_own, "keep": keep}, interactive=False)
+    open_engine()

@@ -1,0 +1,99 @@
+"""The files of the learner's engine: who writes each, and what it has to define. Milestones hold an engine to this."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class EngineFile:
+    """One file of the engine: the chapter and the notebook that write it, and what it defines, in the words of Python.
+
+    needs: the files that it builds on. elsewhere: the parts that another notebook writes, and which. kept: the parts
+    that are answers to exercises, and the heading under which the notebook saves them with `keep`.
+    """
+
+    chapter: int
+    notebook: str
+    defines: dict[str, str]
+    needs: tuple[str, ...] = ()
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def notebook_of(self, part: str) -> str:
+        """The notebook that writes a part of the file."""
+        return self.elsewhere.get(part, self.notebook)
+
+
+_GRAPH = {
+    "read(model) -> Graph": "the layers of an ONNX model, a path or an onnx.ModelProto; an open batch size is 1",
+    "Graph": "input (a tensor's name), input_shape, output (a tensor's name), layers, each after those that it reads",
+    "Layer.op": "Conv2d, BatchNorm2d, ReLU6, ReLU, ResidualAdd, MaxPool2d, GlobalAveragePool, Concat (of channels) or"
+    " Linear; what keeps the order of the elements (Flatten, Reshape, Identity, …) is no layer",
+    "Layer.inputs, Layer.output": "names of the activations that it reads (a list of layers' outputs and"
+    " Graph.input), and of the one that it writes",
+    "Layer.weights": 'names in the file by role: "weight" and "bias" (absent if there is none), of a BatchNorm2d'
+    ' "gamma", "beta", "mean", "var". A constant added after a Conv or MatMul is its bias',
+    "Layer.attributes": "Conv2d: stride, dilation (vertical, horizontal), padding ((top, bottom), (left, right)),"
+    " groups; MaxPool2d: kernel_size, stride, padding; BatchNorm2d: eps; Linear: transposed, True if the weight in the"
+    " file is (in_features, out_features), as of a MatMul and of a Gemm without transB = 1",
+    "Layer.shape": "of the output, batch first: (N, C, H, W); of a Linear (N, out_features)",
+    "Layer.macs, Layer.bytes": "multiply-adds of Conv2d and Linear, else 0; inputs, output and weights, once each, at 4"
+    " bytes per number",
+}
+_WEIGHTS = {
+    "extract(model, graph) -> arrays": "{layer.output: {role: array}}, in the type that the file has; the weight of a"
+    " Linear is (out_features, in_features), a bias (channels,)",
+    "fold(graph, arrays) -> (graph, arrays)": "without the batch-norms that follow a convolution whose output nobody"
+    " else reads; the convolution's arrays are the folded weight and bias",
+}
+_PLAN = {
+    "fuse(graph) -> steps": "which layers share a launch: a convolution with its ReLU6 and its ResidualAdd",
+    "live_ranges(steps) -> {tensor: (first, last)}": "the steps between which a tensor has to be kept",
+    "arena(steps) -> ({tensor: offset}, size)": "a place for each activation in one buffer, in bytes",
+}
+_ENGINE = {
+    "bind(model) -> Engine": "kernels compiled, weights and arena in the device's memory",
+    "run(engine, x) -> logits": "one inference: x (N, C, H, W), logits (N, classes)",
+}
+
+# Kernels are extern "C" and take fp32, contiguous NCHW arrays and int sizes; any size, tails included.
+_WINDOW = "channels, height, width, out_height, out_width, kernel, stride, padding"
+
+_FOLD = "02_weights/2_fold_the_batch_norm.ipynb"
+
+FILES: dict[str, EngineFile] = {
+    "graph.py": EngineFile(
+        1, "01_topology/2_read_an_onnx_graph.ipynb", _GRAPH,
+        kept=dict.fromkeys(("clip_bounds", "same_padding"), "5 · Two spellings of one thing"),
+    ),
+    "weights.py": EngineFile(
+        2, "02_weights/1_extract_the_weights.ipynb", _WEIGHTS, ("graph.py",),
+        elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "All 52, in your engine"},
+    ),
+    "kernels/add.cu": EngineFile(
+        4, "04_kernels/2_add.ipynb", {"add(a, b, out, n)": "out[i] = a[i] + b[i], i in [0, n)"}
+    ),
+    "kernels/pool.cu": EngineFile(
+        4, "04_kernels/3_global_average_pool.ipynb", {"pool(in, out, channels, area)": "the mean of each channel"}
+    ),
+    "kernels/gemm.cu": EngineFile(
+        4, "04_kernels/4_gemm.ipynb", {"gemm(a, b, bias, out, M, N, K)": "out[M, N] = a[M, K] · b[N, K]ᵀ + bias[N]"}
+    ),
+    "kernels/conv.cu": EngineFile(
+        4, "04_kernels/6_convolution_as_gemm.ipynb", {f"conv(in, weight, bias, out, {_WINDOW})": "groups = 1"}
+    ),
+    "kernels/pointwise.cu": EngineFile(
+        4,
+        "04_kernels/7_pointwise.ipynb",
+        {"pointwise(in, weight, bias, out, in_channels, out_channels, area)": "a 1×1 convolution"},
+    ),
+    "kernels/depthwise.cu": EngineFile(
+        4, "04_kernels/8_depthwise.ipynb", {f"depthwise(in, weight, bias, out, {_WINDOW})": "groups = channels"}
+    ),
+    "plan.py": EngineFile(5, "05_network/1_from_layers_to_a_plan.ipynb", _PLAN, ("graph.py",)),
+    "engine.py": EngineFile(
+        5, "05_network/3_against_onnx_runtime.ipynb", _ENGINE, ("graph.py", "weights.py", "plan.py")
+    ),
+    "kernels/block.cu": EngineFile(
+        6, "06_optimize/5_fusion.ipynb", {"block(in, weights, out, sizes)": "an inverted residual in one launch"}
+    ),
+}  # fmt: skip

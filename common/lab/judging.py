@@ -1,0 +1,529 @@
+"""Judge an engine on one held-out case: what it made of the network, and the first thing that is wrong with it.
+
+`python -m common.lab.judging FOLDER CHAPTER FIRST RESULTS` judges the engine in FOLDER on the chapter's cases from the
+FIRST on, and appends a line of JSON to the file RESULTS after each; milestones.py runs it as a child.
+"""
+
+import contextlib
+import importlib
+import json
+import linecache
+import math
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import topology, weights
+from ..topology import BatchNorm2d, Conv2d, Graph, Layer, Linear, MaxPool2d
+from . import engine
+from .cases import CASES, Case
+
+TOLERANCE = 1e-6  # of a folded network against the unfolded one, both computed in float64
+
+MEMORY = 8 << 30  # bytes of address space; libraries take up to half of it
+
+# the attributes of a layer that an engine has to know, by kind
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "Conv2d": ("stride", "padding", "dilation", "groups"),
+    "MaxPool2d": ("kernel_size", "stride", "padding"),
+    "BatchNorm2d": ("eps",),
+}
+# an array's role in an engine → the field of the layer that names it
+ROLES: dict[str, dict[str, str]] = {
+    "Conv2d": {"weight": "weight", "bias": "bias"},
+    "Linear": {"weight": "weight", "bias": "bias"},
+    "BatchNorm2d": {"gamma": "weight", "beta": "bias", "mean": "running_mean", "var": "running_var"},
+}
+
+
+class Flaw(Exception):
+    """Something that an engine does wrong, as a sentence."""
+
+
+@dataclass
+class Outcome:
+    """What came of a case: scores by column, and the first flaw in words ("" if there is none)."""
+
+    case: str
+    passed: bool
+    scores: dict[str, float] = field(default_factory=dict)
+    flaw: str = ""
+
+
+def judge(chapter: int, case: Case, modules: Mapping[str, Any] | None = None) -> Outcome:
+    """Try the engine that `import engine` finds, or these modules by name, on a case. Never raises an Exception."""
+    try:
+        if case.refused:
+            return Outcome(case.name, not (flaw := _accepted(case.model(), modules)), {}, flaw)
+        scores, flaws = _tried(chapter, case.model(), modules)
+    except Flaw as flaw:
+        return Outcome(case.name, False, {}, str(flaw))
+    return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
+
+
+def first_flaw(chapter: int, model: Any) -> str:
+    """What is wrong first with what the engine of this session makes of an onnx.ModelProto; "" if nothing is.
+
+    It is judged as the held-out cases of the chapter's milestone are. Never raises an Exception.
+    """
+    try:
+        flaws = _tried(chapter, model)[1]
+    except Flaw as flaw:
+        return str(flaw)
+    return flaws[0] if flaws else ""
+
+
+def _accepted(model: Any, modules: Mapping[str, Any] | None = None) -> str:
+    """What is wrong if `graph.read` accepts a model that no layers express; "" if it raises an error.
+
+    Raises Flaw for an engine that is not written yet.
+    """
+    with errors_located():
+        graph = modules["graph"] if modules else importlib.import_module("engine.graph")
+        try:
+            graph.read(model)
+        except (NotImplementedError, engine.NotWritten):
+            raise
+        except Exception:
+            return ""
+    return "graph.read accepts the model, expected an error: it has a node that no layer computes"
+
+
+def _tried(chapter: int, model: Any, modules: Mapping[str, Any] | None = None) -> tuple[dict[str, float], list[str]]:
+    """Scores and flaws of an engine on a model. Raises Flaw where nothing can be compared."""
+    with errors_located():
+        modules = modules or {name: importlib.import_module(f"engine.{name}") for name in MODULES[chapter]}
+    with np.errstate(all="ignore"):  # of an engine's numbers
+        return JUDGES[chapter](model, modules)
+
+
+@contextlib.contextmanager
+def errors_located():
+    """Turn what the engine's code raises into a Flaw that names the file and quotes the line."""
+    try:
+        yield
+    except Flaw:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Flaw(located(error)) from None
+
+
+def located(error: BaseException) -> str:
+    if isinstance(error, engine.NotWritten):
+        return str(error)
+    if told := engine.unwritten(error):
+        return told
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '').name}, line {error.lineno}: {text}"
+    folders = {str(Path(path)) for path in getattr(sys.modules.get("engine"), "__path__", [])}
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if str(Path(f.filename).parent) in folders]
+    if not frames:
+        return text
+    frame = frames[-1]
+    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f"{Path(frame.filename).name}, line {frame.lineno}: `{line}`: {text}"
+
+
+# Which of its layers is which
+
+
+@dataclass
+class Match:
+    """Pairs of a layer of an engine and the layer that it has to be, and what is wrong with the pairing."""
+
+    pairs: list[tuple[Any, Layer]] = field(default_factory=list)
+    flaws: list[str] = field(default_factory=list)
+    wrong: set[str] = field(default_factory=set)  # outputs of expected layers that something is wrong with
+
+    def flaw(self, sentence: str, *layers: Layer) -> None:
+        self.flaws.append(sentence)
+        self.wrong.update(layer.output for layer in layers)
+
+
+def match(theirs: Any, wanted: Graph) -> Match:
+    """Find for each layer of an engine's graph the layer that it has to be, whatever it is called.
+
+    A layer with a weight is known by the weight's name in the file, another one by what it reads.
+    Raises Flaw where the graph is not what engine_files.py says, so that nothing can be compared.
+    """
+    for attribute in ("input", "input_shape", "output", "layers"):
+        if not hasattr(theirs, attribute):
+            raise Flaw(f"graph.read returns {_kind(theirs)} without `{attribute}`")
+    found = Match()
+    known = {theirs.input: wanted.input}  # their name of an activation → ours
+    left = list(wanted.layers)
+    for index, layer in enumerate(_listed(theirs.layers, "Graph.layers")):
+        said = _said(layer, index)
+        sources = _listed(layer.inputs, f"{said}: inputs")
+        unknown = [name for name in sources if name not in known]
+        if unknown:
+            found.flaw(f"{said} reads {unknown[0]!r}, which no layer before it writes")
+        place = tuple(known.get(name, "") for name in sources)
+        best = max(left, key=lambda one: _likeness(layer, place, one), default=None)
+        if best is None or not any(_likeness(layer, place, best)[:2]):
+            found.flaw(_no_such_layer(said, layer, sources, left))
+            continue
+        left.remove(best)
+        known[layer.output] = best.output
+        found.pairs.append((layer, best))
+        _compare(said, layer, place, best, found, known)
+    for layer in left[:1]:
+        found.flaw(f"{_expected(layer)} is missing ({len(left)} of {len(wanted)} layers are)", *left)
+    if tuple(theirs.input_shape) != wanted.input_shape:
+        found.flaw(f"Graph.input_shape is {tuple(theirs.input_shape)}, expected {wanted.input_shape}")
+    if not found.flaws and known.get(theirs.output) != wanted.output:
+        found.flaw(f"Graph.output is {theirs.output!r}, expected the output of the last layer")
+    return found
+
+
+def _no_such_layer(said: str, layer: Any, sources: list[str], left: list[Layer]) -> str:
+    if layer.op == "ResidualAdd" and len(sources) < 2:
+        return f"{said} reads {_names(sources)} only: the sum with a constant is a bias, not a layer"
+    after = f", expected {_expected(left[0])}" if left else ""
+    return f"{said} reads {_names(sources)}: the network has no such layer there{after}"
+
+
+def _likeness(layer: Any, place: tuple[str, ...], one: Layer) -> tuple[bool, ...]:
+    """How much a layer of an engine is like one that is expected, most telling first."""
+    return (
+        bool(layer.weights) and _role_names(one).get("weight" if layer.op != "BatchNorm2d" else "gamma")
+        in [name for role, name in layer.weights.items() if role in ("weight", "gamma")],
+        _same_sources(place, one),
+        layer.op == type(one).__name__,
+        layer.output == one.output,
+    )  # fmt: skip
+
+
+def _same_sources(place: tuple[str, ...], one: Layer) -> bool:
+    commutes = type(one).__name__ == "ResidualAdd"
+    return sorted(place) == sorted(one.inputs) if commutes else place == one.inputs
+
+
+def _compare(said: str, layer: Any, place: tuple[str, ...], one: Layer, found: Match, known: Mapping[str, str]) -> None:
+    """Note what is wrong with a layer of an engine that has to be this one."""
+    kind = type(one).__name__
+    if layer.op != kind:
+        found.flaw(f"{said}: op is {layer.op!r}, expected {kind!r}", one)
+        return
+    if not _same_sources(place, one):
+        names = {ours: their for their, ours in known.items()}
+        expected = [names.get(name, name) for name in one.inputs]
+        found.flaw(f"{said} reads {_names(layer.inputs)}, expected {_names(expected)}", one)
+    for name in ATTRIBUTES.get(kind, ()):
+        expected = getattr(one, name)
+        if name not in layer.attributes:
+            found.flaw(f"{said}: attributes has no {name!r}, expected {expected}", one)
+        elif not _equal(layer.attributes[name], expected):
+            found.flaw(f"{said}: {name} is {_plain(layer.attributes[name])}, expected {expected}", one)
+
+
+def _role_names(one: Layer) -> dict[str, str]:
+    """The names in the file of a layer's arrays by role."""
+    fields = ROLES.get(type(one).__name__, {})
+    return {role: name for role, field in fields.items() if (name := getattr(one, field)) is not None}
+
+
+def _said(layer: Any, index: int) -> str:
+    for attribute in ("op", "inputs", "output", "weights", "attributes", "shape", "macs", "bytes"):
+        if not hasattr(layer, attribute):
+            raise Flaw(f"layer {index} is {_kind(layer)} without `{attribute}`")
+    return f"layer {index} ({layer.op}, writes {layer.output!r})"
+
+
+def _expected(layer: Layer) -> str:
+    return f"the {type(layer).__name__} that writes {layer.output!r}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return " and ".join(repr(name) for name in names) or "nothing"
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _listed(value: Any, what: str) -> list[Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise Flaw(f"{what} is {value!r}, expected a list")
+    return list(value)
+
+
+def _plain(value: Any) -> Any:
+    """Lists and arrays as tuples, NumPy's numbers as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _number(value: Any, what: str) -> int | float:
+    value = _plain(value)
+    if not isinstance(value, int | float):
+        raise Flaw(f"{what} is {value!r}, expected a number")
+    return value
+
+
+def _equal(value: Any, expected: Any) -> bool:
+    value = _plain(value)
+    if isinstance(expected, float):
+        return isinstance(value, int | float) and math.isclose(value, expected, rel_tol=1e-6)
+    return value == expected
+
+
+# Chapter 01: the layers
+
+
+def judge_graph(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+    """Layers, shapes, multiply-adds and bytes of `graph.read`."""
+    wanted = topology.read_onnx(model)
+    with errors_located():
+        theirs = modules["graph"].read(model)
+        found = match(theirs, wanted)
+        for layer, one in found.pairs:
+            _compare_weights(layer, one, found)
+        _compare_transposed(model, found)
+        flaws = found.flaws
+        shapes, macs, size = 0, 0.0, 0.0
+        for index, (layer, one) in enumerate(found.pairs):
+            said = _said(layer, index)
+            right = _plain(layer.shape) == one.output_shape
+            shapes += right
+            own_macs, own_bytes = _number(layer.macs, f"{said}: macs"), _number(layer.bytes, f"{said}: bytes")
+            macs, size = macs + own_macs, size + own_bytes
+            moved = one.activation_bytes() + one.weight_bytes()
+            if not right:
+                flaws.append(f"{said}: shape is {_plain(layer.shape)}, expected {one.output_shape}")
+            elif own_macs != one.macs:
+                flaws.append(f"{said}: {own_macs:,} multiply-adds, expected {one.macs:,}")
+            elif own_bytes != moved:
+                flaws.append(f"{said}: {own_bytes:,} bytes, expected {moved:,}")
+    right = sum(one.output not in found.wrong for _, one in found.pairs)
+    return {"layers": right, "shapes": shapes, "multiply-adds": macs, "bytes": size}, flaws
+
+
+def _compare_weights(layer: Any, one: Layer, found: Match) -> None:
+    names = _role_names(one)
+    if one.output in found.wrong or dict(layer.weights) == names:
+        return
+    for role in [*names, *layer.weights]:
+        got, expected = layer.weights.get(role), names.get(role)
+        if got != expected:
+            said = f"the {layer.op} that writes {layer.output!r}"
+            found.flaw(f"{said}: weights[{role!r}] is {_or_none(got)}, expected {_or_none(expected)}", one)
+            return
+
+
+def _compare_transposed(model: Any, found: Match) -> None:
+    """A Linear's attributes say which of the two orders its weight has in the file."""
+    for node in model.graph.node:
+        if node.op_type not in ("Gemm", "MatMul"):
+            continue
+        expected = not any(a.name == "transB" and a.i for a in node.attribute)
+        for layer, one in found.pairs:
+            if not isinstance(one, Linear) or one.weight != node.input[1] or one.output in found.wrong:
+                continue
+            said = f"the Linear that writes {layer.output!r}"
+            if "transposed" not in layer.attributes:
+                why = "True if the weight in the file is (in_features, out_features)"
+                found.flaw(f"{said}: attributes has no 'transposed', expected {expected}: {why}", one)
+            elif bool(layer.attributes["transposed"]) != expected:
+                order = "(in_features, out_features)" if expected else "(out_features, in_features)"
+                why = f"the weight of this {node.op_type} is {order} in the file"
+                got = _plain(layer.attributes["transposed"])
+                found.flaw(f"{said}: transposed is {got}, expected {expected}: {why}", one)
+
+
+def _or_none(name: str | None) -> str:
+    return "not there" if name is None else repr(name)
+
+
+# Chapter 02: the numbers
+
+
+def judge_weights(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+    """Arrays that `weights.extract` finds, and what `weights.fold` makes of them."""
+    wanted, parameters = topology.read_onnx_with_parameters(model)
+    with errors_located():
+        graph = modules["graph"].read(model)
+        found = match(graph, wanted)
+        if found.flaws:
+            raise Flaw(f"graph.py: {found.flaws[0]} (milestone 1)")
+        arrays = modules["weights"].extract(model, graph)
+        right, flaws = compare_arrays(found, arrays, parameters)
+        folded_graph, folded = modules["weights"].fold(graph, arrays)
+        exact_graph, exact = weights.fold_batch_norm(wanted, {n: a.astype(np.float64) for n, a in parameters.items()})
+        left = match(folded_graph, exact_graph)
+        scores: dict[str, float] = {"arrays": right, "layers": sum(o.output not in left.wrong for _, o in left.pairs)}
+        flaws += [f"after fold: {flaw}{_why_kept(left, exact_graph)}" for flaw in left.flaws]
+        if not left.flaws:
+            error, flaw = compare_outputs(left, folded, exact_graph, exact)
+            flaws += [flaw] if flaw else []
+            scores |= {"error": error, "bytes kept": _size(folded)}
+    return scores, flaws
+
+
+def _why_kept(left: Match, exact: Graph) -> str:
+    """Why the first batch-norm that is missing after a fold cannot be folded, as the end of a sentence; "" if none is.
+
+    exact: the graph with what is left after a right fold.
+    """
+    there = {one.output for _, one in left.pairs}
+    writers = {layer.output: layer for layer in exact}
+    for layer in exact:
+        if isinstance(layer, BatchNorm2d) and layer.output not in there:
+            source = writers.get(layer.inputs[0])
+            if isinstance(source, Conv2d):
+                return f" (you folded a batch-norm whose input {source.output!r} another layer reads)"
+            return f" (you folded a batch-norm whose input {layer.inputs[0]!r} no convolution writes)"
+    return ""
+
+
+def _size(arrays: Any) -> int:
+    return sum(np.asarray(array).nbytes for own in arrays.values() for array in own.values() if array is not None)
+
+
+def compare_arrays(found: Match, arrays: Any, parameters: Mapping[str, np.ndarray]) -> tuple[int, list[str]]:
+    """How many arrays are right, and a sentence for each that is not."""
+    right, flaws = 0, []
+    for layer, one in found.pairs:
+        own = arrays.get(layer.output)
+        if own is None and _role_names(one):
+            flaws.append(f"extract: no arrays for {layer.output!r}")
+            continue
+        for role, name in _role_names(one).items():
+            flaw = _array_flaw((own or {}).get(role), parameters[name])
+            flaws += [f"extract: the {role} of {layer.output!r} ({layer.op}) {flaw}"] if flaw else []
+            right += not flaw
+    return right, flaws
+
+
+def _array_flaw(array: Any, expected: np.ndarray) -> str:
+    if array is None:
+        return "is not there"
+    array = np.asarray(array)
+    if array.shape != expected.shape:
+        turned = " (transposed)" if array.T.shape == expected.shape and array.ndim == 2 else ""
+        return f"has the shape {array.shape}{turned}, expected {expected.shape}"
+    if array.dtype.kind != "f":
+        return f"is of type {array.dtype}, expected floating-point numbers"
+    wrong = array.astype(np.float64) != expected.astype(np.float64)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        return f"is {float(array[at]):.6g} at {list(at)}, expected {float(expected[at]):.6g}; {wrong.mean():.0%} differ"
+    return ""
+
+
+def compare_outputs(left: Match, folded: Any, exact_graph: Graph, exact: Mapping[str, np.ndarray]) -> tuple[float, str]:
+    """The error of the folded network in float64, and a sentence about the first layer that is off.
+
+    Both are run layer by layer on the same random input: the exact one, and the engine's arrays in its layers.
+    """
+    x = np.random.RandomState(7).random_sample(exact_graph.input_shape) * 2 - 1
+    outputs, theirs = {exact_graph.input: x}, {exact_graph.input: x}
+    by_output = {one.output: layer for layer, one in left.pairs}
+    error = 0.0
+    for one in exact_graph:
+        layer, names = by_output[one.output], _role_names(one)
+        own = folded.get(layer.output) or {}
+        said = f"fold: the {layer.op} that writes {layer.output!r}"
+        for role, name in names.items():
+            if own.get(role) is None:
+                return math.inf, f"{said} has no {role}"
+            if np.shape(own[role]) != exact[name].shape:
+                return math.inf, f"{said}: the {role} has the shape {np.shape(own[role])}, expected {exact[name].shape}"
+        arrays = {role: np.asarray(array, np.float64) for role, array in own.items() if array is not None}
+        outputs[one.output] = compute(one, [outputs[n] for n in one.inputs], {r: exact[n] for r, n in names.items()})
+        theirs[one.output] = compute(one, [theirs[n] for n in one.inputs], arrays)
+        error = relative_error(theirs[one.output], outputs[one.output])
+        if not error <= TOLERANCE:
+            off = {role: relative_error(arrays[role], exact[name]) for role, name in names.items()}
+            worst = max(off, key=lambda role: off[role] if off[role] == off[role] else math.inf, default="")
+            detail = f": its {worst} is off by {off[worst]:.1e}" if worst else ""
+            return (
+                error,
+                f"{said} differs from convolution and batch-norm by {error:.1e}, {TOLERANCE:.0e} allowed{detail}",
+            )
+    return error, ""
+
+
+def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
+    size = float(np.linalg.norm(expected))
+    return float(np.linalg.norm(got - expected)) / (size or 1.0)
+
+
+def compute(layer: Layer, inputs: Sequence[np.ndarray], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """A layer in float64; arrays by role, those of a convolution and a batch-norm in the shapes of engine_files.py."""
+    x = inputs[0]
+    match layer:
+        case Conv2d():
+            out = convolve(layer, x, arrays["weight"])
+            return out + arrays["bias"].reshape(-1, 1, 1) if "bias" in arrays else out
+        case BatchNorm2d():
+            scale = arrays["gamma"] / np.sqrt(arrays["var"] + layer.eps)
+            return x * scale.reshape(-1, 1, 1) + (arrays["beta"] - arrays["mean"] * scale).reshape(-1, 1, 1)
+        case Linear():
+            return x.reshape(len(x), -1) @ arrays["weight"].T + arrays.get("bias", 0.0)
+        case topology.ReLU6():
+            return np.clip(x, 0, 6)
+        case topology.ReLU():
+            return np.maximum(x, 0)
+        case topology.ResidualAdd():
+            return x + inputs[1]
+        case topology.Concat():
+            return np.concatenate(inputs, axis=layer.dim)
+        case topology.GlobalAveragePool():
+            return x.mean((2, 3), keepdims=True)
+        case MaxPool2d():
+            return windows(layer, x, -math.inf).max((4, 5))
+    raise TypeError(f"no case holds a {type(layer).__name__}")
+
+
+def windows(layer: Conv2d | MaxPool2d, x: np.ndarray, around: float) -> np.ndarray:
+    """The windows (N, C, out H, out W, kH, kW) of a convolution or pooling; `around` is the padding's value."""
+    x = np.pad(x, ((0, 0), (0, 0), *layer.padding), constant_values=around)
+    (kh, kw), (dh, dw), (sh, sw) = layer.kernel_size, layer.dilation, layer.stride
+    extent = (dh * (kh - 1) + 1, dw * (kw - 1) + 1)
+    return np.lib.stride_tricks.sliding_window_view(x, extent, (2, 3))[:, :, ::sh, ::sw, ::dh, ::dw]
+
+
+def convolve(layer: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    seen = windows(layer, x, 0.0)
+    n, channels, height, width, kh, kw = seen.shape
+    groups = layer.groups
+    seen = seen.reshape(n, groups, channels // groups, height, width, kh, kw)
+    weight = weight.reshape(groups, -1, channels // groups, kh, kw)
+    return np.einsum("ngchwyx,gocyx->ngohw", seen, weight, optimize=True).reshape(n, -1, height, width)
+
+
+MODULES: dict[int, tuple[str, ...]] = {1: ("graph",), 2: ("graph", "weights")}
+JUDGES: dict[int, Callable[[Any, Mapping[str, Any]], tuple[dict[str, float], list[str]]]] = {
+    1: judge_graph,
+    2: judge_weights,
+}
+
+
+def limit_memory(size: int) -> None:
+    """Have this process raise MemoryError instead of taking more than so many bytes, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def main(folder: str, chapter: str, first: str, results: str) -> None:
+    """What the child does: see the module's docstring."""
+    limit_memory(MEMORY)
+    engine.open_engine(lambda: Path(folder))
+    for case in CASES[int(chapter)][int(first) :]:
+        outcome = judge(int(chapter), case)
+        with open(results, "a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

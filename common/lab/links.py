@@ -1,0 +1,92 @@
+"""The way from notebook to notebook: the last cell of each links to the one before, its chapter and the one behind.
+
+    ← [1 Seeing memory](1_seeing_memory.ipynb) · [chapter 04](README.md) · [3 Global average pooling](…) →
+
+`python -m common generate` writes these cells, which are tagged `navigation`.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ..measure import generated
+
+TAG = "navigation"
+_TITLE = re.compile(r"^# (?:\d+\. )?(?P<title>[^:\n]+)", re.MULTILINE)
+
+
+def notebooks(root: Path = generated.ROOT) -> list[Path]:
+    """The notebooks of all chapters in the order of their numbers: 10 comes behind 9."""
+    return sorted(root.glob("[0-9][0-9]_*/[0-9]*_*.ipynb"), key=lambda path: (path.parent.name, _number(path)))
+
+
+def _number(path: Path) -> int:
+    return int(path.name.split("_")[0])
+
+
+def title(path: Path) -> str:
+    """A notebook's number and its title up to the first colon. ValueError if its first cell has no title."""
+    first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]
+    found = _TITLE.match(generated.source(first))
+    if found is None:
+        raise ValueError(f"{path.name}: the first cell does not begin with '# ' and a title")
+    return f"{_number(path)} {found['title'].strip()}"
+
+
+def _link(here: Path, there: Path) -> str:
+    """A Markdown link between two notebooks; one in another chapter is named with its chapter."""
+    if there.parent == here.parent:
+        return f"[{title(there)}]({there.name})"
+    return f"[chapter {there.parent.name[:2]}, {title(there)}](../{there.parent.name}/{there.name})"
+
+
+def line(path: Path, order: list[Path]) -> str:
+    """What the last cell of a notebook says, for `order`, all notebooks in order. The ends have one neighbour."""
+    index = order.index(path)
+    parts = [f"[chapter {path.parent.name[:2]}](README.md)"]
+    if index > 0:
+        parts.insert(0, f"← {_link(path, order[index - 1])}")
+    if index + 1 < len(order):
+        parts.append(f"{_link(path, order[index + 1])} →")
+    return " · ".join(parts)
+
+
+def _is_navigation(cell: dict[str, Any]) -> bool:
+    return TAG in cell["metadata"].get("tags", [])
+
+
+def _with_line(notebook: dict[str, Any], text: str) -> dict[str, Any]:
+    """The notebook with this text in its last cell, and in no other cell of navigation."""
+    cell = {"cell_type": "markdown", "id": TAG, "metadata": {"tags": [TAG]}, "source": [text]}
+    return notebook | {"cells": [one for one in notebook["cells"] if not _is_navigation(one)] + [cell]}
+
+
+def write(path: Path, order: list[Path], change: bool = True) -> bool:
+    """Whether the last cell of a notebook was not its line; with `change` it is now.
+
+    ValueError for a notebook without a title, or one that could not be written back byte for byte.
+    """
+    before = path.read_text(encoding="utf-8")
+    notebook, _ = generated.markdown_cells(path, before)
+    after = generated.dumped(_with_line(notebook, line(path, order)))
+    if change and after != before:
+        path.write_text(after, encoding="utf-8", newline="\n")
+    return after != before
+
+
+def run(check: bool, root: Path = generated.ROOT) -> bool:
+    """Writes the last cells that are stale, or with `check` only names them. Whether all is well afterwards."""
+    order, fine = notebooks(root), True
+    for path in order:
+        where = path.relative_to(root)
+        try:
+            stale = write(path, order, change=not check)
+        except ValueError as error:
+            print(f"{where}: {error}")
+            fine = False
+            continue
+        if stale:
+            print(f"{where}: the navigation is stale: python -m common generate" if check else f"{where}: written")
+        fine = fine and not (check and stale)
+    return fine

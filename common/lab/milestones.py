@@ -1,0 +1,259 @@
+"""Milestones: at a chapter's end the learner's engine so far meets held-out networks, beside the reference engine.
+
+`run(1)`, or `python -m common milestone 1`, tries the engine on the chapter's cases in a child process and prints a
+table: each case with the engine's scores and the reference's, and in words what is wrong first.
+"""
+
+import importlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import progress
+from .engine import PACKAGE, folder, missing, whose
+
+SECONDS = 30.0  # that a case may take; the reference takes less than one
+CHAPTERS = (1, 2)  # those with a milestone
+LAST = 6
+WIDTH = 95
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of scores: its heading, and how a score becomes text; one below `least` differs between machines."""
+
+    heading: str
+    form: str = "{:,.0f}"
+    scale: float = 1.0
+    least: float = 0.0
+
+    def text(self, score: float | None) -> str:
+        if score is not None and 0 <= score < self.least:
+            return "0"
+        return "–" if score is None or not math.isfinite(score) else self.form.format(score * self.scale)
+
+
+COLUMNS: dict[int, dict[str, Column]] = {
+    1: {
+        "layers": Column("layers"),
+        "shapes": Column("shapes"),
+        "multiply-adds": Column("multiply-adds, M", "{:.2f}", 1e-6),
+        "bytes": Column("MB", "{:.2f}", 1e-6),
+    },
+    2: {
+        "arrays": Column("arrays"),
+        "layers": Column("layers left"),
+        "error": Column("error", "{:.0e}", least=1e-12),
+        "bytes kept": Column("kB", "{:.0f}", 1e-3),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """What came of a milestone: true if every case passed. run() has printed it.
+
+    scores: by case and column, those of the engine. reference_files: the files that are not the learner's own.
+    """
+
+    chapter: int
+    passed: bool
+    scores: dict[str, dict[str, float]]
+    reference_files: tuple[str, ...] = ()
+    flaw: str = ""
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def _ipython_display_(self) -> None:
+        """Nothing: the table is printed already."""
+
+
+def run(chapter: int | None = None, console: Any = None, engine: Path | None = None) -> Milestone:
+    """Try an engine on a chapter's held-out cases, print the scores and record them in the learner's progress.
+
+    chapter   1 to 6; the first one not passed if not given
+    console   a rich.console.Console to print to; plain text if not given
+    engine    the folder of the package `engine`; that of the session if not given
+    Raises ValueError for another chapter.
+    """
+    place = engine or folder()
+    work = place.parent if (place.parent / progress.MARKER).exists() else None
+    say = console or _console()
+    if chapter is None:
+        chapter = following(work)
+    if chapter not in range(1, LAST + 1):
+        raise ValueError(f"chapter: must be 1 to {LAST}, got {chapter!r}")
+    if chapter not in CHAPTERS:
+        say.print(none_yet(chapter))
+        return Milestone(chapter, False, {})
+
+    from . import judging
+
+    files = [f"{name}.py" for name in judging.MODULES[chapter]]
+    absent = [file for file in files if not whose(place / file)]
+    if absent:
+        say.print(f"✗ milestone {chapter}: {missing(absent[0])}", markup=False)
+        return Milestone(chapter, False, {}, (), missing(absent[0]))
+    outcomes = list(_judged(chapter, place))
+    taken = tuple(file for file in files if whose(place / file) == "reference")
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    flaw = f"{failed[0].case}: {failed[0].flaw}" if failed else ""
+    result = Milestone(chapter, not failed, {one.case: one.scores for one in outcomes}, taken, flaw)
+    _show(result, outcomes, _reference(chapter), say)
+    if work is not None:
+        scores = {
+            case: {key: score if math.isfinite(score) else None for key, score in own.items()}
+            for case, own in result.scores.items()
+        }
+        entry = {"passed": result.passed, "scores": scores, "reference_files": list(taken)}
+        progress.update(lambda data: data["milestones"].update({str(chapter): entry}), work)
+    return result
+
+
+def none_yet(chapter: int) -> str:
+    if chapter == 3:
+        return "Chapter 03 has no milestone: it measures libraries, and writes no file of the engine."
+    return f"Chapter {chapter:02} has no milestone yet."
+
+
+def following(work: Path | None) -> int:
+    """The first chapter whose milestone is not passed; the one after the last if all are."""
+    passed = progress.load(work)["milestones"] if work is not None else {}
+    left = [chapter for chapter in CHAPTERS if not passed.get(str(chapter), {}).get("passed")]
+    return left[0] if left else CHAPTERS[-1] + 2  # chapter 03 has none
+
+
+def find_engine(start: Path | None = None) -> Path | None:
+    """The learner's engine, seen from a folder in work/ or above it, as the repository's; None if there is no work/."""
+    start = (start or Path.cwd()).resolve()
+    work = progress.work_folder(start)
+    if work is None:
+        beside = (place / "work" for place in (start, *start.parents))
+        work = next((place for place in beside if (place / progress.MARKER).exists()), None)
+    return work / PACKAGE if work is not None else None
+
+
+# The child process
+
+
+def _judged(chapter: int, place: Path) -> Iterator[Any]:
+    """The outcome of each case, from a child process. A case that ends the child, or takes too long, has failed."""
+    from . import judging
+
+    cases = judging.CASES[chapter]
+    done = 0
+    while done < len(cases):
+        how = ""
+        for outcome in _child(chapter, place, done):
+            if isinstance(outcome, str):
+                how = outcome
+            else:
+                done += 1
+                yield outcome
+        if done < len(cases):
+            yield judging.Outcome(cases[done].name, False, {}, how)
+            done += 1
+
+
+def _child(chapter: int, place: Path, first: int) -> Iterator[Any]:
+    """Outcomes of the cases from `first` on as they come; last, if there are too few, in words what became of it."""
+    from . import judging
+
+    with tempfile.TemporaryDirectory() as scratch:
+        results, printed = Path(scratch) / "results", Path(scratch) / "printed"
+        results.touch()
+        repository = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])])
+        with printed.open("w") as output:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "common.lab.judging", str(place), str(chapter), str(first), str(results)],
+                stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=place.parent, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            )  # fmt: skip
+        try:
+            seen, since = 0, time.monotonic()
+            while True:
+                ended = child.poll() is not None
+                complete = results.read_text(encoding="utf-8").split("\n")[:-1]
+                for line in complete[seen:]:
+                    yield judging.Outcome(**json.loads(line))
+                    seen, since = seen + 1, time.monotonic()
+                if ended or time.monotonic() - since > SECONDS:
+                    break
+                time.sleep(0.02)
+        finally:
+            _kill(child)
+        if not ended:
+            yield f"not finished after {SECONDS:g} s: does every loop come to its end?"
+        else:
+            said = printed.read_text(encoding="utf-8", errors="replace").split("\n")
+            last = next((line for line in reversed(said) if line.strip()), "")
+            yield f"the engine ended the process (status {child.returncode})" + (f": {last}" if last else "")
+
+
+def _kill(child: subprocess.Popen) -> None:
+    """End the child and what it has started."""
+    if child.poll() is None:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except (AttributeError, ProcessLookupError):
+            child.kill()
+        child.wait()
+
+
+def _reference(chapter: int) -> dict[str, dict[str, float]]:
+    """The scores of the reference engine by case."""
+    from . import judging
+
+    names = judging.MODULES[chapter]
+    modules = {name: importlib.import_module(f"common.lab.reference.engine.{name}") for name in names}
+    return {case.name: judging.judge(chapter, case, modules).scores for case in judging.CASES[chapter]}
+
+
+# What is printed
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(
+        width=WIDTH, highlight=False, force_jupyter=False, force_terminal=None if sys.stdout.isatty() else False
+    )
+
+
+def _show(result: Milestone, outcomes: list[Any], reference: dict[str, dict[str, float]], say: Any) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=f"milestone {result.chapter}: yours / reference", title_justify="left", box=None, pad_edge=False
+    )
+    table.add_column("")
+    table.add_column("case", no_wrap=True)
+    columns = COLUMNS[result.chapter]
+    for column in columns.values():
+        table.add_column(column.heading, justify="right", no_wrap=True)
+    for one in outcomes:
+        scores = [
+            f"{column.text(one.scores.get(key))} / {column.text(reference[one.case].get(key))}"
+            for key, column in columns.items()
+        ]
+        table.add_row("✓" if one.passed else "✗", one.case, *scores)
+    say.print(table)
+    if result.reference_files:
+        say.print(f"With the reference's {' and '.join(result.reference_files)}.")
+    failed = [one for one in outcomes if not one.passed]
+    if failed:
+        others = f" ({len(failed) - 1} more fail)" if len(failed) > 1 else ""
+        say.print(f"✗ milestone {result.chapter}: {result.flaw}{others}", markup=False)
+    else:
+        say.print(f"✓ milestone {result.chapter}: all {len(outcomes)} cases")

@@ -1,0 +1,180 @@
+"""Predictions: a guess is typed before the number is shown, and kept.
+
+    check.predict("blocks", 19, unit="blocks")                       in one cell: the guess is locked
+    check.reveal("blocks", blocks, slips={19: "…"})                  in the next: guess and value side by side
+
+A guess is a number, one of `choices`, or the items of `order` in another order. In a learner's copy `...` stands in the
+place of the guess, and nothing is shown until it is replaced.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from . import progress
+
+# A guess this near to a slip's number came from the slip; one this near to the value is right. Counts below EXACT must
+# be equal.
+WITHIN, EXACT = 0.02, 1000
+
+
+class Unanswered(NotImplementedError):
+    """A prediction that has not been made: shown as "not started yet", like the stub of an answer."""
+
+    def __init__(self, what: str):
+        super().__init__(f"write: {what}")
+
+
+def predict(
+    name: str,
+    guess: Any = ...,
+    *,
+    unit: str = "",
+    choices: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
+) -> None:
+    """Record a guess and lock it: the first one counts.
+
+    name      of the prediction, the same in `reveal`
+    guess     a finite number; with `choices` one of them; with `order` a list of its items, the first one first
+    unit      what the number counts: "blocks", "µs", "bytes"
+
+    Raises NotImplementedError while the guess is `...`, TypeError or ValueError for a guess that is not of its kind.
+    """
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"name: must be the prediction's name, a string, got {name!r}")
+    if choices is not None and order is not None:
+        raise ValueError("choices and order: give one of them")
+    if guess is ... or guess is None:
+        raise Unanswered(f"your guess in the place of ... {_expected(unit, choices, order)}")
+    guess = _checked(guess, choices, order)
+    kept = progress.load()["predictions"].get(name)
+    if kept is not None and kept["guess"] != guess:
+        print(f"Locked: your first guess, {_said(kept['guess'], kept['unit'])}, counts.")
+        return
+    if kept is None:
+        entry = {"chapter": _chapter(), "guess": guess, "unit": unit}
+        progress.update(lambda data: data["predictions"].setdefault(name, entry))
+    print(f"Your guess: {_said(guess, unit)}. It is locked; run the next cell.")
+
+
+def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> None:
+    """Show the guess beside the value, how far off it is, and the slip that explains it.
+
+    value   what was measured or computed, of the kind of the guess
+    slips   {wrong guess: what leads to it}. A number within 2 % of a wrong guess is taken for it
+
+    Raises NotImplementedError if no guess was made: nothing is shown then.
+    """
+    kept = progress.load()["predictions"].get(name)
+    if kept is None:
+        raise Unanswered(f"your guess for {name!r} first, in the cell with check.predict")
+    guess, unit = kept["guess"], kept["unit"]
+    if hasattr(value, "item"):
+        value = value.item()
+    value = list(value) if isinstance(guess, list) else value
+    if kept.get("truth") != value:
+        progress.update(lambda data: data["predictions"][name].update(truth=value))
+    print(f"Your guess: {_said(guess, unit)}. The answer: {_said(value, unit)}; {_verdict(guess, value)}.")
+    slip = None if _near(guess, value) else _slip(guess, slips or {})
+    if slip:
+        print(slip)
+
+
+def ratio(entry: Mapping[str, Any]) -> float | None:
+    """guess / value of a recorded prediction; None before it is revealed, and where a ratio means nothing."""
+    guess: Any = entry.get("guess")
+    value: Any = entry.get("truth")
+    if not (_is_number(guess) and _is_number(value)):
+        return None
+    return guess / value if value != 0 and guess != 0 and (guess > 0) == (value > 0) else None
+
+
+def how_far_off(entry: Mapping[str, Any]) -> float | None:
+    """The factor by which a recorded guess is too high or too low, 1.0 or more; None as in `ratio`."""
+    times = ratio(entry)
+    return None if times is None else max(times, 1 / times)
+
+
+def _expected(unit: str, choices: Sequence[str] | None, order: Sequence[str] | None) -> str:
+    if choices is not None:
+        return "(one of " + ", ".join(map(repr, choices)) + ")"
+    if order is not None:
+        return "(a list, in order, of " + ", ".join(map(repr, order)) + ")"
+    return f"(a number of {unit})" if unit else "(a number)"
+
+
+def _checked(guess: Any, choices: Sequence[str] | None, order: Sequence[str] | None) -> Any:
+    if choices is not None:
+        if guess not in choices:
+            raise ValueError(f"guess: must be one of {', '.join(map(repr, choices))}, got {guess!r}")
+        return guess
+    if order is not None:
+        if not isinstance(guess, list | tuple) or sorted(map(str, guess)) != sorted(map(str, order)):
+            raise ValueError(f"guess: must be a list of {', '.join(map(repr, order))} in order, got {guess!r}")
+        return list(guess)
+    if hasattr(guess, "item") and getattr(guess, "size", 1) == 1:
+        guess = guess.item()
+    if isinstance(guess, bool) or not isinstance(guess, numbers.Real):
+        raise TypeError(f"guess: must be a number, got {guess!r}")
+    guess = int(guess) if isinstance(guess, numbers.Integral) else float(guess)
+    if not math.isfinite(guess):
+        raise ValueError(f"guess: must be a finite number, got {guess!r}")
+    return guess
+
+
+def _chapter() -> str:
+    """The chapter whose folder the notebook is in, "01_topology", or ""."""
+    return next((part.name for part in (Path.cwd(), *Path.cwd().parents) if part.name[:2].isdigit()), "")
+
+
+def _said(value: Any, unit: str) -> str:
+    if isinstance(value, list):
+        return " < ".join(map(str, value))
+    if isinstance(value, float):
+        value = f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = f"{value:,}"
+    return f"{value} {unit}".rstrip()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _near(guess: Any, value: Any) -> bool:
+    if not (_is_number(guess) and _is_number(value)):
+        return bool(guess == value)
+    if isinstance(guess, int) and isinstance(value, int) and max(abs(guess), abs(value)) < EXACT:
+        return guess == value
+    return bool(abs(guess - value) <= WITHIN * abs(value))
+
+
+def _verdict(guess: Any, value: Any) -> str:
+    """How far off a guess is, in words."""
+    if guess == value:
+        return "exactly right"
+    if isinstance(value, list):
+        pairs = list(combinations(value, 2))
+        kept = sum(guess.index(first) < guess.index(second) for first, second in pairs)
+        return f"{kept} of {len(pairs)} pairs are in the right order"
+    if not (_is_number(guess) and _is_number(value)):
+        return "not what you guessed"
+    if _near(guess, value):
+        return "right"
+    times = ratio({"guess": guess, "truth": value})
+    if times is None:
+        return f"you are off by {_said(abs(guess - value), '')}"
+    off = max(times, 1 / times)
+    said = f"{off:,.0f}" if off >= 100 else f"{off:.3g}"
+    return f"your guess is {said}× too {'high' if times > 1 else 'low'}"
+
+
+def _slip(guess: Any, slips: Mapping[Any, str]) -> str | None:
+    for wrong, text in slips.items():
+        if _near(guess, list(wrong) if isinstance(wrong, tuple) else wrong):
+            return text
+    return None

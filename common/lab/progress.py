@@ -1,0 +1,114 @@
+"""What a learner has done, in work/progress.json.
+
+    exercises     {name: {"passed": bool, "tries": int, "hints": int}}
+    predictions   {name: {"chapter": str, "guess": …, "unit": str, "truth": …}}
+    engine        {file: "own" or "reference"}
+    milestones    {chapter number: {"passed": bool, …}}
+
+The folder work/ is the next one upwards from the current folder that holds the file `.course-work`. Outside of such a
+folder, as when a source notebook is executed, what is recorded lives as long as the process.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+MARKER, FILE = ".course-work", "progress.json"
+SECTIONS = ("exercises", "predictions", "engine", "milestones")
+
+_in_memory: dict[str, Any] = {}
+
+
+def work_folder(start: Path | None = None) -> Path | None:
+    """The learner's folder that `start` (the current folder) lies in, or None."""
+    start = (start or Path.cwd()).resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / MARKER).exists()), None)
+
+
+def _empty() -> dict[str, Any]:
+    return {section: {} for section in SECTIONS}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file holds. One that cannot be read is set aside, not written over."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or not all(isinstance(data.get(name, {}), dict) for name in SECTIONS):
+            raise ValueError("not a progress file")
+    except FileNotFoundError:
+        return _empty()
+    except (OSError, ValueError):
+        aside = path.with_name(path.name + ".unreadable")
+        with contextlib.suppress(OSError):
+            os.replace(path, aside)
+            print(f"{path.name} could not be read: it is {aside.name} now, and a new one begins")
+        return _empty()
+    return _empty() | data
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a text file in one step, in a folder that is made if there is none: a reader sees the old or the new."""
+    from ..weights.files import write_atomically  # only now: the package reads ONNX files
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time: two notebooks may be open at once."""
+    with open(folder / MARKER, "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def load(folder: Path | None = None) -> dict[str, Any]:
+    """All that is recorded in a learner's folder, that of the current folder if none is given. Not to be changed."""
+    folder = folder or work_folder()
+    return _read(folder / FILE) if folder else _empty() | _in_memory
+
+
+def update(change: Callable[[dict[str, Any]], None], folder: Path | None = None) -> dict[str, Any]:
+    """Lets `change` edit what is recorded, saves it, and returns it. A folder that cannot be written is no error:
+    an answer is judged there too, and a line says that it was not recorded."""
+    folder = folder or work_folder()
+    if folder is None:
+        data = _empty() | _in_memory
+        change(data)
+        _in_memory.update(data)
+        return data
+    try:
+        with _locked(folder):
+            data = _read(folder / FILE)
+            change(data)
+            write_text(folder / FILE, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        print(f"not recorded: {error.strerror or error}")
+        data = _read(folder / FILE)
+        change(data)
+    return data
+
+
+def record_try(exercise: str, passed: bool) -> None:
+    """One more try at an exercise. Once passed, it stays so."""
+
+    def change(data: dict[str, Any]) -> None:
+        entry = data["exercises"].setdefault(exercise, {"passed": False, "tries": 0, "hints": 0})
+        entry["tries"] += 1
+        entry["passed"] = entry["passed"] or passed
+
+    update(change)
+
+
+def record_hint(exercise: str, number: int) -> None:
+    """Hint `number` of an exercise was read, counted from 1; the solution is one more."""
+
+    def change(data: dict[str, Any]) -> None:
+        entry = data["exercises"].setdefault(exercise, {"passed": False, "tries": 0, "hints": 0})
+        entry["hints"] = max(entry["hints"], number)
+
+    update(change)

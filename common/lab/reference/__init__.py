@@ -1,0 +1,1 @@
+"""The reference engine: what the solutions of the notebooks make together (the package engine)."""

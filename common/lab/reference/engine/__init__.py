@@ -1,0 +1,1 @@
+"""An inference engine, made chapter by chapter."""

@@ -1,0 +1,236 @@
+# -- part: layers
+"""An ONNX file as a list of layers."""
+
+from dataclasses import dataclass, field
+from math import inf, prod
+
+import onnx
+from onnx import helper, numpy_helper
+
+
+@dataclass
+class Layer:
+    op: str  # "Conv2d", "ReLU6", "ResidualAdd", …
+    inputs: list[str]  # the tensors that it reads
+    output: str  # the tensor that it writes
+    weights: dict = field(default_factory=dict)  # role → name in the file: {"weight": "w1"}
+    attributes: dict = field(default_factory=dict)  # stride, padding, dilation, groups, eps, …
+    shape: tuple = ()  # of the output, batch first
+    macs: int = 0  # multiply-adds
+    bytes: int = 0  # inputs, weights and output, once each, 4 bytes per number
+
+
+@dataclass
+class Graph:
+    input: str
+    input_shape: tuple
+    output: str
+    layers: list[Layer]
+
+
+# -- part: constants
+def attributes(node):
+    """A node's attributes by name: numbers, lists, arrays as a TensorProto, texts as bytes."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def constants(graph):
+    """The tensors of known value, by name: initializers, and what Constant nodes write.
+
+    The values are NumPy arrays: numpy_helper.to_array(tensor) makes one of a TensorProto.
+    """
+    # BEGIN SOLUTION
+    # write: a dict from name to array, of both kinds
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            known[node.output[0]] = numpy_helper.to_array(attributes(node)["value"])
+    return known
+    # END SOLUTION
+
+
+# -- part: clip_bounds
+def clip_bounds(node, constants):
+    """The bounds (lower, upper) of a Clip node as floats; −inf or inf where one is not given.
+
+    node        onnx.NodeProto. Up to operator set 10 the bounds are the attributes "min" and
+                "max". From 11 on they are its second and third input; one that is left out is
+                named "", or the list of inputs ends before it
+    constants   the model's constants by name, NumPy arrays of shape (): one number each
+    """
+    lower, upper = float("-inf"), float("inf")
+    for attribute in node.attribute:
+        if attribute.name == "min":
+            lower = attribute.f
+        elif attribute.name == "max":
+            upper = attribute.f
+    # BEGIN SOLUTION
+    # write: the bounds from the second and third input
+    names = [*node.input, "", ""]
+    if names[1]:
+        lower = float(constants[names[1]])
+    if names[2]:
+        upper = float(constants[names[2]])
+    # END SOLUTION
+    return lower, upper
+
+
+# -- part: same_padding
+def same_padding(size, kernel, stride, upper=True):
+    """The padding (before, after) that auto_pad = SAME_UPPER stands for; SAME_LOWER if not
+    `upper`.
+
+    It makes ⌈size / stride⌉ outputs of `size` inputs, with as little padding as that takes.
+    Where the sum is odd, UPPER puts the larger half after the input, LOWER before it.
+    """
+    # BEGIN SOLUTION
+    # write: the padding before and after
+    outputs = -(-size // stride)
+    total = max((outputs - 1) * stride + kernel - size, 0)
+    small, large = total // 2, total - total // 2
+    return (small, large) if upper else (large, small)
+    # END SOLUTION
+
+
+# -- part: kind
+KINDS = {
+    "Conv": "Conv2d", "BatchNormalization": "BatchNorm2d", "Relu": "ReLU",
+    "Add": "ResidualAdd", "MaxPool": "MaxPool2d", "GlobalAveragePool": "GlobalAveragePool",
+    "Concat": "Concat", "Gemm": "Linear", "MatMul": "Linear",
+}  # fmt: skip
+NO_LAYER = ("Constant", "Flatten", "Reshape", "Squeeze", "Identity", "Dropout")
+
+
+def kind(node, known):
+    """The kind of layer that a node is; "" for NO_LAYER, "bias" for an Add of a constant.
+
+    known: the constants by name. ValueError for a node that no layer computes.
+    """
+    op, a = node.op_type, attributes(node)
+    clips = {(0, 6): "ReLU6", (0, inf): "ReLU"}
+    if op == "Clip" and clip_bounds(node, known) in clips:
+        return clips[clip_bounds(node, known)]
+    # BEGIN SOLUTION
+    # write: return "GlobalAveragePool" or "bias" if this ReduceMean or Add is one
+    if op == "ReduceMean":
+        axes = a["axes"] if "axes" in a else known[node.input[1]]
+        if sorted(axis % 4 for axis in axes) == [2, 3]:
+            return "GlobalAveragePool"
+    if op == "Add" and any(name in known for name in node.input):
+        return "bias"
+    # END SOLUTION
+    if op in NO_LAYER:
+        return ""
+    if op not in KINDS:
+        raise ValueError(f"node {node.name!r} ({op}): no layer computes this")
+    return KINDS[op]
+
+
+# -- part: window
+def window(a, size, kernel):
+    """What a convolution or pooling with the attributes `a` does, and its output's size.
+
+    size, kernel: (height, width). Returns ({"stride": (vertical, horizontal), "dilation": …,
+    "padding": ((top, bottom), (left, right))}, (output height, output width)).
+    """
+    stride, dilation = tuple(a.get("strides", (1, 1))), tuple(a.get("dilations", (1, 1)))
+    extent = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    top, left, bottom, right = a.get("pads", (0, 0, 0, 0))
+    auto = a.get("auto_pad", b"NOTSET")
+    # BEGIN SOLUTION
+    # write: padding, which `auto` may ask same_padding for, and count, the output's size
+    padding = ((top, bottom), (left, right))
+    if auto in (b"SAME_UPPER", b"SAME_LOWER"):
+        upper = auto == b"SAME_UPPER"
+        padding = tuple(same_padding(size[i], extent[i], stride[i], upper) for i in (0, 1))
+    count = tuple((size[i] + sum(padding[i]) - extent[i]) // stride[i] + 1 for i in (0, 1))
+    # END SOLUTION
+    return {"stride": stride, "dilation": dilation, "padding": padding}, count
+
+
+# -- part: describe
+def describe(layer, node, shapes, known):
+    """Fill in weights, attributes and shape.
+
+    shapes: of the input and of the layers' outputs so far, by name; known: the constants.
+    """
+    a, names = attributes(node), [name for name in node.input if name in known]
+    n, channels, *size = shapes[layer.inputs[0]]
+    layer.shape = shapes[layer.inputs[0]]  # kept by ReLU6, ReLU, ResidualAdd and BatchNorm2d
+    if layer.op == "BatchNorm2d":
+        layer.weights = dict(zip(("gamma", "beta", "mean", "var"), names, strict=True))
+        layer.attributes = {"eps": a.get("epsilon", 1e-5)}
+    elif layer.op == "MaxPool2d":
+        layer.attributes, size = window(a, size, a["kernel_shape"])
+        layer.attributes["kernel_size"] = tuple(a["kernel_shape"])
+        layer.shape = (n, channels, *size)
+    elif layer.op == "GlobalAveragePool":
+        layer.shape = (n, channels, 1, 1)
+    elif layer.op == "Concat":
+        layer.shape = (n, sum(shapes[name][1] for name in layer.inputs), *size)
+    elif layer.op == "Conv2d":
+        # BEGIN SOLUTION
+        # write: layer.weights, layer.attributes with "groups", and layer.shape
+        out_channels, _, *kernel = known[names[0]].shape
+        layer.weights = dict(zip(("weight", "bias"), names, strict=False))
+        layer.attributes, size = window(a, size, kernel)
+        layer.attributes["groups"] = a.get("group", 1)
+        layer.shape = (n, out_channels, *size)
+        # END SOLUTION
+    elif layer.op == "Linear":
+        # BEGIN SOLUTION
+        # write: layer.weights, layer.attributes with "transposed", and layer.shape
+        transposed = not a.get("transB", 0)  # (in, out) in the file
+        layer.weights = dict(zip(("weight", "bias"), names, strict=False))
+        layer.attributes = {"transposed": transposed}
+        layer.shape = (n, known[names[0]].shape[1 if transposed else 0])
+        # END SOLUTION
+
+
+# -- part: read
+def read(model):
+    """The Graph of an ONNX model: a path, or an onnx.ModelProto. An open batch size is 1."""
+    graph = model.graph if isinstance(model, onnx.ModelProto) else onnx.load(model).graph
+    known = constants(graph)
+    source = next(value for value in graph.input if value.name not in known)
+    dims = source.type.tensor_type.shape.dim
+    shapes = {source.name: tuple(dim.dim_value or 1 for dim in dims)}
+    layers = {}  # by the tensor that they write
+    same = {}  # a tensor that no layer writes → the tensor with the same numbers
+    for node in graph.node:
+        op = kind(node, known)
+        # 1. every node: the inputs by their names in `same`, without "" and the constants
+        # 2. op == "": no layer. Note in `same` that its output is its input, if it has one
+        # 3. op == "bias": the constant's name goes to `weights` of the layer that writes the
+        #    other input. Note in `same` that this node's output is that layer's output
+        # 4. else: make a Layer, put it into `layers`, describe it, put its shape into `shapes`
+        # BEGIN SOLUTION
+        # write: the four steps
+        inputs = [same.get(name, name) for name in node.input if name and name not in known]
+        if op in ("", "bias") and inputs:
+            same[node.output[0]] = inputs[0]
+        if op == "bias":
+            bias = next(name for name in node.input if name in known)
+            layers[inputs[0]].weights["bias"] = bias
+        elif op:
+            layer = layers[node.output[0]] = Layer(op, inputs, node.output[0])
+            describe(layer, node, shapes, known)
+            shapes[layer.output] = layer.shape
+        # END SOLUTION
+    for layer in layers.values():
+        cost(layer, shapes, known)
+    output = same.get(graph.output[0].name, graph.output[0].name)
+    return Graph(source.name, shapes[source.name], output, list(layers.values()))
+
+
+# -- part: cost
+def cost(layer, shapes, known):
+    """Fill in layer.macs and layer.bytes. shapes: of all tensors; known: the constants."""
+    sizes = {role: known[name].size for role, name in layer.weights.items()}
+    activations = sum(prod(shapes[name]) for name in [*layer.inputs, layer.output])
+    layer.bytes = 4 * (activations + sum(sizes.values()))
+    if layer.op in ("Conv2d", "Linear"):
+        # BEGIN SOLUTION
+        # write: layer.macs
+        layer.macs = prod(layer.shape) * (sizes["weight"] // layer.shape[1])
+        # END SOLUTION

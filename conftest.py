@@ -1,0 +1,23 @@
+"""What all of pytest shares: pictures in HTML outputs of notebooks are not compared byte by byte.
+
+nbval leaves image/png out of its comparison. The same picture within an <img> of text/html differs as well between
+machines and releases of Matplotlib, so its bytes are replaced on both sides. Left out as well is how many cases a
+check of an exercise has tried. Everything else is compared.
+
+What tests draw at random is the same in every run, or what COURSE_SEED=... says.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("COURSE_SEED", "1")  # for the workers and for the notebooks' kernels as well
+    if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
+        config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
+
+
+def pytest_report_header() -> str:
+    return f"COURSE_SEED={os.environ['COURSE_SEED']}"

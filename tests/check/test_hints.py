@@ -1,0 +1,73 @@
+"""check.hint(): one hint more at each call, then the solution with its explanation."""
+
+import pytest
+
+from common import check
+from common.check import hints
+from common.lab import progress
+
+HINTS = "## Hint\nLook at `x`.\n\n## Hint\nTwo of it.\n\n## Solution\nTwice is two times.\n"
+SOLUTION = """def double(x):
+    # BEGIN SOLUTION
+    # write: twice x
+    return 2 * x
+    # END SOLUTION
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "01_toys" / "exercises" / "double"
+    folder.mkdir(parents=True)
+    (folder / "check.py").write_text("def check(double): ...\n")
+    (folder / "solution.py").write_text(SOLUTION)
+    (folder / "hints.md").write_text(HINTS)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(hints, "_given", {})
+    return folder
+
+
+def shown(capsys, **options):
+    assert check.hint("double", **options) is None
+    return capsys.readouterr().out
+
+
+def test_one_more_at_each_call(folder, capsys):
+    assert shown(capsys) == "double, hint 1 of 2\n\nLook at `x`.\n\n"
+    assert shown(capsys) == "double, hint 2 of 2\n\nTwo of it.\n\n"
+    solution = "double, solution\n\n```python\ndef double(x):\n    return 2 * x\n```\n\nTwice is two times.\n\n"
+    assert shown(capsys) == solution
+    assert shown(capsys) == solution, "there is no more"
+    assert "hint 1 of 2" in shown(capsys, restart=True)
+    assert "hint 2 of 2" in shown(capsys)
+
+
+def test_the_furthest_hint_is_recorded(folder, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_in_memory", {})
+    for restart, number in ((False, 1), (False, 2), (True, 2), (False, 2), (False, 3)):
+        check.hint("double", restart=restart)
+        assert progress.load()["exercises"]["double"]["hints"] == number
+
+
+def test_without_hints_the_solution(folder, capsys):
+    (folder / "hints.md").unlink()
+    assert shown(capsys) == "double, solution\n\n```python\ndef double(x):\n    return 2 * x\n```\n\n"
+
+
+def test_a_kernel_is_shown_as_cpp(folder, capsys):
+    (folder / "solution.py").rename(folder / "solution.cu")
+    (folder / "solution.cu").write_text("// BEGIN SOLUTION\n// write: all of it\nint i;\n// END SOLUTION\n")
+    shown(capsys), shown(capsys)
+    assert "```c++\nint i;\n```" in shown(capsys)
+
+
+def test_an_unknown_exercise(folder):
+    with pytest.raises(LookupError, match="no exercise is called 'triple'"):
+        check.hint("triple")
+
+
+@pytest.mark.parametrize("exercise", check.find_all(), ids=lambda exercise: exercise.name)
+def test_every_exercise_has_steps(exercise):
+    titles = [title for title, _ in hints._steps(exercise)]
+    assert titles[-1] == "solution"
+    assert titles[:-1] == [f"hint {i + 1} of {len(titles) - 1}" for i in range(len(titles) - 1)]

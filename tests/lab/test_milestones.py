@@ -1,0 +1,404 @@
+"""Milestones: the reference engine and right ones of other kinds pass, wrong ones are told what is wrong."""
+
+import json
+import types
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from common import topology, weights
+from common.__main__ import app
+from common.lab import engine, judging, milestones, progress
+from common.lab.cases import CASES, Case
+from common.lab.judging import judge
+
+WRONG = sorted((Path(__file__).parent / "wrong_engine").glob("*/*.py"))
+CHAPTER = {"graph": 1, "weights": 2}
+EVERY = [(chapter, case) for chapter in CASES for case in CASES[chapter]]
+READABLE = [(chapter, case) for chapter, case in EVERY if not case.refused]
+REFUSED = [case for _, case in EVERY if case.refused]
+
+
+def name_of(value: object) -> str | None:
+    if isinstance(value, Case):
+        return value.name
+    return f"{value.parent.name}-{value.stem}" if isinstance(value, Path) else None
+
+
+def write_engine(place: Path, **files: str) -> Path:
+    """An engine of the reference's files, those given by name (without .py) in place of them."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("graph", "weights"):
+        (place / f"{name}.py").write_text(
+            files.get(name) or engine.reference_text(f"{name}.py").replace(" (reference)", "")
+        )
+    (place / "__init__.py").write_text("")
+    return place
+
+
+def with_parts(file: str, text: str) -> str:
+    """The reference's file with the parts of a text in place of its own."""
+    ours = engine.parts(engine.reference_text(file))
+    theirs = {name: part for name, part in engine.parts(text).items() if name}
+    assert theirs.keys() <= ours.keys()
+    return engine.joined(ours | theirs, file)
+
+
+def judged(place: Path, chapter: int) -> list[judging.Outcome]:
+    """The outcomes of all cases, in this process."""
+    engine.open_engine(lambda: place)
+    try:
+        return [judge(chapter, case) for case in CASES[chapter]]
+    finally:
+        engine.open_engine()
+
+
+def console() -> Console:
+    return Console(width=95, highlight=False, force_terminal=False, record=True)
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch) -> Path:
+    """A learner's folder with the reference's engine, own by its marks; the current folder is a chapter in it."""
+    (tmp_path / progress.MARKER).touch()
+    write_engine(tmp_path / "engine")
+    (tmp_path / "01_topology").mkdir()
+    monkeypatch.chdir(tmp_path / "01_topology")
+    return tmp_path
+
+
+# The cases
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=name_of)
+def test_a_refused_case_is_valid_onnx_that_no_layers_express(case):
+    model = case.model()
+    onnx.checker.check_model(model, full_check=True)
+    with pytest.raises(topology.UnsupportedModel):
+        topology.read_onnx(model)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=name_of)
+def test_an_engine_that_is_not_written_refuses_nothing(case, tmp_path):
+    text = 'def read(model):\n    raise NotImplementedError("write: it")\n'
+    outcome = judged(write_engine(tmp_path / "engine", graph=text), 1)[CASES[1].index(case)]
+    assert not outcome.passed and "NotImplementedError: write: it" in outcome.flaw
+
+
+@pytest.mark.parametrize(("chapter", "case"), READABLE, ids=name_of)
+def test_a_case_is_valid_onnx_and_says_what_its_network_says(chapter, case):
+    model = case.model()
+    onnx.checker.check_model(model, full_check=True)
+    graph, parameters = case.network()
+    read, numbers = topology.read_onnx_with_parameters(model)
+    assert read.census() == graph.census() and read.macs == graph.macs
+    assert sorted(layer.output_shape for layer in read) == sorted(layer.output_shape for layer in graph)
+    tolerance = 1e-3 if "fp16" in case.name else 0
+    ours = sorted(float(np.abs(parameters[name]).sum()) for name in graph.parameter_shapes)
+    np.testing.assert_allclose(sorted(float(np.abs(array).sum()) for array in numbers.values()), ours, rtol=tolerance)
+
+
+@pytest.mark.parametrize(("chapter", "case"), EVERY, ids=name_of)
+def test_a_case_is_the_same_every_time(chapter, case):
+    assert case.model().SerializeToString(deterministic=True) == case.model().SerializeToString(deterministic=True)
+
+
+def test_folding_in_float64_is_what_convolution_and_batch_norm_compute(rng):
+    for case in CASES[2]:
+        wanted, parameters = topology.read_onnx_with_parameters(case.model())
+        exact = {name: array.astype(np.float64) for name, array in parameters.items()}
+        outputs = []
+        x = rng.standard_normal(wanted.input_shape)
+        for graph, numbers in ((wanted, exact), weights.fold_batch_norm(wanted, exact)):
+            values = {graph.input: x}
+            for layer in graph:
+                arrays = {role: numbers[name] for role, name in judging._role_names(layer).items()}
+                values[layer.output] = judging.compute(layer, [values[name] for name in layer.inputs], arrays)
+            outputs.append(values[graph.output])
+        assert judging.relative_error(outputs[1], outputs[0]) < 1e-12, case.name
+
+
+def test_the_judge_computes_what_pytorch_computes(rng):
+    torch = pytest.importorskip("torch")
+    from common.network.reference import run_layer
+
+    for case in (CASES[1][6], CASES[1][8], CASES[2][5]):
+        graph, numbers = topology.read_onnx_with_parameters(case.model())
+        values = {graph.input: rng.standard_normal(graph.input_shape)}
+        tensors = {name: torch.from_numpy(array.astype(np.float64)) for name, array in numbers.items()}
+        for layer in graph:
+            inputs = [values[name] for name in layer.inputs]
+            arrays = {role: numbers[name].astype(np.float64) for role, name in judging._role_names(layer).items()}
+            values[layer.output] = judging.compute(layer, inputs, arrays)
+            theirs = run_layer(layer, [torch.from_numpy(x) for x in inputs], tensors).numpy()
+            assert judging.relative_error(values[layer.output], theirs) < 1e-12, layer
+
+
+# Right engines
+
+
+@pytest.mark.parametrize("chapter", CASES)
+def test_the_reference_passes(chapter, tmp_path):
+    for case, outcome in zip(CASES[chapter], judged(write_engine(tmp_path / "engine"), chapter), strict=True):
+        assert outcome.passed and not outcome.flaw, outcome
+        assert set(outcome.scores) == (set() if case.refused else set(milestones.COLUMNS[chapter]))
+
+
+OTHER_GRAPH = '''
+"""Written in another way: classes of its own, lists for tuples, NumPy's numbers, other tensors' names."""
+import numpy as np
+from common import topology
+
+
+class Layer:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+class Graph(Layer):
+    pass
+
+
+ROLES = {"Conv2d": ("weight", "bias"), "Linear": ("weight", "bias"),
+         "BatchNorm2d": ("gamma:weight", "beta:bias", "mean:running_mean", "var:running_var")}
+
+
+def read(model):
+    graph = topology.read_onnx(model)
+    transposed = {node.input[1]: not any(a.name == "transB" and a.i for a in node.attribute)
+                  for node in model.graph.node if node.op_type in ("Gemm", "MatMul")}
+    renamed = {graph.input: "in"} | {layer.output: f"t{i}" for i, layer in enumerate(graph)}
+    layers = []
+    for layer in graph:
+        kind = type(layer).__name__
+        roles = [role.partition(":") for role in ROLES.get(kind, ())]
+        names = {role: getattr(layer, field or role) for role, _, field in roles}
+        inputs = [renamed[name] for name in layer.inputs]
+        attributes = {"name": layer.name, "reads": inputs}
+        for key in ("stride", "dilation", "groups", "eps", "kernel_size"):
+            if hasattr(layer, key):
+                attributes[key] = np.array(getattr(layer, key))
+        if kind == "Linear":
+            attributes["transposed"] = transposed[layer.weight]
+        if hasattr(layer, "padding"):
+            attributes["padding"] = [list(pair) for pair in layer.padding]
+        layers.append(Layer(
+            op=kind, inputs=inputs[::-1] if kind == "ResidualAdd" else tuple(inputs), output=renamed[layer.output],
+            weights={role: name for role, name in names.items() if name}, attributes=attributes,
+            shape=np.array(layer.output_shape), macs=np.int64(layer.macs),
+            bytes=layer.activation_bytes() + layer.weight_bytes()))
+    return Graph(input="in", input_shape=list(graph.input_shape), output=renamed[graph.output], layers=tuple(layers))
+'''
+OTHER_WEIGHTS = '''
+"""Written in another way: float64 throughout, a bias of zeros everywhere, batch-norm's arrays left where they are."""
+import copy
+import numpy as np
+from common import topology
+
+
+def extract(model, graph):
+    numbers = topology.read_onnx_with_parameters(model)[1]
+    arrays = {}
+    for layer in graph.layers:
+        own = {role: numbers[name].astype(np.float64) for role, name in layer.weights.items()}
+        if layer.op in ("Conv2d", "Linear"):
+            own.setdefault("bias", np.zeros(len(own["weight"])))
+        arrays[layer.output] = own
+    return arrays
+
+
+def fold(graph, arrays):
+    graph, arrays = copy.deepcopy(graph), copy.deepcopy(arrays)
+    for norm in [layer for layer in graph.layers if layer.op == "BatchNorm2d"]:
+        before = [layer for layer in graph.layers if layer.output == norm.inputs[0] and layer.op == "Conv2d"]
+        readers = [name for layer in graph.layers for name in layer.inputs] + [graph.output]
+        if not before or readers.count(norm.inputs[0]) > 1:
+            continue
+        conv, own = arrays[before[0].output], arrays[norm.output]
+        scale = own["gamma"] / np.sqrt(own["var"] + norm.attributes["eps"])
+        conv["bias"] = own["beta"] + scale * (conv["bias"] - own["mean"])
+        conv["weight"] = (conv["weight"].T * scale).T
+        arrays[norm.output] = arrays.pop(before[0].output)  # the convolution takes the batch-norm's name
+        before[0].output = norm.output
+        graph.layers = [layer for layer in graph.layers if layer is not norm]
+    return graph, arrays
+'''
+
+
+@pytest.mark.parametrize("chapter", CASES)
+@pytest.mark.parametrize("files", [{"graph": OTHER_GRAPH}, {"graph": OTHER_GRAPH, "weights": OTHER_WEIGHTS}])
+def test_another_right_engine_passes(chapter, files, tmp_path):
+    if chapter == 2 and "weights" not in files:
+        files = files | {"weights": OTHER_WEIGHTS}
+    for outcome in judged(write_engine(tmp_path / "engine", **files), chapter):
+        assert outcome.passed, outcome
+
+
+# Wrong engines
+
+
+@pytest.mark.parametrize("path", WRONG, ids=name_of)
+def test_a_wrong_engine_is_told_what_is_wrong(path, tmp_path):
+    text = path.read_text(encoding="utf-8")
+    first, _, rest = text.partition("\n")
+    assert first.startswith("# expect: "), "the first line says what the message has to contain"
+    name = path.parent.name
+    place = write_engine(tmp_path / "engine", **{name: with_parts(f"{name}.py", rest)})
+    failed = [outcome for outcome in judged(place, CHAPTER[name]) if not outcome.passed]
+    assert failed, "this wrong engine passes"
+    assert first.removeprefix("# expect: ") in f"{failed[0].case}: {failed[0].flaw}"
+
+
+@pytest.mark.parametrize("name", CHAPTER)
+def test_there_are_wrong_engines_for_each_file(name):
+    assert len([path for path in WRONG if path.parent.name == name]) >= 6
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def read(model):\n    pass\n", "graph.read returns None without `input`"),
+        ("def read(model):\n    return [1]\n", "graph.read returns a list without `input`"),
+        ("def red(model):\n    pass\n", "the part read of graph.py is not written yet: 01_topology/2"),
+        ("def read(model:\n    pass\n", "graph.py, line 1: SyntaxError"),
+        ("raise RuntimeError('at once')\n", "graph.py, line 1: `raise RuntimeError('at once')`: RuntimeError: at once"),
+        ("def read(model):\n    exit(3)\n", "graph.py, line 2: `exit(3)`: SystemExit: 3"),
+        ("def read(model):\n    raise NotImplementedError('write: it')\n", "NotImplementedError: write: it"),
+        (OTHER_GRAPH.replace("layers=tuple(layers)", "layers=None"), "Graph.layers is None, expected a list"),
+        (OTHER_GRAPH.replace("macs=np.int64(layer.macs)", "macs=None"), "macs is None, expected a number"),
+        (OTHER_GRAPH.replace("shape=np.array(layer.output_shape), ", ""), "layer 0 is a Layer without `shape`"),
+        (OTHER_GRAPH.replace("graph:\n        k", "graph.layers[:-1]:\n        k"),
+         "the Linear that writes 'classifier.1' is missing (1 of 99 layers are)"),
+        (OTHER_GRAPH.replace("output=renamed[graph.output]", "output='in'"), "Graph.output is 'in'"),
+        (OTHER_GRAPH.replace("list(graph.input_shape)", "[1, 3]"), "input_shape is (1, 3), expected (1, 3, 64, 64)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_named(text, said, tmp_path):
+    outcome = judged(write_engine(tmp_path / "engine", graph=text), 1)[0]
+    assert not outcome.passed
+    assert said in outcome.flaw
+
+
+def test_a_wrong_graph_sends_the_second_milestone_to_the_first(tmp_path):
+    text = with_parts("graph.py", (WRONG[0].parents[1] / "graph" / "pads_in_pairs.py").read_text())
+    outcomes = judged(write_engine(tmp_path / "engine", graph=text), 2)
+    assert any("graph.py: layer 0 (Conv2d, writes 'stem'): padding is" in one.flaw for one in outcomes)
+
+
+def test_an_answer_that_was_not_kept_is_named_with_its_cell(tmp_path):
+    parts = engine.parts(engine.reference_text("weights.py"))
+    del parts["fold_conv_bn"]
+    outcome = judged(write_engine(tmp_path / "engine", weights=engine.joined(parts, "weights.py")), 2)[0]
+    assert outcome.flaw.startswith(
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine” in'
+        " 02_weights/2_fold_the_batch_norm.ipynb."
+    )
+
+
+def test_one_model_can_be_tried_alone(tmp_path):
+    model = CASES[2][6].model()
+    wrong = (WRONG[0].parents[1] / "weights" / "other_readers_not_asked.py").read_text()
+    engine.open_engine(lambda: write_engine(tmp_path / "right"))
+    try:
+        assert judging.first_flaw(2, model) == ""
+        engine.open_engine(lambda: write_engine(tmp_path / "wrong", weights=with_parts("weights.py", wrong)))
+        assert "you folded a batch-norm whose input 'right' another layer reads" in judging.first_flaw(2, model)
+        engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
+        assert "the part read of graph.py is not written yet" in judging.first_flaw(2, model)
+    finally:
+        engine.open_engine()
+
+
+# The command, in a child process
+
+
+def test_passing_is_recorded_and_shown(work):
+    say = console()
+    result = milestones.run(1, say)
+    assert result and result.reference_files == ()
+    text = say.export_text()
+    assert f"✓ milestone 1: all {len(CASES[1])} cases" in text and "99 / 99" in text
+    assert max(map(len, text.splitlines())) <= 95
+    kept = json.loads((work / "progress.json").read_text())["milestones"]["1"]
+    assert kept["passed"] is True and kept["reference_files"] == []
+    assert kept["scores"][CASES[1][0].name]["layers"] == 99
+    assert milestones.following(work) == 2
+
+
+def test_the_reference_in_use_is_said(work):
+    (work / "engine" / "graph.py").unlink()
+    engine.use_reference("graph")
+    say = console()
+    assert milestones.run(1, say).reference_files == ("graph.py",)
+    assert "With the reference's graph.py." in say.export_text()
+
+
+def test_a_missing_file_names_its_notebook(work):
+    (work / "engine" / "graph.py").unlink()
+    say = console()
+    assert not milestones.run(1, say)
+    text = " ".join(say.export_text().split())
+    assert "01_topology/2_read_an_onnx_graph.ipynb writes it" in text and 'use_reference("graph")' in text
+
+
+def test_an_endless_loop_is_ended_and_the_other_cases_go_on(work, monkeypatch):
+    monkeypatch.setattr(milestones, "SECONDS", 3.0)
+    own = engine.reference_text("graph.py") + "\n\nfound = read\n\n\ndef read(model):\n    graph = found(model)\n"
+    own += "    while len(graph.layers) == 151:\n        try:\n            while True:\n                pass\n"
+    own += "        except BaseException:\n            pass\n    return graph\n"
+    (work / "engine" / "graph.py").write_text(own)
+    result = milestones.run(1, console())
+    assert "with batch-norms, 96×80: not finished after 3 s" in result.flaw
+    assert [bool(scores) for scores in result.scores.values()] == [
+        case.name != "with batch-norms, 96×80" and not case.refused for case in CASES[1]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("    import os\n    print('the end')\n    os._exit(5)\n", "the engine ended the process (status 5): the end"),
+        ("    return bytearray(1 << 40)\n", "graph.py, line 2: `return bytearray(1 << 40)`: MemoryError"),
+    ],
+)
+def test_a_dying_engine_is_an_answer(body, said, work):
+    (work / "engine" / "graph.py").write_text("def read(model):\n" + body)
+    assert said in milestones.run(1, console()).flaw
+
+
+def test_chapters_without_a_milestone_say_so(work):
+    for chapter, said in ((3, "it measures libraries"), (4, "no milestone yet"), (6, "no milestone yet")):
+        say = console()
+        assert not milestones.run(chapter, say)
+        assert said in say.export_text()
+    with pytest.raises(ValueError, match="chapter: must be 1 to 6, got 7"):
+        milestones.run(7)
+
+
+def test_the_command(work):
+    answer = CliRunner().invoke(app, ["milestone"])
+    assert answer.exit_code == 0 and f"✓ milestone 1: all {len(CASES[1])} cases" in answer.output
+    (work / "engine" / "weights.py").unlink()
+    answer = CliRunner().invoke(app, ["milestone"])  # the first one not passed
+    assert answer.exit_code == 1 and "your engine has no weights.py yet" in answer.output
+    assert CliRunner().invoke(app, ["milestone", "4"]).exit_code == 1
+    assert CliRunner().invoke(app, ["milestone", "9"]).exit_code == 2
+
+
+def test_the_command_finds_work_below_the_repository(work, monkeypatch, tmp_path_factory):
+    repository = tmp_path_factory.mktemp("repository")
+    (repository / "work").symlink_to(work)
+    assert milestones.find_engine(repository) == repository / "work" / "engine"
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    answer = CliRunner().invoke(app, ["milestone", "1"])
+    assert answer.exit_code == 2 and "make lab" in answer.output
+
+
+def test_judging_modules_that_are_given(tmp_path):
+    graph = types.SimpleNamespace(read=lambda model: None)
+    assert "without `input`" in judge(1, CASES[1][0], {"graph": graph}).flaw

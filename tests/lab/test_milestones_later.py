@@ -1,0 +1,122 @@
+"""What the milestones of chapters 04 to 06 will hold an engine to. Each test skips until its chapter has one.
+
+A chapter's judge (judging.JUDGES) takes a held-out model and the engine, and gives the scores that are named here, by
+the calls that are named here. All of them but `µs` and `roof` are the same on every machine: they come from results,
+from the plan, and from the simulator's trace.
+"""
+
+import pytest
+
+from common.lab import judging, milestones
+from common.lab.cases import CASES
+from common.lab.engine_files import FILES
+
+# chapter: the files that the milestone runs, and its scores
+SCORES = {
+    4: (
+        [f"kernels/{name}.cu" for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise")],
+        {
+            "error": "largest ‖out − float64‖ / ‖float64‖ over the kernel's shapes; at most 1e-6·√K, K terms per sum",
+            "sectors": "32-byte sectors that its loads and stores of global memory touch, by the trace",
+            "bank conflicts": "wavefronts of shared memory beyond one per request",
+            "findings": "what the sanitizer finds: races, accesses out of bounds, uninitialised reads; none allowed",
+            "µs": "on a GPU",
+            "roof": "on a GPU: the share of its bytes at copy bandwidth, or of its multiply-adds at peak",
+        },
+    ),
+    5: (
+        ["graph.py", "weights.py", "plan.py", "engine.py"],
+        {
+            "error": "‖logits − float64‖ / ‖float64‖; at most 1e-5",
+            "digits": "held-out digits that the network `digits` reads as ONNX Runtime does; all of them",
+            "launches": "kernels that one inference launches; 54 for MobileNetV2",
+            "bytes moved": "by all launches, by the trace",
+            "peak memory": "bytes of the arena",
+            "µs": "on a GPU",
+        },
+    ),
+    6: (
+        ["kernels/block.cu", "plan.py", "engine.py"],
+        {
+            "error": "‖logits − float64‖ / ‖float64‖; at most 1e-5",
+            "digits": "held-out digits that the network `digits` reads as ONNX Runtime does; all of them",
+            "launches": "fewer than in chapter 05: an inverted residual is one",
+            "bytes moved": "fewer than in chapter 05: no hidden tensor is written",
+            "peak memory": "bytes of the arena",
+            "µs": "on a GPU",
+            "roof": "on a GPU",
+        },
+    ),
+}  # fmt: skip
+
+
+def chapter_with_a_milestone(chapter: int) -> None:
+    if chapter not in milestones.CHAPTERS:
+        pytest.skip(f"the milestone of chapter {chapter:02} comes with the rework of its notebooks")
+
+
+@pytest.mark.parametrize("chapter", SCORES)
+def test_the_files_are_the_engines(chapter):
+    assert set(SCORES[chapter][0]) <= set(FILES)
+    assert max(FILES[file].chapter for file in SCORES[chapter][0]) == chapter
+
+
+@pytest.mark.parametrize("chapter", SCORES)
+def test_the_scores(chapter):
+    chapter_with_a_milestone(chapter)
+    assert set(milestones.COLUMNS[chapter]) == set(SCORES[chapter][1])
+
+
+@pytest.mark.parametrize("chapter", SCORES)
+def test_the_reference_passes(chapter):
+    chapter_with_a_milestone(chapter)
+    for case in CASES[chapter]:
+        outcome = judging.judge(chapter, case)
+        assert outcome.passed and set(outcome.scores) <= set(SCORES[chapter][1]), outcome
+
+
+def test_kernels_are_launched_by_the_names_in_engine_files(rng):
+    """Chapter 04: `add(a, b, out, n)` of kernels/add.cu, fp32 arrays of length n, on any grid that covers n."""
+    chapter_with_a_milestone(4)
+    from pathlib import Path
+
+    import numpy as np
+
+    from common import cuda
+    from common.lab.engine import REFERENCE
+
+    kernel = cuda.RawKernel(Path(REFERENCE, "kernels/add.cu").read_text(), "add")
+    for n in (1, 33, 1009):
+        a, b = rng.standard_normal((2, n), dtype=np.float32)
+        out = cuda.asarray(np.full(n, np.nan, np.float32))
+        kernel((-(-n // 128),), (128,), (cuda.asarray(a), cuda.asarray(b), out, np.int32(n)))
+        np.testing.assert_array_equal(cuda.asnumpy(out), a + b)
+
+
+def test_a_plan_has_fewer_launches_than_layers_and_reuses_memory():
+    """Chapter 05: `fuse`, `live_ranges` and `arena` of plan.py, on what `graph.read` gives."""
+    chapter_with_a_milestone(5)
+    from common.lab.reference.engine import graph, plan  # type: ignore[attr-defined]
+
+    for case in CASES[5]:
+        read = graph.read(case.model())
+        steps = plan.fuse(read)
+        assert len(steps) < len(read.layers)
+        ranges, (places, size) = plan.live_ranges(steps), plan.arena(steps)
+        assert places.keys() == ranges.keys()
+        shapes = {layer.output: layer.shape for layer in read.layers}
+        assert size < sum(4 * int(judging.np.prod(shapes[name])) for name in places)
+
+
+@pytest.mark.parametrize("chapter", [5, 6])
+def test_an_engine_reads_the_digits(chapter):
+    """Chapters 05 and 06: `bind(model)` once, `run(engine, x)` per batch: x (N, 1, H, W) fp32, logits (N, 10)."""
+    chapter_with_a_milestone(chapter)
+    from common import weights
+    from common.lab.reference.engine import engine  # type: ignore[attr-defined]
+
+    split = weights.digits_split()
+    bound = engine.bind(weights.model("digits"))
+    logits = engine.run(bound, weights.digits_input(split.test_images[:20]))
+    assert logits.shape == (20, 10)
+    assert (logits.argmax(1) == split.test_labels[:20]).mean() > 0.9

@@ -1,0 +1,134 @@
+"""Predictions: the first guess counts, nothing is shown before it, and a known slip is named."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common import check
+from common.lab import progress
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path, monkeypatch):
+    (tmp_path / progress.MARKER).touch()
+    folder = tmp_path / "01_topology"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return tmp_path
+
+
+def printed(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_guess_beside_the_value(capsys, work):
+    check.predict("blocks", 19, unit="blocks")
+    check.reveal("blocks", 17, slips={18: "the head is no block", 19: "stem and head are no blocks"})
+    assert printed(capsys) == [
+        "Your guess: 19 blocks. It is locked; run the next cell.",
+        "Your guess: 19 blocks. The answer: 17 blocks; your guess is 1.12× too high.",
+        "stem and head are no blocks",
+    ]
+    kept = json.loads((work / "progress.json").read_text())["predictions"]
+    assert kept == {"blocks": {"chapter": "01_topology", "guess": 19, "unit": "blocks", "truth": 17}}
+
+
+def test_the_first_guess_counts(capsys):
+    check.predict("n", 5)
+    check.predict("n", 17)
+    check.reveal("n", 17)
+    assert printed(capsys)[1:] == [
+        "Locked: your first guess, 5, counts.",
+        "Your guess: 5. The answer: 17; your guess is 3.4× too low.",
+    ]
+
+
+@pytest.mark.parametrize("nothing", [..., None])
+def test_nothing_is_shown_before_a_guess(capsys, nothing):
+    with pytest.raises(NotImplementedError, match=r"^write: your guess in the place of \.\.\. \(a number of µs\)$"):
+        check.predict("time", nothing, unit="µs")
+    with pytest.raises(NotImplementedError, match=r"^write: your guess for 'time' first"):
+        check.reveal("time", 3.2)
+    assert printed(capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("guess", "value", "said"),
+    [
+        (17, 17, "exactly right"),
+        (100.0, 101.0, "; right."),
+        (16, 17, "1.06× too low"),
+        (-3, 4, "off by 7"),
+        (0, 4, "off by 4"),
+        (3e6, 1.2e7, "4× too low"),
+        (np.float32(2), np.int64(1), "2× too high"),
+    ],
+)
+def test_how_far_off(capsys, guess, value, said):
+    check.predict("x", guess)
+    check.reveal("x", value)
+    assert said in capsys.readouterr().out
+
+
+def test_choices_and_orders(capsys):
+    check.predict("which", "add", choices=["add", "gemm"])
+    check.reveal("which", "gemm", slips={"add": "it moves more bytes, and computes less"})
+    check.predict("order", ["a", "c", "b"], order=["a", "b", "c"])
+    check.reveal("order", ("a", "b", "c"), slips={("a", "c", "b"): "b comes before c"})
+    lines = printed(capsys)
+    assert lines[1:3] == [
+        "Your guess: add. The answer: gemm; not what you guessed.",
+        "it moves more bytes, and computes less",
+    ]
+    assert lines[4:] == [
+        "Your guess: a < c < b. The answer: a < b < c; 2 of 3 pairs are in the right order.",
+        "b comes before c",
+    ]
+
+
+def test_a_right_guess_has_no_slip(capsys):
+    check.predict("x", 100.0)
+    check.reveal("x", 100.5, slips={100.0: "never said"})
+    assert "never said" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said"),
+    [
+        (dict(guess="many"), TypeError, "guess: must be a number, got 'many'"),
+        (dict(guess=True), TypeError, "guess: must be a number, got True"),
+        (dict(guess=float("nan")), ValueError, "guess: must be a finite number"),
+        (dict(guess="c", choices=["a", "b"]), ValueError, "guess: must be one of 'a', 'b', got 'c'"),
+        (dict(guess=["a"], order=["a", "b"]), ValueError, "guess: must be a list of 'a', 'b' in order"),
+        (dict(guess=1, choices=["a"], order=["a"]), ValueError, "give one of them"),
+    ],
+)
+def test_a_guess_of_another_kind(work, arguments, kind, said):
+    with pytest.raises(kind, match=said):
+        check.predict("x", **arguments)
+    assert progress.load()["predictions"] == {}
+
+
+def test_no_folder_no_file(tmp_path_factory, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    monkeypatch.setattr(progress, "_in_memory", {})
+    check.predict("x", 1)
+    check.reveal("x", 1)
+    assert "exactly right" in capsys.readouterr().out
+    assert list(progress.Path.cwd().iterdir()) == []
+
+
+def test_a_damaged_file_is_set_aside(work, capsys):
+    (work / "progress.json").write_text("{")
+    check.predict("x", 1)
+    assert (work / "progress.json.unreadable").read_text() == "{"
+    assert progress.load()["predictions"]["x"]["guess"] == 1
+
+
+def test_an_exercise_once_passed_stays_so():
+    progress.record_try("add", True)
+    progress.record_try("add", False)
+    progress.record_hint("add", 2)
+    progress.record_hint("add", 1)
+    assert progress.load()["exercises"] == {"add": {"passed": True, "tries": 2, "hints": 2}}

@@ -1,0 +1,22 @@
+# expect: operator set 9: graph.py, line
+# -- part: clip_bounds
+def clip_bounds(node, constants):
+    """The bounds (lower, upper) of a Clip node as floats; −inf or inf where one is not given.
+
+    node        onnx.NodeProto. Up to operator set 10 the bounds are the attributes "min" and
+                "max". From 11 on they are its second and third input; one that is left out is
+                named "", or the list of inputs ends before it
+    constants   the model's constants by name, NumPy arrays without dimensions
+    """
+    lower, upper = float("-inf"), float("inf")
+    for attribute in node.attribute:
+        if attribute.name == "lower":
+            lower = attribute.f
+        elif attribute.name == "upper":
+            upper = attribute.f
+    names = [*node.input, "", ""]
+    if names[1]:
+        lower = float(constants[names[1]])
+    if names[2]:
+        upper = float(constants[names[2]])
+    return lower, upper
