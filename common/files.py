@@ -1,0 +1,68 @@
+"""Files: written as a whole or not at all, and read only where they are regular files."""
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from typing import IO, Any
+
+_KINDS = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+    stat.S_ISFIFO: "a named pipe (FIFO)",
+    stat.S_ISSOCK: "a socket",
+}
+
+
+def _require_regular(path: str | os.PathLike, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _KINDS.items() if test(mode)), "no regular file")
+        raise OSError(f"{os.fspath(path)}: expected a regular file, got {kind}")
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """Open a temporary file beside `path` that takes its place when the block ends without an error.
+
+    path: a new file or a regular one. A symbolic link is followed, so that it stays and its target is replaced.
+    mode, options: of open(), for writing.
+
+    Until the block has ended the file that was there is whole; after an error, a full disk too, it still is, and the
+    temporary file is gone. The data is on the disk before the name is (fsync). OSError, naming `path`, if that is a
+    device, a pipe or a folder, or if it cannot be written.
+    """
+    target = os.path.realpath(path)
+    permissions = 0o666
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(target)
+        _require_regular(path, found.st_mode)
+        permissions = stat.S_IMODE(found.st_mode)
+    temporary = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), permissions)
+        try:
+            with open(descriptor, mode, **options) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    except OSError as error:
+        if error.filename == temporary or (error.filename is None and error.errno is not None):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        raise
+
+
+def open_regular(path: str | os.PathLike) -> IO[bytes]:
+    """Open a file for reading, as bytes; OSError at once, instead of waiting, for a pipe, a device or a folder."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _require_regular(path, os.fstat(descriptor).st_mode)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
