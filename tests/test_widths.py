@@ -34,10 +34,7 @@ def test_nothing_is_excepted_that_is_gone():
 def of_exercises() -> list[Path]:
     """What learners read of exercises: solutions, and skeletons that are files of their own."""
     return sorted(
-        path
-        for exercise in check.find_all()
-        for path in exercise.folder.glob("s*")
-        if path.stem in ("solution", "skeleton")
+        path for exercise in check.find_all() for path in (exercise.solution, exercise.skeleton_file) if path.exists()
     )
 
 

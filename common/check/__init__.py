@@ -5,22 +5,27 @@ In a notebook, `%%exercise receptive_field` as the first line of the exercise's 
     check.run("receptive_field", receptive_field)
 
 shows `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. `check.hint("receptive_field")` shows the
-next hint each time, and then the solution. An exercise is a folder `<chapter>/exercises/<name>/`:
+next hint each time, and then the solution. An exercise is a folder `<chapter>/exercises/<name>/` of what a learner may
+see, and a solution beside it:
 
-    solution.py   the answer as the source notebook's cell holds it, word for word; what a learner is to write stands
-                  in marked regions (markup.py), which become one line in the learner's copy
-    skeleton.py   only where any line may change, as in the hunt for a bug: what the learner starts from
-    check.py      def check(receptive_field): … tries the answer with expect(), require() and expect_error();
-                  its parameters have the names that the learner defines. A function that changes an argument, or
-                  gives back a view of one, is refused, unless INOUT = {"fill": ["out"]} names the parameters that
-                  are to be written, and VIEWS_ALLOWED = ["transposed"] the functions whose results may be views
-    wrong/*.py    answers to be refused; the first line, `# expect: …`, quotes the message deserved
-    hints.md      two or three hints and the explanation of the solution, which unfold below the cell (unfold.py)
+    exercises/<name>/check.py     def check(receptive_field): … tries the answer with expect(), require() and
+                                  expect_error(); its parameters have the names that the learner defines. A function
+                                  that changes an argument, or gives back a view of one, is refused, unless
+                                  INOUT = {"fill": ["out"]} names the parameters that are to be written, and
+                                  VIEWS_ALLOWED = ["transposed"] the functions whose results may be views
+    exercises/<name>/hints.md     two or three hints and the explanation of the solution, which unfold below the cell
+                                  (unfold.py)
+    exercises/<name>/skeleton.py  only where any line may change, as in the hunt for a bug: what the learner starts from
+    solutions/<name>.py           the answer as the source notebook's cell holds it, word for word; what a learner is to
+                                  write stands in marked regions (markup.py), which become one line in the learner's
+                                  copy
 
-An exercise in CUDA C++ has solution.cu and wrong/*.cu, with marks and first lines that begin with `//`. Its cell begins
-with the magic `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the
-cell checks it. check.py has def check(source): … and tries it with launch(): on the simulator, where every access is
-seen, and on a machine with a GPU there as well.
+Wrong answers, which prove the check, and further right ones are in tests/answers/<chapter>/<name>.toml.
+
+An exercise in CUDA C++ has solutions/<name>.cu, with marks that begin with `//`. Its cell begins with the magic
+`%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the cell checks it.
+check.py has def check(source): … and tries it with launch(): on the simulator, where every access is seen, and on a
+machine with a GPU there as well.
 
 An answer is judged in a process of its own (child.py; for kernels on a GPU worker.py): it may loop for ever, crash, or
 take all memory there is, and the notebook goes on. What it changes in its process is not seen in the notebook. Where

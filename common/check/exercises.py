@@ -1,10 +1,13 @@
-"""Exercises on disk: <chapter>/exercises/<name>/ with solution, check and wrong answers, .py or .cu."""
+"""Exercises on disk: <chapter>/exercises/<name>/ with check and hints, <chapter>/solutions/<name>.py or .cu."""
 
 import difflib
+import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ..lab import markup
@@ -25,12 +28,15 @@ class Exercise:
     @property
     def is_cuda(self) -> bool:
         """Whether the answer is the text of a CUDA kernel; else it is Python."""
-        return (self.folder / "solution.cu").exists()
+        return self._solution(".cu").exists()
 
     @property
     def solution(self) -> Path:
         """The file of the solution, its regions marked (markup.py)."""
-        return self.folder / ("solution.cu" if self.is_cuda else "solution.py")
+        return self._solution(".cu" if self.is_cuda else ".py")
+
+    def _solution(self, suffix: str) -> Path:
+        return self.folder.parents[1] / "solutions" / (self.name + suffix)
 
     @property
     def source(self) -> str:
@@ -40,7 +46,7 @@ class Exercise:
     @property
     def skeleton_file(self) -> Path:
         """The file that a learner starts from where any line may change; most exercises have none."""
-        return self.solution.with_stem("skeleton")
+        return self.folder / f"skeleton{self.solution.suffix}"
 
     @property
     def skeleton(self) -> str:
@@ -48,10 +54,6 @@ class Exercise:
         line may change; else the solution with its regions cut out."""
         own = self.skeleton_file
         return own.read_text(encoding="utf-8") if own.exists() else markup.strip(self.source, self.is_cuda)
-
-    @property
-    def wrong(self) -> list[Path]:
-        return sorted(self.folder.glob(f"wrong/*{self.solution.suffix}"))
 
     def check(self) -> Callable[..., None]:
         """The function `check` of check.py, read anew at each call."""
@@ -67,10 +69,15 @@ class Exercise:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Run a Python file and return the names that it defines. Nothing is cached, as learners edit files."""
+    """Run a Python file and return the names that it defines. It is read anew each time, as learners edit files."""
     namespace: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
+    exec(_compiled(path.read_text(encoding="utf-8"), str(path)), namespace)
     return namespace
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(text: str, path: str) -> CodeType:
+    return compile(text, path, "exec")
 
 
 def find_all(root: Path = REPOSITORY) -> list[Exercise]:
@@ -84,12 +91,11 @@ def find(name: str, start: Path | None = None) -> Exercise:
     Raises LookupError, naming those with a similar name, if there is none of this name.
     """
     start = (start or Path.cwd()).resolve()
-    known: list[str] = []
-    for root in [start, *start.parents, REPOSITORY]:
-        for exercise in find_all(root):
-            if exercise.name == name:
-                return exercise
-            known.append(exercise.name)
+    roots = [start, *start.parents, REPOSITORY]
+    for root in roots if re.fullmatch(r"[\w-]+", name) else ():
+        for check in sorted(root.glob(f"*/exercises/{name}/check.py")):
+            return Exercise(check.parent)
+    known = [exercise.name for root in roots for exercise in find_all(root)]
     similar = difflib.get_close_matches(name, dict.fromkeys(known), n=2, cutoff=0.7)
     advice = f". Did you mean {' or '.join(similar)}?" if similar else ""
     raise LookupError(f"no exercise is called {name!r}{advice}")

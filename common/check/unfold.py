@@ -1,7 +1,7 @@
 """Hints that unfold one by one, and the solution below, for the cell behind an exercise's cell.
 
 An exercise's hints.md has two or three sections `## Hint`, each of which says more than the one before, and one
-`## Solution`, which explains it; the code itself is solution.cu or solution.py. `python -m common generate` writes all
+`## Solution`, which explains it; the code itself is solutions/<name>.py or .cu. `python -m common generate` writes all
 of that into the Markdown cells tagged `hints-<name>`.
 """
 

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install playwright")
 
+import answers
 from jupyterlab_driver import contrasts, scratch
 from playwright.sync_api import expect
 
@@ -30,8 +31,7 @@ def answer(name, kind="solution"):
     if kind == "solution":
         text = markup.plain(exercise.source, exercise.is_cuda)
     else:
-        (path,) = exercise.folder.glob(f"wrong/{kind}.*")
-        text = path.read_text().split("\n", 1)[1]
+        (text,) = [one.text for one in answers.wrong(exercise) if one.name == kind]
     return (f"%%exercise {name}\n" if exercise.is_cuda else "") + text.rstrip("\n")
 
 

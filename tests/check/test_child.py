@@ -26,7 +26,9 @@ def exercise(tmp_path, monkeypatch):
     folder = tmp_path / "01_toys" / "exercises" / "double"
     folder.mkdir(parents=True)
     (folder / "check.py").write_text(CHECK)
-    (folder / "solution.py").write_text("def double(x):\n    return 2 * x\n")
+    solutions = tmp_path / "01_toys" / "solutions"
+    solutions.mkdir()
+    (solutions / "double.py").write_text("def double(x):\n    return 2 * x\n")
     monkeypatch.chdir(folder)
     return folder
 
@@ -224,7 +226,7 @@ def kernel(exercise):
     folder = exercise.parent / "twice"
     folder.mkdir()
     (folder / "check.py").write_text(KERNEL_CHECK)
-    (folder / "solution.cu").write_text(KERNEL.replace("BODY", RIGHT))
+    (exercise.parents[1] / "solutions" / "twice.cu").write_text(KERNEL.replace("BODY", RIGHT))
     return lambda body, before="", seconds=10.0: check.run(
         "twice", before + KERNEL.replace("BODY", body), seconds=seconds
     )

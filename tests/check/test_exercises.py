@@ -1,28 +1,38 @@
 """The exercises of all chapters: each can be done, cannot be passed by mistake, and stands in a notebook."""
 
+import functools
 import json
 import os
-from pathlib import Path
 
+import answers
 import pytest
+from tiers import ALL
 
 from common import check
 from common.check.exercises import REPOSITORY, Exercise, find_all
 from common.lab import markup
 
-SEED = os.environ["COURSE_SEED"]
+SEED = int(os.environ["COURSE_SEED"])
 EXERCISES = find_all()
-WRONG = [(exercise, path) for exercise in EXERCISES for path in exercise.wrong]
-RIGHT = [(exercise, path) for exercise in EXERCISES for path in sorted(exercise.folder.glob("right/*"))]
+WRONG = [(exercise, answer) for exercise in EXERCISES for answer in answers.wrong(exercise)]
+RIGHT = [(exercise, answer) for exercise in EXERCISES for answer in answers.right(exercise)]
 
 
-def run(exercise: Exercise, answer: Path, monkeypatch, attempt: int = 0) -> check.Result:
-    """What the check says; each attempt draws other numbers, the same ones in every run of one COURSE_SEED."""
-    monkeypatch.chdir(exercise.folder)
-    monkeypatch.setenv("COURSE_SEED", str(int(SEED) + attempt))
-    return check.run(exercise.name, *exercise.objects(answer))
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """What the check says of a text; each attempt draws other numbers, the same in every run of one COURSE_SEED."""
+
+    def run(exercise: Exercise, text: str, attempt: int = 0) -> check.Result:
+        path = tmp_path / f"answer{exercise.solution.suffix}"
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.chdir(exercise.folder)
+        monkeypatch.setenv("COURSE_SEED", str(SEED + attempt))
+        return check.run(exercise.name, *exercise.objects(path))
+
+    return run
 
 
+@functools.cache
 def exercise_cells() -> dict[str, list[str]]:
     """The text of each notebook cell that is tagged exercise-<name>, by name."""
     cells: dict[str, list[str]] = {}
@@ -34,8 +44,8 @@ def exercise_cells() -> dict[str, list[str]]:
     return cells
 
 
-def by_name(exercise):
-    return exercise.name if isinstance(exercise, Exercise) else exercise.stem
+def by_name(value):
+    return value.name
 
 
 def test_names_are_unique_and_folders_complete():
@@ -45,57 +55,65 @@ def test_names_are_unique_and_folders_complete():
     assert folders == {exercise.folder for exercise in EXERCISES}, "an exercise without a check.py"
 
 
+def test_every_solution_and_file_of_answers_belongs_to_an_exercise():
+    solutions = {path for path in REPOSITORY.glob("[0-9][0-9]_*/solutions/*") if path.is_file()}
+    assert solutions == {exercise.solution for exercise in EXERCISES}
+    files = {path.relative_to(answers.FOLDER).as_posix() for path in answers.FOLDER.glob("[0-9][0-9]_*/*")}
+    assert files == {f"{exercise.folder.parents[1].name}/{exercise.name}.toml" for exercise in EXERCISES}
+
+
+def test_a_learner_may_see_all_of_an_exercise_folder():
+    seen = {path.name for exercise in EXERCISES for path in exercise.folder.iterdir() if path.name != "__pycache__"}
+    assert seen == {"check.py", "hints.md", "skeleton.cu"}
+
+
 def test_every_exercise_cell_belongs_to_an_exercise():
     assert set(exercise_cells()) == {exercise.name for exercise in EXERCISES}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
-def test_the_skeleton_fails_cleanly(exercise, monkeypatch, tmp_path):
-    path = tmp_path / f"skeleton{exercise.solution.suffix}"
-    path.write_text(exercise.skeleton, encoding="utf-8")
-    result = run(exercise, path, monkeypatch)
+def test_the_skeleton_fails_cleanly(exercise, run):
+    result = run(exercise, exercise.skeleton)
     assert not result
     assert "not started yet" in result.message
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
-def test_the_solution_passes(exercise, monkeypatch):
-    for attempt in range(3):
-        result = run(exercise, exercise.solution, monkeypatch, attempt)
+def test_the_solution_passes(exercise, run):
+    for attempt in range(3 if ALL else 1):
+        result = run(exercise, exercise.source, attempt)
         assert result, result.message
 
 
 @pytest.mark.parametrize(("exercise", "answer"), RIGHT, ids=by_name)
-def test_other_right_answers_pass(exercise, answer, monkeypatch):
-    for attempt in range(2):
-        result = run(exercise, answer, monkeypatch, attempt)
+def test_other_right_answers_pass(exercise, answer, run):
+    for attempt in range(2 if ALL else 1):
+        result = run(exercise, answer.text, attempt)
         assert result, result.message
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
 def test_something_is_to_be_written(exercise):
     assert exercise.skeleton != markup.plain(exercise.source, exercise.is_cuda)
-    own = exercise.solution.with_stem("skeleton").exists()
-    assert own != bool(markup.regions(exercise.source, exercise.is_cuda)), "either marked regions or a skeleton"
+    assert exercise.skeleton_file.exists() != bool(markup.regions(exercise.source, exercise.is_cuda)), (
+        "either marked regions or a skeleton"
+    )
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
 def test_there_are_wrong_answers_to_prove_the_check_with(exercise):
-    assert len(exercise.wrong) >= (6 if exercise.is_cuda else 3)
+    assert len(answers.wrong(exercise)) >= (6 if exercise.is_cuda else 3)
 
 
 @pytest.mark.parametrize(("exercise", "answer"), WRONG, ids=by_name)
-def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answer, monkeypatch):
-    first, _, _ = answer.read_text().partition("\n")
-    marker = "// expect: " if exercise.is_cuda else "# expect: "
-    assert first.startswith(marker), "the first line says what the message has to contain"
+def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answer, run):
     messages = []
     for attempt in range(3):  # a few numbers may look like another mistake's: the next ones tell them apart
-        result = run(exercise, answer, monkeypatch, attempt)
+        result = run(exercise, answer.text, attempt)
         assert not result, "this wrong answer passes"
         assert "not started yet" not in result.message
         messages.append(result.message)
-        if first.removeprefix(marker).strip() in result.message:
+        if answer.expect in result.message:
             return
     pytest.fail("\n".join(messages))
 
@@ -109,3 +127,48 @@ def test_the_notebook_cell_is_the_solution_word_for_word(exercise):
         magic, _, text = text.partition("\n")
         assert magic == f"%%exercise {exercise.name}"
     assert text.strip() == exercise.source.strip()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("[wrong.a]\nexpect = 'x'\nedits = [['i > n', '']]", "wrong.a: 'i > n' stands 0 times in the solution"),
+        ("[wrong.a]\nexpect = 'x'\nedits = [['int', '']]", "wrong.a: 'int' stands 2 times in the solution"),
+        ("[wrong.a]\nexpect = 'x'\nregions = ['', '']", "wrong.a: has 2 regions, expected 1"),
+        ("[wrong.a]\ntext = ''", r"wrong.a: has \['text'\], expected \['expect', 'one of edits, regions, text'\]"),
+        ("[right.a]\nexpect = 'x'\ntext = ''", "right.a: has"),
+        ("[right.a]\nedits = []\ntext = ''", "right.a: has"),
+        ("[maybe.a]\ntext = ''", r"a.toml: has \['maybe'\]"),
+    ],
+)
+def test_an_answer_that_does_not_fit_its_solution_is_named(entry, said, tmp_path):
+    (tmp_path / "a.toml").write_text(entry)
+    with pytest.raises(ValueError, match=said):
+        answers.read(
+            tmp_path / "a.toml", "int i;\n// BEGIN SOLUTION\n// write: n\nint n;\n// END SOLUTION\n", cuda=True
+        )
+
+
+EDITS_AND_REGIONS = """
+[wrong.a]
+expect = 'x'
+edits = [['i;', 'j;'], ['''
+int j;
+''', '''
+int k;
+''']]
+
+[right.b]
+regions = ['''
+int n, m;
+''']
+"""
+
+
+def test_edits_and_regions_are_made_in_the_solution(tmp_path):
+    source = "int i;\n// BEGIN SOLUTION\n// write: n\nint n;\n// END SOLUTION\n"
+    (tmp_path / "a.toml").write_text(EDITS_AND_REGIONS)
+    assert answers.read(tmp_path / "a.toml", source, cuda=True) == (
+        [answers.Answer("a", "int k;\nint n;\n", "x")],
+        [answers.Answer("b", "int i;\nint n, m;\n")],
+    )

@@ -20,7 +20,9 @@ def folder(tmp_path, monkeypatch):
     folder = tmp_path / "01_toys" / "exercises" / "double"
     folder.mkdir(parents=True)
     (folder / "check.py").write_text("def check(double): ...\n")
-    (folder / "solution.py").write_text(SOLUTION)
+    solutions = tmp_path / "01_toys" / "solutions"
+    solutions.mkdir()
+    (solutions / "double.py").write_text(SOLUTION)
     (folder / "hints.md").write_text(HINTS)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(hints, "_given", {})
@@ -55,8 +57,8 @@ def test_without_hints_the_solution(folder, capsys):
 
 
 def test_a_kernel_is_shown_as_cpp(folder, capsys):
-    (folder / "solution.py").rename(folder / "solution.cu")
-    (folder / "solution.cu").write_text("// BEGIN SOLUTION\n// write: all of it\nint i;\n// END SOLUTION\n")
+    text = "// BEGIN SOLUTION\n// write: all of it\nint i;\n// END SOLUTION\n"
+    (folder.parents[1] / "solutions" / "double.cu").write_text(text)
     shown(capsys), shown(capsys)
     assert "```c++\nint i;\n```" in shown(capsys)
 

@@ -48,18 +48,16 @@ def exercise(tmp_path, monkeypatch):
     folder = tmp_path / "04_toys" / "exercises" / "twice"
     folder.mkdir(parents=True)
     (folder / "check.py").write_text(CHECK)
-    (folder / "solution.cu").write_text(SKELETON.replace(STUB, MARKED))
+    solutions = tmp_path / "04_toys" / "solutions"
+    solutions.mkdir()
+    (solutions / "twice.cu").write_text(SKELETON.replace(STUB, MARKED))
     monkeypatch.chdir(folder)
     return exercises.find("twice")
 
 
 def test_paths_and_texts(exercise):
-    assert exercise.is_cuda and exercise.solution.name == "solution.cu"
+    assert exercise.is_cuda and exercise.solution.name == "twice.cu"
     assert exercise.skeleton == SKELETON
-    (exercise.folder / "wrong").mkdir()
-    for name in ("a.cu", "b.py"):
-        (exercise.folder / "wrong" / name).write_text("")
-    assert [path.name for path in exercise.wrong] == ["a.cu"]
     assert exercise.objects(exercise.solution) == [exercise.source]
     (exercise.folder / "skeleton.cu").write_text("// a bug\n")
     assert exercise.skeleton == "// a bug\n"

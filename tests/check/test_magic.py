@@ -68,11 +68,13 @@ ERRORS = {"own error", "syntax", "a stub elsewhere", "a stub inside", "not writt
 def outputs(tmp_path_factory):
     """The outputs of each cell, run one after the other in one kernel."""
     root = tmp_path_factory.mktemp("course")
-    for name, text, solution in (("double", CHECK, "solution.py"), ("twice", KERNEL_CHECK, "solution.cu")):
+    solutions = root / "01_toys" / "solutions"
+    solutions.mkdir(parents=True)
+    for name, text, solution in (("double", CHECK, "double.py"), ("twice", KERNEL_CHECK, "twice.cu")):
         folder = root / "01_toys" / "exercises" / name
         folder.mkdir(parents=True)
         (folder / "check.py").write_text(text)
-        (folder / solution).write_text("")
+        (solutions / solution).write_text("")
         (folder / "hints.md").write_text("## Hint\nLook at `x`.\n\n## Solution\nTwice.\n")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS.values()])
     path = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})"

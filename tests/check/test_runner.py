@@ -178,7 +178,8 @@ def test_a_notebook_shows_nothing_of_the_result(chapter, capsys):
 def test_answers_and_hints_are_recorded(chapter, capsys, monkeypatch):
     monkeypatch.setattr(progress, "_in_memory", {})
     monkeypatch.setattr(hints, "_given", {})
-    (chapter / "exercises" / "double" / "solution.py").write_text("def double(x):\n    return 2 * x\n")
+    (chapter / "solutions").mkdir()
+    (chapter / "solutions" / "double.py").write_text("def double(x):\n    return 2 * x\n")
     check.run("double", None)
     assert progress.load()["exercises"] == {}, "a stub is no try"
     check.run("double", lambda x: 3 * x)

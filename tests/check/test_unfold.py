@@ -62,7 +62,9 @@ def chapter(tmp_path):
     folder = tmp_path / "04_toys" / "exercises" / "clear"
     folder.mkdir(parents=True)
     (folder / "check.py").write_text("def check(source): ...\n")
-    (folder / "solution.cu").write_text("if (i < n)\n    out[i] = 0;\n")
+    solutions = tmp_path / "04_toys" / "solutions"
+    solutions.mkdir()
+    (solutions / "clear.cu").write_text("if (i < n)\n    out[i] = 0;\n")
     (folder / "hints.md").write_text(HINTS)
     cells = [
         cell("code", ["%%exercise clear\n", "// write: it"], "exercise-clear"),
@@ -84,9 +86,9 @@ def test_each_hint_is_within_the_one_before(chapter):
 
 
 def test_the_solution_in_python(chapter):
-    folder = exercise_of(chapter).folder
-    (folder / "solution.cu").unlink()
-    (folder / "solution.py").write_text("def f(): ...\n")
+    solution = exercise_of(chapter).solution
+    solution.unlink()
+    solution.with_suffix(".py").write_text("def f(): ...\n")
     assert "```python\ndef f(): ...\n```\n" in unfold.render(exercise_of(chapter))
 
 

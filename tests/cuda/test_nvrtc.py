@@ -8,10 +8,12 @@ import ast
 import re
 from pathlib import Path
 
+import answers
 import pytest
 from nvrtc import compile_with_nvrtc
+from tiers import ALL
 
-from common import cuda
+from common import check, cuda
 from common.kernels.ladder import INCLUDE
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +72,20 @@ def test_every_rung_compiles_for_programmatic_launches(case):
 
     path, options = case
     assert compile_with_nvrtc(waiting(path.read_text()), "sm_90", options) is None, path.relative_to(ROOT)
+
+
+# ---- Answers to exercises
+
+
+@pytest.mark.parametrize("exercise", [one for one in check.find_all() if one.is_cuda], ids=lambda one: one.name)
+def test_right_and_wrong_answers_are_cuda(exercise):
+    """Also what an exercise's check refuses is CUDA: for one card and one type, or for all in `make test-all`."""
+    for answer in [*answers.right(exercise), *answers.wrong(exercise)]:
+        types = ("float", "__half") if "scalar_t" in answer.text else ("float",)
+        for card in cards(answer.text)[: None if ALL else 1]:
+            for scalar in types[: None if ALL else 1]:
+                log = compile_with_nvrtc(answer.text, card, (f"-Dscalar_t={scalar}", f"-I{INCLUDE}"))
+                assert log is None, f"{answer.name} for {card} with {scalar}:\n{log}"
 
 
 # ---- The kernels of the tests

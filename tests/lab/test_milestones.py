@@ -4,6 +4,7 @@ import json
 import types
 from pathlib import Path
 
+import answers
 import numpy as np
 import onnx
 import pytest
@@ -16,17 +17,18 @@ from common.lab import engine, judging, milestones, progress
 from common.lab.cases import CASES, Case
 from common.lab.judging import judge
 
-WRONG = sorted((Path(__file__).parent / "wrong_engine").glob("*/*.py"))
 CHAPTER = {"graph": 1, "weights": 2}
+WRONG = {  # by file of the engine
+    file: answers.read(answers.FOLDER / "engine" / f"{file}.toml", engine.reference_text(f"{file}.py"))[0]
+    for file in CHAPTER
+}
 EVERY = [(chapter, case) for chapter in CASES for case in CASES[chapter]]
 READABLE = [(chapter, case) for chapter, case in EVERY if not case.refused]
 REFUSED = [case for _, case in EVERY if case.refused]
 
 
 def name_of(value: object) -> str | None:
-    if isinstance(value, Case):
-        return value.name
-    return f"{value.parent.name}-{value.stem}" if isinstance(value, Path) else None
+    return value.name if isinstance(value, Case | answers.Answer) else None
 
 
 def write_engine(place: Path, **files: str) -> Path:
@@ -40,12 +42,9 @@ def write_engine(place: Path, **files: str) -> Path:
     return place
 
 
-def with_parts(file: str, text: str) -> str:
-    """The reference's file with the parts of a text in place of its own."""
-    ours = engine.parts(engine.reference_text(file))
-    theirs = {name: part for name, part in engine.parts(text).items() if name}
-    assert theirs.keys() <= ours.keys()
-    return engine.joined(ours | theirs, file)
+def wrong(file: str, name: str) -> str:
+    """The text of the wrong answer of this name."""
+    return next(one.text for one in WRONG[file] if one.name == name)
 
 
 def judged(place: Path, chapter: int) -> list[judging.Outcome]:
@@ -241,21 +240,17 @@ def test_another_right_engine_passes(chapter, files, tmp_path):
 # Wrong engines
 
 
-@pytest.mark.parametrize("path", WRONG, ids=name_of)
-def test_a_wrong_engine_is_told_what_is_wrong(path, tmp_path):
-    text = path.read_text(encoding="utf-8")
-    first, _, rest = text.partition("\n")
-    assert first.startswith("# expect: "), "the first line says what the message has to contain"
-    name = path.parent.name
-    place = write_engine(tmp_path / "engine", **{name: with_parts(f"{name}.py", rest)})
-    failed = [outcome for outcome in judged(place, CHAPTER[name]) if not outcome.passed]
+@pytest.mark.parametrize(("file", "answer"), [(file, one) for file in WRONG for one in WRONG[file]], ids=name_of)
+def test_a_wrong_engine_is_told_what_is_wrong(file, answer, tmp_path):
+    place = write_engine(tmp_path / "engine", **{file: answer.text})
+    failed = [outcome for outcome in judged(place, CHAPTER[file]) if not outcome.passed]
     assert failed, "this wrong engine passes"
-    assert first.removeprefix("# expect: ") in f"{failed[0].case}: {failed[0].flaw}"
+    assert answer.expect in f"{failed[0].case}: {failed[0].flaw}"
 
 
-@pytest.mark.parametrize("name", CHAPTER)
-def test_there_are_wrong_engines_for_each_file(name):
-    assert len([path for path in WRONG if path.parent.name == name]) >= 6
+@pytest.mark.parametrize("file", WRONG)
+def test_there_are_wrong_engines_for_each_file(file):
+    assert len(WRONG[file]) >= 6
 
 
 @pytest.mark.parametrize(
@@ -284,8 +279,8 @@ def test_what_cannot_be_compared_is_named(text, said, tmp_path):
 
 
 def test_a_wrong_graph_sends_the_second_milestone_to_the_first(tmp_path):
-    text = with_parts("graph.py", (WRONG[0].parents[1] / "graph" / "pads_in_pairs.py").read_text())
-    outcomes = judged(write_engine(tmp_path / "engine", graph=text), 2)
+    place = write_engine(tmp_path / "engine", graph=wrong("graph", "pads_in_pairs"))
+    outcomes = judged(place, 2)
     assert any("graph.py: layer 0 (Conv2d, writes 'stem'): padding is" in one.flaw for one in outcomes)
 
 
@@ -301,11 +296,11 @@ def test_an_answer_that_was_not_kept_is_named_with_its_cell(tmp_path):
 
 def test_one_model_can_be_tried_alone(tmp_path):
     model = CASES[2][6].model()
-    wrong = (WRONG[0].parents[1] / "weights" / "other_readers_not_asked.py").read_text()
     engine.open_engine(lambda: write_engine(tmp_path / "right"))
     try:
         assert judging.first_flaw(2, model) == ""
-        engine.open_engine(lambda: write_engine(tmp_path / "wrong", weights=with_parts("weights.py", wrong)))
+        text = wrong("weights", "other_readers_not_asked")
+        engine.open_engine(lambda: write_engine(tmp_path / "wrong", weights=text))
         assert "you folded a batch-norm whose input 'right' another layer reads" in judging.first_flaw(2, model)
         engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
         assert "the part read of graph.py is not written yet" in judging.first_flaw(2, model)

@@ -1,3 +1,0 @@
-# expect: this is their average
-def amdahl(shares, speedups):
-    return 1 - sum(shares) + sum(share * speedup for share, speedup in zip(shares, speedups, strict=True))

@@ -1,6 +1,0 @@
-# expect: first and last tap lie
-def output_size(size, kernel, stride=1, padding=(0, 0), dilation=1):
-    room = size + sum(padding) - kernel
-    if room < 0:
-        raise ValueError("the window does not fit")
-    return room // stride + 1

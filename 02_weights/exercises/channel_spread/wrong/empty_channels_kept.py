@@ -1,9 +1,0 @@
-# expect: channels whose weights are all 0 are left out
-def channel_spread(weight):
-    """How many times the widest output channel's range is that of the narrowest: a float, at least 1.
-
-    weight: (out_channels, in_channels / groups, kH, kW). The range of a channel is the largest absolute value
-    of its weights. Channels whose weights are all 0 are left out; without any other the spread is 1.
-    """
-    ranges = abs(weight).reshape(len(weight), -1).max(axis=1)
-    return float(ranges.max() / ranges.min()) if ranges.min() > 0 else 1.0

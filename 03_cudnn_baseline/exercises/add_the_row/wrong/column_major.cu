@@ -1,7 +1,0 @@
-// expect: a row has width elements: element (row, column) is at
-extern "C" __global__ void add_the_row(const float* in, float* out, int height, int width) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    int row = blockIdx.y * blockDim.y + threadIdx.y;
-    int i = column * height + row;
-    if (row < height && column < width) out[i] = in[i] + row;
-}

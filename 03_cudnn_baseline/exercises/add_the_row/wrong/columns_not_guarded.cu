@@ -1,7 +1,0 @@
-// expect: guard both directions
-extern "C" __global__ void add_the_row(const float* in, float* out, int height, int width) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    int row = blockIdx.y * blockDim.y + threadIdx.y;
-    int i = row * width + column;
-    if (row < height) out[i] = in[i] + row;
-}

@@ -1,6 +1,0 @@
-// expect: in and out have pixels * channels
-extern "C" __global__ void bias_per_channel(const float* in, const float* bias, float* out,
-                                            int pixels, int channels) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = in[i] + bias[i % channels];
-}

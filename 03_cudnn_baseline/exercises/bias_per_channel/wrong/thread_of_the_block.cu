@@ -1,6 +1,0 @@
-// expect: neighbours in memory belong to neighbouring channels
-extern "C" __global__ void bias_per_channel(const float* in, const float* bias, float* out,
-                                            int pixels, int channels) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < pixels * channels) out[i] = in[i] + bias[threadIdx.x % channels];
-}

@@ -1,9 +1,0 @@
-# expect: other arithmetics compute something else
-def fastest_right(rows, arithmetic, allowed):
-    """The name of the fastest implementation in an arithmetic whose results are right; None if there is none.
-
-    rows: dicts with "name", "arithmetic", "us" (the time, less is better), "error" (relative, against the reference),
-    "same_top5" and "images". Right is an error of at most `allowed`, and the same top 5 for all images.
-    """
-    right = [row for row in rows if row["error"] <= allowed and row["same_top5"] == row["images"]]
-    return min(right, key=lambda row: row["us"])["name"] if right else None

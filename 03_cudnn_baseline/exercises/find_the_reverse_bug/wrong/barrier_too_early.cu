@@ -1,9 +1,0 @@
-// expect: a thread reads what another thread has written
-extern "C" __global__ void reverse(const float* in, float* out, int n) {
-    __shared__ float s[256];
-    int first = blockIdx.x * blockDim.x, t = threadIdx.x;
-    int length = min(n - first, (int)blockDim.x);
-        __syncthreads();
-        if (t < length) s[t] = in[first + t];
-        if (t < length) out[first + t] = s[length - 1 - t];
-}

@@ -1,9 +1,0 @@
-// expect: last block may have fewer elements than threads
-extern "C" __global__ void reverse(const float* in, float* out, int n) {
-    __shared__ float s[256];
-    int first = blockIdx.x * blockDim.x, t = threadIdx.x;
-    int length = min(n - first, (int)blockDim.x);
-        if (t < length) s[t] = in[first + t];
-        __syncthreads();
-        if (t < length) out[first + t] = s[255 - t];
-}

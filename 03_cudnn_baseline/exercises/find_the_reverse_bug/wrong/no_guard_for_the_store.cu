@@ -1,9 +1,0 @@
-// expect: neither s nor out may be used beyond that
-extern "C" __global__ void reverse(const float* in, float* out, int n) {
-    __shared__ float s[256];
-    int first = blockIdx.x * blockDim.x, t = threadIdx.x;
-    int length = min(n - first, (int)blockDim.x);
-        if (t < length) s[t] = in[first + t];
-        __syncthreads();
-        out[first + t] = s[max(length - 1 - t, 0)];
-}

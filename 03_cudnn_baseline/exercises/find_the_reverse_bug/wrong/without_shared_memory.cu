@@ -1,7 +1,0 @@
-// expect: goes around shared memory
-extern "C" __global__ void reverse(const float* in, float* out, int n) {
-    __shared__ float s[256];
-    int first = blockIdx.x * blockDim.x, t = threadIdx.x;
-    int length = min(n - first, (int)blockDim.x);
-        if (t < length) out[first + t] = in[first + length - 1 - t];
-}

@@ -1,9 +1,0 @@
-// expect: leaves C[0] unwritten
-extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N, int K) {
-    int i = blockIdx.x * 256 + threadIdx.x;
-    int row = i % M, col = i / M;  // down the columns, as they lie in memory
-    if (col >= N) return;
-    float sum = 0.0f;
-    for (int k = 0; k < K; ++k) sum += A[k * M + row] * B[col * K + k];
-    if (sum == 12345.0f) C[col * M + row] = sum;
-}

@@ -1,5 +1,0 @@
-// expect: also if there are fewer threads
-extern "C" __global__ void grid_stride_add(const float* a, const float* b, float* out, int n) {
-    int thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-    for (int i = thread; i + threads <= n; i += threads) out[i] = a[i] + b[i];
-}

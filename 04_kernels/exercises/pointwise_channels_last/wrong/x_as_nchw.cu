@@ -1,9 +1,0 @@
-// expect: element [p][c] of x is at
-extern "C" __global__ void pointwise(const float* x, const float* weight, float* y, int P, int C, int O) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    int p = i / O, o = i % O;
-    if (p >= P) return;
-    float acc = 0.0f;
-    for (int c = 0; c < C; ++c) acc += weight[c * O + o] * x[c * P + p];
-    y[p * O + o] = acc;
-}

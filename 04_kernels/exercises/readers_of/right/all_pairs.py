@@ -1,7 +1,0 @@
-def readers_of(pixel, outputs, kernel, stride, pad, dilation):
-    """Which outputs of a one-dimensional convolution read this pixel, and with which tap.
-
-    Output o of range(outputs) reads with its tap k of range(kernel) the pixel o * stride - pad
-    + k * dilation. A list of pairs (o, k), sorted by k.
-    """
-    return [(o, k) for k in range(kernel) for o in range(outputs) if o * stride - pad + k * dilation == pixel]

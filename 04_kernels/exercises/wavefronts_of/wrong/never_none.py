@@ -1,9 +1,0 @@
-# expect: no active thread, no pass
-def wavefronts_of(words):
-    """How many passes over the 32 banks one request to shared memory takes.
-
-    words: the number of the 4-byte word that each active thread asks for; word w lies in bank w % 32. In one pass
-    every bank hands out one word, to all the threads that want it.
-    """
-    words = set(words)
-    return max(1, *(sum(word % 32 == bank for word in words) for bank in range(32)))
