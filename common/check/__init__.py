@@ -20,7 +20,8 @@ see, and a solution beside it:
                                   write stands in marked regions (markup.py), which become one line in the learner's
                                   copy
 
-Wrong answers, which prove the check, and further right ones are in tests/answers/<chapter>/<name>.toml.
+Wrong answers, which prove the check, and further right ones are in tests/answers/<chapter>/<name>.toml. In a notebook
+of the chapter, a code cell tagged exercise-<name> holds the solution, and a Markdown cell tagged hints-<name> follows.
 
 An exercise in CUDA C++ has solutions/<name>.cu, with marks that begin with `//`. Its cell begins with the magic
 `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the cell checks it.
