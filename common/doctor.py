@@ -198,7 +198,7 @@ def kernel_cache() -> Finding:
 
 def optimizations() -> Finding:
     """What Network(optimize=...) can use here, and what is done in the place of the rest."""
-    from .optimize.compositions import features
+    from .optimize.features import features
 
     try:
         found = features()

@@ -294,7 +294,7 @@ def test_tiles_are_not_tuned_without_a_gpu(run):
 def test_tuning(run, monkeypatch, tmp_path):
     """Options reach it; a candidate that is wrong is exit status 1."""
     from common.bench import tuning
-    from common.optimize.search import Found
+    from common.optimize.tiles import Found
 
     given, wrong = [], []
 

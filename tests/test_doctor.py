@@ -121,7 +121,7 @@ def test_cuda_versions(number, version):
 
 def test_what_optimize_can_use(monkeypatch):
     """What a card has, and what is done in the place of the rest; a package that is missing can be had."""
-    from common.optimize import compositions
+    from common.optimize import features
 
     monkeypatch.setattr(doctor.cuda, "backend", lambda: "gpu")
     for capability, able, lacking in (
@@ -130,12 +130,12 @@ def test_what_optimize_can_use(monkeypatch):
         (90, "fused blocks, clusters, programmatic launches", []),
     ):
         monkeypatch.setattr(doctor.cuda, "compute_capability", lambda capability=capability: capability)
-        monkeypatch.setattr(compositions, "_has", lambda module: True)
+        monkeypatch.setattr(features, "_has", lambda module: True)
         finding = doctor.optimizations()
         assert finding.state is State.FINE and finding.value.split(";")[0] == able
         for feature in lacking:
             assert f"without {feature} (needs sm_" in finding.value and ": " in finding.value
-    monkeypatch.setattr(compositions, "_has", lambda module: False)
+    monkeypatch.setattr(features, "_has", lambda module: False)
     finding = doctor.optimizations()
     assert finding.state is State.OPTIONAL and finding.mend == "pip install cuda-bindings"
     assert "each kernel begins when the one before it has ended" in finding.value

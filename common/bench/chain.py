@@ -27,7 +27,8 @@ from ..measure.environment import Watch
 from ..measure.results import record
 from ..measure.roofline import Work
 from ..network import Network
-from ..optimize.compositions import Composition, always, missing
+from ..optimize.compositions import Composition, always
+from ..optimize.features import missing
 from . import Options, Run, choose
 from .network import (
     CHECKED,

@@ -29,6 +29,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda, cudnn, kernels, weights
+from ..cuda import cubin
 from ..cuda import layout as layouts
 from ..cudnn import plans
 from ..measure import tables, timing
@@ -36,7 +37,7 @@ from ..measure.environment import Watch
 from ..measure.results import record, rounded_us
 from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
 from ..network import Network
-from ..optimize import generate, sparse, tune
+from ..optimize import generate, sparse
 from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
 from ..optimize.sparse_choice import choose
 from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
@@ -315,7 +316,7 @@ def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiproc
             for scheme in schemes_of(shape):
                 tile = sparse.rule(shape, scheme, dtype.itemsize, multiprocessors)
                 jobs.append(generate.job(sparse.source(shape, scheme, tile, dtype.name)))
-    return tune.compile_all(jobs)
+    return cubin.build_all(jobs)
 
 
 def bench(options: Options, console: Console) -> bool:

@@ -13,10 +13,10 @@ from .. import topology, weights
 from ..measure import timing
 from ..network import DTYPES, blocks
 from ..network.steps import fuse
-from ..optimize import search
-from ..optimize.compositions import missing
+from ..optimize import search, tiles
+from ..optimize.features import missing
 from ..optimize.generate import Block, Tile
-from ..optimize.tune import Problem
+from ..optimize.tiles import Found, Problem
 
 BATCHES = (1, 8, 32, 256)
 
@@ -24,7 +24,7 @@ BATCHES = (1, 8, 32, 256)
 def tune(
     model: Any, batches: Sequence[int] = BATCHES, dtypes: Sequence[str] = DTYPES, tried: int = search.TRIED,
     save_to: Path | None = None, console: Console | None = None, timer: search.Timer | None = None,
-) -> list[search.Found]:  # fmt: skip
+) -> list[Found]:  # fmt: skip
     """Searches every different block of a network (ONNX ModelProto or path) and keeps what is found, in the cache.
 
     What is fused depends on what is found: where an expansion is better left out, the rest is searched alone. save_to:
@@ -48,7 +48,7 @@ def tune(
     if lacks := missing("fused blocks"):
         raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
     graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
-    every: list[search.Found] = []
+    every: list[Found] = []
     if timer is None:
         with console.status("compiling"):
             search.compile_ahead(_problems(graph, batches, dtypes), tried)
@@ -57,7 +57,7 @@ def tune(
         for batch in batches:
             steps = fuse(graph.with_batch(batch))
             count = sum(blocks.is_pointwise(step.layer) for step in steps)
-            found: dict[Block, search.Found | None] = {}
+            found: dict[Block, Found | None] = {}
             with tqdm(total=count, desc=f"batch {batch}, {dtype}", unit="", leave=False, disable=None) as bar:
 
                 def choose(block: Block, batch: int = batch, found: Any = found, bar: Any = bar) -> Tile | None:
@@ -72,7 +72,7 @@ def tune(
             every += made
             _show(made, batch, dtype, console)
             for path in (None, *([save_to] if save_to else [])):
-                console.print(f"kept in {search.remember(made, path)}", soft_wrap=True)
+                console.print(f"kept in {tiles.remember(made, path)}", soft_wrap=True)
     return every
 
 
@@ -85,13 +85,13 @@ def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list
 
             def note(block: Block, batch: int = batch, name: str = name) -> Tile | None:
                 problems[Problem(block, batch, name)] = None
-                return search.rule(block, batch, np.dtype(name).itemsize)
+                return tiles.rule(block, batch, np.dtype(name).itemsize)
 
             blocks.merge(fuse(graph.with_batch(batch)), graph, note)
     return list(problems)
 
 
-def _searched(problem: Problem, tried: int, timer: search.Timer | None, console: Console) -> search.Found | None:
+def _searched(problem: Problem, tried: int, timer: search.Timer | None, console: Console) -> Found | None:
     try:
         found = search.search(problem, tried, timer)
     except ValueError as error:
@@ -104,12 +104,12 @@ def _searched(problem: Problem, tried: int, timer: search.Timer | None, console:
     return found if found.best is not None else None
 
 
-def _show(founds: Sequence[search.Found], batch: int, dtype: str, console: Console) -> None:
+def _show(founds: Sequence[Found], batch: int, dtype: str, console: Console) -> None:
     table = Table("block", "tile", title=f"batch {batch}, {dtype}", title_justify="left", box=None)
     for column in ("predicted µs", "measured µs", "unfused µs", "gain"):
         table.add_column(column, justify="right", no_wrap=True)
     for found in founds:
-        told = search.words(found.best) + ("" if found.tile else "; separate kernels are faster")
+        told = tiles.describe(found.best) + ("" if found.tile else "; separate kernels are faster")
         table.add_row(
             str(found.problem.block), told, f"{found.predicted_us:,.2f}", f"{found.us:,.2f}",
             f"{found.unfused_us:,.2f}", f"{found.gain:.2f}×",

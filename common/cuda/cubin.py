@@ -1,11 +1,14 @@
 """Machine code for an architecture that CuPy does not ask for, compiled by NVRTC directly."""
 
+import functools
 import hashlib
+import multiprocessing
 import os
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from ..files import replacing
 from .device import cache_dir
 
 
@@ -39,7 +42,29 @@ def build(code: str, options: Sequence[str]) -> Path:
         raise compiler.CompileException(nvrtc.getProgramLog(program), code, "kernel.cu", given, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
-    unfinished = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")  # threads compile side by side, too
-    unfinished.write_bytes(machine_code)
-    unfinished.replace(path)  # whole, whoever else compiles the same
+    with replacing(path) as file:
+        file.write(machine_code)
     return path
+
+
+def _problem(job: tuple[str, tuple[str, ...]]) -> str | None:
+    try:
+        build(*job)
+    except Exception as error:
+        return str(error)
+    return None
+
+
+@functools.cache
+def _pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(os.cpu_count() or 1, multiprocessing.get_context("spawn"))
+
+
+def build_all(jobs: Sequence[tuple[str, tuple[str, ...]]]) -> list[str | None]:
+    """Compiles (source, options) into the cache, side by side, one process per processor.
+
+    Returns what went wrong with each, None if nothing did.
+    """
+    missing = [job for job in dict.fromkeys(jobs) if not path_of(*job).exists()]
+    problems = dict(zip(missing, _pool().map(_problem, missing, chunksize=1), strict=True)) if missing else {}
+    return [problems.get(job) for job in jobs]

@@ -8,7 +8,7 @@ import numpy as np
 from .. import cuda, kernels, topology
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
-from ..optimize import compositions, head
+from ..optimize import compositions, features, head
 from ..optimize.blocks import inverted_residual
 from ..topology import layers as kinds
 from . import blocks
@@ -72,7 +72,7 @@ class KernelBackend(StepBackend):
             raise ValueError(f"layout must be NHWC with optimize={optimize!r}, got {layout}")
         self.composed = self.composition.name if self.composition else None
         self._programmatic = bool(
-            self.composition and self.composition.programmatic and not compositions.missing("programmatic launches")
+            self.composition and self.composition.programmatic and not features.missing("programmatic launches")
         )
         self._variants, self._operators = dict(variants or {}), dict(operators or {})
         for operator, variant in self._variants.items():
@@ -103,7 +103,7 @@ class KernelBackend(StepBackend):
 
     def steps(self, graph: topology.Graph) -> list[Step]:
         steps, made = fuse(graph), self.composition
-        if made is None or compositions.missing("fused blocks"):
+        if made is None or features.missing("fused blocks"):
             return steps
         batch, dtype, choose = graph.input_shape[0], np.dtype(DTYPES[self._dtype]).name, made.fuse
         if choose is not None:
@@ -128,7 +128,7 @@ class KernelBackend(StepBackend):
     def _few_rows(self, x: Any, weight: Any) -> bool:
         """Whether x · weightᵀ runs on the kernel for few rows of x."""
         made = self.composition
-        if made is None or not made.head or compositions.missing("fused blocks") or len(x) > head.MOST_ROWS:
+        if made is None or not made.head or features.missing("fused blocks") or len(x) > head.MOST_ROWS:
             return False
         if "gemm" in self._variants or "gemm" in self._operators:
             return False

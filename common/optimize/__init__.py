@@ -6,7 +6,9 @@ What is where:
     inverted_residual.h a whole inverted-residual block on one multiprocessor; blocks.py launches it
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          the whole network as one cooperative kernel
-    tune                what a tile costs, counted; the candidates, ranked by that
-    search              the most promising ones timed on the card; the winner kept on disk, or shipped in tiles.json
+    cost                what a tile costs, counted; the candidates, ranked by that
+    tiles               which tile computes a block: what a search found, what tiles.json ships, or a rule
+    search              the most promising candidates, timed on the card
+    features            what the card has of what compositions use
     compositions        "latency" and "throughput": which blocks are one kernel, how kernels are launched
 """

@@ -12,6 +12,7 @@ from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
 from .generate import Block, Geometry, Tile
+from .tiles import chosen, rule
 
 
 @cuda.operator
@@ -39,7 +40,7 @@ def inverted_residual(
     each of the three, as in pointwise; the residual is added before the last. out: (N, O, OH, OW), NHWC.
     float32 (sums of three TF32 products, fp32 accuracy) or float16, accumulated in float32. Channels and hidden
     channels must be multiples of 16 bytes, O of 4.
-    tile: how it is computed, by default what `tune` found, else a rule. programmatic: the launch may begin before what
+    tile: how it is computed, by default `tiles.chosen`, else its rule. programmatic: the launch may begin before what
     is launched ahead of it has ended (see common.kernels.include, grid.h), as far as it does not read its results.
     ValueError and TypeError name what does not fit.
     """
@@ -73,8 +74,6 @@ def inverted_residual(
     out = checks.output(out, shape, like=x, layout="NHWC")
     dtype = np.dtype(x.dtype).name
     if tile is None:
-        from .search import chosen, rule
-
         tile = chosen(block, n, dtype) or rule(block, n, x.dtype.itemsize)
         if tile is None:
             raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")

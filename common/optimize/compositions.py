@@ -9,15 +9,13 @@ to the next. "latency" has the head as one kernel too: that saves a launch, and 
 longer than those of a kernel that does nothing else. What a card lacks is left out: see `features`.
 """
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .. import cuda
 from .generate import Block, Tile
-from .search import chosen, rule
+from .tiles import chosen, rule
 
 # (block, batch, "float32" or "float16") → the tile to compute it with in one kernel, or None for separate kernels
 Choice = Callable[[Block, int, str], Tile | None]
@@ -59,48 +57,3 @@ def composition(optimize: "str | Composition | None") -> Composition | None:
     if optimize not in COMPOSITIONS:
         raise ValueError(f"optimize must be one of {', '.join(COMPOSITIONS)} or None, got {optimize!r}")
     return COMPOSITIONS[optimize]
-
-
-# ---- What the card has
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Something that compositions use; missing: why it is not to be had here, None if it is; instead: what is done."""
-
-    name: str
-    missing: str | None
-    instead: str
-
-
-def features() -> tuple[Feature, ...]:
-    """What the card at hand, or the simulator, has of it."""
-    capability = cuda.compute_capability()
-    where = "the simulator" if cuda.backend() == "simulator" else f"this card, sm_{capability},"
-
-    def lacks(needed: int) -> str | None:
-        return None if capability >= needed else f"needs sm_{needed}, {where} has none"
-
-    programmatic = lacks(90)
-    if programmatic is None and not _has("cuda.bindings"):
-        programmatic = "needs the package cuda-bindings"
-    return (
-        Feature("fused blocks", lacks(80), "each layer is a kernel of its own"),
-        Feature("clusters", lacks(90), "a tile's hidden channels are one thread block's"),
-        Feature("programmatic launches", programmatic, "each kernel begins when the one before it has ended"),
-    )
-
-
-def missing(name: str) -> str | None:
-    """Why a feature is not to be had here, None if it is. ValueError for an unknown name."""
-    for feature in features():
-        if feature.name == name:
-            return feature.missing
-    raise ValueError(f"feature must be one of {', '.join(f.name for f in features())}, got {name!r}")
-
-
-def _has(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
-        return False

@@ -285,7 +285,7 @@ def architecture() -> tuple[str, ...]:
 
 
 def job(text: str) -> tuple[str, tuple[str, ...]]:
-    """(source, options) as they are compiled: for tune.compile_all."""
+    """(source, options) as they are compiled: for cubin.build_all."""
     return text, (*options(), *architecture())
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from .. import cuda
 from ..cuda import layout as layouts
 from ..text import aligned
-from . import tune
+from . import cost
 from .generate import MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape
 from .head import (
     Head,
@@ -193,11 +193,11 @@ def _best(
     for layer, tile in layers:
         options = _phases(layer, tile, dtype, batch, blocks, shared, warps, cluster)
         reached = []
-        for cost, phase in options:
+        for us, phase in options:
             best: tuple[float, tuple[Phase, ...]] | None = None
             for before, chain in ways:
                 early = not chain or chain[-1].work + chain[-1].weights + phase.weights <= shared
-                total = before + cost + (0 if early else LATE_US + phase.weights / BYTES_PER_US)
+                total = before + us + (0 if early else LATE_US + phase.weights / BYTES_PER_US)
                 if best is None or total < best[0]:
                     best = total, (*chain, dataclasses.replace(phase, early=early))
             if best is not None:
@@ -205,8 +205,8 @@ def _best(
         ways = reached
     if not ways:
         return None
-    cost, chain = min(ways, key=lambda way: way[0])
-    return Plan(chain, dtype, batch, warps, cluster, cost)
+    us, chain = min(ways, key=lambda way: way[0])
+    return Plan(chain, dtype, batch, warps, cluster, us)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -236,7 +236,7 @@ def _phases(
         phase = Phase(layer, one, teams, teams * work, weights, geometry.resident)
         # teams share a multiprocessor as thread blocks do that have it in common
         found[one] = (
-            tune.predicted(layer, dataclasses.replace(one, blocks=teams), itemsize, batch, blocks, shared),
+            cost.predicted(layer, dataclasses.replace(one, blocks=teams), itemsize, batch, blocks, shared),
             phase,
         )
     ranked = sorted(found.values(), key=lambda pair: pair[0])

@@ -1,340 +1,86 @@
-"""Which tile computes a block: what a search found on this card, else what is shipped for it, else a rule.
+"""The fastest tile of a block on this card: candidates compiled, checked and timed beside the separate kernels.
 
-    tile = chosen(block, batch, "float16")                None: separate kernels are faster, or there is no tile
-    found = search(Problem(block, batch, "float16"))      compiles and times candidates on the GPU
-    remember([found])                                     on disk, for `chosen` from now on
-
-What is found is kept in cuda.cache_dir(), a file a card, {"card", "driver", "sources", "found": {dtype: {block: {batch:
-{"tile", "us", "unfused_us", "predicted_us"}}}}}. It counts for this card, this driver and these sources alone; a file
-of another one, or one that cannot be read, is told and left aside. tiles.json beside this file has the same form; it
-counts on a card of its name whatever the driver. For a batch that was not searched the nearest one counts that was:
-the one with the smallest ratio between the two, of two equally near ones the larger.
+found = search(Problem(block, batch, "float16"))      needs a GPU
+remember([found])                                     see tiles.py
 """
 
-import dataclasses
 import functools
-import hashlib
-import json
 import math
-import os
-import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import cuda
-from ..kernels.ladder import INCLUDE
-from . import generate, tune
-from .generate import Block, Geometry, Tile, ceil_div
-from .tune import TRIED, Arrays, Problem, ranked, shortlist
+from .. import cuda, kernels
+from ..cuda import cubin
+from ..cuda import layout as layouts
+from ..measure import timing
+from . import cost, generate
+from .blocks import inverted_residual
+from .generate import Tile
+from .tiles import Found, Problem, describe, rule
 
-SHIPPED = Path(__file__).with_name("tiles.json")
+TRIED = 12  # candidates that a search measures
 SAMPLES = 15  # of each candidate
 TOLERANCES = {"float32": 1e-5, "float16": 4e-3}  # ‖out − expected‖ / ‖expected‖: both sides round
 
 Timer = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]  # launches by name → µs of each
 
 
-# ---- The rule
+class Arrays:
+    """Random inputs of a problem, and the block's output as the operators of common.kernels compute it."""
 
-WASTE = 1.5  # hidden channels that are computed, over those that there are, at the most
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        b, random = problem.block, np.random.default_rng(seed)
 
+        def array(*shape: int, scale: float = 1.0) -> Any:
+            made = cuda.asarray((scale * random.standard_normal(shape)).astype(problem.dtype))
+            return cuda.to_layout(made, "NHWC") if len(shape) == 4 else made
 
-@functools.lru_cache(maxsize=4096)
-def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int, clusters: bool) -> Tile | None:
-    known: dict[Tile, tuple[float, Tile | None]] = {}
+        few = array(min(problem.batch, 8), *b.input_shape)  # enough to differ from each other
+        self.x = layouts.empty((problem.batch, *b.input_shape), problem.dtype, "NHWC")
+        for start in range(0, problem.batch, 8):
+            self.x[start : start + 8] = few[: problem.batch - start]
+        self.expand = self.expand_bias = None
+        if b.expand != "none":
+            taps = 3 if b.expand == "stem" else 1
+            self.expand = array(b.hidden, b.channels, taps, taps, scale=math.sqrt(2 / b.channels) / taps)
+            self.expand_bias = array(b.hidden)
+        self.depthwise, self.depthwise_bias = array(b.hidden, 1, 3, 3, scale=0.5), array(b.hidden)
+        self.project, self.project_bias = array(b.outputs, b.hidden, 1, 1, scale=b.hidden**-0.5), array(b.outputs)
+        h = self.x
+        if b.expand == "stem":
+            h = kernels.conv2d(h, self.expand, self.expand_bias, 2, 1, activation=b.bounds[0])
+        elif b.expand == "pointwise":
+            h = kernels.pointwise(h, self.expand, self.expand_bias, activation=b.bounds[0])
+        h = kernels.depthwise(h, self.depthwise, self.depthwise_bias, b.stride, 1, activation=b.bounds[1])
+        self.residual = None
+        if b.residual:  # of a block without expand it is another array than x
+            same = (b.channels, *b.input_shape[1:]) == (b.outputs, *b.out_size)
+            self.residual = self.x if same else array(problem.batch, b.outputs, *b.out_size)
+        self.expected = kernels.pointwise(
+            h, self.project, self.project_bias, residual=self.residual, activation=b.bounds[2]
+        )
+        self.out = layouts.empty(self.expected.shape, problem.dtype, "NHWC")
 
-    def cost(wanted: Tile) -> tuple[float, Tile | None]:
-        """Predicted µs, and the tile with what follows from the others filled in; infinite for one that cannot be."""
-        if wanted not in known:
-            known[wanted] = math.inf, None
-            tile = _filled(block, wanted, batch, itemsize, processors, memory)
-            if tile is not None:
-                known[wanted] = tune.predicted(block, tile, itemsize, batch, processors, memory), tile
-        return known[wanted]
+    def launch(self, problem: Problem, tile: Tile) -> Any:
+        """What computes `out`, checked once."""
+        with kernels.recorded() as launches:
+            inverted_residual(
+                self.x, self.expand, self.expand_bias, self.depthwise, self.depthwise_bias, self.project,
+                self.project_bias, stride=problem.block.stride, residual=self.residual,
+                activations=problem.block.bounds, out=self.out, tile=tile, programmatic=problem.programmatic,
+            )  # fmt: skip
+        return launches[0]
 
-    def descended(wanted: Tile) -> tuple[float, Tile | None]:
-        """To the best of its neighbours, as long as one is better."""
-        while True:
-            best = min(_neighbours(block, wanted, batch, clusters), key=lambda tile: cost(tile)[0], default=wanted)
-            if not cost(best)[0] < cost(wanted)[0]:
-                return cost(wanted)
-            wanted = best
-
-    starts: dict[tuple[int, int], Tile] = {}  # of each size the best
-    for seed in sorted(_seeds(block, batch), key=lambda tile: cost(tile)[0]):
-        starts.setdefault((seed.tile_h, seed.tile_w), seed)
-    return min(map(descended, list(starts.values())[:2]), key=lambda pair: pair[0])[1]
-
-
-def rule(block: Block, batch: int, itemsize: int) -> Tile | None:
-    """A sane tile for the card at hand: from a few that suit most blocks, step by step to what should be faster.
-
-    It takes some ten milliseconds, once. None if nothing fits, or if arrays have more elements than an int counts.
-    """
-    if _too_large(block, batch):
-        return None
-    clusters = cuda.compute_capability() >= 90
-    return _rule(block, batch, itemsize, cuda.multiprocessors(), cuda.shared_memory(), clusters)
-
-
-def _too_large(block: Block, batch: int) -> bool:
-    return batch * max(math.prod(block.input_shape), block.outputs * math.prod(block.out_size)) >= 2**31
-
-
-def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int, memory: int) -> Tile | None:
-    """The tile with registers, strips and thread blocks that suit it; None if it cannot be."""
-    g = Geometry(block, tile, itemsize)
-    wasted = g.slices * tile.slice * tile.split > WASTE * block.hidden and tile.slice > 32
-    if wasted or tile.warps > 16 or g.shared > memory:
-        return None
-    at_once = max(1, min((memory + 1024) // (g.shared + 1024), 64 // tile.warps, tile.blocks))
-    best = tune.within_registers(block, dataclasses.replace(tile, blocks=at_once), itemsize)
-    if best is None and g.pixels_out <= 2:  # of which each lane finds too few to be worth its while
-        best = tile
-    return best if best is not None and Geometry(block, best, itemsize).problem(memory) is None else None
-
-
-def _seeds(block: Block, batch: int) -> Iterable[Tile]:
-    """Tiles of which one is possible nearly always."""
-    out_h, out_w = block.out_size
-    for h, w in dict.fromkeys((min(h, out_h), min(w, out_w)) for h, w in ((14, 14), (7, 7), (4, 8), (2, 4))):
-        for warps, beside in ((2, 1), (4, 1), (4, 2)):
-            channels = 16 * warps // beside
-            stages = min(2, ceil_div(block.hidden, channels))
-            yield Tile(h, w, slice=channels, stages=stages, warps=warps, pixel_warps=beside, blocks=2)
-
-
-def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterable[Tile]:
-    """What differs from a tile in one choice."""
-    out_h, out_w = block.out_size
-    across = tile.warps // tile.pixel_warps
-    planes = tile.slice // 16 // across
-    tiles = ceil_div(batch, tile.images) * ceil_div(out_h, tile.tile_h) * ceil_div(out_w, tile.tile_w)
-
-    def made(**changes: int) -> Iterable[Tile]:
-        new = dataclasses.replace(tile, **changes)
-        per = ceil_div(block.hidden, new.slice * new.split)
-        strips = [new.strip] if new.tile_h % new.strip == 0 else [1]
-        if "strip" not in changes and new.tile_h != tile.tile_h:
-            strips = [n for n in (2, 4, 7) if new.tile_h % n == 0] or [1]
-        for strip in strips:
-            yield dataclasses.replace(new, strip=strip, stages=max(1, min(new.stages, per) if per > 1 else 1))
-
-    for h in {1, 2, 4, 7, 8, 14, 16, out_h} - {tile.tile_h}:
-        if h <= min(out_h, 28) and (tile.images == 1 or h == out_h):
-            yield from made(tile_h=h)
-    for w in {4, 7, 8, 14, 16, 28, out_w} - {tile.tile_w}:
-        if w <= min(out_w, 28) and (tile.images == 1 or w == out_w):
-            yield from made(tile_w=w)
-    if (tile.tile_h, tile.tile_w) == (out_h, out_w) and tile.split == 1 and block.expand != "stem":
-        for images in (1, 2, 4):
-            if images <= batch and images != tile.images:
-                yield from made(images=images)
-    for split in (1, 2, 3, 4, 6, 8) if clusters and tile.images == 1 and tiles < 200 else (1,):
-        if split != tile.split:
-            yield from made(split=split)
-    for a, p, n in ((across * f, tile.pixel_warps, planes) for f in (2, 3)):
-        yield from made(slice=16 * a * n, warps=a * p)
-    for f in (2, 3):
-        if across % f == 0:
-            yield from made(slice=16 * across // f * planes, warps=across // f * tile.pixel_warps)
-            yield from made(slice=tile.slice, warps=across // f * tile.pixel_warps)  # fewer warps, more planes
-            yield from made(warps=tile.warps, pixel_warps=tile.pixel_warps * f)
-    for n in {1, 2, 3, 4} - {planes}:
-        yield from made(slice=16 * across * n)
-    for p in {1, 2, 4, 8} - {tile.pixel_warps}:
-        yield from made(warps=across * p, pixel_warps=p)
-    per = ceil_div(block.hidden, tile.slice * tile.split)
-    for stages in {2, 3, per} - {tile.stages}:
-        if stages <= min(per, 6):
-            yield from made(stages=stages)
-    for strip in {1, 2, 4, 7, 8} - {tile.strip}:
-        if tile.tile_h % strip == 0:
-            yield from made(strip=strip)
-    for blocks in {1, 2, 3, 4, 6} - {tile.blocks}:
-        yield from made(blocks=blocks)
-
-
-# ---- What is kept on disk
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a search found. tile: the fastest that is right, None where the separate kernels are faster.
-
-    best: the fastest, chosen or not; us: its microseconds, predicted_us: those that the model said, unfused_us: those
-    of the separate kernels. tried: how many there were. wrong, failed: what computed the wrong thing, what could not
-    be compiled or launched, in words.
-    """
-
-    problem: Problem
-    tile: Tile | None
-    us: float
-    unfused_us: float
-    predicted_us: float
-    best: Tile | None = None
-    tried: int = 0
-    wrong: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-
-    @property
-    def gain(self) -> float:
-        """How many times faster the fastest tile is than the separate kernels."""
-        return self.unfused_us / self.us
-
-
-@dataclass
-class Table:
-    """Tiles by dtype, block and batch, of a card; warned: whether it was told that it does not count."""
-
-    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = field(default_factory=dict)
-
-    def nearest(self, block: Block, batch: int, dtype: str) -> tuple[bool, Tile | None]:
-        """(whether anything is known, the tile of the nearest batch for which it fits)."""
-        of_block = self.found.get(dtype, {}).get(str(block), {})
-        itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
-        for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
-            made = of_block[name]["tile"]
-            if made is None:
-                return True, None
-            tile = Tile(**made)
-            fits = tile.images <= batch and Geometry(block, tile, itemsize).problem(memory) is None
-            if fits and (tile.split == 1 or cuda.compute_capability() >= 90):
-                return True, tile
-        return False, None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A file's content, checked. ValueError for one that is broken, OSError for one that cannot be read."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or not isinstance(content.get("found"), dict) or "card" not in content:
-        raise ValueError('it must hold {"card": …, "found": {…}}')
-    for dtype, blocks in content["found"].items():
-        if dtype not in generate.TYPES:
-            raise ValueError(f"dtype must be one of {', '.join(generate.TYPES)}, got {dtype!r}")
-        for batches in blocks.values():
-            for batch, entry in batches.items():
-                if int(batch) < 1:
-                    raise ValueError(f"batch must be at least 1, got {batch}")
-                if entry["tile"] is not None:
-                    numbers = asdict(Tile(**entry["tile"])).values()
-                    if not all(isinstance(n, int) and n >= 0 for n in numbers):
-                        raise ValueError(f"a tile's numbers must be integers, got {entry['tile']}")
-    return content
-
-
-@functools.cache
-def sources() -> str:
-    """A digest of all that the generated kernels are made of."""
-    files = [*sorted(generate.FOLDER.glob("*.h")), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
-    return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
-
-
-@functools.cache
-def machine() -> dict[str, str]:
-    """What tuned tiles depend on: the card, its driver, the sources. On the simulator there is no card."""
-    from ..measure import environment
-
-    if cuda.backend() != "gpu":
-        return {"card": "the simulator", "driver": "none", "sources": sources()}
-    here = environment.environment()
-    return {"card": here["card"], "driver": str(here["driver"]), "sources": sources()}
-
-
-def cache_path() -> Path:
-    """The file of what was found on this card."""
-    return cuda.cache_dir() / f"tiles-{'-'.join(machine()['card'].lower().split())}.json"
-
-
-_tables: dict[tuple, Table] = {}  # by path and time of change
-
-
-def _table(path: Path, keys: Sequence[str]) -> Table:
-    """The tiles of a file, empty if there is none, or if it does not count, which a warning says once."""
-    try:
-        stamp = (str(path), path.stat().st_mtime_ns, *machine().values())
-    except OSError:
-        return Table()
-    if stamp in _tables:
-        return _tables[stamp]
-    made = Table()
-    try:
-        content = _read(path)
-        other = [
-            f"{key} {content.get(key)!r}, here {machine()[key]!r}" for key in keys if content.get(key) != machine()[key]
-        ]
-        if not other:
-            made = Table(content["found"])
-        elif path != SHIPPED:
-            warnings.warn(
-                f"{path}: tuned for {'; '.join(other)}: it is left aside. python -m common tune makes it anew",
-                stacklevel=3,
-            )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        warnings.warn(f"{path} cannot be read and is left aside: {error}", stacklevel=3)
-    _tables[stamp] = made
-    return made
-
-
-def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
-    """The tile for a block: what was found on this card, else what is shipped for it, else the rule's if worth it.
-
-    None: it is computed by separate kernels, as they are faster, or no tile is possible. dtype: "float32" or "float16".
-    """
-    if cuda.compute_capability() < 80 or _too_large(block, batch):
-        return None
-    for path, keys in ((cache_path(), ("card", "driver", "sources")), (SHIPPED, ("card",))):
-        known, tile = _table(path, keys).nearest(block, batch, dtype)
-        if known:
-            return tile
-    itemsize = np.dtype(dtype).itemsize
-    tile = rule(block, batch, itemsize)
-    card = cuda.multiprocessors(), cuda.shared_memory()
-    return tile if tile is not None and tune.worth_it(block, tile, batch, itemsize, *card) else None
-
-
-def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
-    """Adds to a file, by default the one in the cache, what replaces what was found before; the path.
-
-    The file is written as a whole or not at all. What it held for another card, driver or sources is dropped.
-    """
-    path = cache_path() if path is None else Path(path)
-    held: dict[str, Any] = {}
-    try:
-        content = _read(path)
-        if all(content.get(key) == value for key, value in machine().items()):
-            held = content["found"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass
-    for found in founds:
-        p = found.problem
-        entry = {
-            "tile": None if found.tile is None else asdict(found.tile),
-            **{name: round(getattr(found, name), 2) for name in ("us", "unfused_us", "predicted_us")},
-        }
-        held.setdefault(p.dtype, {}).setdefault(str(p.block), {})[str(p.batch)] = entry
-    text = json.dumps(machine() | {"found": held}, indent=1, ensure_ascii=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".tmp", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-    return path
-
-
-# ---- The search
+    def error(self) -> float:
+        """‖out − expected‖ / ‖expected‖."""
+        expected = self.expected.astype(np.float64)
+        return math.sqrt(float(((self.out - expected) ** 2).sum()) / float((expected**2).sum()))
 
 
 def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
     """The same block by the separate kernels, over arrays of their own: what a fused one must beat."""
-    from .. import kernels
-    from ..cuda import layout as layouts
-
     b, hidden = problem.block, arrays.x
     with kernels.recorded(programmatic=problem.programmatic) as launches:
         if arrays.expand is not None:
@@ -366,25 +112,8 @@ def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
 
 def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """µs of each launch in a CUDA graph, timed in turn. NoGpu on the simulator."""
-    from ..measure import timing
-
     compared = timing.compare(launches, samples=SAMPLES)
     return {name: compared[name].median_us for name in launches}
-
-
-def words(tile: Tile | None) -> str:
-    """A tile in words: "7×14, 64 channels, 4 warps"."""
-    if tile is None:
-        return "separate kernels"
-    more = [
-        f"{tile.images} images" if tile.images > 1 else "",
-        f"cluster of {tile.split}" if tile.split > 1 else "",
-        f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
-        "persistent" if tile.persistent else "",
-    ]
-    return ", ".join(
-        [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]
-    )
 
 
 def _tried(problem: Problem, tried: int) -> list[Tile]:
@@ -396,8 +125,8 @@ def _tried(problem: Problem, tried: int) -> list[Tile]:
 @functools.lru_cache(maxsize=4096)
 def _most_promising(problem: Problem, tried: int, processors: int, memory: int, clusters: bool) -> list[Tile]:
     of_rule = rule(problem.block, problem.batch, problem.itemsize)
-    every = ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
-    return list(dict.fromkeys([*shortlist(every, tried), *([of_rule] if of_rule else [])]))
+    every = cost.ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
+    return list(dict.fromkeys([*cost.shortlist(every, tried), *([of_rule] if of_rule else [])]))
 
 
 def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str, ...]]]:
@@ -407,7 +136,7 @@ def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str,
 def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:
     """Compiles what searches of these problems will try, all side by side: one after the other would take minutes."""
     if cuda.backend() == "gpu":
-        tune.compile_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
+        cubin.build_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
 
 
 def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> Found:
@@ -417,8 +146,6 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
     kernels. timer: what times them, for tests; without it measure.timing, which needs a GPU: NoGpu on the simulator.
     ValueError for a block that no tile fits.
     """
-    from ..measure import timing
-
     if timer is None:
         with timing.on_stream():
             pass  # or NoGpu, before anything is computed
@@ -432,12 +159,12 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
     failed, wrong = [], []
     broken: Sequence[str | None] = [None] * len(tiles)
     if cuda.backend() == "gpu":
-        broken = tune.compile_all(_jobs(problem, tiles))
+        broken = cubin.build_all(_jobs(problem, tiles))
     arrays = Arrays(problem)
     launches: dict[str, Callable[[], Any]] = {"unfused": unfused(arrays, problem)}
     for i, (tile, problem_of_it) in enumerate(zip(tiles, broken, strict=True)):
         if problem_of_it is not None:
-            failed.append(f"{words(tile)}: {problem_of_it}")
+            failed.append(f"{describe(tile)}: {problem_of_it}")
             continue
         arrays.out[...] = np.nan
         try:
@@ -445,19 +172,19 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
             launch()
             cuda.synchronize()
         except Exception as error:  # what the driver refuses has no common base; the others can be timed
-            failed.append(f"{words(tile)}: {error}")
+            failed.append(f"{describe(tile)}: {error}")
             continue
         off, allowed = arrays.error(), TOLERANCES[problem.dtype]
         if off <= allowed:  # false for NaN
             launches[str(i)] = launch
         else:
-            wrong.append(f"{words(tile)}: a relative error of {off:.1e}, allowed are {allowed:.0e}")
+            wrong.append(f"{describe(tile)}: a relative error of {off:.1e}, allowed are {allowed:.0e}")
     times = (timer or medians)(launches)
     unfused_us = times.pop("unfused")
     if not times:
         return Found(problem, None, math.inf, unfused_us, math.inf, None, len(tiles), tuple(wrong), tuple(failed))
     name = min(times, key=lambda n: times[n])
     best = tiles[int(name)]
-    predicted = tune.predicted(block, best, itemsize, problem.batch, *card)
+    predicted = cost.predicted(block, best, itemsize, problem.batch, *card)
     winner = best if times[name] < unfused_us else None
     return Found(problem, winner, times[name], unfused_us, predicted, best, len(tiles), tuple(wrong), tuple(failed))

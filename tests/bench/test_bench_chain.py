@@ -16,7 +16,7 @@ from common.bench import Options, chain, network, tuning
 from common.bench.network import Configuration, Reference, composed, configurations
 from common.measure import environment, plots, results, timing
 from common.measure.timing import NoGpu
-from common.optimize import search
+from common.optimize import search, tiles
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
 
@@ -58,9 +58,9 @@ def without(*names):
 @pytest.fixture(autouse=True)
 def every_block_is_worth_it(monkeypatch):
     """Without a search a rule says what is; here all that can be fused is."""
-    from common.optimize import tune
+    from common.optimize import cost
 
-    monkeypatch.setattr(tune, "worth_it", lambda *_: True)
+    monkeypatch.setattr(cost, "worth_it", lambda *_: True)
 
 
 NAMES = ["naive", "best rungs NCHW", "NHWC", "graph", "programmatic", "fused blocks", "persistent"]
@@ -222,8 +222,8 @@ def test_ours_beside_every_peer(model, said):
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
-    monkeypatch.setattr(search, "cache_path", lambda: tmp_path / "tiles.json")
-    monkeypatch.setattr(search, "_tables", {})
+    monkeypatch.setattr(tiles, "cache_path", lambda: tmp_path / "tiles.json")
+    monkeypatch.setattr(tiles, "_tables", {})
     return tmp_path / "tiles.json"
 
 
@@ -232,9 +232,9 @@ def test_every_different_block_is_searched_and_kept(cache, said, monkeypatch, tm
 
     def found(problem, tried, timer):
         searched.append(problem)
-        tile = search.rule(problem.block, problem.batch, problem.itemsize)
+        tile = tiles.rule(problem.block, problem.batch, problem.itemsize)
         worse = problem.block.expand == "stem"  # then the rest of it is searched alone
-        return search.Found(problem, None if worse else tile, 5.0, 4.0 if worse else 10.0, 3.0, tile, tried)
+        return tiles.Found(problem, None if worse else tile, 5.0, 4.0 if worse else 10.0, 3.0, tile, tried)
 
     monkeypatch.setattr(search, "search", found)
     made = tuning.tune(
@@ -283,7 +283,7 @@ def test_what_cannot_be_tuned(said):
 
 def test_environment_and_machine_agree():
     if cuda.backend() != "gpu":
-        assert search.machine()["card"] == "the simulator"
+        assert tiles.machine()["card"] == "the simulator"
     else:
-        assert search.machine()["card"] == environment.card()
-    assert os.path.basename(search.cache_path()).startswith("tiles-")
+        assert tiles.machine()["card"] == environment.card()
+    assert os.path.basename(tiles.cache_path()).startswith("tiles-")

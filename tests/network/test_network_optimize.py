@@ -14,7 +14,7 @@ from common.network import Network
 from common.network.blocks import BlockStep, PoolStep, block_of, merge, merge_pool
 from common.network.compare import TOLERANCES, compare, compare_steps, relative_error
 from common.network.steps import fuse
-from common.optimize import compositions
+from common.optimize import compositions, features
 from common.optimize.compositions import Composition, always
 from common.optimize.generate import Block, Tile
 
@@ -27,9 +27,9 @@ PERSISTENT = Composition("persistent", fuse=always, persistent=True)
 @pytest.fixture(autouse=True)
 def every_block_is_worth_it(monkeypatch):
     """Without a search a rule says what is; here all that can be fused is, so that it is tested."""
-    from common.optimize import tune
+    from common.optimize import cost
 
-    monkeypatch.setattr(tune, "worth_it", lambda *_: True)
+    monkeypatch.setattr(cost, "worth_it", lambda *_: True)
 
 
 @pytest.fixture(scope="module")
@@ -290,10 +290,10 @@ def test_operators_of_ones_own_stay_out_of_blocks(digits):
 
 def test_a_card_without_it_runs_separate_kernels(digits, monkeypatch, rng):
     lacking = tuple(
-        compositions.Feature(one.name, "needs sm_80, this card, sm_75, has none", one.instead)
-        for one in compositions.features()
+        features.Feature(one.name, "needs sm_80, this card, sm_75, has none", one.instead)
+        for one in features.features()
     )
-    monkeypatch.setattr(compositions, "features", lambda: lacking)
+    monkeypatch.setattr(features, "features", lambda: lacking)
     net = Network(digits, optimize="latency")
     assert len(net.plan().steps) == 54
     x = rng.standard_normal((1, 3, 48, 48), dtype=np.float32)
@@ -302,8 +302,8 @@ def test_a_card_without_it_runs_separate_kernels(digits, monkeypatch, rng):
 
 def test_programmatic_launches_are_those_of_every_step(digits, monkeypatch):
     """As on a card that has them; the simulator makes ordinary launches of the same kernels."""
-    able = tuple(compositions.Feature(one.name, None, one.instead) for one in compositions.features())
-    monkeypatch.setattr(compositions, "features", lambda: able)
+    able = tuple(features.Feature(one.name, None, one.instead) for one in features.features())
+    monkeypatch.setattr(features, "features", lambda: able)
     made = []
     from common.kernels import ladder
 

@@ -3,9 +3,10 @@
 import pytest
 
 from common import cuda
-from common.optimize import compositions
-from common.optimize.compositions import COMPOSITIONS, Composition, composition, features, missing
-from common.optimize.search import chosen
+from common.optimize import features as features_module
+from common.optimize.compositions import COMPOSITIONS, Composition, composition
+from common.optimize.features import features, missing
+from common.optimize.tiles import chosen
 
 
 def test_by_name():
@@ -39,7 +40,7 @@ CARDS = {
 def test_what_cards_have(monkeypatch, capability):
     monkeypatch.setattr(cuda, "compute_capability", lambda: capability)
     monkeypatch.setattr(cuda, "backend", lambda: "gpu")
-    monkeypatch.setattr(compositions, "_has", lambda module: True)
+    monkeypatch.setattr(features_module, "_has", lambda module: True)
     found = features()
     assert tuple(one.missing is not None for one in found) == CARDS[capability]
     for one in found:
@@ -49,7 +50,7 @@ def test_what_cards_have(monkeypatch, capability):
 
 def test_without_the_package_there_are_no_programmatic_launches(monkeypatch):
     monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
-    monkeypatch.setattr(compositions, "_has", lambda module: False)
+    monkeypatch.setattr(features_module, "_has", lambda module: False)
     assert missing("programmatic launches") == "needs the package cuda-bindings"
     assert missing("clusters") is None
 

@@ -11,7 +11,7 @@ from nvrtc import compile_with_nvrtc
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
-from common.optimize import generate, tune
+from common.optimize import cost, generate, search, tiles
 from common.optimize.blocks import inverted_residual
 from common.optimize.generate import Block, Geometry, Tile
 
@@ -180,9 +180,9 @@ def test_random_blocks_with_ranked_tiles(data):
     )  # fmt: skip
     batch, dtype = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([np.float32, np.float16]))
     clusters = cuda.backend() == "simulator" or cuda.compute_capability() >= 90
-    tiles = tune.ranked(block, batch, np.dtype(dtype).itemsize, 4, cuda.shared_memory(), clusters)
-    if tiles:
-        check(np.random.default_rng(0), block, batch, dtype, tiles[data.draw(st.integers(0, len(tiles) - 1))])
+    every = cost.ranked(block, batch, np.dtype(dtype).itemsize, 4, cuda.shared_memory(), clusters)
+    if every:
+        check(np.random.default_rng(0), block, batch, dtype, every[data.draw(st.integers(0, len(every) - 1))])
 
 
 # ---- What does not fit
@@ -230,8 +230,8 @@ def test_what_cannot_be_says_why(block, tile, words):
 
 
 def traced(block, batch, dtype, tile):
-    problem = tune.Problem(block, batch, dtype)
-    arrays = tune.Arrays(problem)
+    problem = tiles.Problem(block, batch, dtype)
+    arrays = search.Arrays(problem)
     launch = arrays.launch(problem, tile)
     kernel = launch.compiled()
     kernel.max_dynamic_shared_size_bytes = launch.shared_limit

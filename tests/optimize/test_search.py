@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from common import cuda
 from common.measure.timing import NoGpu
-from common.optimize import search, tune
+from common.optimize import cost, search, tiles
 from common.optimize.generate import Block, Geometry, Tile
-from common.optimize.search import Found, chosen, remember, rule
-from common.optimize.tune import Arrays, Problem
+from common.optimize.search import Arrays
+from common.optimize.tiles import Found, Problem, chosen, remember, rule
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
 
@@ -29,9 +29,9 @@ TILE = Tile(3, 4, slice=32, warps=2)
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     """An empty cache, and no memory of another one."""
-    monkeypatch.setattr(search, "cache_path", lambda: tmp_path / "tiles.json")
-    monkeypatch.setattr(search, "SHIPPED", tmp_path / "shipped.json")
-    monkeypatch.setattr(search, "_tables", {})
+    monkeypatch.setattr(tiles, "cache_path", lambda: tmp_path / "tiles.json")
+    monkeypatch.setattr(tiles, "SHIPPED", tmp_path / "shipped.json")
+    monkeypatch.setattr(tiles, "_tables", {})
     return tmp_path / "tiles.json"
 
 
@@ -116,10 +116,10 @@ def test_separate_kernels_may_be_what_was_found():
 
 def test_the_nearest_batch_counts():
     """By their ratio; of two equally near ones the larger."""
-    tiles = {1: TILE, 4: Tile(1, 4, slice=32, warps=2), 64: Tile(3, 8, slice=32, warps=2)}
-    remember(found(batch=batch, tile=tile) for batch, tile in tiles.items())
+    of_batch = {1: TILE, 4: Tile(1, 4, slice=32, warps=2), 64: Tile(3, 8, slice=32, warps=2)}
+    remember(found(batch=batch, tile=tile) for batch, tile in of_batch.items())
     for batch, nearest in ((1, 1), (2, 4), (3, 4), (15, 4), (16, 64), (17, 64), (1000, 64)):
-        assert chosen(BLOCK, batch, "float16") == tiles[nearest], batch
+        assert chosen(BLOCK, batch, "float16") == of_batch[nearest], batch
 
 
 def test_a_tile_that_does_not_fit_is_left_out():
@@ -182,14 +182,14 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(cache, monkeypatch):
 
 
 def test_what_is_shipped_counts_on_a_card_of_its_name(cache, monkeypatch):
-    remember([found(tile=Tile(1, 4, slice=32, warps=2)), found(OTHER)], search.SHIPPED)
-    content = json.loads(search.SHIPPED.read_text())
+    remember([found(tile=Tile(1, 4, slice=32, warps=2)), found(OTHER)], tiles.SHIPPED)
+    content = json.loads(tiles.SHIPPED.read_text())
     content |= {"driver": "older", "sources": "before"}
-    search.SHIPPED.write_text(json.dumps(content))
+    tiles.SHIPPED.write_text(json.dumps(content))
     assert chosen(BLOCK, 1, "float16") == Tile(1, 4, slice=32, warps=2)
     remember([found()])  # what was tuned here comes first
     assert chosen(BLOCK, 1, "float16") == TILE and chosen(OTHER, 1, "float16") == TILE
-    search.SHIPPED.write_text(json.dumps(content | {"card": "another"}))
+    tiles.SHIPPED.write_text(json.dumps(content | {"card": "another"}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a card of another name is nothing to tell
         assert chosen(OTHER, 1, "float16") == rule(OTHER, 1, 2)
@@ -199,7 +199,7 @@ def test_the_shipped_file_can_be_read():
     from importlib import resources
 
     path = resources.files("common.optimize") / "tiles.json"
-    content = search._read(path)
+    content = tiles._read(path)
     for dtype, of_blocks in content["found"].items():
         assert dtype in ("float32", "float16")
         for batches in of_blocks.values():
@@ -241,7 +241,7 @@ def test_separate_kernels_that_are_faster_win():
 
 def test_a_wrong_candidate_is_told_and_never_chosen(monkeypatch):
     launch = Arrays.launch
-    bad = search.shortlist(tune.ranked(BLOCK, 1, 2, cuda.multiprocessors(), cuda.shared_memory(), False), 2)[0]
+    bad = cost.shortlist(cost.ranked(BLOCK, 1, 2, cuda.multiprocessors(), cuda.shared_memory(), False), 2)[0]
 
     def spoiled(self, problem, tile):
         right = launch(self, problem, tile)
@@ -293,9 +293,9 @@ def test_what_cannot_be_searched():
 
 
 def test_a_tile_in_words():
-    assert search.words(None) == "separate kernels"
-    assert search.words(TILE) == "3×4, 32 channels, 2 warps"
-    assert search.words(Tile(7, 7, split=4, blocks=2)) == (
+    assert tiles.describe(None) == "separate kernels"
+    assert tiles.describe(TILE) == "3×4, 32 channels, 2 warps"
+    assert tiles.describe(Tile(7, 7, split=4, blocks=2)) == (
         "7×7, 64 channels, 4 warps, cluster of 4, 2 blocks a multiprocessor"
     )
 
@@ -308,4 +308,4 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
     for batch in (1, 256):
         for block, expected in ((early, True), (late, False)):
             tile = rule(block, batch, 4)
-            assert tune.worth_it(block, tile, batch, 4, 132, 232_448) is expected
+            assert cost.worth_it(block, tile, batch, 4, 132, 232_448) is expected

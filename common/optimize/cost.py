@@ -1,0 +1,320 @@
+"""What a tile costs, counted from instructions and bytes; which tiles there are; the candidates, ranked.
+
+    predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)      µs of a fused block
+    separate(block, batch, itemsize, multiprocessors)                            µs of separate kernels
+    ranked(block, batch, itemsize, multiprocessors, shared_memory)               all candidates, the fastest first
+
+Nothing here touches a GPU. The predictions rank candidates well; as times they may be off by a factor of two, so a
+search (search.py) times the most promising ones. itemsize: bytes per element, 4 (float32) or 2 (float16).
+multiprocessors, shared_memory: of the card, the latter in bytes per thread block.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .generate import Block, Geometry, Tile, ceil_div
+
+# ---- The fitted constants, on an H200 (132 multiprocessors, 1.75 GHz). Dictionaries are keyed by itemsize.
+
+CLOCK_GHZ = 1.75
+SCHEDULERS = 4  # of a multiprocessor; each issues one instruction per cycle
+WARPS_RESIDENT = 64  # at most, on a multiprocessor
+REGISTERS = 65536  # of a multiprocessor
+SHARED_RESERVED = 1024  # bytes of shared memory that the driver keeps per thread block
+L2_BYTES = 40.0  # per multiprocessor and cycle
+LATENCY = 900.0  # cycles from the first request of a tile to the arrival of the last
+START = 1500.0  # cycles of a launch that has nothing to do
+CLUSTER = 1300.0  # cycles to add up the sums of a cluster
+BARRIER = 60.0  # cycles of __syncthreads
+
+# What the pipes reach at most, as shares of their peak
+ISSUE_PEAK, ISSUE_BASE, ISSUE_PER_WARP = 0.8, 0.06, 0.037  # issue slots used grow with the resident warps
+SHARED_PEAK = 0.85
+TENSOR_PEAK = 0.8
+
+# Tensor-core products
+TF32_PRODUCTS = {4: 3, 2: 1}  # instructions per product: an fp32 product is the sum of three TF32 products
+MMA_CYCLES = {4: 2.1, 2: 1.6}  # tensor-core cycles per mma instruction
+FRAGMENT_ISSUE = {4: 13, 2: 1}  # instructions per fragment loaded: fp32 is split into two TF32 parts
+FRAGMENT_WAVEFRONTS = 4
+WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps instead of loading them again
+
+# The expansion, per tile of 16 pixels
+EXPAND_ISSUE = 14  # addresses and bounds
+EXPAND_EPILOGUE = {4: 30, 2: 12}  # bias, clamp, store: instructions per 16 hidden channels
+EXPAND_WAVEFRONTS = {4: 8, 2: 4}  # of those stores
+
+# The depthwise convolution on CUDA cores, per strip of output rows of one lane
+TAPS_ISSUE = 12  # multiply-adds and their moves per output row and channel of a vector
+STRIP_ROW_ISSUE = 2
+STRIP_ISSUE = 24
+STRIP_CHANNEL_ISSUE = 20
+STRIP_CHANNEL_WAVEFRONTS = 10
+# … and on tensor cores, per strip of 16 positions
+BANDED_ISSUE = 85
+BANDED_ROW_ISSUE = 24
+BANDED_INPUT_WAVEFRONTS = 12
+BANDED_ROW_WAVEFRONTS = 4
+BANDED_WAVEFRONTS = 20
+TAPS = 9  # of a 3×3 kernel: mma instructions per output row
+
+# The rest of a tile
+COPY_ISSUE = 24  # instructions per 16 bytes of weights that a thread copies
+INPUT_ISSUE = 20  # instructions per 16 bytes of input, over a warp's 32 lanes
+STEM_INPUT_FACTOR = 1.5  # an image of three channels is not copied in whole vectors
+SUMS_ISSUE = 30  # instructions per 16×16 outputs of a warp: first values, last stores
+TILE_ISSUE = 150  # instructions per tile and warp: where it lies
+
+# Separate kernels, as measured one by one
+SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
+SEPARATE_PRODUCTS_PER_US = {4: 0.3e6, 2: 1.14e6}  # multiply-accumulates per multiprocessor of 1×1 convolutions
+SEPARATE_TAPS_PER_US = 91e3  # multiply-accumulates per multiprocessor of depthwise convolutions
+STEM_PRODUCTS = 3  # a stem's convolution reaches a third of that rate
+NODE_US = 1.4  # a kernel of a CUDA graph that has little to do
+FUSED_TIME_SCALE = 0.7  # empirical correction of the predicted fused time: 89 of 96 decisions as an H200 decided
+
+
+class Spent(NamedTuple):
+    """What a warp spends on a slice: instructions issued, wavefronts of shared memory, cycles of the tensor cores."""
+
+    issue: float = 0.0
+    shared: float = 0.0
+    tensor: float = 0.0
+
+
+def _expansion(g: Geometry) -> Spent:
+    block, tile, itemsize = g.block, g.tile, g.itemsize
+    if block.expand == "none":
+        return Spent()
+    k_steps, rows = g.k_padded * itemsize // 32, ceil_div(ceil_div(g.pixels_in, 16), tile.pixel_warps)
+    products = rows * k_steps * g.planes * 2 * TF32_PRODUCTS[itemsize]
+    kept = k_steps * g.planes * (2 if itemsize == 4 else 1) <= WEIGHTS_IN_REGISTERS
+    fragments = rows * k_steps + (0 if kept else ceil_div(rows, tile.expand_m) * k_steps * g.planes)
+    return Spent(
+        products + fragments * FRAGMENT_ISSUE[itemsize] + rows * (EXPAND_ISSUE + EXPAND_EPILOGUE[itemsize] * g.planes),
+        FRAGMENT_WAVEFRONTS * fragments + rows * g.planes * EXPAND_WAVEFRONTS[itemsize],
+        products * MMA_CYCLES[itemsize],
+    )
+
+
+def _depthwise(g: Geometry) -> Spent:
+    tile, stride, itemsize = g.tile, g.block.stride, g.itemsize
+    positions, rows_in = tile.images * tile.tile_w * (tile.tile_h // tile.strip), (tile.strip - 1) * stride + 3
+    strips = ceil_div(g.planes * ceil_div(positions, 2 * tile.vector or 16), tile.pixel_warps)
+    if tile.vector:
+        convert = 0 if itemsize == 4 else tile.vector  # half to float
+        rows = tile.strip * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
+        return Spent(
+            strips * (3 * rows_in * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
+            strips * ((3 * rows_in + tile.strip) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
+        )
+    return Spent(
+        strips * (3 * rows_in + BANDED_ROW_ISSUE * tile.strip + BANDED_ISSUE),
+        strips * (BANDED_INPUT_WAVEFRONTS * rows_in * stride + BANDED_ROW_WAVEFRONTS * tile.strip + BANDED_WAVEFRONTS),
+        strips * tile.strip * TAPS * MMA_CYCLES[2],
+    )
+
+
+def _projection(g: Geometry) -> Spent:
+    tile, itemsize = g.tile, g.itemsize
+    rows, columns = _outputs_of_warp(g)
+    steps = tile.slice * itemsize // 32
+    products = steps * rows * columns * 2
+    return Spent(
+        products * TF32_PRODUCTS[itemsize] + steps * (rows + columns) * FRAGMENT_ISSUE[itemsize],
+        steps * (rows + columns) * FRAGMENT_WAVEFRONTS,
+        products * MMA_CYCLES[itemsize],
+    )
+
+
+def _outputs_of_warp(g: Geometry) -> tuple[int, int]:
+    """Tiles of 16 pixels and of 16 output channels that a warp holds the sums of."""
+    return (
+        ceil_div(ceil_div(g.pixels_out, 16), g.tile.warps // g.tile.project_n),
+        ceil_div(g.o_padded // 16, g.tile.project_n),
+    )
+
+
+def resident_blocks(g: Geometry, shared_memory: int, most: int) -> int:
+    """Thread blocks that a multiprocessor can hold at once, at most `most` of them."""
+    return min((shared_memory + SHARED_RESERVED) // (g.shared + SHARED_RESERVED), WARPS_RESIDENT // g.tile.warps, most)
+
+
+def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocessors: int, shared_memory: int) -> float:
+    """Microseconds of a fused block's launch, from counted instructions and bytes: good for ranking tiles."""
+    g = Geometry(block, tile, itemsize)
+    keeps_weights = tile.persistent and g.resident
+    parts = _expansion(g), _depthwise(g), _projection(g)
+    issue, shared, tensor = (sum(part[i] for part in parts) for i in range(3))
+    issue += 0 if keeps_weights else g.stage_bytes / 16 / (32 * tile.warps) * COPY_ISSUE
+    warp_slices = tile.warps * g.slices
+    once = tile.warps * (SUMS_ISSUE * math.prod(_outputs_of_warp(g)) + TILE_ISSUE)
+    at_once = max(1, resident_blocks(g, shared_memory, tile.blocks))
+    launched = ceil_div(batch, tile.images) * g.tiles * tile.split
+    resident = min(launched, at_once * multiprocessors)
+    sharing = max(1.0, min(at_once, launched / multiprocessors))  # thread blocks that share a multiprocessor
+    weights = g.stage_bytes * g.slices * (resident / launched if keeps_weights else 1.0)
+    inputs = g.x_bytes or g.hidden_bytes * g.slices
+    l2_cycles = (weights + inputs + 2 * g.pixels_out * g.o_padded * itemsize) / L2_BYTES
+    input_issue = inputs / 16 * INPUT_ISSUE / 32 * (STEM_INPUT_FACTOR if block.expand == "stem" else 1)
+    efficiency = min(ISSUE_PEAK, ISSUE_BASE + ISSUE_PER_WARP * sharing * tile.warps)
+    busy = max(
+        (warp_slices * issue + once + input_issue) / SCHEDULERS / efficiency,
+        warp_slices * shared / SHARED_PEAK,
+        warp_slices * tensor / TENSOR_PEAK,
+        l2_cycles,
+    )
+    waiting = LATENCY + 2 * BARRIER * g.slices + (CLUSTER if tile.split > 1 else 0)
+    cycles = max(busy * sharing, busy + waiting)
+    waves = launched / resident if tile.persistent else ceil_div(launched, resident)
+    return (waves * cycles + START) / CLOCK_GHZ / 1000
+
+
+def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
+    """Microseconds of the separate kernels, roughly: each is bound by memory or by arithmetic."""
+    hidden, convolved = (block.hidden * n for n in (block.height * block.width, math.prod(block.out_size)))
+    inputs, outputs = math.prod(block.input_shape), block.outputs * math.prod(block.out_size)
+    taps = {"none": 0, "pointwise": block.channels, "stem": 9 * block.channels}[block.expand]
+    products = SEPARATE_PRODUCTS_PER_US[itemsize]
+    kernels = [  # activations per image, parameters, multiply-accumulates per image, and their rate per µs
+        (hidden + convolved, 9 * block.hidden, 9 * convolved, SEPARATE_TAPS_PER_US),
+        (
+            convolved + outputs * (2 if block.residual else 1), block.hidden * block.outputs,
+            convolved * block.outputs, products,
+        ),
+    ]  # fmt: skip
+    if taps:
+        rate = products / (STEM_PRODUCTS if block.expand == "stem" else 1)
+        kernels.append((inputs + hidden, taps * block.hidden, hidden * taps, rate))
+    return sum(
+        NODE_US
+        + max(itemsize * (batch * moved + parameters) / SEPARATE_BYTES_PER_US, batch * macs / rate) / multiprocessors
+        for moved, parameters, macs, rate in kernels
+    )
+
+
+def worth_it(block: Block, tile: Tile, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> bool:
+    """Whether a fused block is likely to be faster than separate kernels.
+
+    For 89 of 96 blocks, batches and dtypes it decides as a search on an H200 did. It misses gains of 2, 8, 9 and 38 %,
+    and fuses where that takes 2, 5 and 20 % longer.
+    """
+    fused = predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
+    return FUSED_TIME_SCALE * fused < separate(block, batch, itemsize, multiprocessors)
+
+
+# ---- The candidates
+
+
+def candidates(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+) -> Iterator[Tile]:
+    """All tiles that fit and may be fast. clusters: whether thread blocks may share the hidden channels (sm_90)."""
+    out_h, out_w = block.out_size
+    heights = sorted({*(h for h in (1, 2, 4, 7, 8, 14, 16) if h <= out_h), min(out_h, 8)})
+    widths = sorted({*(w for w in (4, 7, 8, 14, 16, 28) if w <= out_w), min(out_w, 8)})
+    for h, w, images in itertools.product(heights, widths, (1, 2, 4)):
+        if images > 1 and (batch < images or (h, w) != (out_h, out_w)):
+            continue
+        if not min(4 if batch == 1 else 16, out_h * out_w) <= images * h * w <= 256 or (h > w and w < out_w):
+            continue
+        tiles = ceil_div(batch, images) * ceil_div(out_h, h) * ceil_div(out_w, w)
+        splits = (1, 2, 3, 4, 6, 8) if clusters and images == 1 and tiles < multiprocessors else (1,)
+        for split, wc, planes, wp in itertools.product(splits, range(1, 17), (1, 2, 3, 4), (1, 2, 4, 8)):
+            channels, warps = 16 * planes * wc, wc * wp
+            per = ceil_div(block.hidden, channels * split)
+            if not 2 <= warps <= 16 or channels > 256 or per * channels * split > 1.2 * block.hidden + 15:
+                continue
+            if split > 1 and tiles * split > 1.3 * multiprocessors:
+                continue
+            strips = {n for n in (1, 2, 4, 7, 8) if h % n == 0}
+            if batch > 1:
+                strips = set(sorted(strips)[-2:])
+            for stages, strip in itertools.product({2, 3, per}, strips):
+                if (stages > per) or (stages == per and per > 6) or (stages == 1 and per > 1):
+                    continue
+                tile = Tile(h, w, images, channels, split, strip, 2, stages, warps, wp)
+                g = Geometry(block, tile, itemsize)
+                if g.shared > shared_memory or wp > ceil_div(g.pixels_in, 16):
+                    continue
+                at_once = resident_blocks(g, shared_memory, WARPS_RESIDENT)
+                for blocks in sorted({min(n, at_once) for n in (1, 2, 3, 4, 6, 8)}):
+                    if blocks > 1 and tiles * split < multiprocessors * (blocks - 1):
+                        continue
+                    if batch > 1 and blocks * warps < min(12, at_once * warps):
+                        continue
+                    best = within_registers(block, dataclasses.replace(tile, blocks=blocks), itemsize)
+                    if best is None or Geometry(block, best, itemsize).problem(shared_memory):
+                        continue
+                    if split == 1 and tiles > 2 * blocks * multiprocessors:
+                        best = dataclasses.replace(best, persistent=blocks)
+                    yield best
+
+
+def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
+    """The tile with the vector, expand_m and project_n that waste least and fit into a thread's registers; or None."""
+    limit = min(255, REGISTERS // (32 * tile.warps * tile.blocks) // 8 * 8)  # the compiler gives them out in eights
+    twice = 2 if itemsize == 4 else 1
+    options = []
+    for project_n in (n for n in range(1, tile.warps + 1) if tile.warps % n == 0):
+        one = dataclasses.replace(tile, project_n=project_n)
+        g = Geometry(block, one, itemsize)
+        if project_n > g.o_padded // 16:
+            break
+        rows3, columns3 = _outputs_of_warp(g)
+        k_steps = g.k_padded * itemsize // 32
+        kept = k_steps * g.planes * twice <= WEIGHTS_IN_REGISTERS
+        weights = 4 * g.planes * twice * (k_steps if kept else 1)
+        vectors = (2, 4) if itemsize == 4 else (0, 2, 4) if g.pixels_out <= 32 else (0,)
+        for expand_m, vector in itertools.product((1, 2, 3), vectors):
+            if vector and 2 * vector > 2 * tile.images * tile.tile_w * (tile.tile_h // tile.strip):
+                continue
+            if expand_m > 1 and expand_m * tile.pixel_warps >= 2 * ceil_div(g.pixels_in, 16):
+                continue
+            if itemsize == 2:  # registers that nvcc needs without spilling: fitted to 69 tiles, ± 15
+                needed = 28.0 + g.sums + weights + 12 * expand_m * g.planes
+                needed += 2 * (rows3 + columns3) + (0 if vector else 7)
+            else:
+                expand = g.sums + weights + 16 * expand_m * g.planes + 8 * g.planes + 32
+                needed = max(expand, g.sums + 13 * vector + 24, 2 * g.sums + 8 * (columns3 + 1) + 20) / 1.1
+            if needed > limit:
+                continue
+            positions, lanes = tile.images * tile.tile_w * (tile.tile_h // tile.strip), 2 * vector or 16
+            rounds = ceil_div(g.planes * ceil_div(positions, lanes), tile.pixel_warps)
+            of_round = BANDED_ROW_ISSUE * tile.strip + BANDED_ISSUE
+            if vector:
+                of_round = tile.strip * (14 + 5 * (itemsize == 2)) * vector + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * vector
+            cost = rows3 * columns3 * (2 + 2.0 / rows3 + 2.0 / columns3) * tile.slice * tile.warps
+            rows = ceil_div(g.pixels_in, 16 * expand_m * tile.pixel_warps) * tile.pixel_warps * expand_m
+            cost += rows * (2 + 2.0 / expand_m) * g.k_padded * tile.slice / 16
+            cost += rounds * of_round * tile.warps * SCHEDULERS
+            options.append((cost, dataclasses.replace(one, expand_m=expand_m, vector=vector)))
+    return min(options, key=lambda pair: pair[0])[1] if options else None
+
+
+def ranked(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool = True
+) -> list[Tile]:
+    """The candidates, by predicted time, the shortest first."""
+
+    def key(tile: Tile) -> float:
+        return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
+
+    return sorted(candidates(block, batch, itemsize, multiprocessors, shared_memory, clusters), key=key)
+
+
+def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
+    """At most `count` tiles of a ranking: of each way to cut the image and the channels the best two that differ."""
+    seen: dict[tuple, set] = {}
+    picked = []
+    for tile in tiles:
+        others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split), set())
+        if len(others) < 2 and (tile.slice, tile.warps) not in others:
+            others.add((tile.slice, tile.warps))
+            picked.append(tile)
+        if len(picked) == count:
+            break
+    return picked

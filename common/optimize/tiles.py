@@ -1,0 +1,352 @@
+"""Which tile computes a block: what a search found on this card, else what is shipped for it, else a rule.
+
+    tile = chosen(block, batch, "float16")                None: separate kernels are faster, or there is no tile
+    remember([found])                                     what search.py found: on disk, for `chosen` from now on
+
+What is found is kept in cuda.cache_dir(), one file per card, {"card", "driver", "sources", "found": {dtype: {block:
+{batch: {"tile", "us", "unfused_us", "predicted_us"}}}}}. It counts for this card, this driver and these sources alone;
+a file of another one, or one that cannot be read, is left aside with a warning. tiles.json beside this file has the
+same form; it counts on a card of its name whatever the driver. For a batch size that was not searched the nearest one
+counts that was: the one with the smallest ratio between the two, of two equally near ones the larger.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from ..files import replacing
+from ..kernels.ladder import INCLUDE
+from ..measure import environment
+from . import cost, generate
+from .features import missing
+from .generate import Block, Geometry, Tile, ceil_div
+
+SHIPPED = Path(__file__).with_name("tiles.json")
+
+
+# ---- The rule
+
+WASTE = 1.5  # hidden channels that are computed, over those that there are, at the most
+
+
+@functools.lru_cache(maxsize=4096)
+def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int, clusters: bool) -> Tile | None:
+    known: dict[Tile, tuple[float, Tile | None]] = {}
+
+    def time_of(wanted: Tile) -> tuple[float, Tile | None]:
+        """Predicted µs, and the tile with what follows from the others filled in; infinite for one that cannot be."""
+        if wanted not in known:
+            known[wanted] = math.inf, None
+            tile = _filled(block, wanted, batch, itemsize, processors, memory)
+            if tile is not None:
+                known[wanted] = cost.predicted(block, tile, itemsize, batch, processors, memory), tile
+        return known[wanted]
+
+    def descended(wanted: Tile) -> tuple[float, Tile | None]:
+        """To the best of its neighbours, as long as one is better."""
+        while True:
+            best = min(_neighbours(block, wanted, batch, clusters), key=lambda tile: time_of(tile)[0], default=wanted)
+            if not time_of(best)[0] < time_of(wanted)[0]:
+                return time_of(wanted)
+            wanted = best
+
+    starts: dict[tuple[int, int], Tile] = {}  # of each size the best
+    for seed in sorted(_seeds(block, batch), key=lambda tile: time_of(tile)[0]):
+        starts.setdefault((seed.tile_h, seed.tile_w), seed)
+    return min(map(descended, list(starts.values())[:2]), key=lambda pair: pair[0])[1]
+
+
+def rule(block: Block, batch: int, itemsize: int) -> Tile | None:
+    """A sane tile for the card at hand: from a few that suit most blocks, step by step to what should be faster.
+
+    It takes some ten milliseconds, once. None if nothing fits, or if arrays have more elements than an int counts.
+    """
+    if _too_large(block, batch):
+        return None
+    clusters = cuda.compute_capability() >= 90
+    return _rule(block, batch, itemsize, cuda.multiprocessors(), cuda.shared_memory(), clusters)
+
+
+def _too_large(block: Block, batch: int) -> bool:
+    return batch * max(math.prod(block.input_shape), block.outputs * math.prod(block.out_size)) >= 2**31
+
+
+def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int, memory: int) -> Tile | None:
+    """The tile with registers, strips and thread blocks that suit it; None if it cannot be."""
+    g = Geometry(block, tile, itemsize)
+    wasted = g.slices * tile.slice * tile.split > WASTE * block.hidden and tile.slice > 32
+    if wasted or tile.warps > 16 or g.shared > memory:
+        return None
+    at_once = max(1, cost.resident_blocks(g, memory, tile.blocks))
+    best = cost.within_registers(block, dataclasses.replace(tile, blocks=at_once), itemsize)
+    if best is None and g.pixels_out <= 2:  # of which each lane finds too few to be worth its while
+        best = tile
+    return best if best is not None and Geometry(block, best, itemsize).problem(memory) is None else None
+
+
+def _seeds(block: Block, batch: int) -> Iterable[Tile]:
+    """Tiles of which one is possible nearly always."""
+    out_h, out_w = block.out_size
+    for h, w in dict.fromkeys((min(h, out_h), min(w, out_w)) for h, w in ((14, 14), (7, 7), (4, 8), (2, 4))):
+        for warps, beside in ((2, 1), (4, 1), (4, 2)):
+            channels = 16 * warps // beside
+            stages = min(2, ceil_div(block.hidden, channels))
+            yield Tile(h, w, slice=channels, stages=stages, warps=warps, pixel_warps=beside, blocks=2)
+
+
+def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterable[Tile]:
+    """What differs from a tile in one choice."""
+    out_h, out_w = block.out_size
+    across = tile.warps // tile.pixel_warps
+    planes = tile.slice // 16 // across
+    tiles = ceil_div(batch, tile.images) * ceil_div(out_h, tile.tile_h) * ceil_div(out_w, tile.tile_w)
+
+    def made(**changes: int) -> Iterable[Tile]:
+        new = dataclasses.replace(tile, **changes)
+        per = ceil_div(block.hidden, new.slice * new.split)
+        strips = [new.strip] if new.tile_h % new.strip == 0 else [1]
+        if "strip" not in changes and new.tile_h != tile.tile_h:
+            strips = [n for n in (2, 4, 7) if new.tile_h % n == 0] or [1]
+        for strip in strips:
+            yield dataclasses.replace(new, strip=strip, stages=max(1, min(new.stages, per) if per > 1 else 1))
+
+    for h in {1, 2, 4, 7, 8, 14, 16, out_h} - {tile.tile_h}:
+        if h <= min(out_h, 28) and (tile.images == 1 or h == out_h):
+            yield from made(tile_h=h)
+    for w in {4, 7, 8, 14, 16, 28, out_w} - {tile.tile_w}:
+        if w <= min(out_w, 28) and (tile.images == 1 or w == out_w):
+            yield from made(tile_w=w)
+    if (tile.tile_h, tile.tile_w) == (out_h, out_w) and tile.split == 1 and block.expand != "stem":
+        for images in (1, 2, 4):
+            if images <= batch and images != tile.images:
+                yield from made(images=images)
+    for split in (1, 2, 3, 4, 6, 8) if clusters and tile.images == 1 and tiles < 200 else (1,):
+        if split != tile.split:
+            yield from made(split=split)
+    for a, p, n in ((across * f, tile.pixel_warps, planes) for f in (2, 3)):
+        yield from made(slice=16 * a * n, warps=a * p)
+    for f in (2, 3):
+        if across % f == 0:
+            yield from made(slice=16 * across // f * planes, warps=across // f * tile.pixel_warps)
+            yield from made(slice=tile.slice, warps=across // f * tile.pixel_warps)  # fewer warps, more planes
+            yield from made(warps=tile.warps, pixel_warps=tile.pixel_warps * f)
+    for n in {1, 2, 3, 4} - {planes}:
+        yield from made(slice=16 * across * n)
+    for p in {1, 2, 4, 8} - {tile.pixel_warps}:
+        yield from made(warps=across * p, pixel_warps=p)
+    per = ceil_div(block.hidden, tile.slice * tile.split)
+    for stages in {2, 3, per} - {tile.stages}:
+        if stages <= min(per, 6):
+            yield from made(stages=stages)
+    for strip in {1, 2, 4, 7, 8} - {tile.strip}:
+        if tile.tile_h % strip == 0:
+            yield from made(strip=strip)
+    for blocks in {1, 2, 3, 4, 6} - {tile.blocks}:
+        yield from made(blocks=blocks)
+
+
+# ---- What is kept on disk
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched for: a block, how many images, in which dtype."""
+
+    block: Block
+    batch: int
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def programmatic(self) -> bool:
+        """Whether it is measured with programmatic launches, as networks are launched: where the card has them."""
+        return missing("programmatic launches") is None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found. tile: the fastest that is right, None where the separate kernels are faster.
+
+    best: the fastest, chosen or not; us: its microseconds, predicted_us: those that the model said, unfused_us: those
+    of the separate kernels. tried: how many there were. wrong, failed: what computed the wrong thing, what could not
+    be compiled or launched, in words.
+    """
+
+    problem: Problem
+    tile: Tile | None
+    us: float
+    unfused_us: float
+    predicted_us: float
+    best: Tile | None = None
+    tried: int = 0
+    wrong: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """How many times faster the fastest tile is than the separate kernels."""
+        return self.unfused_us / self.us
+
+
+@dataclass
+class Table:
+    """Tiles of one card, by dtype, block and batch, each as str."""
+
+    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = field(default_factory=dict)
+
+    def nearest(self, block: Block, batch: int, dtype: str) -> tuple[bool, Tile | None]:
+        """(whether anything is known, the tile of the nearest batch for which it fits)."""
+        of_block = self.found.get(dtype, {}).get(str(block), {})
+        itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
+        for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
+            made = of_block[name]["tile"]
+            if made is None:
+                return True, None
+            tile = Tile(**made)
+            fits = tile.images <= batch and Geometry(block, tile, itemsize).problem(memory) is None
+            if fits and (tile.split == 1 or cuda.compute_capability() >= 90):
+                return True, tile
+        return False, None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A file's content, checked. ValueError for one that is broken, OSError for one that cannot be read."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or not isinstance(content.get("found"), dict) or "card" not in content:
+        raise ValueError('it must hold {"card": …, "found": {…}}')
+    for dtype, blocks in content["found"].items():
+        if dtype not in generate.TYPES:
+            raise ValueError(f"dtype must be one of {', '.join(generate.TYPES)}, got {dtype!r}")
+        for batches in blocks.values():
+            for batch, entry in batches.items():
+                if int(batch) < 1:
+                    raise ValueError(f"batch must be at least 1, got {batch}")
+                if entry["tile"] is not None:
+                    numbers = asdict(Tile(**entry["tile"])).values()
+                    if not all(isinstance(n, int) and n >= 0 for n in numbers):
+                        raise ValueError(f"a tile's numbers must be integers, got {entry['tile']}")
+    return content
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of all that the generated kernels are made of."""
+    files = [*sorted(generate.FOLDER.glob("*.h")), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
+    return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def machine() -> dict[str, str]:
+    """What tuned tiles depend on: the card, its driver, the sources. On the simulator there is no card."""
+    if cuda.backend() != "gpu":
+        return {"card": "the simulator", "driver": "none", "sources": sources()}
+    here = environment.environment()
+    return {"card": here["card"], "driver": str(here["driver"]), "sources": sources()}
+
+
+def cache_path() -> Path:
+    """The file of what was found on this card."""
+    return cuda.cache_dir() / f"tiles-{'-'.join(machine()['card'].lower().split())}.json"
+
+
+_tables: dict[tuple, Table] = {}  # by path and time of change
+
+
+def _table(path: Path, keys: Sequence[str]) -> Table:
+    """The tiles of a file, empty if there is none, or if it does not count, which a warning says once."""
+    try:
+        stamp = (str(path), path.stat().st_mtime_ns, *machine().values())
+    except OSError:
+        return Table()
+    if stamp in _tables:
+        return _tables[stamp]
+    made = Table()
+    try:
+        content = _read(path)
+        other = [
+            f"{key} {content.get(key)!r}, here {machine()[key]!r}" for key in keys if content.get(key) != machine()[key]
+        ]
+        if not other:
+            made = Table(content["found"])
+        elif path != SHIPPED:
+            warnings.warn(
+                f"{path}: tuned for {'; '.join(other)}: it is left aside. python -m common tune makes it anew",
+                stacklevel=3,
+            )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        warnings.warn(f"{path} cannot be read and is left aside: {error}", stacklevel=3)
+    _tables[stamp] = made
+    return made
+
+
+def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
+    """The tile for a block: what was found on this card, else what is shipped for it, else the rule's if worth it.
+
+    None: it is computed by separate kernels, as they are faster, or no tile is possible. dtype: "float32" or "float16".
+    """
+    if cuda.compute_capability() < 80 or _too_large(block, batch):
+        return None
+    for path, keys in ((cache_path(), ("card", "driver", "sources")), (SHIPPED, ("card",))):
+        known, tile = _table(path, keys).nearest(block, batch, dtype)
+        if known:
+            return tile
+    itemsize = np.dtype(dtype).itemsize
+    tile = rule(block, batch, itemsize)
+    card = cuda.multiprocessors(), cuda.shared_memory()
+    return tile if tile is not None and cost.worth_it(block, tile, batch, itemsize, *card) else None
+
+
+def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
+    """Adds to a file, by default the one in the cache, what replaces what was found before; the path.
+
+    The file is written as a whole or not at all. What it held for another card, driver or sources is dropped.
+    """
+    path = cache_path() if path is None else Path(path)
+    held: dict[str, Any] = {}
+    try:
+        content = _read(path)
+        if all(content.get(key) == value for key, value in machine().items()):
+            held = content["found"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass
+    for found in founds:
+        p = found.problem
+        entry = {
+            "tile": None if found.tile is None else asdict(found.tile),
+            **{name: round(getattr(found, name), 2) for name in ("us", "unfused_us", "predicted_us")},
+        }
+        held.setdefault(p.dtype, {}).setdefault(str(p.block), {})[str(p.batch)] = entry
+    text = json.dumps(machine() | {"found": held}, indent=1, ensure_ascii=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def describe(tile: Tile | None) -> str:
+    """A tile in words: "7×14, 64 channels, 4 warps"."""
+    if tile is None:
+        return "separate kernels"
+    more = [
+        f"{tile.images} images" if tile.images > 1 else "",
+        f"cluster of {tile.split}" if tile.split > 1 else "",
+        f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
+        "persistent" if tile.persistent else "",
+    ]
+    return ", ".join(
+        [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]
+    )
