@@ -289,7 +289,9 @@ def _without_value(source: str) -> list[tuple[int, str]]:
     while values.search(text):
         text = values.sub(lambda braces: re.sub(r"[^\n]", "0", braces[0]), text)
     found = []
-    for part in re.finditer(r"[^;{}]+(?=;)", text):
+    for part in re.finditer(r"[^;{}]+", text):
+        if text[part.end() : part.end() + 1] != ";":
+            continue
         start = part.start() + len(part[0]) - len(re.sub(r"^\s*(?:for\s*\(\s*)?", "", part[0]))
         statement = _outermost(text[start : part.end()])
         declared = _DECLARATION.match(statement)

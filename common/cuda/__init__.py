@@ -8,8 +8,9 @@ NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnump
 """
 
 from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
-from .device import backend, cache_dir, compute_capability, multiprocessors, shared_memory
-from .errors import CompileError, KernelError
+from .cache import cache_dir
+from .device import SHARED_DEFAULT, allow_shared, backend, compute_capability, multiprocessors, shared_memory
+from .errors import CacheError, CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
 from .simulator.guard import guarded
@@ -17,10 +18,13 @@ from .simulator.tracing import prepare_trace, trace
 
 __all__ = [
     "LAYOUTS",
+    "SHARED_DEFAULT",
+    "CacheError",
     "CompileError",
     "KernelError",
     "RawKernel",
     "RawModule",
+    "allow_shared",
     "asarray",
     "asnumpy",
     "backend",

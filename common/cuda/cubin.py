@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from ..files import replacing
-from .device import cache_dir
+from . import cache
+from .cache import cache_dir
 
 
 def path_of(code: str, options: Sequence[str]) -> Path:
@@ -32,7 +32,7 @@ def build(code: str, options: Sequence[str]) -> Path:
 
     given = assemble_cupy_compiler_options(tuple(options))
     path = path_of(code, options)
-    if path.exists():
+    if cache.kept(path) is not None:
         return path
     program = nvrtc.createProgram(code, "kernel.cu", (), ())
     try:
@@ -42,8 +42,7 @@ def build(code: str, options: Sequence[str]) -> Path:
         raise compiler.CompileException(nvrtc.getProgramLog(program), code, "kernel.cu", given, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
-    with replacing(path) as file:
-        file.write(machine_code)
+    cache.keep(path, machine_code)
     return path
 
 
@@ -65,6 +64,6 @@ def build_all(jobs: Sequence[tuple[str, tuple[str, ...]]]) -> list[str | None]:
 
     Returns what went wrong with each, None if nothing did.
     """
-    missing = [job for job in dict.fromkeys(jobs) if not path_of(*job).exists()]
+    missing = [job for job in dict.fromkeys(jobs) if cache.kept(path_of(*job)) is None]
     problems = dict(zip(missing, _pool().map(_problem, missing, chunksize=1), strict=True)) if missing else {}
     return [problems.get(job) for job in jobs]

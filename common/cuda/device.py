@@ -1,10 +1,11 @@
-"""Which machine runs the kernels, and where compiled ones are kept."""
+"""Which machine runs the kernels, and what it has."""
 
 import functools
 import os
-from pathlib import Path
+from typing import Any
 
-import platformdirs
+SHARED_DEFAULT = 48 * 1024  # bytes of shared memory that a block of any kernel may use on any card
+SHARED_MAX = 227 * 1024  # bytes that a block may ask for on an H200; as many on the simulator
 
 
 @functools.cache
@@ -78,10 +79,16 @@ def _multiprocessors(device: int) -> int:
 def shared_memory() -> int:
     """Bytes of shared memory that a block may ask for on the GPU at hand; the simulator has as many as an H200."""
     if backend() == "simulator":
-        return 227 * 1024
+        return SHARED_MAX
     import cupy
 
     return _shared_memory(cupy.cuda.runtime.getDevice())
+
+
+def allow_shared(kernel: Any, size: int) -> None:
+    """Lets launches of a kernel ask for `size` bytes of dynamic shared memory: more than 48 KiB must be allowed."""
+    if kernel.max_dynamic_shared_size_bytes < size:
+        kernel.max_dynamic_shared_size_bytes = size
 
 
 @functools.cache
@@ -89,17 +96,3 @@ def _shared_memory(device: int) -> int:
     import cupy
 
     return int(cupy.cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
-
-
-def cache_dir() -> Path:
-    """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time."""
-    named = os.environ.get("COURSE_CACHE")
-    folder = Path(named) if named else Path(platformdirs.user_cache_dir("mobilenetv2-engine-course"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RuntimeError(
-            f"cannot make the folder {folder} for compiled kernels: {error.strerror}."
-            " The environment variable COURSE_CACHE names another one."
-        ) from error
-    return folder

@@ -31,6 +31,10 @@ def _without_ours(trace: types.TracebackType | None) -> types.TracebackType | No
     return kept or (entries[0] if entries else None)
 
 
+class CacheError(_ShortTraceback, RuntimeError):
+    """The folder of compiled kernels cannot be used: the message names the folder and says why, in one line."""
+
+
 class CompileError(_ShortTraceback):
     """A kernel's source is not valid CUDA C++. The message names the learner's own lines."""
 

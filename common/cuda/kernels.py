@@ -9,7 +9,7 @@ from . import cubin, signature
 from .device import backend, compute_capability
 from .errors import CompileError
 from .simulator.compiler import readable_errors
-from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel
+from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel, module_of
 
 
 class GpuKernel:
@@ -23,7 +23,7 @@ class GpuKernel:
         parameters: Sequence[signature.Parameter],
         cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
-        object.__setattr__(self, "_module", module)
+        object.__setattr__(self, "module", module)
         object.__setattr__(self, "_kernel", kernel)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "origin", module.origin)  # all that it takes to compile it again, for a trace
@@ -35,6 +35,10 @@ class GpuKernel:
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         setattr(self._kernel, attribute, value)
+
+    def recompiled(self, traced: bool = False) -> "GpuKernel | SimulatedKernel":
+        """The kernel itself; traced: a checked build of it for the simulator."""
+        return module_of(self.origin, traced).get_function(self.name) if traced else self
 
     def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
         """Launches the kernel on CuPy's current stream. TypeError names an argument that does not fit."""

@@ -48,22 +48,31 @@ _SCALARS = {
 }  # fmt: skip
 
 
+# Every pattern here takes time in proportion to the text that it reads, whatever the text is: an unclosed comment or
+# string ends with the text or the line.
+_STRING = r"\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n]){1,8}+'"
+_COMMENT_OR_STRING = re.compile(rf"//[^\n]*|/\*.*?(?:\*/|\Z)|{_STRING}", flags=re.S)
+
+
 def without_comments(source: str) -> str:
-    """The source with comments and string literals blanked; every character keeps its line."""
+    """The source with its comments blanked; every character keeps its line and column."""
 
     def blank(match: re.Match) -> str:
         text = match.group()
         return text if text.startswith(('"', "'")) else re.sub(r"[^\n]", " ", text)
 
-    return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, source, flags=re.S)
+    return _COMMENT_OR_STRING.sub(blank, source)
+
+
+def without_strings(source: str) -> str:
+    """The source without its string and character literals; every line stays."""
+    return re.sub(_STRING, "", source)
 
 
 _INNER = r"[^()]*(?:\([^()]*\)[^()]*)*"
 _ATTRIBUTES = rf"(?:__(?:launch_bounds|cluster_dims)__\s*\({_INNER}\)\s*)*"
 _KERNEL = re.compile(
-    r"(?P<template>template\s*<[^{};]*>\s*)?"
-    r"(?P<c>extern\s*\"C\"\s*)?"
-    rf"(?P<attributes>{_ATTRIBUTES}(?:static\s+|inline\s+)*__global__\s+{_ATTRIBUTES}void\s+{_ATTRIBUTES})"
+    rf"\b__global__\s+(?P<attributes>{_ATTRIBUTES}void\s+{_ATTRIBUTES})"
     r"(?P<name>\w+)\s*\((?P<parameters>[^(){}]*(?:\([^()]*\)[^(){}]*)*)\)"
 )
 
@@ -83,18 +92,114 @@ def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str,
     """Every kernel that `source` defines, by name. `macros` are -D options, which may name types."""
     text = without_comments(source)
     in_c_block = re.search(r'extern\s*"C"\s*\{', text) is not None
-    found = {}
+    found, end = {}, 0
     for match in _KERNEL.finditer(text):
         inner = match["parameters"].strip()
         pieces = [] if inner in ("", "void") else _split(inner)
+        attributes, extern_c, template = _before(text, end, match)
+        end = match.end()
         found[match["name"]] = Declaration(
             match["name"],
             tuple(_parameter(piece, macros or {}) for piece in pieces),
-            template=match["template"] is not None,
-            extern_c=match["c"] is not None or in_c_block,
-            cluster=_cluster(match["attributes"]),
+            template=template,
+            extern_c=extern_c or in_c_block,
+            cluster=_cluster(attributes + match["attributes"]),
         )
     return found
+
+
+def _before(text: str, start: int, kernel: re.Match) -> tuple[str, bool, bool]:
+    """(attributes, whether it is extern "C", whether it is a template): what stands before a kernel's __global__."""
+    start = max(start, *(text.rfind(c, start, kernel.start()) + 1 for c in ";{}"))
+    words = text[start : kernel.start()]
+    end = len(words)
+
+    def ends_with(word: str) -> bool:
+        return words.endswith(word, 0, end) and not (end > len(word) and _is_name(words[end - len(word) - 1]))
+
+    found: list[str] = []
+    while True:
+        while end and words[end - 1].isspace():
+            end -= 1
+        if qualifier := next((word for word in ("static", "inline") if ends_with(word)), None):
+            end -= len(qualifier)
+            continue
+        if not end or words[end - 1] != ")":
+            break
+        opening = _opening(words, end - 1)
+        while opening > 0 and words[opening - 1].isspace():
+            opening -= 1
+        name = _start_of_name(words, max(opening, 0))
+        if words[name:opening] not in ("__launch_bounds__", "__cluster_dims__"):
+            break
+        found.append(words[name:end])
+        end = name
+    extern_c = ends_with('"C"')
+    if extern_c:
+        end -= len('"C"')
+        while end and words[end - 1].isspace():
+            end -= 1
+        extern_c = ends_with("extern")
+        end -= len("extern") if extern_c else 0
+    before = words[:end].rstrip()
+    template = before.endswith(">") and re.search(r"\btemplate\s*<", before) is not None
+    return " ".join(reversed(found)), extern_c, template
+
+
+def _opening(text: str, closing: int) -> int:
+    """Where the parenthesis opens that closes at `closing`; −1 if it does not."""
+    depth = 0
+    for i in range(closing, -1, -1):
+        depth += (text[i] == ")") - (text[i] == "(")
+        if depth == 0:
+            return i
+    return -1
+
+
+def _is_name(character: str) -> bool:
+    return character == "_" or character.isalnum()
+
+
+@dataclass(frozen=True)
+class DynamicShared:
+    """An `extern __shared__` array as it stands in a source: where, the type of an element, further dimensions."""
+
+    start: int
+    end: int
+    element: str
+    name: str
+    rest: str
+
+
+_ALIGNMENT = re.compile(rf"\b(?:__align__|alignas)\s*\({_INNER}\)")
+_DIMENSIONS = re.compile(r"\[\s*\](?P<rest>(?:\s*\[[^\]]*\])*)\s*")
+
+
+def dynamic_shared(text: str) -> list[DynamicShared]:
+    """Every `extern __shared__ type name[];` of a source without comments."""
+    found, start = [], 0
+    for statement in re.finditer(r"[^;{}]*", text):  # up to the next ; { or }
+        stop = statement.end()
+        shared = text.rfind("__shared__", statement.start(), stop)
+        start = text.rfind("extern", statement.start(), max(shared, 0))
+        bracket = text.find("[", shared, stop)
+        if min(shared, start, bracket) < 0 or text[stop : stop + 1] != ";":
+            continue
+        before = _ALIGNMENT.sub(" ", text[start + len("extern") : shared])
+        words = _ALIGNMENT.sub(" ", text[shared + len("__shared__") : bracket]).rstrip()
+        name = words[_start_of_name(words, len(words)) :]
+        element = before + words[: len(words) - len(name)]
+        dimensions = _DIMENSIONS.fullmatch(text, bracket, stop)
+        if name and dimensions and element[:1].isspace() and re.fullmatch(r"[\w:<>,\s]*", element) and element.strip():
+            found.append(DynamicShared(start, stop + 1, " ".join(element.split()), name, dimensions["rest"]))
+    return found
+
+
+def _start_of_name(text: str, end: int) -> int:
+    """Where the name begins that ends at `end`; `end` if there is none."""
+    while end and _is_name(text[end - 1]):
+        end -= 1
+    return end
 
 
 def _cluster(attributes: str) -> str:
@@ -116,7 +221,7 @@ def cluster_from_text(cluster: str, source: str, macros: dict[str, str]) -> tupl
     return x, y, z
 
 
-CLUSTER_MAX = 8  # CLUSTER_MAX in simulator/runtime/block.h
+CLUSTER_MAX = 8  # CLUSTER_MAX in simulator/runtime/runtime.h
 
 
 def check_cluster(kernel: str, cluster: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -143,16 +248,20 @@ def _split(text: str) -> list[str]:
 def _parameter(text: str, macros: dict[str, str]) -> Parameter:
     text = text.split("=")[0]
     text = re.sub(r"__restrict__|__restrict|__grid_constant__|\bvolatile\b", " ", text)
-    match = re.match(r"(?P<type>.*?)(?P<name>\w+)\s*(?P<array>(?:\[[^\]]*\]\s*)*)$", text.strip(), flags=re.S)
-    if match is None:
-        return Parameter(text.strip() or "?", None, "*" in text)
-    words = re.sub(r"[*&]", " ", match["type"]).split()
+    whole = text = text.strip()
+    while text.endswith("]") and "[" in text:
+        text = text[: text.rindex("[")].rstrip()
+    name = text[_start_of_name(text, len(text)) :]
+    if not name:
+        return Parameter(whole or "?", None, "*" in whole)
+    kind_text = text[: len(text) - len(name)]
+    words = re.sub(r"[*&]", " ", kind_text).split()
     constant = "const" in words
     spelled = " ".join(macros.get(word, word) for word in words if word != "const")
-    pointer = "*" in match["type"] or bool(match["array"])
+    pointer = "*" in kind_text or text != whole
     kind = _SCALARS.get(spelled)
     size = 0 if kind in (None, "void") else np.dtype(kind.split("x")[0]).itemsize * int([*kind.split("x"), "1"][1])
-    return Parameter(match["name"], kind, pointer, constant and pointer, size)
+    return Parameter(name, kind, pointer, constant and pointer, size)
 
 
 def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any], array_type: type) -> list[Any]:
@@ -162,6 +271,10 @@ def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any]
     fit) for integer parameters and NumPy scalars of the very type for floating point: a Python float is 8
     bytes long, and plain CuPy would pass its first 4 to a `float`. None passes a null pointer.
     """
+    if not isinstance(arguments, (tuple, list)):
+        raise TypeError(
+            f"{kernel}(): args must be a tuple or list of arrays and scalars, got {type(arguments).__name__}"
+        )
     if len(arguments) != len(parameters):
         names = ", ".join(p.name for p in parameters)
         raise TypeError(f"{kernel}() takes {len(parameters)} arguments ({names}), got {len(arguments)}")
@@ -171,8 +284,19 @@ def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any]
     ]
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def integer(what: str, value: Any) -> int:
+    """The value as an int; TypeError that names `what` for anything that is no integer."""
+    if not _is_integer(value):
+        raise TypeError(f"{what} must be an integer, a number of bytes, got {value!r}")
+    return int(value)
+
+
 def check_sizes(
-    grid: Any, block: Any, shared_mem: int, shared_limit: int, cluster: tuple[int, int, int] = (1, 1, 1)
+    grid: Any, block: Any, shared_mem: Any, shared_limit: int, cluster: tuple[int, int, int] = (1, 1, 1)
 ) -> tuple[tuple, tuple]:
     """Grid and block of a launch as (x, y, z) each. TypeError or ValueError if CUDA allows no such launch."""
     blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
@@ -182,6 +306,7 @@ def check_sizes(
     threads = _dimensions("block", block, (1024, 1024, 64))
     if math.prod(threads) > 1024:
         raise ValueError(f"block: a block has at most 1024 threads, got {math.prod(threads)}")
+    integer("shared_mem", shared_mem)
     if not 0 <= shared_mem <= shared_limit:
         raise ValueError(
             f"shared_mem must be from 0 to {shared_limit} bytes, got {shared_mem}"
@@ -191,11 +316,7 @@ def check_sizes(
 
 
 def _dimensions(what: str, value: Any, limits: tuple[int, int, int]) -> tuple[int, int, int]:
-    if (
-        not isinstance(value, (tuple, list))
-        or not 1 <= len(value) <= 3
-        or not all(isinstance(v, (int, np.integer)) for v in value)
-    ):
+    if not isinstance(value, (tuple, list)) or not 1 <= len(value) <= 3 or not all(_is_integer(v) for v in value):
         raise TypeError(f"{what} must be a tuple of one to three integers, got {value!r}")
     x, y, z = (*(int(v) for v in value), 1, 1)[:3]
     for v, limit, axis in zip((x, y, z), limits, "xyz", strict=True):

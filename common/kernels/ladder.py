@@ -292,14 +292,16 @@ class _Pen:
         self._launches.append(launch)
 
 
-_BODY = re.compile(r'(extern "C" __global__[^;{]*?\)\s*\{)')
+_BODY = re.compile(r'extern "C" __global__[^;{]*+')  # up to the brace that opens its body
 
 
 def waiting(source: str) -> str:
     """The text of a kernel with wait_for_inputs(); as its first statement. ValueError unless it has one kernel."""
-    text, count = _BODY.subn(r"\1\n    wait_for_inputs();  // launched before the kernel ahead has ended", source)
-    if count != 1:
-        raise ValueError(f'source must define one extern "C" __global__ kernel, got {count}')
+    bodies = [found.end() + 1 for found in _BODY.finditer(source) if source[found.end() : found.end() + 1] == "{"]
+    if len(bodies) != 1:
+        raise ValueError(f'source must define one extern "C" __global__ kernel, got {len(bodies)}')
+    wait = "\n    wait_for_inputs();  // launched before the kernel ahead has ended"
+    text = source[: bodies[0]] + wait + source[bodies[0] :]
     at = re.search(r"^(#|template|__device__|extern)", text, flags=re.M)
     start = at.start() if at else 0
     return f'{text[:start]}#include "grid.h"\n{text[start:]}'

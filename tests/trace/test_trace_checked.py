@@ -16,7 +16,8 @@ import pytest
 
 from common import cuda
 from common.cuda.report import Report
-from common.cuda.simulator import SimulatedModule, compiler, tracing
+from common.cuda.simulator import SimulatedModule, compiler, watch
+from common.cuda.simulator.module import module_of
 
 N = 64
 INCLUDES = "#include <cuda_fp16.h>\n"
@@ -31,10 +32,10 @@ def family(request: pytest.FixtureRequest) -> Iterator[str]:
                 pytest.skip("the wheel ziglang is not installed")
             patch.setenv("CXX", f"{sys.executable} -m ziglang cc")
         compiler.find_compiler.cache_clear()
-        tracing._traced_module.cache_clear()
+        module_of.cache_clear()
         yield request.param
     compiler.find_compiler.cache_clear()
-    tracing._traced_module.cache_clear()
+    module_of.cache_clear()
 
 
 def source_of(body: str, before: str = "") -> str:
@@ -274,7 +275,7 @@ STOPPED = {
     "exit": ("    if (t == 6)\n        exit(1);  // HERE", (6, 0, 0), r"called exit\(\)"),
     "_exit": ("    if (t == 6)\n        _exit(0);  // HERE", (6, 0, 0), r"called exit\(\)"),
     "a division": ("    volatile int zero = 0;\n    out[t] = n / zero;  // HERE", (0, 0, 0), "divided an integer by zero"),
-    "the least by -1": ("    volatile int one = -1, least = -2147483647 - 1;\n    out[t] = least / one;  // HERE", (0, 0, 0), "or the least one by -1"),
+    "the least by -1": ("    volatile int one = -1, least = -2147483647 - 1;\n    out[t] = least / one;  // HERE", (0, 0, 0), "divided the least integer by -1"),
     "a large array": ("    volatile float a[3000000];\n    for (int i = 0; i < 3000000; ++i) a[i] = t;\n    out[t] = a[n];", (0, 0, 0), "stack overflow: .* needs more than 65,536 bytes for local variables"),
     "recursion": ("    out[t] = deep(n);", (0, 0, 0), "stack overflow"),
 }  # fmt: skip
@@ -324,7 +325,7 @@ def test_an_endless_loop_is_told(name: str) -> None:
 def test_all_that_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that do much each, but none too much."""
     source = source_of("    for (int i = 0; i < 1000; ++i) if (i % 2) out[t % 64] = i;")
-    monkeypatch.setattr(tracing, "BYTES_MAX", 8 << 20)
+    monkeypatch.setattr(watch, "BYTES_MAX", 8 << 20)
     report, _ = traced(source, block=1024)
     (finding,) = [f for f in report.findings if f.kind == "stopped"]
     assert "fill more than 8 MiB" in finding.message

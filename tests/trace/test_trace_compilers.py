@@ -15,6 +15,7 @@ import pytest
 
 from common import cuda
 from common.cuda.simulator import compiler, proof, tracing
+from common.cuda.simulator.module import module_of
 
 COPY = 'extern "C" __global__ void k(float* out) { out[threadIdx.x] = threadIdx.x; }'
 
@@ -24,10 +25,10 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """As on a machine where nothing was compiled or proven yet."""
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
     proof._prove.cache_clear()
-    tracing._traced_module.cache_clear()
+    module_of.cache_clear()
     yield tmp_path
     proof._prove.cache_clear()
-    tracing._traced_module.cache_clear()
+    module_of.cache_clear()
 
 
 def other_flags(monkeypatch: pytest.MonkeyPatch, change: dict[str, str]) -> None:
@@ -58,7 +59,7 @@ def test_the_proof_is_quick(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def seconds(folder: Path) -> float:
         monkeypatch.setenv("COURSE_CACHE", str(folder))
         proof._prove.cache_clear()
-        tracing._traced_module.cache_clear()
+        module_of.cache_clear()
         start = used()
         proof.prove(tracing._trace_probe)
         assert list(folder.glob("proven-*")), "remembered from before"

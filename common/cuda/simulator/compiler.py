@@ -4,11 +4,12 @@ The environment variable CXX names a compiler, COURSE_CXXFLAGS more options for 
 """
 
 import contextlib
+import ctypes
+import errno
 import functools
 import hashlib
 import importlib.util
 import inspect
-import json
 import os
 import platform
 import re
@@ -22,9 +23,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .. import signature
-from ..device import cache_dir
-from ..errors import CompileError
+from .. import cache, signature
+from ..cache import cache_dir
+from ..errors import CacheError, CompileError
 from ..report import Uninitialised
 
 HERE = Path(__file__).parent
@@ -130,7 +131,7 @@ def _describe(command: tuple[str, ...]) -> Compiler:
 def _processor() -> str:
     """What -march=native depends on: machines that share a home folder must not mix up their files."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         features = sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))})
     except OSError:
         features = [platform.processor()]
@@ -253,49 +254,60 @@ def _hide_luck(assembly: str) -> str:
     return named.replace("__ubsan_handle_out_of_bounds", "sim_bad_index")  # (zig would link a library of its own)
 
 
+ENDS_THE_PROCESS = ("abort", "exit", "_exit", "_Exit", "quick_exit")
+
+
 def _link_flags() -> list[str]:
     if platform.system() == "Darwin":
         return ["-shared", "-undefined", "dynamic_lookup"]
     # a kernel that calls one of these would end the whole process: runtime/launch.cpp has others
-    return ["-shared", "-lm", *(f"-Wl,--wrap={name}" for name in ("abort", "exit", "_exit"))]
+    return ["-shared", "-lm", *(f"-Wl,--wrap={name}" for name in ENDS_THE_PROCESS)]
 
 
 def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, extra_key: str = "") -> Path:
     """Compiles `source` into a shared library in the cache, and returns its path.
 
-    The name is a hash of everything the result depends on. It is written under another name first and moved
-    into place, so that a process that dies, or another that compiles the same, never leaves half a file.
+    The name is a hash of everything the result depends on. A library that is not as it was written is built anew.
+    CacheError if nothing can be kept there.
     """
     key = hashlib.sha256(
         "\0".join(
             [source, extra_key, compiler.version, *compiler.command, *flags, *_link_flags(), _processor()]
         ).encode()
     ).hexdigest()[:32]
-    cache = cache_dir()
-    library = cache / f"{kind}-{key}.so"
-    if library.exists():
+    folder = cache_dir()
+    library = folder / f"{kind}-{key}.so"
+    if cache.kept(library) is not None:
         return library
+    cache.remove_leftovers(folder)
     try:
-        with compiling(), tempfile.TemporaryDirectory(dir=cache, prefix="building-") as folder:
-            text, result = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
+        with compiling(), tempfile.TemporaryDirectory(dir=folder, prefix=cache.BUILDING) as inside:
+            text, result = Path(inside, "kernel.cpp"), Path(inside, "kernel.so")
             text.write_text(source, encoding="utf-8", newline="")
             if "-fsanitize=thread" in flags:
                 done = _compile_checked(compiler, flags, text, result)
             else:
                 done = _run([*compiler.command, *flags, str(text), "-o", str(result), *_link_flags()])
             if done.returncode:
-                raise CompileError(_without_warnings(done.stderr.replace(str(folder) + os.sep, "")))
-            if unset := _uninitialised(done.stderr):
-                notes = Path(folder, "kernel.json")
-                notes.write_text(json.dumps([asdict(found) for found in unset]))
-                os.replace(notes, library.with_suffix(".json"))
-            os.replace(result, library)
+                raise _what_failed(done.stderr.replace(str(inside) + os.sep, ""), folder)
+            unset = [asdict(found) for found in _uninitialised(done.stderr)]
+            cache.keep(library, result.read_bytes(), uninitialised=unset)
     except OSError as error:
-        raise RuntimeError(
-            f"cannot keep a compiled kernel in {cache}: {error.strerror}. The environment variable"
-            " COURSE_CACHE names another folder for them."
-        ) from error
+        raise cache.cannot_keep(folder, error) from error
     return library
+
+
+def _what_failed(log: str, folder: Path) -> Exception:
+    """CompileError with a compiler's log; CacheError if it failed because there is no space for what it writes."""
+    if not re.search(r"^kernel\.cu:\d+:\d+: (?:fatal )?error: ", log, flags=re.M):
+        if cache.is_full(folder):
+            return cache.cannot_keep(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        if os.strerror(errno.ENOSPC) in log or "No space left on device" in log:
+            return CacheError(
+                f"no space left for what the compiler writes, in {folder} or in {tempfile.gettempdir()} (TMPDIR)."
+                f" {cache.ANOTHER}"
+            )
+    return CompileError(_without_warnings(log))
 
 
 def _compile_checked(compiler: Compiler, flags: Sequence[str], text: Path, result: Path) -> subprocess.CompletedProcess:
@@ -340,8 +352,8 @@ def _uninitialised(log: str) -> list[Uninitialised]:
 
 def uninitialised(library: Path) -> tuple[Uninitialised, ...]:
     """What the compiler said of variables that nobody set, when it made the checked build of a kernel."""
-    notes = library.with_suffix(".json")
-    return tuple(Uninitialised(**note) for note in json.loads(notes.read_text())) if notes.exists() else ()
+    record = cache.kept(library) or {}
+    return tuple(Uninitialised(**found) for found in record.get("uninitialised", ()))
 
 
 @functools.cache
@@ -351,18 +363,19 @@ def headers() -> str:
     return inspect.getsource(_hide_luck) + "".join(path.read_text(encoding="utf-8") for path in texts if path.is_file())
 
 
+def load(library: Path, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
+    """A library of the cache, loaded into the process. CacheError if the system refuses, as on a disk without exec."""
+    try:
+        return ctypes.CDLL(str(library), mode=mode)
+    except OSError as error:
+        raise CacheError(f"cannot load a compiled kernel: {error}. {cache.ANOTHER}") from error
+
+
 def build_runtime() -> Path:
-    """The shared library of runtime/launch.cpp."""
+    """The shared library of runtime/all.cpp."""
     compiler = find_compiler()
     flags = [f for f in _flags(compiler) if f != "-O3"] + ["-O2", "-pthread", f"-I{RUNTIME}"]
-    return _build(compiler, '#include "launch.cpp"\n', flags, "runtime", headers())
-
-
-_ALIGNMENT = r"(?:__align__|alignas)\s*\([^)]*\)"
-_DYNAMIC_SHARED = re.compile(
-    rf"extern\s+(?P<before>[\w:<>\s]*?)\b__shared__\s+(?P<type>(?:[\w:<>,\s]|{_ALIGNMENT})*?)\b(?P<name>\w+)"
-    r"\s*\[\s*\](?P<rest>(?:\s*\[[^\]]*\])*)\s*;"
-)
+    return _build(compiler, '#include "all.cpp"\n', flags, "runtime", headers())
 
 
 def _rewrite_dynamic_shared(source: str) -> str:
@@ -372,23 +385,24 @@ def _rewrite_dynamic_shared(source: str) -> str:
     macro.
     """
     bare = re.sub(r'extern\s*"C"\s*\{', lambda m: " " * len(m[0]), signature.without_comments(source))
-    pieces, end = [], 0
-    for match in _DYNAMIC_SHARED.finditer(bare):
-        element = " ".join((match["before"] + re.sub(_ALIGNMENT, " ", match["type"])).split())
-        pointer = f"({element} (*){match['rest']})sim_here.dynamic_shared"
-        pieces.append(source[end : match.start()])
-        end = match.end()
-        if bare.count("{", 0, match.start()) > bare.count("}", 0, match.start()):
-            pieces.append(f"{element} (*{match['name']}){match['rest']} = {pointer};" + "\n" * match[0].count("\n"))
+    pieces, end, depth, line = [], 0, 0, 1
+    for array in signature.dynamic_shared(bare):
+        pointer = f"({array.element} (*){array.rest})sim_here.dynamic_shared"
+        depth += bare.count("{", end, array.start) - bare.count("}", end, array.start)
+        line += source.count("\n", end, array.end)
+        lines = source.count("\n", array.start, array.end)
+        pieces.append(source[end : array.start])
+        end = array.end
+        if depth > 0:
+            pieces.append(f"{array.element} (*{array.name}){array.rest} = {pointer};" + "\n" * lines)
         else:
-            line = source.count("\n", 0, end) + 1
-            pieces.append(f'\n#define {match["name"]} ({pointer})\n#line {line} "kernel.cu"\n')
+            pieces.append(f'\n#define {array.name} ({pointer})\n#line {line} "kernel.cu"\n')
     return "".join([*pieces, source[end:]])
 
 
 def dynamic_shared_name(source: str) -> str | None:
     """What `source` calls its dynamic shared memory, if it has one name for it."""
-    names = {match["name"] for match in _DYNAMIC_SHARED.finditer(signature.without_comments(source))}
+    names = {array.name for array in signature.dynamic_shared(signature.without_comments(source))}
     return names.pop() if len(names) == 1 else None
 
 
@@ -397,7 +411,7 @@ def _included(source: str, folders: Sequence[Path]) -> str:
     texts: dict[Path, str] = {}
     waiting = [source]
     while waiting:
-        for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)', waiting.pop(), flags=re.M):
+        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)', waiting.pop(), flags=re.M):
             for path in (folder / name for folder in folders):
                 if path not in texts and path.is_file():
                     texts[path] = path.read_text(encoding="utf-8", errors="replace")
@@ -504,7 +518,7 @@ def readable_errors(log: str, source: str, place: str) -> str:
     used_at: int | None = None  # where the learner's text uses the template or macro that the next error is in
     pending: str | None = None  # an error inside a header, until the compiler says who used it
     for line in log.splitlines():
-        error = re.match(r"(?P<place>.*?):? *(?:fatal |catastrophic )?error\s*: *(?P<what>.*)", line)
+        error = re.search(r"(?:fatal |catastrophic )?error *: *(?P<what>.*)", line)
         here = re.search(place, line)
         if error is None:
             if pending and (here or line.startswith("exports:")):  # clang names the user after the error, g++ before it
@@ -517,7 +531,7 @@ def readable_errors(log: str, source: str, place: str) -> str:
             elif here:
                 used_at = int(here[1])
             continue
-        if here and here.start() < error.end("place"):
+        if here and here.start() < error.start():
             add(int(here[1]), error["what"], column_of(here))
         elif re.match(r"exports:|At end of source", line):
             add(len(lines), f"{error['what']} (at the end of the source)")
@@ -538,7 +552,7 @@ def readable_errors(log: str, source: str, place: str) -> str:
 
 def _unclosed_brace(source: str) -> int | None:
     """The line of the last '{' that has no '}'."""
-    text = re.sub(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", "", signature.without_comments(source))
+    text = signature.without_strings(signature.without_comments(source))
     opened = []
     for number, line in enumerate(text.split("\n"), 1):
         for character in line:

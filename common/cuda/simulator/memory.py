@@ -50,7 +50,8 @@ class Fence:
                 return first + int(found[0]), first + int(found[-1])
         return None
 
-    def mend(self) -> None:
+    def repair_guards(self) -> None:
+        """Fills the canaries again."""
         ctypes.memset(self.end, 0xFF, self.high - self.end)
         ctypes.memset(self.low, 0xFF, self.start - self.low)
 

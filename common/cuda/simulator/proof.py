@@ -5,6 +5,7 @@ the source is written, or touches memory otherwise, would give wrong counts with
 compiler runs these probes; what was proven is remembered in the cache.
 """
 
+import contextlib
 import functools
 import hashlib
 import warnings
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import cache_dir
+from ..cache import cache_dir
 from ..errors import CompileError, KernelError
 from . import compiler
 
@@ -85,7 +86,8 @@ def _prove(key: str, run: Callable[[str, str, tuple, tuple, list], Any]) -> None
         return
     with compiler.compiling():  # the runs, too, are the compiler's cost
         _try_all(run)
-    remembered.touch()
+    with contextlib.suppress(OSError):  # then it is proven anew next time
+        remembered.touch()
 
 
 def _try_all(run: Callable[[str, str, tuple, tuple, list], Any]) -> None:

@@ -1,15 +1,23 @@
 """From an address in compiled code to the learner's line, and from a place in shared memory to the array's name."""
 
+import functools
 import re
 from bisect import bisect_right
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
-from elftools.elf.elffile import ELFFile
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 SOURCE = "kernel.cu"  # what compiler.py calls the learner's text
 _OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of the simulator's headers, mangled or not
 _WRITABLE = 1  # SHF_WRITE
+
+
+def _elf(file: IO[bytes]) -> "ELFFile":
+    from elftools.elf.elffile import ELFFile  # (60 ms that plain launches do not spend)
+
+    return ELFFile(file)
 
 
 def _plain_name(symbol: str) -> str:
@@ -31,7 +39,7 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
     """The arrays (name, bytes) of static shared memory, by the function that they stand in; "" for those outside."""
     found: dict[str, list[tuple[str, int]]] = {}
     with library.open("rb") as file:
-        table: Any = ELFFile(file).get_section_by_name(".symtab")
+        table: Any = _elf(file).get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if table else ():
             name = symbol.name
             if symbol["st_info"]["type"] != "STT_TLS" or name.startswith("_ZGV") or _OURS.search(name):
@@ -42,18 +50,37 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+@functools.lru_cache(maxsize=64)
+def shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
+    """The arrays of static shared memory: offsets of first byte and end, name; in the order of the offsets."""
+    found = []
+    with library.open("rb") as file:
+        table: Any = _elf(file).get_section_by_name(".symtab")
+        for symbol in table.iter_symbols() if table else ():
+            name = symbol.name
+            if symbol["st_info"]["type"] == "STT_TLS" and not name.startswith("_ZGV") and not _OURS.search(name):
+                found.append((symbol["st_value"], symbol["st_value"] + symbol["st_size"], _plain_name(name)))
+    return tuple(sorted(found))
+
+
 class Symbols:
     """The debug information of one library of kernels."""
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def of(library: Path) -> "Symbols":
+        """That of a library, read once."""
+        return Symbols(library)
 
     def __init__(self, library: Path) -> None:
         self._rows: list[tuple[int, int]] = []  # address, line; 0 where another file's code begins
         self._inlined: list[tuple[int, int, int]] = []  # low, high, line of the call in the learner's text
-        self.shared: list[tuple[int, int, str]] = []  # low, high, name, offsets in static shared memory
+        self.shared = shared_arrays(library)
         self.variables: list[tuple[int, int, str, int]] = []  # low, high, name, bytes of an element: __device__ memory
         self._elements: dict[int, int] = {}  # bytes of an element of the variable at an address
         self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
         with library.open("rb") as file:
-            elf = ELFFile(file)
+            elf = _elf(file)
             for unit in elf.get_dwarf_info().iter_CUs():
                 self._read_lines(elf, unit)
                 self._read_inlined(elf, unit)
@@ -62,7 +89,7 @@ class Symbols:
         self._rows.sort()
         self._addresses = [address for address, _ in self._rows]
 
-    def _read_lines(self, elf: ELFFile, unit: Any) -> None:
+    def _read_lines(self, elf: "ELFFile", unit: Any) -> None:
         program: Any = elf.get_dwarf_info().line_program_for_CU(unit)
         files = program["file_entry"]
         first = 0 if program["version"] >= 5 else 1
@@ -74,7 +101,7 @@ class Symbols:
             line = state.line if state.file in ours and not state.end_sequence else 0
             self._rows.append((state.address, line))
 
-    def _read_inlined(self, elf: ELFFile, unit: Any) -> None:
+    def _read_inlined(self, elf: "ELFFile", unit: Any) -> None:
         """Calls of inlined functions: code that comes from a header belongs to the line that calls it."""
         dwarf = elf.get_dwarf_info()
         program: Any = dwarf.line_program_for_CU(unit)
@@ -98,20 +125,17 @@ class Symbols:
             if len(place.value) == 9 and place.value[0] == 3:  # DW_OP_addr
                 self._elements[int.from_bytes(bytes(place.value[1:]), "little")] = _element_bytes(die)
 
-    def _read_symbols(self, elf: ELFFile) -> None:
+    def _read_symbols(self, elf: "ELFFile") -> None:
         table: Any = elf.get_section_by_name(".symtab")
         for symbol in table.iter_symbols() if table else ():
             low, high, kind = symbol["st_value"], symbol["st_value"] + symbol["st_size"], symbol["st_info"]["type"]
             if kind == "STT_TLS" and symbol.name.startswith("_ZGV"):
                 self.guards.append(low)
-            elif _OURS.search(symbol.name):
+            elif kind != "STT_OBJECT" or _OURS.search(symbol.name) or low >= high:
                 continue
-            elif kind == "STT_TLS":
-                self.shared.append((low, high, _plain_name(symbol.name)))
-            elif kind == "STT_OBJECT" and low < high and _is_writable(elf, symbol["st_shndx"]):
+            elif _is_writable(elf, symbol["st_shndx"]):
                 each = self._elements.get(low) or min(4, high - low)
                 self.variables.append((low, high, _plain_name(symbol.name), each))
-        self.shared.sort()
 
     def line(self, address: int) -> int:
         """The line of the learner's text that an instruction belongs to (the address is of the one after it), or 0."""
@@ -123,7 +147,7 @@ class Symbols:
         return min(covering)[1] if covering else 0
 
 
-def _is_writable(elf: ELFFile, section: Any) -> bool:
+def _is_writable(elf: "ELFFile", section: Any) -> bool:
     if not isinstance(section, int):
         return False
     found: Any = elf.get_section(section)

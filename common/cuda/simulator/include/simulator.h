@@ -4,6 +4,7 @@
 // built-in declarations. No system header is included, so a kernel compiles in a fraction of a second.
 //
 //   this file               what a kernel sees without any #include: qualifiers, built-in variables, barriers
+//   simulator/layout.h      structures that kernels and the runtime share
 //   simulator/vectors.h     float4 and its relatives
 //   simulator/arithmetic.h  math functions and intrinsics
 //   simulator/atomics.h     atomicAdd and its relatives
@@ -67,19 +68,12 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #endif
 
 // ---- Built-in variables: where this CUDA thread stands. The runtime sets them before it lets a thread run.
-struct uint3 {
-    unsigned x, y, z;
-};
+#include "simulator/layout.h"
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
     dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     operator uint3() const { return uint3{x, y, z}; }
-};
-struct SimHere {  // the same layout stands in runtime/block.h
-    uint3 thread_index, block_index, block_size, grid_size;
-    void* dynamic_shared;
-    void* block;
 };
 #if defined(__APPLE__)
 extern "C" __thread SimHere sim_here;
@@ -92,7 +86,7 @@ extern "C" __attribute__((tls_model("initial-exec"))) __thread SimHere sim_here;
 #define gridDim ((const uint3&)sim_here.grid_size)
 static const int warpSize = 32;
 
-// ---- What the runtime does for a kernel (runtime/block.h)
+// ---- What the runtime does for a kernel (runtime/fibers.cpp, launch.cpp)
 extern "C" {
 void sim_barrier();
 void sim_barrier_at(long place, const void* caller);

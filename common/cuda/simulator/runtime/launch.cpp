@@ -13,10 +13,10 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "block.h"
+#include "operand.h"
 #include "trace.h"
 
-struct Fault {  // read by module.py
+struct Fault {  // mirrored in binding.py
     int kind;
     uint3 thread, block;
     uint64_t address;
@@ -24,8 +24,9 @@ struct Fault {  // read by module.py
     int line;                                 // in the source, where the kernel itself said it
     uint64_t pc;                              // behind the instruction, or 0
     char text[256];                           // of an assertion
+    uint64_t shared_low, shared_high;         // of a bad address: the static shared memory of the thread's block
 };
-struct Launch {  // filled in by module.py
+struct Launch {  // filled in by module.py, mirrored in binding.py
     const SimKernel* kernel;
     void** arguments;
     uint3 grid, block, cluster;  // cluster: blocks in each direction
@@ -33,7 +34,7 @@ struct Launch {  // filled in by module.py
     int fibers;        // 0: the kernel has no barriers, run each block as a plain loop over its threads
     int cooperative;   // 1: every block at once, each on a worker of its own
     int workers;       // for clusters a multiple of their blocks
-    TraceRequest* trace;  // 0: not traced; else `workers` take every so-manieth block, so that results repeat
+    TraceRequest* trace;  // 0: not traced; else blocks are dealt round-robin to `workers`, so that traces repeat
     Fault fault;
 };
 
@@ -182,14 +183,15 @@ EXPORTED [[noreturn]] void __wrap_abort() {
     if (!in_kernel()) abort();
     fault(ABORTED, 0, (uint64_t)__builtin_return_address(0));
 }
-EXPORTED [[noreturn]] void __wrap_exit(int status) {
-    if (!in_kernel()) exit(status);
-    fault(EXITED, 0, (uint64_t)__builtin_return_address(0));
-}
-EXPORTED [[noreturn]] void __wrap__exit(int status) {
-    if (!in_kernel()) _exit(status);
-    fault(EXITED, 0, (uint64_t)__builtin_return_address(0));
-}
+#define ENDS_THE_PROCESS(name)                               \
+    EXPORTED [[noreturn]] void __wrap_##name(int status) {   \
+        if (!in_kernel()) name(status);                      \
+        fault(EXITED, 0, (uint64_t)__builtin_return_address(0)); \
+    }
+ENDS_THE_PROCESS(exit)
+ENDS_THE_PROCESS(_exit)
+ENDS_THE_PROCESS(_Exit)
+ENDS_THE_PROCESS(quick_exit)
 // SIGTRAP: what __builtin_trap raises on aarch64
 static const int caught_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGURG};
 enum { CAUGHT = sizeof caught_signals / sizeof *caught_signals };
@@ -236,14 +238,19 @@ static void on_signal(int number, siginfo_t* info, void* context) {
     }
     uint64_t pc, sp;
     where_it_came(context, &pc, &sp);
-    if (number == SIGFPE) fault(BAD_ARITHMETIC, 0, pc);
+    const Operand operand = operand_of(context);
+    if (number == SIGFPE) fault(!operand.divides ? BAD_ARITHMETIC : operand.value ? QUOTIENT_OVERFLOW : DIVIDED_BY_ZERO, 0, pc);
     if (number == SIGILL || number == SIGTRAP) fault(TRAP, 0, pc);
     if (number == SIGABRT) fault(ABORTED, 0, pc);
     char* address = (char*)info->si_addr;
     if (in_stack_guard(me, address, sp))
         fault(STACK_OVERFLOW, (void*)(current_launch->fibers ? STACK_BYTES : WORKER_STACK_BYTES), pc);
     // (x86 tells no address where it is misaligned, or one that no memory can have)
-    if (!address && info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR) fault(WILD_ADDRESS, 0, pc);
+    if (!address && info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR) {
+        if (operand.in_memory && !is_canonical(operand.value)) fault(WILD_ADDRESS, (void*)operand.value, pc);
+        if (operand.in_memory && operand.value % 16) fault(MISALIGNED_ADDRESS, (void*)operand.value, pc);
+        fault(WILD_ADDRESS, 0, pc);
+    }
     char* shared_end = me->dynamic_shared + me->dynamic_capacity;
     if (address >= shared_end && address < shared_end + page_bytes())
         fault(SHARED_OVERRUN, (void*)(address - (char*)sim_here.dynamic_shared), pc);
@@ -295,7 +302,7 @@ static void wait_for_cluster(Block* b) {
     set_busy(false);
     if (stuck) fault(CLUSTER_DEADLOCK, 0);
     if (stopping) fault(CANCELLED, 0);
-    ++b->meetings;
+    ++b->barriers_passed;
 }
 // Its shared memory goes with it: who still reads it finds NaN.
 static void leave_cluster(Block* b) {
@@ -332,9 +339,9 @@ EXPORTED void sim_mailbox_opened(unsigned* mark) {
     if (find_box(b, mark) < b->box_count) fault(BOX_OPEN, mark);
     if (b->box_count == b->box_room) {
         b->box_room = b->box_room ? 2 * b->box_room : 8;
-        b->boxes = (OpenBox*)realloc(b->boxes, b->box_room * sizeof *b->boxes);
+        b->boxes = (OpenMailbox*)realloc(b->boxes, b->box_room * sizeof *b->boxes);
     }
-    b->boxes[b->box_count++] = OpenBox{mark, *mark & ~1u};
+    b->boxes[b->box_count++] = OpenMailbox{mark, *mark & ~1u};
 }
 EXPORTED void sim_mailbox_closed(unsigned* mark) {
     Block* b = this_block();
@@ -374,7 +381,7 @@ static void wait_for_other_blocks(Block* b) {
     if (stuck) fault(GRID_DEADLOCK, 0);
     if (nobody) fault(CLUSTER_DEADLOCK, 0);
     if (stopping) fault(CANCELLED, 0);
-    ++b->meetings;
+    ++b->barriers_passed;
 }
 static void leave_grid() {
     pthread_mutex_lock(&lock);
@@ -437,7 +444,7 @@ static void prepare_block(Worker* me, Launch* L, uint64_t number) {
     const uint3 cluster = place(number / cluster_size(L), uint3{L->grid.x / c.x, L->grid.y / c.y, L->grid.z / c.z});
     const uint3 inside = place(number % cluster_size(L), c);
     sim_here.block_index = uint3{cluster.x * c.x + inside.x, cluster.y * c.y + inside.y, cluster.z * c.z + inside.z};
-    me->block.meetings = 0;
+    me->block.barriers_passed = 0;
     me->block.box_count = 0;
     me->block.trace = 0;
     me->block.lockstep = false;
@@ -458,6 +465,11 @@ static void run_block(Worker* me, Launch* L) {
         const uint3 here = sim_here.block_index, there = L->fault.block;
         bool mine = here.x == there.x && here.y == there.y && here.z == there.z;
         if (!L->fibers && mine && L->fault.kind != NO_FAULT) find_the_thread(me, L);
+        if (mine && L->fault.kind == BAD_ADDRESS) {
+            L->kernel->shared_memory();
+            const Region r = region_of((uint64_t)L->kernel->run_thread);
+            L->fault.shared_low = r.shared_low, L->fault.shared_high = r.shared_high;
+        }
     }
     sim_here.block = 0;
 }
@@ -490,10 +502,7 @@ static void run_clusters(Worker* me, Launch* L, Team* team, int rank) {
     b->team = team;
     b->rank = rank;
     b->anchor = (char*)L->kernel->shared_memory();
-    Region r = {(uint64_t)L->kernel->run_thread, 0, 0, 0, ~0ull, 0, 0};
-#if !defined(__APPLE__)
-    find_module(&r);
-#endif
+    const Region r = region_of((uint64_t)L->kernel->run_thread);
     b->static_low = r.shared_low, b->static_high = r.shared_high;
     b->dynamic_low = (uint64_t)sim_here.dynamic_shared, b->dynamic_high = b->dynamic_low + L->dynamic_shared;
     team->members[rank] = b;
@@ -594,7 +603,7 @@ static int start_worker(int number) {
     return error;
 }
 
-// ---- Called from module.py
+// ---- Called from module.py and binding.py
 EXPORTED int sim_start(Launch* L) {
     pthread_mutex_lock(&lock);
     block_count = (uint64_t)L->grid.x * L->grid.y * L->grid.z;
@@ -672,12 +681,8 @@ EXPORTED const char* sim_printed(int* overflow) {
 // What a loaded library holds: where it was loaded, and its variables from `low` to `high`, which the blocks share and
 // which keep their values from launch to launch (__device__).
 EXPORTED void sim_module_data(const void* inside, uint64_t* base, uint64_t* low, uint64_t* high) {
-    *base = *low = *high = 0;
-#if !defined(__APPLE__)
-    Region r = {(uint64_t)inside, 0, 0, 0, 0, 0, 0};
-    find_module(&r);
+    const Region r = region_of((uint64_t)inside);
     *base = r.low, *low = r.data_low, *high = r.data_high;
-#endif
 }
 
 // A child of fork() has none of its parent's workers: it starts a pool of its own.

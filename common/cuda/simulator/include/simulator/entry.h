@@ -19,11 +19,6 @@ SIM_TYPE(int2, "int32x2") SIM_TYPE(int4, "int32x4") SIM_TYPE(uint2, "uint32x2") 
 SIM_TYPE(char2, "int8x2") SIM_TYPE(char4, "int8x4") SIM_TYPE(uchar2, "uint8x2") SIM_TYPE(uchar4, "uint8x4")
 SIM_TYPE(short2, "int16x2") SIM_TYPE(short4, "int16x4")
 
-struct SimParameter {
-    const char* type;  // 0: a structure
-    unsigned size;     // bytes
-    bool pointer, constant;
-};
 template <class T> struct SimDescribe {
     static constexpr SimParameter value = {SimType<T>::name, (unsigned)sizeof(T), false, true};
 };
@@ -34,14 +29,6 @@ template <class T> struct SimDescribe<T*> {
 };
 template <class T> struct SimDescribe<const T*> {
     static constexpr SimParameter value = {SimType<T>::name, sim_size<T>(), true, true};
-};
-
-struct SimKernel {  // the same layout stands in runtime/block.h and in module.py
-    int parameter_count;
-    const SimParameter* parameters;
-    void (*run_thread)(void** arguments);  // one CUDA thread, the one that sim_here names
-    void (*run_block)(void** arguments);   // all of a block, one after the other: no barrier can be met
-    void* (*shared_memory)();              // an address in this library's static shared memory
 };
 
 // Asking for its address makes the C library allocate this thread's copy of all the library's static shared memory.

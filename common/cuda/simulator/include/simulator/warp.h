@@ -1,7 +1,7 @@
 // warp.h - what the 32 lanes of a warp do together: shuffles, votes, reductions.
 //
 // Each lane leaves a record on its own stack and waits. The last lane of the mask to arrive computes the
-// result of all of them from the records, and all go on: sim_collective in runtime/block.h.
+// result of all of them from the records, and all go on: sim_collective in runtime/fibers.cpp.
 #pragma once
 
 SIM_INLINE int sim_lane() {

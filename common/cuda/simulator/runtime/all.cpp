@@ -1,0 +1,10 @@
+// all.cpp - the runtime of the simulator, one translation unit. Later files use what earlier ones define.
+#include "runtime.h"
+#include "fibers.cpp"
+#include "trace.h"
+#include "trace_replay.cpp"
+#include "trace_races.cpp"
+#include "trace_access.cpp"
+#include "trace_blocks.cpp"
+#include "launch.cpp"
+#include "abi.cpp"
