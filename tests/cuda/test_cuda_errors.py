@@ -79,6 +79,22 @@ def test_a_wrong_argument_is_named(changed, message):
         kernel((1,), (4,), arguments(**changed))
 
 
+@pytest.mark.parametrize("args", [None, 5, np.zeros(4, np.float32), "ab"], ids=["None", "int", "array", "str"])
+def test_arguments_that_are_no_tuple(args):
+    with pytest.raises(TypeError, match=rf"^copy\(\): args must be a tuple or list .*, got {type(args).__name__}$"):
+        cuda.RawKernel(COPY, "copy")((1,), (1,), args)
+
+
+@pytest.mark.parametrize("size", [4.5, None, "4", True])
+def test_sizes_of_shared_memory_that_are_no_integers(size):
+    kernel = cuda.RawKernel(COPY, "copy")
+    with pytest.raises(TypeError, match=rf"^shared_mem must be an integer, a number of bytes, got {size!r}$"):
+        kernel((1,), (4,), arguments(), shared_mem=size)
+    if cuda.backend() != "gpu":  # there it is CuPy's
+        with pytest.raises(TypeError, match=rf"^max_dynamic_shared_size_bytes must be an integer.*, got {size!r}$"):
+            kernel.max_dynamic_shared_size_bytes = size
+
+
 @pytest.mark.parametrize(("dtype", "name"), [("f8", "float64"), ("f2", "float16"), ("i4", "int32"), ("u1", "uint8")])
 def test_an_array_of_a_wrong_dtype_is_named(dtype, name):
     kernel = cuda.RawKernel(COPY, "copy")
@@ -402,7 +418,8 @@ def test_a_misaligned_vector_access(meet):
         {meet}
         if (threadIdx.x == 2) {{ float4 v = *(const float4*)(x + 1); *(float4*)(y + threadIdx.x * 4) = v; }}
     }}"""
-    with pytest.raises(cuda.KernelError, match=r"thread \(2, 0, 0\).* address that is not a multiple of its size"):
+    where = r"index \d+ of '[xy]', an address that is not a multiple of its size"
+    with pytest.raises(cuda.KernelError, match=rf"thread \(2, 0, 0\).* used a vector \(float4, ...\) at {where}"):
         run(source, "k", (1,), (4,), cuda.zeros(64), cuda.zeros(64))
     check_that_launches_work()
 
@@ -411,9 +428,124 @@ def test_a_misaligned_vector_access(meet):
 @x86_only
 def test_an_integer_division_by_zero():
     source = 'extern "C" __global__ void k(int n, int* y) { y[threadIdx.x] = 7 / (int)(threadIdx.x - n); }'
-    with pytest.raises(cuda.KernelError, match=r"thread \(3, 0, 0\) .*divided an integer by zero"):
+    with pytest.raises(cuda.KernelError, match=r"thread \(3, 0, 0\) .*divided an integer by zero \(a GPU goes on"):
         run(source, "k", (1,), (8,), 3, cuda.zeros(8, np.int32))
     check_that_launches_work()
+
+
+@simulator_only
+@x86_only
+@pytest.mark.parametrize(("kind", "least"), [("int", -(2**31)), ("long long", -(2**63))])
+@pytest.mark.parametrize("operator", "/%")
+def test_the_least_integer_by_minus_one(kind, least, operator):
+    """Whether the divisor stands in a register or in memory."""
+    dtype = {"int": np.int32, "long long": np.int64}[kind]
+    source = f"""
+    extern "C" __global__ void k({kind} n, const {kind}* by, {kind}* y) {{ y[threadIdx.x] = n {operator} by[threadIdx.x]; }}"""
+    by = cuda.asarray(np.array([1, -2, -1, 0], dtype))
+    with pytest.raises(cuda.KernelError, match=r"thread \(2, 0, 0\) .*the least integer by -1.*a GPU goes on with"):
+        run(source, "k", (1,), (4,), least, by, cuda.zeros(4, dtype))
+    check_that_launches_work()
+
+
+# ---- Addresses far from everything
+
+FAR = {
+    "1 << 30": (r"index 1073741824 of 'y'", r"y\[1073741824\], but y has 64 elements"),
+    "1LL << 36": (r"index 68719476736 of 'y'", r"y\[68719476736\], but y has 64 elements"),
+    "1LL << 44": (r"address 0x\w+ is far from every array", r"address 0x\w+, which is far from every array"),
+    "1LL << 60": (r"address 0x\w+ is far from every array", r"address 0x\w+, which is far from every array"),
+    "-(1LL << 44)": (r"address 0x\w+ is far from every array", r"address 0x\w+, which is far from every array"),
+}
+
+
+@simulator_only
+@x86_only
+@pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
+@pytest.mark.parametrize("index", FAR)
+def test_a_far_address_is_out_of_bounds(index, guarded):
+    """Also one that no memory can have ("not canonical"), for which the processor tells no address."""
+    source = f'extern "C" __global__ void k(float* y) {{ y[{index}] = 1; }}'
+    message = FAR[index][guarded]
+    with pytest.raises(cuda.KernelError, match=message) as caught, cuda.guarded(guarded):
+        run(source, "k", (1,), (1,), cuda.zeros(64))
+    assert "null pointer" not in str(caught.value) and "out of bounds" in str(caught.value).replace("-", " ")
+    check_that_launches_work()
+
+
+@simulator_only
+@pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
+def test_a_shared_array_overrun_by_far(guarded):
+    """In a plain launch nobody knows the index, but which array it is."""
+    source = """
+    extern "C" __global__ void k(float* y, int n) {
+        __shared__ float row[32]; row[threadIdx.x + n] = 1; __syncthreads(); y[threadIdx.x] = row[31 - threadIdx.x]; }"""
+    message = "index 40000000 of row" if guarded else r"byte 160000000 of shared array 'row', which has 128"
+    with pytest.raises(cuda.KernelError, match=message), cuda.guarded(guarded):
+        run(source, "k", (1,), (32,), cuda.zeros(32), 40_000_000)
+    check_that_launches_work()
+
+
+@simulator_only
+@pytest.mark.parametrize("build", ["plain", "guarded", "traced"])
+@pytest.mark.parametrize(
+    ("arrays", "total"), [({"a": 12289}, 49156), ({"a": 8000, "b": 5000}, 52000), ({"a": 10**7}, 4 * 10**7)]
+)
+def test_static_shared_memory_beyond_48_kib(arrays, total, build):
+    """As ptxas refuses it; 48 KiB to the byte are allowed."""
+
+    def source(sizes):
+        declared = " ".join(f"__shared__ float {name}[{size}];" for name, size in sizes.items())
+        filled = " ".join(f"{name}[threadIdx.x] = threadIdx.x;" for name in sizes)
+        total = " + ".join(f"{name}[31 - threadIdx.x]" for name in sizes)
+        return f'extern "C" __global__ void k(float* y) {{ {declared} {filled} __syncthreads(); y[threadIdx.x] = {total}; }}'
+
+    def launch(text):
+        kernel, y = cuda.RawKernel(text, "k"), cuda.zeros(32)
+        if build == "traced":
+            cuda.trace(kernel, (1,), (32,), (y,))
+        else:
+            with cuda.guarded(build == "guarded"):
+                kernel((1,), (32,), (y,))
+        return y
+
+    with pytest.raises(
+        cuda.CompileError, match=rf"uses {total} bytes of static shared memory .*at most 49152 \(48 KiB\)"
+    ):
+        launch(source(arrays))
+    assert (launch(source({"a": 12288})) == np.arange(32)[::-1]).all()
+
+
+# ---- What would end a process
+
+ENDS = {
+    "abort": ("void abort();", "abort()", r"called abort\(\)"),
+    "builtin": ("", "__builtin_abort()", r"called abort\(\)"),
+    **{
+        name: (f"void {name}(int);", f"{name}(3)", r"called exit\(\), which no GPU has")
+        for name in ("exit", "_exit", "_Exit", "quick_exit")
+    },
+    "assert": ("", "assert(n == 2)", r"assertion failed: n == 2, thread \(0, 0, 0\)"),
+    "trap": ("", "__trap()", r"executed __trap\(\)"),
+}
+
+
+@simulator_only
+@pytest.mark.parametrize("build", ["plain", "guarded", "traced"])
+@pytest.mark.parametrize("how", ENDS)
+def test_what_would_end_the_process_ends_the_launch(how, build):
+    declared, call, message = ENDS[how]
+    extern = f'extern "C" {declared}' if declared else ""
+    source = f'{extern}\nextern "C" __global__ void k(int n, int* y) {{ if (n == 1) {call}; y[0] = n; }}'
+    kernel, y = cuda.RawKernel(source, "k"), cuda.zeros(1, np.int32)
+    if build == "traced":
+        (finding,) = cuda.trace(kernel, (1,), (1,), (1, y)).findings
+        assert finding.kind == "stopped" and finding.line == 2 and re.search(message, finding.message)
+    else:
+        with pytest.raises(cuda.KernelError, match=message), cuda.guarded(build == "guarded"):
+            kernel((1,), (1,), (1, y))
+    kernel((1,), (1,), (7, y))
+    assert y[0] == 7
 
 
 @simulator_only
