@@ -62,8 +62,7 @@ def _launch(
     source, options, _, cooperative = origin
     how = {"enable_cooperative_groups": True} if cooperative else {}
     kernel = cuda.RawKernel(source, name, options=options, **how)
-    if shared_mem > kernel.max_dynamic_shared_size_bytes:
-        kernel.max_dynamic_shared_size_bytes = shared_mem
+    cuda.allow_shared(kernel, shared_mem)
     arrays = {key: cuda.asarray(_in_memory_order(array)) for key, array in before.items()}
     kernel(grid, block, [arrays.get(id(arg), arg) for arg in args], shared_mem=shared_mem)
     return {key: cuda.asnumpy(array) for key, array in arrays.items()}

@@ -99,7 +99,7 @@ def launch(
     cooperative whether the launch is cooperative, for a kernel with a barrier of the grid
     """
     kernel = compiled(source, name, options, cooperative)
-    kernel.max_dynamic_shared_size_bytes = max(shared_mem, kernel.max_dynamic_shared_size_bytes)
+    cuda.allow_shared(kernel, shared_mem)
     before = gpu.copies(args)
     filled = {id(array) for array in (filter(_is_empty, args) if outputs is None else outputs)}
     written = filled | {id(array) for array in updated}
@@ -339,7 +339,7 @@ def _depends(launched: _Launched, places: Sequence[int], unknown: bool) -> bool:
     arguments = [copies.get(id(arg), arg) for arg in launched.args]
     try:
         kernel = SimulatedModule(source, options, (), cooperative, traced=True).get_function(launched.kernel.name)
-        kernel.max_dynamic_shared_size_bytes = launched.kernel.max_dynamic_shared_size_bytes
+        cuda.allow_shared(kernel, launched.kernel.max_dynamic_shared_size_bytes)
         report = cuda.trace(kernel, launched.grid, launched.block, arguments, launched.shared_mem)
     except (cuda.CompileError, cuda.KernelError):
         return unknown

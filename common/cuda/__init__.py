@@ -9,7 +9,15 @@ NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnump
 
 from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
 from .cache import cache_dir
-from .device import SHARED_DEFAULT, allow_shared, backend, compute_capability, multiprocessors, shared_memory
+from .device import (
+    SHARED_DEFAULT,
+    SHARED_SM80,
+    allow_shared,
+    backend,
+    compute_capability,
+    multiprocessors,
+    shared_memory,
+)
 from .errors import CacheError, CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
@@ -19,6 +27,7 @@ from .simulator.tracing import prepare_trace, trace
 __all__ = [
     "LAYOUTS",
     "SHARED_DEFAULT",
+    "SHARED_SM80",
     "CacheError",
     "CompileError",
     "KernelError",

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 SHARED_DEFAULT = 48 * 1024  # bytes of shared memory that a block of any kernel may use on any card
+SHARED_SM80 = 99 * 1024  # bytes that a block may ask for on every card from sm_80 on
 SHARED_MAX = 227 * 1024  # bytes that a block may ask for on an H200; as many on the simulator
 
 

@@ -36,17 +36,17 @@ def has(array: Any, layout: str) -> bool:
     )
 
 
-def common(**arrays: Any) -> str:
+def shared_layout(**arrays: Any) -> str:
     """The layout that all the arrays have: NCHW if they have both, as arrays of one channel or one pixel do.
 
-    Arrays may be None. ValueError if there is no such layout.
+    arrays: by name, or None, which is passed over. ValueError, naming their strides, if there is no such layout.
     """
     given = {name: array for name, array in arrays.items() if array is not None}
     for layout in LAYOUTS:
         if all(has(array, layout) for array in given.values()):
             return layout
-    told = ", ".join(f"{name} {tuple(array.shape)} with strides {array.strides}" for name, array in given.items())
-    raise ValueError(f"all arrays must be NCHW, or all NHWC (common.cuda.to_layout brings one there), got {told}")
+    found = ", ".join(f"{name} {tuple(array.shape)} with strides {array.strides}" for name, array in given.items())
+    raise ValueError(f"all arrays must be NCHW, or all NHWC (common.cuda.to_layout brings one there), got {found}")
 
 
 def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:

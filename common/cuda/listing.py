@@ -30,6 +30,7 @@ class Tint:
     opacity: float
 
     def style(self) -> str:
+        """The tint as inline CSS."""
         r, g, b = (int(self.colour[i : i + 2], 16) for i in (1, 3, 5))
         return f"border-left:4px solid {self.colour};background:rgba({r},{g},{b},{self.opacity})"
 

@@ -32,10 +32,12 @@ class Counts:
 
     @property
     def sectors(self) -> int:
+        """32-byte sectors moved; AttributeError for accesses to shared memory."""
         return self._units_of("global", "sectors")
 
     @property
     def wavefronts(self) -> int:
+        """Passes over the banks; AttributeError for accesses to global memory."""
         return self._units_of("shared", "wavefronts")
 
     def _units_of(self, space: str, name: str) -> int:
@@ -45,6 +47,7 @@ class Counts:
 
     @property
     def conflicts(self) -> int:
+        """Units more than if the same bytes lay side by side."""
         return self.units - self.ideal
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -148,18 +151,22 @@ class Report:
 
     @property
     def global_loads(self) -> Counts:
+        """All loads from global memory together."""
         return self._total("global", "load")
 
     @property
     def global_stores(self) -> Counts:
+        """All stores to global memory together."""
         return self._total("global", "store")
 
     @property
     def shared_loads(self) -> Counts:
+        """All loads from shared memory together."""
         return self._total("shared", "load")
 
     @property
     def shared_stores(self) -> Counts:
+        """All stores to shared memory together."""
         return self._total("shared", "store")
 
     @property
@@ -231,7 +238,7 @@ class Report:
     def picture(self, line: int, request: int = 0, kind: str | None = None, array: str | None = None) -> Any:
         """A Matplotlib figure of one request: which thread touches which address of the array, or which bank.
 
-        line: of the source. request: the how-manieth that was kept (0 … 7), of the lowest traced block.
+        line: of the source. request: index (0–7) among the recorded requests of the lowest-numbered traced block.
         kind ("load", "store", "atomic") and array narrow down a line that has several.
         ValueError if no such request was made.
         """

@@ -26,6 +26,7 @@ class Parameter:
 
     @property
     def element(self) -> np.dtype | None:
+        """The dtype of an element: float32 of float4; None if NumPy does not know the type."""
         if self.type in (None, "void"):
             return None
         return np.dtype(self.type.split("x")[0])

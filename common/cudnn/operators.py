@@ -59,7 +59,7 @@ def arithmetic_for(dtype: Any, arithmetic: str | None) -> str:
 def _layout(**arrays: Any) -> str:
     """The layout of all arrays: NHWC if they have both, as arrays of one pixel do, since cuDNN can do more with it."""
     given = [array for array in arrays.values() if array is not None]
-    return "NHWC" if all(layouts.has(array, "NHWC") for array in given) else layouts.common(**arrays)
+    return "NHWC" if all(layouts.has(array, "NHWC") for array in given) else layouts.shared_layout(**arrays)
 
 
 def _activation(activation: Any) -> tuple[float, float] | None:

@@ -42,7 +42,7 @@ def pooling_call(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     if ph > kh // 2 or pw > kw // 2:
         raise ValueError(f"padding must be at most half of kernel_size ({kh}, {kw}), got ({ph}, {pw})")
     oh, ow = checks.windows(h, kh, sh, (ph, ph), 1), checks.windows(w, kw, sw, (pw, pw), 1)
-    layout = layouts.common(x=x, out=out)
+    layout = layouts.shared_layout(x=x, out=out)
     out = checks.output(out, (n, c, oh, ow), like=x, layout=layout)
     window = _Descriptor("Pooling")
     library.call(

@@ -31,7 +31,7 @@ def layout_of(ladder: Ladder, variant: str | None, **arrays: Any) -> str:
 
     Arrays may be None. ValueError if there is no such layout.
     """
-    where = layout.common(**arrays)
+    where = layout.shared_layout(**arrays)
     rung = ladder.rungs.get(variant) if variant else None
     if rung and where not in rung.layouts and all(a is None or layout.has(a, "NHWC") for a in arrays.values()):
         return "NHWC"

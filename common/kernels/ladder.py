@@ -191,27 +191,28 @@ class Launch:
         self._launch: Callable[[], None] | None = None
 
     def __call__(self) -> None:
+        """Launches the kernel, on the simulator to its end. Errors as of cuda.RawKernel and of a kernel's call."""
         if self._launch is None:
             kernel = self.compiled()
-            if kernel.max_dynamic_shared_size_bytes < self.shared_limit:
-                kernel.max_dynamic_shared_size_bytes = self.shared_limit
+            cuda.allow_shared(kernel, self.shared_limit)
             how = {"programmatic": True} if self.programmatic else {}
             self._launch = kernel.bound(self.grid, self.block, self.args, shared_mem=self.shared_mem, **how)
         self._launch()
 
 
 @dataclass
-class Beside:
-    """What a launcher does beside its launches, as clearing its sums: `beside` does it, or notes it."""
+class HostStep:
+    """Work between the kernels of a launcher that is no launch of its own, as zeroing an accumulator."""
 
     name: str
     action: Callable[[], None]
 
     def __call__(self) -> None:
+        """Does the work."""
         self.action()
 
 
-class Recording(list["Launch | Beside"]):
+class Recording(list["Launch | HostStep"]):
     """What `recorded` lists; programmatic: how the kernels of ladders are to be launched."""
 
     def __init__(self, programmatic: bool) -> None:
@@ -264,23 +265,23 @@ def compile_together(launches: Iterable[Any]) -> None:
             pass
 
 
-def beside(name: str, action: Callable[[], None]) -> None:
-    """Does it now, or within `recorded` at its place among the launches."""
+def run_or_record(name: str, action: Callable[[], None]) -> None:
+    """Runs `action` now; within `recorded` it is listed among the launches, as a HostStep of that name."""
     launches = _recorded.get()
     if launches is None:
         action()
     else:
-        launches.append(Beside(name, action))
+        launches.append(HostStep(name, action))
 
 
 def prepared(name: str, compiled: Callable[[], Any], programmatic: bool = False) -> Any:
-    """A kernel to launch: `compiled()`, or within `recorded` what notes its launch under `name`."""
+    """A kernel to launch: `compiled()`, or within `recorded` a stand-in that lists its launch under `name`."""
     launches = _recorded.get()
-    return compiled() if launches is None else _Pen(name, compiled, launches, programmatic)
+    return compiled() if launches is None else _RecordingKernel(name, compiled, launches, programmatic)
 
 
-class _Pen:
-    """Stands where a launcher expects the kernel, and notes the launch."""
+class _RecordingKernel:
+    """Stand-in for a kernel that records launches instead of executing them."""
 
     def __init__(self, name: str, compiled: Callable[[], Any], launches: Recording, programmatic: bool) -> None:
         self._name, self._compiled, self._launches, self._programmatic = name, compiled, launches, programmatic

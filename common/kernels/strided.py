@@ -1,8 +1,8 @@
 """Arrays walked together by their strides: as few dimensions as that takes."""
 
 
-def merged(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """(size, step of each array) of the dimensions that are left when neighbours are merged, outermost first.
+def coalesce_dims(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """(size, step of each array) per dimension, outermost first, neighbouring dimensions merged where they can be.
 
     shape: of what is walked, in order. steps: of each array, in elements, from one index to the next in each dimension.
     Dimensions of size 1 go; two become one where every array steps over the inner one's whole length in the outer.
@@ -18,6 +18,6 @@ def merged(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple[int, .
     return dimensions
 
 
-def four(dimensions: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
-    """The dimensions as four, outermost first, with dimensions of size 1 before them."""
+def pad_to_4d(dimensions: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
+    """Four dimensions (size, step of each of so many arrays): dimensions of size 1 stand before the given ones."""
     return [(1,) + (0,) * arrays] * (4 - len(dimensions)) + dimensions

@@ -8,16 +8,16 @@ import numpy as np
 WIDEST = 16  # bytes that one thread can ask for at once
 
 
-def elements(*arrays: Any, row: int = 0) -> int:
-    """How many elements one access may take so that all accesses to all the arrays start where they must.
+def vector_width(*arrays: Any, row: int = 0) -> int:
+    """Widest aligned vector access, in elements, that is valid for all the arrays, which have one dtype; at least 1.
 
-    At most 16 bytes' worth, fewer where an array starts elsewhere (x[1:] of another does) or where rows of `row`
-    elements each are walked from their own beginnings and are no multiple; at least 1. The arrays have one dtype.
+    At most 16 bytes' worth, fewer where an array is not aligned to them (as x[1:] of another). row: elements of a row,
+    where each row is accessed from its own beginning: its bytes must be a multiple, too.
     """
     itemsize = np.dtype(arrays[0].dtype).itemsize
     return math.gcd(WIDEST, row * itemsize, *map(address, arrays)) // itemsize
 
 
 def address(array: Any) -> int:
-    """Where its first element lies."""
+    """The address of an array's first element, NumPy's or CuPy's."""
     return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr

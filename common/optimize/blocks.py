@@ -85,7 +85,7 @@ def inverted_residual(
     text = generate.source(block, tile, dtype, adds_input)
     build = functools.partial(generate.compiled, text, generate.KERNEL)
     kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
-    kernel.max_dynamic_shared_size_bytes = geometry.shared
+    cuda.allow_shared(kernel, geometry.shared)
     arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)
     stored = (array if array is None else layouts.as_stored(array) for array in arrays)
     grid = geometry.grid(n, cuda.multiprocessors())

@@ -82,15 +82,21 @@ class Block:
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block is computed. What is best depends on the card and on the batch: see tune.
+    """How a block is computed. What is best depends on the card and on the batch size: see cost.py and tiles.py.
 
-    tile_h, tile_w: output pixels of a thread block, of `images` images. slice: hidden channels at a time, a multiple of
-    16 for each of warps/pixel_warps. split: thread blocks of a cluster that share the hidden channels. strip: output
-    rows that a lane convolves, of `vector` channels side by side; vector 0: tensor cores do, of halves. stages: slices
-    of weights in shared memory. warps: of a thread block, of which pixel_warps share the pixels of the same hidden
-    channels. expand_m: tiles of 16 pixels that a warp expands at a time. project_n: how many warps lie side by side
-    along the output channels. blocks: thread blocks that a multiprocessor shall hold. persistent: that many stay and
-    walk over all tiles; 0: one for each tile.
+    tile_h, tile_w   output pixels of a thread block, of each of its images
+    images           images of a thread block
+    slice            hidden channels at a time: a multiple of 16 for each of warps / pixel_warps
+    split            thread blocks of a cluster that share the hidden channels; 1: no cluster
+    strip            output rows that a lane convolves
+    vector           channels side by side of such a lane; 0: tensor cores convolve, fp16 alone
+    stages           slices of weights in shared memory
+    warps            of a thread block
+    pixel_warps      of them: warps that share the pixels of the same hidden channels
+    expand_m         tiles of 16 pixels that a warp expands at a time
+    project_n        warps side by side along the output channels
+    blocks           thread blocks that a multiprocessor shall hold
+    persistent       thread blocks per multiprocessor that stay and walk over all tiles; 0: one for each tile
     """
 
     tile_h: int

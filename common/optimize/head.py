@@ -44,6 +44,7 @@ class HeadTile:
 
     @property
     def warps(self) -> int:
+        """Warps of a thread block."""
         return self.warps_c * self.warps_p * self.warps_k
 
 
@@ -155,7 +156,7 @@ def pointwise_pool(
         raise ValueError(f"pointwise_pool {head}: {problem}")
     build = functools.partial(compiled, head_source(head, tile, dtype), "pointwise_pool")
     kernel = prepared(f"pointwise_pool/{tile.channels}_channels", build, programmatic)
-    kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
+    cuda.allow_shared(kernel, geometry.shared)
     arrays = (*(array if array is None else layouts.as_stored(array) for array in (x, weight, bias)), out)
     kernel((geometry.slices * min(tile.beside, n),), (32 * tile.warps,), (*arrays, n), shared_mem=geometry.shared)
     return out
@@ -274,6 +275,6 @@ def few_rows(
         raise ValueError(f"few_rows {linear}: {problem}")
     build = functools.partial(compiled, linear_source(linear, tile, dtype), "few_rows")
     kernel = prepared(f"few_rows/{tile.rows}_rows", build, programmatic)
-    kernel.max_dynamic_shared_size_bytes = max(48 * 1024, geometry.shared)
+    cuda.allow_shared(kernel, geometry.shared)
     kernel((geometry.groups,), (32 * tile.warps,), (x, weight, bias, out, n), shared_mem=geometry.shared)
     return out

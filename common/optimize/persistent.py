@@ -64,6 +64,7 @@ class Phase:
 
     @property
     def split(self) -> int:
+        """Thread blocks of a cluster that share the hidden channels; 1: there are no clusters."""
         return self.tile.split if isinstance(self.tile, Tile) else 1
 
 
@@ -551,8 +552,7 @@ class Persistent:
         self.source = source(self.plan)
         self.kernel = compiled(self.source, KERNEL, cooperative=True)
         shared = self.plan.shared
-        if shared > 48 * 1024:
-            self.kernel.max_dynamic_shared_size_bytes = shared
+        cuda.allow_shared(self.kernel, shared)
         self.blocks = blocks or resident(self.kernel, self.plan)
         if self.blocks % self.plan.cluster:
             raise ValueError(f"blocks must be a multiple of {self.plan.cluster}, the cluster, got {self.blocks}")

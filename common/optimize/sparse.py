@@ -27,7 +27,7 @@ import numpy as np
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
-from ..kernels.ladder import beside, prepared
+from ..kernels.ladder import prepared, run_or_record
 from . import generate
 from .generate import ceil_div
 
@@ -339,13 +339,12 @@ def conv2d(
     if kind != "tiles":
         rows = cuda.empty(packed_shape(weight.shape, groups), x.dtype) if packed is None else packed
         if packed is None:
-            beside("sparse/pack", functools.partial(pack, weight, groups, rows))
+            run_or_record("sparse/pack", functools.partial(pack, weight, groups, rows))
     kernel = prepared(
         f"sparse/{scheme}", functools.partial(generate.compiled, source(shape, scheme, tile, dtype), KERNEL)
     )
     shared = shared_of(shape, scheme, tile, itemsize)
-    if kernel.max_dynamic_shared_size_bytes < shared:
-        kernel.max_dynamic_shared_size_bytes = shared
+    cuda.allow_shared(kernel, shared)
     arrays = (x, rows, bias, residual, out)
     stored = tuple(array if array is None else layouts.as_stored(array) for array in arrays)
     kernel((blocks_of(shape, tile),), (32 * tile.warps,), stored, shared_mem=shared)

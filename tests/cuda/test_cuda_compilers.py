@@ -161,7 +161,7 @@ def test_more_options_for_the_compiler_are_the_last_ones(tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written_is_a_clear_error(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(RuntimeError, match=r"cannot make the folder .*cache for compiled kernels: .*COURSE_CACHE"):
+    with pytest.raises(cuda.CacheError, match=r"cannot keep compiled kernels in .*cache: .*COURSE_CACHE"):
         cuda.RawModule(code='extern "C" __global__ void never_seen_before_1() {}')
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
 
@@ -169,7 +169,9 @@ def test_a_cache_that_cannot_be_written_is_a_clear_error(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", refuse)
-    with pytest.raises(RuntimeError, match=r"cannot keep a compiled kernel in .*: Permission denied\. .*COURSE_CACHE"):
+    with pytest.raises(
+        cuda.CacheError, match=r"cannot keep compiled kernels in .*: Permission denied\. .*COURSE_CACHE"
+    ):
         cuda.RawModule(code='extern "C" __global__ void never_seen_before_2() {}')
 
 

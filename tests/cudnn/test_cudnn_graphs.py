@@ -196,10 +196,10 @@ def test_layouts_are_pytorchs(shape):
 def test_arrays_of_two_layouts_are_refused():
     x = np.zeros((2, 3, 5, 7), np.float32)
     turned = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    assert layouts.common(x=x, y=None) == "NCHW" and layouts.common(x=turned) == "NHWC"
-    assert layouts.common(x=turned, weight=np.zeros((8, 3, 1, 1), np.float32)) == "NHWC"
+    assert layouts.shared_layout(x=x, y=None) == "NCHW" and layouts.shared_layout(x=turned) == "NHWC"
+    assert layouts.shared_layout(x=turned, weight=np.zeros((8, 3, 1, 1), np.float32)) == "NHWC"
     with pytest.raises(ValueError, match=r"be NCHW, or all NHWC .* x \(2, 3, 5, 7\) with strides .* y \(2, 3, 5, 7\)"):
-        layouts.common(x=x, y=turned)
+        layouts.shared_layout(x=x, y=turned)
     with pytest.raises(ValueError, match=r"array must have shape \(N, C, H, W\), got \(3,\)"):
         cuda.to_layout(np.zeros(3, np.float32), "NHWC")
     with pytest.raises(ValueError, match="layout must be one of NCHW, NHWC, got 'CHWN'"):

@@ -239,7 +239,7 @@ def test_what_a_gpu_is_asked_for(x, numbers, itemsize):
     assert sizes["LANES"] * sizes["ACROSS"] * sizes["DOWN"] <= 512
     assert widest % sizes["V"] == 0 and sizes["LANES"] * sizes["V"] % sizes["PIECE"] == 0
     if chosen == "async_tile":
-        assert LAUNCHER.shared_of(shape, sizes) <= LAUNCHER.MOST_SHARED
+        assert LAUNCHER.shared_of(shape, sizes) <= cuda.SHARED_SM80
 
 
 def test_padding_stride_and_dilation_as_in_torch(rng):

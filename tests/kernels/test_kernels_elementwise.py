@@ -61,8 +61,8 @@ def test_accesses_are_as_wide_as_the_addresses_allow(dtype, offset):
     itemsize = np.dtype(dtype).itemsize
     array = view(np.zeros(64, dtype), offset)
     widest = max(n for n in (1, 2, 4, 8) if n * itemsize <= 16 and offset % n == 0)
-    assert vectors.elements(array) == vectors.elements(view(np.zeros(64, dtype), 0), array) == widest
-    assert vectors.elements(array, row=6) == min(widest, 2) and vectors.elements(array, row=7) == 1
+    assert vectors.vector_width(array) == vectors.vector_width(view(np.zeros(64, dtype), 0), array) == widest
+    assert vectors.vector_width(array, row=6) == min(widest, 2) and vectors.vector_width(array, row=7) == 1
 
 
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="a trace is the simulator's")

@@ -90,11 +90,11 @@ def test_what_a_tile_saves(rng, dtype):
 
 
 def test_dimensions_are_merged():
-    assert strided.merged((2, 3, 5, 7), (105, 35, 7, 1)) == [(210, 1)]
-    assert strided.merged((2, 3, 5, 7), (105, 1, 21, 3)) == [(2, 105), (3, 1), (35, 3)]
-    assert strided.merged((2, 3, 1, 7), (21, 7, 9, 1), (3, 1, 5, 0)) == [(6, 7, 1), (7, 1, 0)]
-    assert strided.merged((1, 1), (4, 1)) == []
-    assert strided.four([(6, 7)], 1) == [(1, 0), (1, 0), (1, 0), (6, 7)]
+    assert strided.coalesce_dims((2, 3, 5, 7), (105, 35, 7, 1)) == [(210, 1)]
+    assert strided.coalesce_dims((2, 3, 5, 7), (105, 1, 21, 3)) == [(2, 105), (3, 1), (35, 3)]
+    assert strided.coalesce_dims((2, 3, 1, 7), (21, 7, 9, 1), (3, 1, 5, 0)) == [(6, 7, 1), (7, 1, 0)]
+    assert strided.coalesce_dims((1, 1), (4, 1)) == []
+    assert strided.pad_to_4d([(6, 7)], 1) == [(1, 0), (1, 0), (1, 0), (6, 7)]
 
 
 def test_wrong_arguments():

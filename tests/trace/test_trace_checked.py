@@ -230,6 +230,45 @@ def test_races_of_device_variables(name: str) -> None:
         assert len(report.findings[0].blocks) == 2
 
 
+# ---- Atomics and accesses that are none
+
+SHARED = """
+    __shared__ int c[4];
+    __shared__ int flag;
+    if (t < 4) c[t] = 0;
+    if (t == 0) flag = 0;
+    __syncthreads();
+"""
+MIXED: dict[str, tuple[str, str | None]] = {  # what follows, and the array that is raced for
+    "a read after an atomic": ("atomicAdd(&c[t % 4], 1);\n    out[t] = c[0];", "c"),
+    "a read before an atomic": ("out[t] = c[0];\n    atomicAdd(&c[t % 4], 1);", "c"),
+    "a read by another lane of the warp": ("if (t < 32) { atomicAdd(&c[t % 4], 1); out[t] = c[t % 4]; }", "c"),
+    "a write after an atomic": ("atomicAdd(&c[0], 1);\n    if (t == 9) c[0] = 5;", "c"),
+    "a flag that is read plainly": ("if (t == 40) atomicExch(&flag, 1);\n    out[t] = flag;", "flag"),
+    "a flag that is written plainly": ("if (t == 40) flag = 1;\n    out[t] = *(volatile int*)&flag;", "flag"),
+    "a plain read among volatile ones": (
+        "if (t == 5) out[t] = flag + 1;\n    if (t > 5) out[t] = *(volatile int*)&flag;\n    if (t == 50) atomicExch(&flag, 1);", "flag"),
+    "global memory": ("atomicAdd(&total, 1);\n    if (t == 9) out[0] = total;", "total"),
+    "a barrier between": ("atomicAdd(&c[t % 4], 1);\n    __syncthreads();\n    out[t] = c[0];", None),
+    "a barrier of the warp between": ("if (t < 32) { atomicAdd(&c[t % 4], 1); __syncwarp(); out[t] = c[t % 4]; }", None),
+    "atomics alone": ("atomicAdd(&c[t % 4], 1);\n    atomicMax(&c[1], t);\n    out[t] = atomicAdd(&c[0], 0);", None),
+    "its own word": ("if (t < 4) { atomicAdd(&c[t], 1); out[t] = c[t]; }", None),
+    "a flag polled as volatile": (
+        "if (t == 40) atomicExch(&flag, 1);\n    while (*(volatile int*)&flag == 0) __nanosleep(10);\n    out[t] = t;", None),
+    "a flag polled by atomics": (
+        "if (t == 40) atomicExch(&flag, 1);\n    while (atomicAdd(&flag, 0) == 0) __nanosleep(10);\n    out[t] = t;", None),
+    "global memory with a barrier": ("atomicAdd(&total, 1);\n    __syncthreads();\n    if (t == 9) out[0] = total;", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_an_atomic_and_a_plain_access_conflict(case: str) -> None:
+    """As two plain accesses do of which one writes; atomics among themselves do not, nor a volatile read with one."""
+    body, array = MIXED[case]
+    report, _ = traced(source_of(f"{SHARED}    {body}", "__device__ int total;\n"))
+    assert {(f.kind, f.array) for f in report.findings} == ({("race", array)} if array else set())
+
+
 def test_device_variables_are_counted_and_constants_are_not() -> None:
     before = "__device__ float table[64]; __constant__ float w[64] = {1};\n"
     report, _ = traced(source_of("    table[2 * t % 64] += w[t];", before), block=32)

@@ -189,21 +189,29 @@ _CHECKED = {
               "-Wuninitialized", "-Wsometimes-uninitialized", "-Wconditional-uninitialized"],
 }  # fmt: skip
 _PATTERN = "-ftrivial-auto-var-init=pattern"
+# So that a volatile read, as of a flag that another thread's atomic sets, can be told from a plain one
+_VOLATILE = {"gcc": ["--param=tsan-distinguish-volatile=1"], "clang": ["-mllvm", "-tsan-distinguish-volatile=1"]}
 
 
 def traced_flags(compiler: Compiler) -> list[str]:
     """The options of a checked build: every access is seen (tracing.py), and what luck may hide is shown."""
     kept = [f for f in _flags(compiler) if f != "-O3"]
     pattern = [_PATTERN] if _knows_pattern(compiler) else []
+    volatile = _VOLATILE[compiler.family] if compiler.family == "clang" or _major(compiler) >= 11 else []
     return [*kept, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
-            *_TRACED[compiler.family], *_CHECKED[compiler.family], *pattern]  # fmt: skip
+            *_TRACED[compiler.family], *_CHECKED[compiler.family], *pattern, *volatile]  # fmt: skip
+
+
+def _major(compiler: Compiler) -> int:
+    """The first number of a compiler's version; a large one if it does not say."""
+    found = re.search(r"\b(\d+)\.\d+(?:\.\d+)?\b(?!.*\d+\.\d+\.\d+)", compiler.version)
+    return int(found[1]) if found else 1000
 
 
 @functools.cache
 def _knows_pattern(compiler: Compiler) -> bool:
     """Whether the compiler can fill variables that nobody set with a pattern; warns if it cannot."""
-    major = re.search(r"\b(\d+)\.\d+(?:\.\d+)?\b(?!.*\d+\.\d+\.\d+)", compiler.version)
-    knows = compiler.family == "clang" or major is None or int(major[1]) >= 12
+    knows = compiler.family == "clang" or _major(compiler) >= 12
     if not knows:
         warnings.warn(
             f"{compiler.version} has no {_PATTERN}: a variable that a kernel never sets may hold a 0 by luck, and a"

@@ -91,6 +91,7 @@ class Reader:
         return number // math.prod(self._cluster)
 
     def lines(self) -> tuple[LineCounts, ...]:
+        """What each line of the source did with each array, in the order of the lines."""
         first_offset: dict[tuple, int] = {}
         for r, base in self._read("requests", Request):
             lane = (r.lanes & -r.lanes).bit_length() - 1
@@ -105,6 +106,7 @@ class Reader:
         return reports.merge_lines(entries)
 
     def requests(self) -> tuple[reports.Request, ...]:
+        """The requests that were recorded in full, of the lowest-numbered traced block that made them."""
         found = []
         for order, (r, base) in enumerate(self._read("requests", Request)):
             offsets = np.array(r.addresses, np.int64)
@@ -126,6 +128,7 @@ class Reader:
         return tuple(made for _, _, made in sorted(kept, key=lambda k: (k[2].line, k[0], k[1])))
 
     def findings(self) -> list[reports.Finding]:
+        """What is wrong, each once, races within a warp last."""
         merged: dict[tuple, list[tuple[Any, int]]] = {}
         for f, base in self._read("findings", Finding):
             merged.setdefault((self._line(f.pc, base), f.kind, f.array, f.access), []).append((f, base))

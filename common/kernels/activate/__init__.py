@@ -43,12 +43,12 @@ def activate(
     if function not in FUNCTIONS:
         raise ValueError(f"function must be one of {', '.join(map(repr, FUNCTIONS))}, got {function!r}")
     slope, middle = _finite("alpha", alpha), _finite("beta", beta)
-    where = layout.common(x=x)
+    where = layout.shared_layout(x=x)
     out = checks.output(out, x.shape, like=x, layout=where)
     chosen = ladder.choose(variant, x.dtype, where)
     switches: dict[str, Any] = {"FUNCTION": function}
     if chosen == "vectorised":
-        switches["VECTOR"] = vectors.elements(x, out)
+        switches["VECTOR"] = vectors.vector_width(x, out)
     blocks = checks.blocks(x.size, switches.get("VECTOR", 1) * THREADS)
     arrays = map(layout.as_stored, (x, out))
     ladder.kernel(chosen, x.dtype, **switches)((blocks,), (THREADS,), (*arrays, slope, middle, x.size))

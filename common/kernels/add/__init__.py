@@ -29,10 +29,10 @@ def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
     """
     checks.array("a", a, None, allowed=layout.LAYOUTS)
     checks.array("b", b, a.shape, like=a, allowed=layout.LAYOUTS)
-    where = layout.common(a=a, b=b)
+    where = layout.shared_layout(a=a, b=b)
     out = checks.output(out, a.shape, like=a, layout=where)
     chosen = ladder.choose(variant, a.dtype, where)
-    vector = vectors.elements(a, b, out) if chosen == "vectorised" else 1
+    vector = vectors.vector_width(a, b, out) if chosen == "vectorised" else 1
     switches: dict[str, Any] = {"VECTOR": vector} if chosen == "vectorised" else {}
     blocks = checks.blocks(a.size, vector * THREADS)
     if chosen == "grid_stride":

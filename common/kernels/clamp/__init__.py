@@ -17,7 +17,7 @@ def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | No
     ValueError and TypeError name what does not fit.
     """
     checks.array("x", x, None, allowed=layout.LAYOUTS)
-    where = layout.common(x=x)
+    where = layout.shared_layout(x=x)
     lowest, highest = checks.bounds((low, high))
     out = checks.output(out, x.shape, like=x, layout=where)
     threads = 256

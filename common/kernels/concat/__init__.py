@@ -39,7 +39,7 @@ def concat(arrays: Sequence[Any], dim: int = 1, *, out: Any = None, variant: str
     shape = (*before, sum(array.shape[dim] for array in arrays), *after)
     if out is not None:
         checks.array("out", out, shape, like=first, allowed=layout.LAYOUTS)
-    where = layout.common(**{f"arrays[{i}]": array for i, array in enumerate(arrays)}, out=out)
+    where = layout.shared_layout(**{f"arrays[{i}]": array for i, array in enumerate(arrays)}, out=out)
     out = checks.output(out, shape, like=first, layout=where)
     chosen = ladder.choose(variant, first.dtype, where)
 
@@ -60,7 +60,7 @@ def _copy(variant: str, x: Any, out: Any, rows: int, columns: int, offset: int, 
     switches: dict[str, Any] = {}
     if variant == "vectorised":
         starts = math.gcd(offset, columns, row_length) if rows > 1 else offset  # all rows start at multiples of it
-        switches["VECTOR"] = vector = vectors.elements(x, out, row=starts)
+        switches["VECTOR"] = vector = vectors.vector_width(x, out, row=starts)
     blocks = checks.blocks(rows * checks.blocks(columns, vector), THREADS)
     kernel = ladder.kernel(variant, x.dtype, **switches)
     kernel((blocks,), (THREADS,), (*map(layout.as_stored, (x, out)), rows, columns, offset, row_length))

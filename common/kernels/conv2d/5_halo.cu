@@ -6,7 +6,7 @@
 //   The rows of x that their windows reach (rows and columns more than the pixels: the halo) are brought to shared memory for
 //   CHANNELS channels at a time, pixel by pixel, channels inside in both layouts. A tap is then an offset: ldmatrix takes the
 //   addresses of eight rows from eight lanes, and a row is a piece, 16 bytes of channels, of any pixel. k counts (tap, piece);
-//   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4; so do parts of the sums go to `partial`.
+//   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4. With split-K, partial sums are written to `partial`.
 //
 // Moves   from x, instead of BP·kH·kW elements a channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
 //         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K a block.

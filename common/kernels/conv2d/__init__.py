@@ -34,8 +34,6 @@ ladder = Ladder(
     },
 )
 
-SHARED = 48 * 1024  # bytes of shared memory that any kernel may use
-MOST_SHARED = 99 * 1024  # that it may ask for at its launch, on every card from sm_80 on
 MOST_PARTS = 16
 
 
@@ -103,7 +101,7 @@ class Convolution:
         """How many outputs an access may take that lie side by side: pixels in NCHW, channels of a group in NHWC."""
         arrays = (self.out, self.residual, self.bias if self.nhwc else None, *others)
         row = self.outs if self.nhwc else math.prod(self.out.shape[2:])
-        return vectors.elements(*(array for array in arrays if array is not None), row=row)
+        return vectors.vector_width(*(array for array in arrays if array is not None), row=row)
 
 
 @dataclass(frozen=True)
@@ -123,8 +121,7 @@ class Launch:
     def kernel(self, dtype: Any, **switches: Any) -> Any:
         """The compiled kernel."""
         kernel = ladder.kernel(self.variant, dtype, **self.switches | switches)
-        if kernel.max_dynamic_shared_size_bytes < self.shared:
-            kernel.max_dynamic_shared_size_bytes = self.shared
+        cuda.allow_shared(kernel, self.shared)
         return kernel
 
     def run(self, call: Convolution) -> None:
@@ -170,7 +167,7 @@ def tensor_cores(call: Convolution, parts: int | None = None, **tiles: int) -> L
         tile |= {"WO": 16} if call.outs <= 32 else {"STAGES": 3}
     tile |= tiles
     row = call.channels if call.nhwc else call.channels * call.taps
-    whole = vectors.elements(call.weight, *([call.x] if call.nhwc else []), row=row) == call.piece
+    whole = vectors.vector_width(call.weight, *([call.x] if call.nhwc else []), row=row) == call.piece
     switches = {"NHWC": int(call.nhwc), "VECTOR_IN": call.piece if whole else 1, "VECTOR_OUT": call.vector()}
     blocks = _blocks(call, tile, call.pixels)
     slices = checks.blocks(call.channels * call.taps, tile["BK"])
@@ -189,7 +186,7 @@ def halo(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
     if call.channels <= call.piece and call.taps <= 10:  # all of k is one slice
         tile |= {"SLICE": 10, "STAGES": 2}
     tile |= tiles
-    whole = call.nhwc and vectors.elements(call.weight, call.x, row=call.channels) == call.piece
+    whole = call.nhwc and vectors.vector_width(call.weight, call.x, row=call.channels) == call.piece
     pieces = tile["CHANNELS"] // call.piece
     chunks = checks.blocks(call.channels, tile["CHANNELS"])
     weights = tile["STAGES"] * tile["BO"] * (tile["SLICE"] + 1) * 16 + (call.taps * pieces + 4) // 4 * 16
@@ -200,7 +197,7 @@ def halo(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
         cut = parts or cuts(blocks, chunks)
         pixels = _pixels_under(call, tile["BP"], strips, columns) * (pieces | 1) * 16
         shared = 8 * tile["BP"] + max(weights + pixels * min(2, checks.blocks(chunks, cut)), _sums(call, tile))
-        if shared <= MOST_SHARED:
+        if shared <= cuda.SHARED_SM80:
             break
         if columns == 1:  # windows so large that even a column's do not fit
             return tensor_cores(call)
@@ -315,7 +312,7 @@ def conv2d(
         checks.array("residual", residual, shape, like=x, allowed=layouts.LAYOUTS)
     if out is not None:
         checks.array("out", out, shape, like=x, allowed=layouts.LAYOUTS)
-    layout = layouts.common(x=x, weight=weight, residual=residual, out=out)
+    layout = layouts.shared_layout(x=x, weight=weight, residual=residual, out=out)
     bounds = checks.bounds(activation)
     out = checks.output(out, shape, like=x, layout=layout)
     call = Convolution(x, weight, bias, residual, out, layout, s, pads, d, groups, bounds)

@@ -32,8 +32,6 @@ ladder = Ladder(
     },
 )
 
-SHARED = 48 * 1024  # bytes of shared memory that a block may declare
-MOST_SHARED = 99 * 1024  # that it may ask for at its launch, on every card from sm_80 on
 DTYPES = tuple(np.dtype(name) for name in ALL)
 
 
@@ -104,12 +102,12 @@ def _tile(shape: Shape) -> Launch:
     def shared() -> int:
         return planes * shape.reach(tile_h, 0) * shape.reach(tile_w, 1) * shape.itemsize
 
-    while shared() > SHARED and (planes, tile_h, tile_w) != (1, 1, 1):
+    while shared() > cuda.SHARED_DEFAULT and (planes, tile_h, tile_w) != (1, 1, 1):
         planes, tile_h, tile_w = (
             (planes // 2, tile_h, tile_w) if planes > 1 else (1, max(1, tile_h // 2), max(1, tile_w // 2))
         )
-    if shared() > SHARED:
-        raise ValueError(_too_far("tile", shape, shared(), SHARED))
+    if shared() > cuda.SHARED_DEFAULT:
+        raise ValueError(_too_far("tile", shape, shared(), cuda.SHARED_DEFAULT))
     tiles = checks.blocks(shape.oh, tile_h) * checks.blocks(shape.ow, tile_w)
     switches = shape.geometry | {"TILE_H": tile_h, "TILE_W": tile_w, "PLANES": planes}
     return Launch(switches, (checks.blocks(shape.n * shape.c, planes) * tiles,), 256)
@@ -215,8 +213,8 @@ def _register_tile(shape: Shape, widest: int, residual: bool) -> Launch:
 def _async_tile(shape: Shape, widest: int, residual: bool) -> Launch:
     sizes = async_tile(shape, widest)
     shared = shared_of(shape, sizes)
-    if shared > MOST_SHARED:
-        raise ValueError(_too_far("async_tile", shape, shared, MOST_SHARED))
+    if shared > cuda.SHARED_SM80:
+        raise ValueError(_too_far("async_tile", shape, shared, cuda.SHARED_SM80))
     across = checks.blocks(shape.ow, sizes["TW"] * sizes["ACROSS"])
     down = checks.blocks(shape.oh, sizes["TH"] * sizes["DOWN"])
     blocks = checks.blocks(shape.c, sizes["LANES"] * sizes["V"]) * across * down * shape.n
@@ -294,15 +292,14 @@ def depthwise(
     elif variant == "tile":
         launch = _tile(shape)
     elif variant == "vectorised":
-        launch = _vectorised(shape, vectors.elements(*given, row=c))
+        launch = _vectorised(shape, vectors.vector_width(*given, row=c))
     elif variant == "register_tile":
-        launch = _register_tile(shape, vectors.elements(*given, row=c), residual is not None)
+        launch = _register_tile(shape, vectors.vector_width(*given, row=c), residual is not None)
     else:
-        launch = _async_tile(shape, vectors.elements(*given, row=c), residual is not None)
+        launch = _async_tile(shape, vectors.vector_width(*given, row=c), residual is not None)
 
     kernel = ladder.kernel(variant, dtype, **launch.switches)
-    if launch.shared > SHARED and kernel.max_dynamic_shared_size_bytes < launch.shared:
-        kernel.max_dynamic_shared_size_bytes = launch.shared
+    cuda.allow_shared(kernel, launch.shared)
     bound = np.float64 if dtype == np.float64 else np.float32
     kernel(
         launch.grid, (launch.threads,),
@@ -318,4 +315,4 @@ def _layout(variant: str | None, *arrays: Any) -> str:
     both = all(layout.has(array, name) for array in arrays if array is not None for name in layout.LAYOUTS)
     if both and variant in ladder.rungs:
         return ladder.rungs[variant].layouts[0]
-    return layout.common(**dict(zip(("x", "residual", "out"), arrays, strict=True)))
+    return layout.shared_layout(**dict(zip(("x", "residual", "out"), arrays, strict=True)))

@@ -48,7 +48,7 @@ def surely(pixels: int, tile: int, stride: int, outputs: int) -> int:
 def vector(grad: Any, weight: Any, out: Any) -> int:
     """Channels of a thread: 8 bytes' worth, fewer where they divide neither C nor the addresses, or taps are many."""
     c, _, kh, kw = weight.shape
-    v = min(8 // grad.dtype.itemsize, vectors.elements(grad, weight, out, row=c))
+    v = min(8 // grad.dtype.itemsize, vectors.vector_width(grad, weight, out, row=c))
     while v > 1 and v * kh * kw > 64:  # the weights of a thread, in registers
         v //= 2
     return v

@@ -10,11 +10,10 @@ from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
 from ..depthwise_gradients import DEFAULT, DTYPES, channels, check_accumulate, layout_of, numbers
-from ..ladder import Ladder, Rung, beside
+from ..ladder import Ladder, Rung, run_or_record
 
 NAMES = tuple(dtype.name for dtype in DTYPES)
 THREADS = 256  # in a block, where the rung does not choose
-SHARED = 48 * 1024  # bytes of shared memory that a block may have anywhere
 PLAIN = {"NHWC": 0, "ACCUMULATE": 0}
 TILE = {
     **DEFAULT, "STAGE": 1, "GROUP": 1, "THREADS": THREADS, "BLOCKS": 2, "LANES": 1, "TH": 7, "TW": 1, "BOTTOM": -1,
@@ -65,7 +64,9 @@ def tiling(
         vector //= 2
     threads = THREADS if taps <= 64 else 64
     summed = max(4, itemsize)  # bytes of a sum
-    most = min(32, max(1, SHARED // (threads // 32 * taps * vector * summed)))  # a warp's, for its shuffles
+    most = min(
+        32, max(1, cuda.SHARED_DEFAULT // (threads // 32 * taps * vector * summed))
+    )  # a warp's, for its shuffles
     lanes, slices = channels(where, c, vector, itemsize, most)
     th = checks.blocks(oh, checks.blocks(oh, 4 if wide else 7 if where == "NHWC" or ow < w else 14))
     tw = 2 if where == "NHWC" and ow > 7 else 1
@@ -130,14 +131,14 @@ def depthwise_backward_weight(
     numbers_of_launch = (n, c, h, w, *shape[2:], *kernel, *s, pads[0][0], pads[1][0], *d)
     if chosen not in ("tiles", "vectors"):
         if chosen == "atomics" and not accumulate:
-            beside("cleared", functools.partial(out.fill, 0))
+            run_or_record("cleared", functools.partial(out.fill, 0))
         threads = {"naive": out.size, "atomics": grad.size, "block_reduction": out.size * THREADS}[chosen]
         ladder.kernel(chosen, grad.dtype, **switches)(
             (checks.blocks(threads, THREADS),), (THREADS,), (*arrays, None, out, *numbers_of_launch, 1)
         )
         return out
 
-    t = tiling(chosen == "vectors", where, x.shape, shape, taps, x.dtype, vectors.elements(grad, x, row=c))
+    t = tiling(chosen == "vectors", where, x.shape, shape, taps, x.dtype, vectors.vector_width(grad, x, row=c))
     switches |= {**numbers(kernel, s, pads, d), "CHANNELS": c, "THREADS": t.threads, "BLOCKS": t.blocks}
     switches |= {"VECTOR": t.vector, "LANES": t.lanes, "TH": t.th, "TW": t.tw}
     switches["BOTTOM"] = surely(h, pads[0][0], s[0], shape[2], t.th)

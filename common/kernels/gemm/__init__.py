@@ -134,13 +134,12 @@ def gemm(
     tile = tile_of(variant, a.dtype, m, n)
     shared = shared_bytes(tile, a.dtype.itemsize)
     row = k if variant == "split_k" else math.gcd(k, n)  # the rows that it walks along; C it stores one by one
-    width = vectors.elements(a, b, out, *([] if bias is None else [bias]), row=row)
+    width = vectors.vector_width(a, b, out, *([] if bias is None else [bias]), row=row)
     if width < tile.get("VECTOR", 0):
         tile["VECTOR"] = 2 if variant in ("tensor_cores", "warpgroups") and width > 1 else 1
     grid, block = geometry(tile, m, n)
     kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **tile)
-    if shared > kernel.max_dynamic_shared_size_bytes:
-        kernel.max_dynamic_shared_size_bytes = shared
+    cuda.allow_shared(kernel, shared)
     kernel(grid, block, (a, b, bias, out, m, n, k, low, high), shared_mem=shared)
     return out
 

@@ -33,11 +33,11 @@ def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> A
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     out = checks.output(out, (n, c, 1, 1), like=x)
-    where = layout.common(x=x)
+    where = layout.shared_layout(x=x)
     if variant == "channels_last" and layout.has(x, "NHWC"):  # one channel or one pixel lies in either layout
         where = "NHWC"
     chosen = ladder.choose(variant, x.dtype, where, [_fastest(n * c, h * w)])
-    vector = vectors.elements(x, row=c if where == "NHWC" else h * w)
+    vector = vectors.vector_width(x, row=c if where == "NHWC" else h * w)
     blocks, threads, switches = _launch(chosen, n, c, h * w, vector)
     ladder.kernel(chosen, x.dtype, **switches)((blocks,), (threads,), (layout.as_stored(x), out, n, c, h * w))
     return out

@@ -40,7 +40,7 @@ def im2col(
     threads = out.size if variant == "naive" else out.size // (kh * kw)
     switches: dict[str, Any] = {}
     if variant == "vectorised":
-        vector = vectors.elements(out, row=oh * ow)
+        vector = vectors.vector_width(out, row=oh * ow)
         threads, switches = threads // vector, {"VECTOR": vector}
     ladder.kernel(variant, x.dtype, **switches)(
         (checks.blocks(threads, THREADS),), (THREADS,),

@@ -31,22 +31,22 @@ def multiply(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> 
     shape = _broadcast(tuple(a.shape), tuple(b.shape))
     if out is not None:
         checks.array("out", out, shape, like=a, allowed=layout.LAYOUTS)
-    where = layout.common(a=a, b=b, out=out)
+    where = layout.shared_layout(a=a, b=b, out=out)
     out = checks.output(out, shape, like=a, layout=where)
     chosen = ladder.choose(variant, a.dtype, where)
 
     order = (0, 2, 3, 1) if where == "NHWC" else range(len(shape))
     steps = [_steps(array, where) for array in (a, b)]
-    dimensions = strided.merged(*(tuple(of[i] for i in order) for of in (shape, *steps)))
+    dimensions = strided.coalesce_dims(*(tuple(of[i] for i in order) for of in (shape, *steps)))
     if len(dimensions) > 4:
         raise ValueError(f"a and b must alternate in what is broadcast less often, got {a.shape} and {b.shape}")
-    sizes, a_steps, b_steps = zip(*strided.four(dimensions, 2), strict=True)
+    sizes, a_steps, b_steps = zip(*strided.pad_to_4d(dimensions, 2), strict=True)
     rows, columns = out.size // sizes[3], sizes[3]
     vector = 1
     switches: dict[str, Any] = {}
     if chosen == "vectorised":
         in_rows = [array for array, step in ((a, a_steps[3]), (b, b_steps[3])) if step]
-        switches["VECTOR"] = vector = vectors.elements(out, *in_rows, row=columns if rows > 1 else 0)
+        switches["VECTOR"] = vector = vectors.vector_width(out, *in_rows, row=columns if rows > 1 else 0)
     blocks = checks.blocks(rows * checks.blocks(columns, vector), THREADS)
     arrays = map(layout.as_stored, (a, b, out))
     kernel = ladder.kernel(chosen, a.dtype, **switches)

@@ -28,7 +28,7 @@ def pad(x: Any, padding: Any, value: float = 0.0, *, out: Any = None, variant: s
     shape = (n, c, top + h + bottom, left + w + right)
     if out is not None:
         checks.array("out", out, shape, like=x, allowed=layout.LAYOUTS)
-    where = layout.common(x=x, out=out)
+    where = layout.shared_layout(x=x, out=out)
     out = checks.output(out, shape, like=x, layout=where)
     kernel = ladder.kernel(ladder.choose(variant, x.dtype, where), x.dtype)
     wide = c if where == "NHWC" else 1  # elements of a row that one pixel takes

@@ -29,10 +29,10 @@ def permute(x: Any, dims: Any, *, out: Any = None, variant: str | None = None) -
     shape = tuple(x.shape[dim] for dim in order)
     out = checks.output(out, shape, like=x)
     itemsize = np.dtype(x.dtype).itemsize
-    dimensions = strided.merged(shape, tuple(x.strides[dim] // itemsize for dim in order))
+    dimensions = strided.coalesce_dims(shape, tuple(x.strides[dim] // itemsize for dim in order))
     if len(dimensions) > 4:
         raise ValueError(f"dims must leave at most four dimensions to walk, got {order} for shape {tuple(x.shape)}")
-    sizes, steps = zip(*strided.four(dimensions, 1), strict=True)
+    sizes, steps = zip(*strided.pad_to_4d(dimensions, 1), strict=True)
     turned = steps[2] == 1 and steps[3] > 1
     if variant == "tiled" and not turned:
         raise ValueError(f"variant 'tiled' takes orders that turn the last two dimensions to walk, got dims {order}")

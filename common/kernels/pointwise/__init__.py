@@ -256,10 +256,9 @@ def pointwise(
         tile["NHWC"] = int(where == "NHWC")
     elif where == "NHWC":
         rows = [array for array in (x, weight, bias, residual, out) if array is not None]
-        tile["VECTOR"] = int(vectors.elements(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST)
+        tile["VECTOR"] = int(vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST)
     kernel = ladder.kernel(variant, x.dtype, **tile)
-    if launch.shared > 48 * 1024:
-        kernel.max_dynamic_shared_size_bytes = launch.shared
+    cuda.allow_shared(kernel, launch.shared)
     stored = (array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out))
     kernel(launch.grid, (launch.threads,), (*stored, n, c, o, h * w, low, high), shared_mem=launch.shared)
     return out
@@ -267,7 +266,7 @@ def pointwise(
 
 def _layout(variant: str | None, x: Any, residual: Any, out: Any) -> str:
     """The layout that all arrays have; of both, as images of one pixel or one channel have them, one that suits."""
-    where = layout.common(x=x, residual=residual, out=out)
+    where = layout.shared_layout(x=x, residual=residual, out=out)
     both = all(layout.has(array, "NHWC") for array in (x, residual, out) if array is not None)
     if variant not in ladder.rungs:
         return "NHWC" if both and x.shape[2] * x.shape[3] == 1 else where

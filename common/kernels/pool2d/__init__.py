@@ -54,13 +54,13 @@ def pool2d(
     oh, ow = (_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True))
     if out is not None:
         checks.array("out", out, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS)
-    where = layout.common(x=x, out=out)
+    where = layout.shared_layout(x=x, out=out)
     if variant == "channels_last" and all(layout.has(a, "NHWC") for a in (x, out) if a is not None):
         where = "NHWC"  # one channel or one pixel lies in either layout
     out = checks.output(out, (n, c, oh, ow), like=x, layout=where)
     chosen = ladder.choose(variant, x.dtype, where)
 
-    vector = vectors.elements(x, out, row=c) if chosen == "channels_last" else 1
+    vector = vectors.vector_width(x, out, row=c) if chosen == "channels_last" else 1
     layouts = {"VECTOR": vector} if chosen == "channels_last" else {"NHWC": int(where == "NHWC")}
     run = ladder.kernel(chosen, x.dtype, MAX=int(kind == "max"), **layouts)
     sizes = (c, h, w, oh, ow, *kernel, *steps, *pads[0], *pads[1], *apart, int(bool(count_include_pad)), out.size)

@@ -71,8 +71,7 @@ def winograd(
     else:
         blocks = checks.blocks(tiles, sizes["BP"]) * checks.blocks(o, sizes["BO"])
         threads, shared = 32 * sizes["WARPS"], shared_bytes(tile, sizes)
-        if kernel.max_dynamic_shared_size_bytes < shared:
-            kernel.max_dynamic_shared_size_bytes = shared
+        cuda.allow_shared(kernel, shared)
     kernel(
         (blocks,), (threads,),
         (x, transformed, bias, residual, out, c, h, w, o, oh, ow, rows[0], columns[0], tiles_h, tiles_w, tiles,

@@ -90,15 +90,17 @@ template <class T> struct List {
 // so that neighbours which share a word are not taken for one.
 struct Touch {
     uint32_t epoch, warp_epoch, pc;
-    uint16_t thread, warp;
+    uint16_t thread;
+    uint8_t warp;
+    bool plain;  // of reads: not volatile
 };
-enum { SEVERAL = 0xffff };
+enum { SEVERAL = 0xffff, SEVERAL_WARPS = 0xff };
 struct Visit {
     uint32_t block, pc;  // block number + 1; 0: nobody
     uint16_t thread;
 } __attribute__((packed, aligned(2)));
 struct Touches {  // in the block in hand
-    Touch write, read;
+    Touch write, read, atomic;
 };
 // Writers and readers among all blocks, those with the lowest two numbers: enough to find a conflict,
 // and the same whichever worker ran which block.
@@ -150,7 +152,7 @@ template <class T> struct Pages {
     }
 };
 struct SharedCell {
-    Touch write, read;
+    Touches touches;
     bool written;
 };
 struct Seen {  // by one worker; ordered: of blocks that had run an atomic before (see below)

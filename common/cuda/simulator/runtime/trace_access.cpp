@@ -79,7 +79,8 @@ static void check_local(Block* b, uint64_t address, uint32_t size, int kind, uin
     find(b->trace, LOCAL_OVERRUN, pc, IN_NOTHING, kind, size, (int64_t)address);
     end_this_thread(b);
 }
-static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
+// plain: not volatile
+static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc, bool plain = true) {
     Block* b = this_block();
     if (!b || !b->trace) return;
     Trace* t = b->trace;
@@ -112,9 +113,9 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc) {
     const uint32_t thread = thread_number(b);
     if (rank >= 0) check_presence(b, rank, offset, size, kind, pc, thread);
     if (!t->counting || (array >= 0 && t->arrays[array].constant == 2)) return;
-    if (rank >= 0) check_remote(b, rank, offset, size, kind, pc, thread);
-    else if (array == IN_SHARED) check_shared(b, offset, size, kind, pc, thread);
-    else check_global(b, array, address, size, kind, pc, thread);
+    if (rank >= 0) check_remote(b, rank, offset, size, kind, plain, pc, thread);
+    else if (array == IN_SHARED) check_shared(b, offset, size, kind, plain, pc, thread);
+    else check_global(b, array, address, size, kind, plain, pc, thread);
     // (the same word of two blocks of a cluster is two words)
     const uint64_t logged = array == IN_SHARED ? (uint64_t)(rank + 1) << 32 | (SHARED_BASE + offset) : address;
     remember_event(t, thread, Event{pc, logged, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array});
@@ -132,6 +133,12 @@ static void on_range(uint64_t address, uint64_t size, int kind, uint64_t pc) {
     EXPORTED void __tsan_write##n(void* p) { on_access((uint64_t)p, n, STORE, RETURN_PC); }                  \
     EXPORTED void __tsan_unaligned_read##n(void* p) { on_access((uint64_t)p, n, LOAD, RETURN_PC); }          \
     EXPORTED void __tsan_unaligned_write##n(void* p) { on_access((uint64_t)p, n, STORE, RETURN_PC); }        \
+    EXPORTED void __tsan_volatile_read##n(void* p) { on_access((uint64_t)p, n, LOAD, RETURN_PC, false); }    \
+    EXPORTED void __tsan_volatile_write##n(void* p) { on_access((uint64_t)p, n, STORE, RETURN_PC); }         \
+    EXPORTED void __tsan_unaligned_volatile_read##n(void* p) {                                               \
+        on_access((uint64_t)p, n, LOAD, RETURN_PC, false);                                                   \
+    }                                                                                                        \
+    EXPORTED void __tsan_unaligned_volatile_write##n(void* p) { on_access((uint64_t)p, n, STORE, RETURN_PC); } \
     EXPORTED void __tsan_read_write##n(void* p) {                                                            \
         on_access((uint64_t)p, n, LOAD, RETURN_PC);                                                          \
         on_access((uint64_t)p, n, STORE, RETURN_PC);                                                         \

@@ -9,17 +9,26 @@ static bool unordered(const Trace* t, const Touch& touch, uint32_t thread) {
 static int race_rank(const Touch& with, uint32_t thread) {
     return with.warp == thread / 32 ? 0 : with.thread == SEVERAL ? 1 : 2;
 }
-// A read, an atomic too, conflicts with writes alone (`writes` is false).
-static const Touch* conflict(const Trace* t, const Touch& write, const Touch& read, bool writes, uint32_t thread) {
-    const bool with_write = unordered(t, write, thread), with_read = writes && unordered(t, read, thread);
-    if (with_write && with_read) return race_rank(read, thread) > race_rank(write, thread) ? &read : &write;
-    return with_write ? &write : with_read ? &read : 0;
+// What an earlier access conflicts with: a write with everything, an atomic with what is none, and plain reads with writes
+// and atomics. A volatile read, as of a flag that is polled, does not conflict with an atomic.
+static const Touch* conflict(const Trace* t, const Touches& c, int kind, bool plain, uint32_t thread) {
+    const Touch* found = 0;
+    const auto consider = [&](const Touch& touch) {
+        if (unordered(t, touch, thread) && (!found || race_rank(touch, thread) > race_rank(*found, thread))) found = &touch;
+    };
+    consider(c.write);
+    if (kind == STORE || (kind == ATOMIC && c.read.plain)) consider(c.read);
+    if (kind == STORE || (kind == LOAD && plain)) consider(c.atomic);
+    return found;
 }
-static void remember(Trace* t, Touch& touch, uint32_t thread, uint32_t pc, bool reading) {
-    bool same_interval = touch.epoch == t->epoch && touch.thread != thread;
-    if (reading && same_interval && touch.warp != thread / 32) touch.thread = touch.warp = SEVERAL;
-    else if (reading && same_interval && touch.warp_epoch == t->warp_epoch[thread / 32]) touch.thread = SEVERAL;
+static void remember(Trace* t, Touches& c, int kind, bool plain, uint32_t thread, uint32_t pc) {
+    Touch& touch = kind == STORE ? c.write : kind == LOAD ? c.read : c.atomic;
+    const bool this_interval = touch.epoch == t->epoch, another = this_interval && touch.thread != thread;
+    if (kind == LOAD && !plain && this_interval && touch.plain) return;  // the plain read conflicts with more
+    if (kind != STORE && another && touch.warp != thread / 32) touch.thread = SEVERAL, touch.warp = SEVERAL_WARPS;
+    else if (kind != STORE && another && touch.warp_epoch == t->warp_epoch[thread / 32]) touch.thread = SEVERAL;
     else touch.thread = thread, touch.warp = thread / 32;
+    touch.plain = plain;
     touch.epoch = t->epoch;
     touch.warp_epoch = t->warp_epoch[thread / 32];
     touch.pc = pc;
@@ -86,7 +95,7 @@ static void note_visit(Trace* t, Seen& seen, uint64_t cell, uint32_t group, uint
     Visits* v = seen.at(cell, t->acquired, bytes, grain);
     visit(kind == STORE ? v->writer : v->reader, group, t->block, thread, pc);
 }
-static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, bool plain, uint64_t pc, uint32_t thread) {
     Trace* t = b->trace;
     bool uninitialised = false, raced = false;
     const uint32_t short_pc = (uint32_t)(pc - t->module_low);
@@ -97,17 +106,18 @@ static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, uin
     }
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         SharedCell& c = *t->shared.at(i);
-        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
+        const Touch* with = raced ? 0 : conflict(t, c.touches, kind, plain, thread);
         uninitialised |= kind != STORE && !c.written;
         if (with && !raced) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block), raced = true;
         if (b->team) note_visit(t, t->remote[b->rank].cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
-        if (kind == STORE) remember(t, c.write, thread, short_pc, false), c.written = true;
-        else remember(t, c.read, thread, short_pc, true);
+        remember(t, c.touches, kind, plain, thread, short_pc);
+        c.written |= kind == STORE;
     }
     if (uninitialised) find(t, UNINITIALISED_READ, pc, IN_SHARED, kind, size, offset);
 }
 // Another block's shared memory. Whether somebody wrote what is read here is seen at the cluster's barrier.
-static void check_remote(Block* b, int rank, uint64_t offset, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+static void check_remote(Block* b, int rank, uint64_t offset, uint32_t size, int kind, bool plain, uint64_t pc,
+                         uint32_t thread) {
     Trace* t = b->trace;
     RemoteShared& r = t->remote[rank];
     if (!r.touches.pages) r.touches.make(shared_bytes(t), 4);
@@ -116,9 +126,9 @@ static void check_remote(Block* b, int rank, uint64_t offset, uint32_t size, int
     bool raced = false;
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         Touches& c = *r.touches.at(i);
-        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
+        const Touch* with = raced ? 0 : conflict(t, c, kind, plain, thread);
         if (with) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block - b->rank + rank), raced = true;
-        remember(t, kind == STORE ? c.write : c.read, thread, short_pc, kind != STORE);
+        remember(t, c, kind, plain, thread, short_pc);
         note_visit(t, r.cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
     }
 }
@@ -133,7 +143,8 @@ static void check_presence(Block* b, int rank, uint64_t offset, uint32_t size, i
     if (r.used && r.barriers_passed == b->barriers_passed) return;  // the first one after a barrier says it for all
     r.used = true, r.barriers_passed = b->barriers_passed, r.thread = thread, r.size = size, r.pc = pc, r.offset = offset, r.kind = kind;
 }
-static void check_global(Block* b, int array, uint64_t address, uint32_t size, int kind, uint64_t pc, uint32_t thread) {
+static void check_global(Block* b, int array, uint64_t address, uint32_t size, int kind, bool plain, uint64_t pc,
+                         uint32_t thread) {
     Trace* t = b->trace;
     const int number = t->arrays[array].memory;
     TracedMemory& memory = t->memories[number];
@@ -151,9 +162,9 @@ static void check_global(Block* b, int array, uint64_t address, uint32_t size, i
     bool raced = false;
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         Touches& c = *w.touches.at(i);
-        const Touch* with = raced ? 0 : conflict(t, c.write, c.read, kind == STORE, thread);
+        const Touch* with = raced ? 0 : conflict(t, c, kind, plain, thread);
         if (with) note_race(t, with, pc, array, kind, size, address - t->arrays[array].low, t->block), raced = true;
-        remember(t, kind == STORE ? c.write : c.read, thread, short_pc, kind != STORE);
+        remember(t, c, kind, plain, thread, short_pc);
         note_visit(t, w.grid, i, t->cluster_size, bytes, grain, kind, thread, short_pc);
         if (b->team) note_visit(t, w.cluster, i, 1, bytes, grain, kind, thread, short_pc);
     }
