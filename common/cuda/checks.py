@@ -21,7 +21,8 @@ def array(
 ) -> Any:
     """`value` if it is an array of that shape, one of the dtypes, that of `like`, in one of the allowed layouts.
 
-    None stands for any size, and instead of the whole shape for any shape.
+    None stands for any size, and instead of the whole shape for any shape. TypeError for what is no array and for a
+    wrong dtype, ValueError for a wrong shape or layout.
     """
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise TypeError(f"{name} must be an array, got {type(value).__name__}")
@@ -49,7 +50,10 @@ def size(name: str, shape: tuple[int, ...]) -> None:
 
 
 def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") -> Any:
-    """`out` if it fits, or a new array of that shape and layout and the dtype of `like`."""
+    """`out` if it fits, or if it is None a new array of that shape and layout and the dtype of `like`.
+
+    ValueError and TypeError as of `array`.
+    """
     if out is None:
         size("out", shape)
         return layouts.empty(shape, like.dtype, layout)
@@ -57,7 +61,7 @@ def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") ->
 
 
 def pair(name: str, value: Any, least: int) -> tuple[int, int]:
-    """An int, or a pair of them (height, width), as a pair."""
+    """An int, or a pair of them (height, width), as a pair. ValueError unless both are integers of at least `least`."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(values) != 2 or not all(isinstance(v, (int, np.integer)) and v >= least for v in values):
         raise ValueError(f"{name} must be an integer of at least {least} or a pair of them, got {value!r}")
@@ -68,7 +72,7 @@ Pads = tuple[tuple[int, int], tuple[int, int]]  # (top, bottom), (left, right)
 
 
 def padding(value: Any) -> Pads:
-    """Padding as ((top, bottom), (left, right)), from an int, a pair (height, width), or that."""
+    """Padding as ((top, bottom), (left, right)): of an int, a pair (height, width), or that. Errors as of `pair`."""
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(v, (tuple, list)) for v in value):
         return pair("padding", value[0], 0), pair("padding", value[1], 0)
     height, width = pair("padding", value, 0)
@@ -87,7 +91,10 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
 def convolution(
     x: tuple[int, ...], weight: tuple[int, ...], stride: Any, pads: Any, dilation: Any, groups: Any
 ) -> tuple[tuple[int, int], Pads, tuple[int, int], tuple[int, int, int, int]]:
-    """(stride, padding, dilation, shape of the output) of a convolution of arrays of these shapes."""
+    """(stride, padding, dilation, shape of the output) of a convolution of arrays of these shapes.
+
+    x: (N, C, H, W). weight: (O, C / groups, kH, kW). ValueError names the argument that does not fit.
+    """
     n, c, h, w = x
     if not isinstance(groups, int) or groups < 1 or c % groups:
         raise ValueError(f"groups must be an integer that divides the {c} channels of x, got {groups!r}")
@@ -105,7 +112,7 @@ ACTIVATIONS = {None: (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0
 
 
 def bounds(activation: Any) -> tuple[np.float32, np.float32]:
-    """The range that an activation clamps to: None, "relu", "relu6" or a pair (low, high)."""
+    """The range (low, high) that an activation clamps to: None, "relu", "relu6" or a pair. ValueError otherwise."""
     is_pair = isinstance(activation, (tuple, list)) and len(activation) == 2
     if is_pair and all(isinstance(bound, (int, float, np.number)) for bound in activation):
         low, high = activation
@@ -119,5 +126,5 @@ def bounds(activation: Any) -> tuple[np.float32, np.float32]:
 
 
 def blocks(threads: int, per_block: int) -> int:
-    """How many blocks cover so many threads."""
+    """How many blocks of `per_block` threads cover `threads` threads."""
     return -(-threads // per_block)

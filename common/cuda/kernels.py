@@ -170,7 +170,7 @@ def RawModule(
 
     code: the source, as NVRTC takes it (no #include of the C++ library, no host code).
     options: NVRTC's, ("-DTILE=32", "--use_fast_math"); on the simulator -D, -U and -I count. With "-arch=sm_90a" in
-    place of the card's own architecture NVRTC is called without CuPy, and name_expressions are not to be had.
+    place of the card's own architecture NVRTC is called without CuPy, and name_expressions are not supported.
     name_expressions: template kernels to instantiate, ["transpose<float>"].
     enable_cooperative_groups: launches are cooperative, so that grid.sync() may be used.
     CompileError quotes the lines that are wrong.

@@ -276,7 +276,7 @@ def _note_html(e: LineCounts) -> str:
 
 
 def _short(f: Finding, line: int) -> str:
-    """A finding beside one of its lines: its kind, and the other line if there is one."""
+    """A finding as shown at one of its lines: its kind, and its other line if it has two."""
     other = f.other_line if line == f.line else f.line
     return f.kind + (f" with line {other}" if other and other != line else "")
 

@@ -7,8 +7,6 @@ first; `fastest` times all, or the first few, on random data, and remembers the 
 import hashlib
 import json
 import math
-import os
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..files import replacing
 from . import blas, library
 from .graphs import Graph, Node
 
@@ -359,7 +358,7 @@ def _key(graph: Graph) -> str:
 
 def _read() -> dict[str, Any]:
     try:
-        content = json.loads(_file().read_text())
+        content = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -368,9 +367,8 @@ def _read() -> dict[str, Any]:
 def _remember(graph: Graph, name: str, us: float, most: int | None) -> None:
     path = _file()
     content = _read() | {_key(graph): {"graph": graph.spelling, "plan": name, "us": us, "of": most}}
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+    with replacing(path, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
-    os.replace(file.name, path)
 
 
 def _remembered(graph: Graph, most: int | None) -> tuple[Plan, float] | None:

@@ -36,7 +36,7 @@ OLDEST = 75  # the compute capability that every kernel runs on unless it asks f
 
 @dataclass(frozen=True)
 class Rung:
-    """What a rung's file cannot say.
+    """A rung of a ladder: what its file cannot say.
 
     tiles: the numbers (tile sizes and switches) that become its -D options. dtypes, layouts: those that it takes.
     composed: it has no file of its own, but launches other operators. target: "sm_90a", which it is compiled for on a
@@ -213,7 +213,7 @@ class HostStep:
 
 
 class Recording(list["Launch | HostStep"]):
-    """What `recorded` lists; programmatic: how the kernels of ladders are to be launched."""
+    """The launches and host steps that `recorded` lists; programmatic: whether kernels are launched so."""
 
     def __init__(self, programmatic: bool) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ _recorded: ContextVar[Recording | None] = ContextVar("recorded", default=None)
 
 @contextlib.contextmanager
 def recorded(programmatic: bool = False) -> Iterator[Recording]:
-    """Inside, operators check, choose and allocate as ever, but launch nothing: the launches are listed instead.
+    """Inside, operators check, choose and allocate as usual, but launch nothing: the launches are listed instead.
 
         with kernels.recorded() as launches:
             kernels.pointwise(x, weight, bias, out=y)
@@ -234,7 +234,7 @@ def recorded(programmatic: bool = False) -> Iterator[Recording]:
 
     Arrays that operators allocate for themselves belong to the launches. Only within the thread that asks for it.
     programmatic: each launch may begin while the one ahead of it still runs, see the top of this file; before sm_90,
-    and on the simulator, it begins as ever.
+    and on the simulator, it waits for that one's end.
     """
     launches = Recording(programmatic)
     token = _recorded.set(launches)
@@ -245,7 +245,7 @@ def recorded(programmatic: bool = False) -> Iterator[Recording]:
 
 
 def compile_together(launches: Iterable[Any]) -> None:
-    """Compiles the kernels of recorded launches side by side, on a GPU: one after the other, a network takes a minute.
+    """Compiles the kernels of recorded launches in parallel, on a GPU: one by one, a network takes a minute.
 
     Whatever else is among them is left alone. On the simulator a kernel is compiled when it is first launched.
     """

@@ -8,7 +8,10 @@ from .. import cuda
 
 @dataclass(frozen=True)
 class Feature:
-    """Something that compositions use; missing: why it is not to be had here, None if it is; instead: what is done."""
+    """A feature of the card that compositions use.
+
+    missing: why the card at hand lacks it, None if it has it. instead: what is done without it.
+    """
 
     name: str
     missing: str | None
@@ -16,7 +19,7 @@ class Feature:
 
 
 def features() -> tuple[Feature, ...]:
-    """What the card at hand, or the simulator, has of it."""
+    """The features, and which of them the card at hand, or the simulator, has."""
     capability = cuda.compute_capability()
     where = "the simulator" if cuda.backend() == "simulator" else f"this card, sm_{capability},"
 
@@ -34,7 +37,7 @@ def features() -> tuple[Feature, ...]:
 
 
 def missing(name: str) -> str | None:
-    """Why a feature is not to be had here, None if it is. ValueError for an unknown name."""
+    """Why the card at hand lacks a feature, None if it has it. ValueError for an unknown name."""
     for feature in features():
         if feature.name == name:
             return feature.missing

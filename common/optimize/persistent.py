@@ -250,7 +250,7 @@ def _phases(
 def _tiles(
     block: Block, batch: int, itemsize: int, blocks: int, shared: int, warps: int, cluster: int
 ) -> Iterator[Tile]:
-    """All tiles that are possible and not plainly foolish, in thread blocks of so many warps."""
+    """All tiles that fit and may be fast, in thread blocks of so many warps."""
     out_h, out_w = block.out_size
     heights = sorted({n for n in (1, 2, 4, 7, 8, 14) if n < out_h} | ({out_h} if out_h <= 14 else set()))
     widths = sorted({n for n in (4, 7, 8, 14, 16, 28) if n < out_w} | ({out_w} if out_w <= 28 else set()))
@@ -574,14 +574,14 @@ class Persistent:
             if shape != taken:
                 raise ValueError(f"phase {i}, {layer}: its input has shape {shape}")
             if len(arrays) != len(roles):
-                told = f"{len(roles)} arrays ({', '.join(roles)})"
-                raise ValueError(f"phase {i}, {layer}: takes {told}, got {len(arrays)}")
+                takes = f"{len(roles)} arrays ({', '.join(roles)})"
+                raise ValueError(f"phase {i}, {layer}: takes {takes}, got {len(arrays)}")
             for role, array, size in zip(roles, arrays, wanted, strict=True):
                 if array is None and (role.endswith("bias") or size is None):
                     continue
                 if array is None or size is None or tuple(array.shape) != size or array.dtype != self.x.dtype:
-                    told = "None" if array is None else f"{array.dtype} {tuple(array.shape)}"
-                    raise ValueError(f"phase {i}, {layer}: {role} must be {self.x.dtype} {size}, got {told}")
+                    found = "None" if array is None else f"{array.dtype} {tuple(array.shape)}"
+                    raise ValueError(f"phase {i}, {layer}: {role} must be {self.x.dtype} {size}, got {found}")
                 if len(size) == 4 and not layouts.has(array, "NHWC"):
                     raise ValueError(f"phase {i}, {layer}: {role} must be dense in NHWC, got strides {array.strides}")
             tile = self.plan.phases[i].tile

@@ -111,7 +111,7 @@ def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
 
 
 def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """µs of each launch in a CUDA graph, timed in turn. NoGpu on the simulator."""
+    """Median µs of each launch, in CUDA graphs timed in turn. NoGpu on the simulator."""
     compared = timing.compare(launches, samples=SAMPLES)
     return {name: compared[name].median_us for name in launches}
 
@@ -134,7 +134,7 @@ def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str,
 
 
 def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:
-    """Compiles what searches of these problems will try, all side by side: one after the other would take minutes."""
+    """Compiles all that searches of these problems will try, in parallel: one by one it would take minutes."""
     if cuda.backend() == "gpu":
         cubin.build_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
 

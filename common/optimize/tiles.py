@@ -44,7 +44,7 @@ def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int,
     known: dict[Tile, tuple[float, Tile | None]] = {}
 
     def time_of(wanted: Tile) -> tuple[float, Tile | None]:
-        """Predicted µs, and the tile with what follows from the others filled in; infinite for one that cannot be."""
+        """Predicted µs and the tile with its remaining fields filled in; infinite and None for an impossible one."""
         if wanted not in known:
             known[wanted] = math.inf, None
             tile = _filled(block, wanted, batch, itemsize, processors, memory)
@@ -53,7 +53,7 @@ def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int,
         return known[wanted]
 
     def descended(wanted: Tile) -> tuple[float, Tile | None]:
-        """To the best of its neighbours, as long as one is better."""
+        """Steepest descent: the best neighbour, as long as one is better."""
         while True:
             best = min(_neighbours(block, wanted, batch, clusters), key=lambda tile: time_of(tile)[0], default=wanted)
             if not time_of(best)[0] < time_of(wanted)[0]:
@@ -67,9 +67,10 @@ def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int,
 
 
 def rule(block: Block, batch: int, itemsize: int) -> Tile | None:
-    """A sane tile for the card at hand: from a few that suit most blocks, step by step to what should be faster.
+    """A tile for the card at hand by the cost model alone: from a few that suit most blocks, by steepest descent.
 
-    It takes some ten milliseconds, once. None if nothing fits, or if arrays have more elements than an int counts.
+    itemsize: bytes per element. It takes some ten milliseconds, once per argument. None if nothing fits, or if an array
+    has more elements than an int counts.
     """
     if _too_large(block, batch):
         return None
@@ -82,7 +83,7 @@ def _too_large(block: Block, batch: int) -> bool:
 
 
 def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int, memory: int) -> Tile | None:
-    """The tile with registers, strips and thread blocks that suit it; None if it cannot be."""
+    """The tile with vector, expand_m, project_n and blocks that fit; None for an impossible one."""
     g = Geometry(block, tile, itemsize)
     wasted = g.slices * tile.slice * tile.split > WASTE * block.hidden and tile.slice > 32
     if wasted or tile.warps > 16 or g.shared > memory:
@@ -95,17 +96,17 @@ def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int
 
 
 def _seeds(block: Block, batch: int) -> Iterable[Tile]:
-    """Tiles of which one is possible nearly always."""
+    """Tiles to start from, of which one nearly always fits."""
     out_h, out_w = block.out_size
     for h, w in dict.fromkeys((min(h, out_h), min(w, out_w)) for h, w in ((14, 14), (7, 7), (4, 8), (2, 4))):
-        for warps, beside in ((2, 1), (4, 1), (4, 2)):
-            channels = 16 * warps // beside
+        for warps, pixel_warps in ((2, 1), (4, 1), (4, 2)):
+            channels = 16 * warps // pixel_warps
             stages = min(2, ceil_div(block.hidden, channels))
-            yield Tile(h, w, slice=channels, stages=stages, warps=warps, pixel_warps=beside, blocks=2)
+            yield Tile(h, w, slice=channels, stages=stages, warps=warps, pixel_warps=pixel_warps, blocks=2)
 
 
 def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterable[Tile]:
-    """What differs from a tile in one choice."""
+    """The tiles that differ from one in one choice."""
     out_h, out_w = block.out_size
     across = tile.warps // tile.pixel_warps
     planes = tile.slice // 16 // across
@@ -259,7 +260,7 @@ def machine() -> dict[str, str]:
 
 
 def cache_path() -> Path:
-    """The file of what was found on this card."""
+    """The file that keeps what was found on this card."""
     return cuda.cache_dir() / f"tiles-{'-'.join(machine()['card'].lower().split())}.json"
 
 
@@ -267,7 +268,7 @@ _tables: dict[tuple, Table] = {}  # by path and time of change
 
 
 def _table(path: Path, keys: Sequence[str]) -> Table:
-    """The tiles of a file, empty if there is none, or if it does not count, which a warning says once."""
+    """The tiles of a file; empty if the file is missing, or does not count here, of which a warning tells once."""
     try:
         stamp = (str(path), path.stat().st_mtime_ns, *machine().values())
     except OSError:
@@ -338,7 +339,7 @@ def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
 
 
 def describe(tile: Tile | None) -> str:
-    """A tile in words: "7×14, 64 channels, 4 warps"."""
+    """A tile in words: "7×14, 64 channels, 4 warps"; None is "separate kernels"."""
     if tile is None:
         return "separate kernels"
     more = [

@@ -33,15 +33,15 @@ INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
 
 
-# Called with True before a compiler is started and with False when it has ended, in the thread that compiles: whoever
-# times a kernel leaves that out. A build within a build is told once.
+# Called with True before a compiler is started and with False when it has ended, in the thread that compiles, so that
+# timings can leave compilation out. Nested builds are reported once.
 listeners: list[Callable[[bool], None]] = []
 _depth = threading.local()
 
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """Inside, something is compiled: `listeners` are told when it begins and when it ends."""
+    """Inside, something is compiled: `listeners` are called when it begins and when it ends."""
     _depth.value = getattr(_depth, "value", 0) + 1
     if _depth.value == 1:
         for listener in tuple(listeners):
@@ -194,7 +194,7 @@ _VOLATILE = {"gcc": ["--param=tsan-distinguish-volatile=1"], "clang": ["-mllvm",
 
 
 def traced_flags(compiler: Compiler) -> list[str]:
-    """The options of a checked build: every access is seen (tracing.py), and what luck may hide is shown."""
+    """The options of a checked build: every access is seen (watch.py), and variables that nobody set hold NaN."""
     kept = [f for f in _flags(compiler) if f != "-O3"]
     pattern = [_PATTERN] if _knows_pattern(compiler) else []
     volatile = _VOLATILE[compiler.family] if compiler.family == "clang" or _major(compiler) >= 11 else []

@@ -108,7 +108,7 @@ def watch(
     wanted = _by_cluster(_chosen_blocks(blocks, count), size, traced.cluster)
     published = np.zeros(count, np.uint8)
     guards = np.array(symbols.guards, np.uint64)
-    shared = (TracedShared * len(symbols.shared))(*((low, high) for low, high, _ in symbols.shared))
+    shared = (TracedShared * len(symbols.shared))(*(TracedShared(low, high) for low, high, _ in symbols.shared))
     request = TraceRequest(counting=counting, wanted=wanted.ctypes.data, published=published.ctypes.data,
                             worker_count=workers, cluster_size=math.prod(traced.cluster), guard_count=len(guards),
                             guards=guards.ctypes.data, shared_count=len(shared),
