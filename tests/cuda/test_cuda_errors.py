@@ -182,6 +182,17 @@ def test_more_shared_memory_than_allowed():
     kernel((1,), (4,), arguments(), shared_mem=64 * 1024)
 
 
+def test_a_kernel_is_allowed_more_shared_memory_and_never_less():
+    kernel = cuda.RawKernel('extern "C" __global__ void k(float* y) { extern __shared__ float s[]; y[0] = s[0]; }', "k")
+    allowed = kernel.max_dynamic_shared_size_bytes
+    assert allowed == cuda.SHARED_DEFAULT
+    cuda.allow_shared(kernel, 1000)
+    assert kernel.max_dynamic_shared_size_bytes == allowed
+    cuda.allow_shared(kernel, cuda.SHARED_DEFAULT + 1024)
+    assert kernel.max_dynamic_shared_size_bytes == cuda.SHARED_DEFAULT + 1024
+    kernel((1,), (1,), (cuda.zeros(1),), shared_mem=cuda.SHARED_DEFAULT + 1024)
+
+
 @simulator_only
 def test_no_card_has_more_shared_memory_than_227_kib():
     kernel = cuda.RawKernel(COPY, "copy")

@@ -67,7 +67,7 @@ class _Variables:
             self._owner = lambda: None
 
 
-_variables: dict[Path, _Variables] = {}
+_variables: dict[int, _Variables] = {}  # by the handle of a loaded library
 
 
 class SimulatedKernel:
@@ -249,9 +249,10 @@ class SimulatedModule:
             _refuse_static_shared(path, code, list(self._declared))
         self.library = compiler.load(path)
         self.uninitialised: tuple[Uninitialised, ...] = compiler.uninitialised(path) if traced else ()
-        if path not in _variables:
-            _variables[path] = _Variables(self._address_inside())
-        self.variables = _variables[path]
+        handle = self.library._handle  # of one library, however often it is loaded
+        if handle not in _variables:
+            _variables[handle] = _Variables(self._address_inside())
+        self.variables = _variables[handle]
         # Threads meet only in these functions of the runtime. A library that calls none of them can run each
         # block as a plain loop.
         self.threads_meet = any(
