@@ -485,6 +485,18 @@ def test_a_far_address_is_out_of_bounds(index, guarded):
 
 
 @simulator_only
+@x86_only
+@pytest.mark.parametrize("target", ["0", "0xdeadbeefcafe0000ull"], ids=["null", "not canonical"])
+def test_a_jump_to_nowhere(target):
+    """There is no instruction that could be looked at."""
+    source = f"""
+    extern "C" __global__ void k(int n) {{ typedef void (*Function)(); Function f = (Function)({target} * n); f(); }}"""
+    with pytest.raises(cuda.KernelError, match="null pointer" if target == "0" else "out of bounds"):
+        run(source, "k", (1,), (1,), 1)
+    check_that_launches_work()
+
+
+@simulator_only
 @pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
 def test_a_shared_array_overrun_by_far(guarded):
     """In a plain launch nobody knows the index, but which array it is."""

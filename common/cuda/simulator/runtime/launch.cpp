@@ -238,8 +238,10 @@ static void on_signal(int number, siginfo_t* info, void* context) {
     }
     uint64_t pc, sp;
     where_it_came(context, &pc, &sp);
-    const Operand operand = operand_of(context);
-    if (number == SIGFPE) fault(!operand.divides ? BAD_ARITHMETIC : operand.value ? QUOTIENT_OVERFLOW : DIVIDED_BY_ZERO, 0, pc);
+    if (number == SIGFPE) {
+        const Operand divisor = operand_of(context);
+        fault(!divisor.divides ? BAD_ARITHMETIC : divisor.value ? QUOTIENT_OVERFLOW : DIVIDED_BY_ZERO, 0, pc);
+    }
     if (number == SIGILL || number == SIGTRAP) fault(TRAP, 0, pc);
     if (number == SIGABRT) fault(ABORTED, 0, pc);
     char* address = (char*)info->si_addr;
@@ -247,6 +249,7 @@ static void on_signal(int number, siginfo_t* info, void* context) {
         fault(STACK_OVERFLOW, (void*)(current_launch->fibers ? STACK_BYTES : WORKER_STACK_BYTES), pc);
     // (x86 tells no address where it is misaligned, or one that no memory can have)
     if (!address && info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR) {
+        const Operand operand = operand_of(context);
         if (operand.in_memory && !is_canonical(operand.value)) fault(WILD_ADDRESS, (void*)operand.value, pc);
         if (operand.in_memory && operand.value % 16) fault(MISALIGNED_ADDRESS, (void*)operand.value, pc);
         fault(WILD_ADDRESS, 0, pc);

@@ -19,6 +19,7 @@ static Operand operand_of(const void* context) {
     const Operand unknown = {false, false, 0};
     const greg_t* values = ((const ucontext_t*)context)->uc_mcontext.gregs;
     const uint8_t* p = (const uint8_t*)values[REG_RIP];
+    if (!is_canonical((uint64_t)p)) return unknown;  // the jump there is what failed
     bool wide = false, half = false, scaled = false;
     int index_bit = 0, base_bit = 0, map = 0;
     for (;; ++p) {
