@@ -162,10 +162,8 @@ def main(
         model.state_dict(), SOURCE.width, SOURCE.num_classes, SOURCE.input_size
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    weights.save_npz(
-        out, {name: array.astype(np.float16) for name, array in parameters.items()}
-    )
-    stored = weights.load_npz(out)
+    weights.save(out, {name: array.astype(np.float16) for name, array in parameters.items()})
+    stored = weights.load(out)
 
     table = Table(
         "weights", "digits", "wrong", "accuracy", title="by writers left out of training"

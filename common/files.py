@@ -39,14 +39,18 @@ def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iter
         found = os.stat(target)
         _require_regular(path, found.st_mode)
         permissions = stat.S_IMODE(found.st_mode)
-    temporary = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
+    folder = os.path.dirname(target)
+    temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), permissions)
+        descriptor, named = _open_temporary(folder, temporary, permissions)
         try:
             with open(descriptor, mode, **options) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
+                if not named:
+                    # (a descriptor has os.link call linkat(), which follows links; link() does not)
+                    os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno())
             os.replace(temporary, target)
         finally:
             with contextlib.suppress(OSError):
@@ -55,6 +59,17 @@ def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iter
         if error.filename == temporary or (error.filename is None and error.errno is not None):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
+
+
+def _open_temporary(folder: str, path: str, permissions: int) -> tuple[int, bool]:
+    """A new file in `folder` to read and write: its descriptor, and whether it has a name yet, `path`.
+
+    Without one (Linux, most file systems) nothing is left of it if the process is killed.
+    """
+    if hasattr(os, "O_TMPFILE") and os.path.exists("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, permissions), False
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), permissions), True
 
 
 def open_regular(path: str | os.PathLike) -> IO[bytes]:

@@ -1,4 +1,4 @@
-"""Rows of text in columns."""
+"""Rows of text in columns, and text that is safe to print."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,3 +13,16 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
         ).rstrip()
         for row in rows
     ]
+
+
+def printable(text: object, limit: int | None = None) -> str:
+    r"""str(text) on one line, for names out of files: "\x1b[2J", line ends and lone surrogates become escapes.
+
+    limit: the greatest number of characters; what is longer ends in "…".
+    """
+    shown = str(text)
+    if limit is not None and len(shown) > limit:
+        shown = shown[: limit - 1] + "…"
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"

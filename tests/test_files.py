@@ -2,6 +2,9 @@
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +46,35 @@ def test_after_an_error_the_older_file_is_there_and_nothing_else(tmp_path, error
     assert path.read_text() == "before" and os.listdir(tmp_path) == ["old"]
     if isinstance(error, OSError):
         assert caught.value.filename == str(path) and caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="a temporary file without a name is Linux's")
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_that_is_killed_leaves_the_older_file_and_nothing_else(tmp_path, signal_number):
+    (tmp_path / "old").write_text("before")
+    code = (
+        "import sys, time\nfrom common import files\n"
+        "with files.replacing(sys.argv[1]) as file:\n"
+        "    file.write(b'half'); file.flush(); print('written', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "old"], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal_number)
+    assert process.returncode == -signal_number
+    assert os.listdir(tmp_path) == ["old"] and (tmp_path / "old").read_text() == "before"
+
+
+def test_a_file_system_without_unnamed_files_has_named_ones(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    with files.replacing(tmp_path / "new") as file:
+        file.write(b"x")
+        file.flush()
+        (name,) = os.listdir(tmp_path)
+        assert name.endswith(".tmp")
+    assert os.listdir(tmp_path) == ["new"]
+    with pytest.raises(KeyboardInterrupt), files.replacing(tmp_path / "new") as file:
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["new"]
 
 
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..files import replacing
+
 MARKER, FILE = ".course-work", "progress.json"
 SECTIONS = ("exercises", "predictions", "engine", "milestones")
 
@@ -52,10 +54,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a text file in one step, in a folder that is made if there is none: a reader sees the old or the new."""
-    from ..weights.files import write_atomically  # only now: the package reads ONNX files
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda file: file.write(text.encode()))
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 @contextlib.contextmanager

@@ -1,14 +1,15 @@
 """The two ways in which a model file is refused. Both are ValueErrors with one sentence to show."""
 
+from ..text import printable
+
 MAX_MESSAGE = 300  # characters: what a file names can be of any length
 
 
 class ModelError(ValueError):
-    """A reason as one printable line, whatever text from the file it quotes."""
+    """A reason as one printable line of at most MAX_MESSAGE characters, whatever text from the file it quotes."""
 
     def __init__(self, reason: object):
-        text = "".join(c if c.isprintable() else "?" for c in str(reason))
-        super().__init__(text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…")
+        super().__init__(printable(reason, MAX_MESSAGE))
 
 
 class InvalidModel(ModelError):

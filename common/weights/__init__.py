@@ -1,10 +1,10 @@
-"""The numbers of a network: out of files, into files, folded, trained, seeded, downloaded (chapter 02).
+"""The parameters of a network: read, written, folded, trained, seeded, downloaded (chapter 02).
 
     sources     digits, seeded, imagenet: what each is, and its network as ONNX
     extraction  the initializers of an ONNX file
     folding     a convolution and the batch-norm after it as one convolution
     commands    what the command line does with all this
-    files       .npz and plain text, exact to the bit
+    files       .npz, exact to the bit
     checking    do these parameters belong to that network?
     digits      the handwritten digits: who wrote which, and how they become the network's input
     seeded      random weights under which activations stay sane
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .checking import Finding, check, findings
 from .digits import Split, digit_from_picture, digits_input, digits_split
-from .files import Parameters, load, load_npz, load_text, save, save_npz, save_text
+from .files import Parameters, load, save
 from .folding import fold, fold_batch_norm, fold_state_dict
 from .seeded import seeded_parameters
 from .sources import SOURCES, Source, labels, model, network, resnet20_model, source
@@ -45,14 +45,10 @@ __all__ = [
     "imagenet_parameters",
     "labels",
     "load",
-    "load_npz",
-    "load_text",
     "model",
     "network",
     "resnet20_model",
     "save",
-    "save_npz",
-    "save_text",
     "seeded_parameters",
     "source",
 ]

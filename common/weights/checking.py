@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..text import printable
 from ..topology import Graph
+
+MAX_NAMED = 20  # parameters that one message names
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ def findings(graph: Graph, parameters: Mapping[str, np.ndarray]) -> Iterator[Fin
 
 
 def problem_with(array: np.ndarray | None, shape: tuple[int, ...]) -> str:
+    """Why the array cannot be a parameter of this shape (None: there is no array); "" if it can."""
     if array is None:
         return f"missing, expected {shape}"
     if array.shape != shape:
@@ -47,8 +51,9 @@ def problem_with(array: np.ndarray | None, shape: tuple[int, ...]) -> str:
 
 
 def check(graph: Graph, parameters: Mapping[str, np.ndarray]) -> None:
-    """ValueError naming every parameter that is missing, left over, misshapen or not finite."""
+    """ValueError naming the parameters that are missing, left over, misshapen or not finite, the first MAX_NAMED."""
     problems = [str(finding) for finding in findings(graph, parameters) if finding.problem]
     if problems:
         count = f"{len(problems)} parameters do not fit" if len(problems) > 1 else "a parameter does not fit"
-        raise ValueError(f"{graph.name}: {count}: " + "; ".join(problems))
+        shown = [*problems[:MAX_NAMED], *(["…"] if len(problems) > MAX_NAMED else [])]
+        raise ValueError(printable(f"{graph.name}: {count}: " + "; ".join(shown)))

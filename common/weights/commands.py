@@ -4,45 +4,51 @@ from pathlib import Path
 
 import numpy as np
 
-from ..text import aligned
+from ..files import replacing
+from ..text import aligned, printable
 from ..topology import Graph, build, load_model, read_onnx_with_parameters
 from .checking import findings
 from .extraction import extract
-from .files import Parameters, by_suffix, load, save, write_atomically
+from .files import Parameters, check_suffix, load, save
 from .sources import model, network
 
 WIDTHS = (1.0, 0.75, 0.5, 0.35, 1.3, 1.4)  # that MobileNetV2 is published in
+NAME_WIDTH = 100  # characters that are shown of a parameter's name, which a file may make of any length
 
 
 def make_file(source: str, out: Path, input_size: int | None = None, force: bool = False) -> None:
-    """A source as an ONNX file, or its folded parameters as .npz or .txt."""
+    """Write a source as an ONNX file, or its folded parameters as .npz, as the name of `out` ends.
 
-    def write_onnx_file(path: Path) -> None:
-        content = model(source, input_size).SerializeToString()
-        write_atomically(path, lambda file: file.write(content))
-
-    def write_parameters(path: Path) -> None:
-        save(path, network(source, input_size)[1])
-
-    write = by_suffix(out, {".onnx": write_onnx_file, ".npz": write_parameters, ".txt": write_parameters})
-    keep_unless(force, out)
-    write(out)
+    input_size: height and width of the network's input. force: replace `out` if it exists. ValueError for another
+    ending, an unknown source, or a file that exists; RuntimeError for a failed download; OSError as of files.replacing.
+    """
+    suffix = check_suffix(out, ".onnx", ".npz")
+    refuse_overwrite(out, force)
+    if suffix == ".npz":
+        return save(out, network(source, input_size)[1])
+    content = model(source, input_size).SerializeToString()
+    with replacing(out) as file:
+        file.write(content)
 
 
 def extract_file(onnx: Path, out: Path, raw: bool = False, force: bool = False) -> Parameters:
-    """The parameters of an ONNX file's layers, or all its initializers as stored, as .npz or .txt."""
-    by_suffix(out, {".npz": save, ".txt": save})
-    keep_unless(force, out)
+    """Write the parameters of an ONNX file's layers, or all its initializers as stored (`raw`), as .npz; return them.
+
+    ValueError for another ending, a file that exists, or a name or dtype that a .npz does not keep; what
+    `topology.load_model` raises; OSError as of files.replacing.
+    """
+    check_suffix(out, ".npz")
+    refuse_overwrite(out, force)
     parameters = extract(onnx) if raw else read_onnx_with_parameters(onnx)[1]
     save(out, parameters)
     return parameters
 
 
 def check_file(file: Path, onnx: Path | None = None) -> tuple[list[str], int]:
-    """A line for each parameter of the file, compared with the layers of a network; and how many do not fit.
+    """Lines to print, one for each parameter of the file compared with the layers of a network; how many do not fit.
 
     The network is that of `onnx`, or of the file itself if it is an ONNX file, or else the MobileNetV2 that
-    the shapes in the file come nearest to.
+    the shapes in the file come nearest to. Raises what `load` and `topology.load_model` raise.
     """
     if file.suffix.lower() == ".onnx":
         graph, parameters = read_onnx_with_parameters(load_model(file))
@@ -60,8 +66,8 @@ def check_file(file: Path, onnx: Path | None = None) -> tuple[list[str], int]:
         if array is not None:
             least, greatest = (f"{bound(array):.4g}" if array.size else "" for bound in (np.min, np.max))
             shown = (" × ".join(map(str, array.shape)), array.dtype.name, least, greatest)
-        rows.append((finding.name, *shown, finding.problem or "ok"))
-    lines = [graph.name, "", *aligned(rows, right=(3, 4))]
+        rows.append((printable(finding.name, NAME_WIDTH), *shown, finding.problem or "ok"))
+    lines = [printable(graph.name, NAME_WIDTH), "", *aligned(rows, right=(3, 4))]
     wrong = sum(bool(finding.problem) for finding in found)
     count = sum(array.size for array in parameters.values())
     lines += ["", f"{len(found)} parameters of {count:,} numbers, {wrong or 'none'} out of order"]
@@ -77,6 +83,7 @@ def nearest_mobilenet(parameters: Parameters) -> Graph:
     return min(candidates, key=lambda graph: sum(bool(f.problem) for f in findings(graph, parameters)))
 
 
-def keep_unless(force: bool, out: Path) -> None:
+def refuse_overwrite(out: Path, force: bool) -> None:
+    """ValueError if `out` exists, unless the caller asked to replace it."""
     if out.exists() and not force:
-        raise ValueError(f"{out} exists; --force replaces it")
+        raise ValueError(printable(f"{out} exists; --force replaces it"))

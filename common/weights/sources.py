@@ -9,7 +9,7 @@ import numpy as np
 from ..images import IMAGENET_MEAN, IMAGENET_STD
 from ..topology import Graph, build, resnet20
 from . import digits
-from .files import Parameters, load_npz
+from .files import Parameters, load
 from .folding import fold_batch_norm
 from .seeded import seeded_parameters
 
@@ -84,7 +84,7 @@ SOURCES = {
 
 
 def source(name: str) -> Source:
-    """The source called so; ValueError with the names there are."""
+    """Look up a source by name; ValueError listing the valid names."""
     if name not in SOURCES:
         raise ValueError(f"there are no weights called {name!r}, only {', '.join(SOURCES)}")
     return SOURCES[name]
@@ -98,7 +98,7 @@ def network(name: str, input_size: int | None = None) -> tuple[Graph, Parameters
     spec = source(name)
     size = input_size or spec.input_size
     if name == "digits":
-        stored = load_npz(str(package_files(__package__) / "digits.npz"))  # fp16, to be half the size
+        stored = load(str(package_files(__package__) / "digits.npz"))  # fp16, to be half the size
         graph = build(spec.width, spec.num_classes, size)
         return graph, {key: array.astype(np.float32) for key, array in stored.items()}
     graph = build(spec.width, spec.num_classes, size, batch_norm=True)
