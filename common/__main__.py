@@ -523,70 +523,39 @@ def topology(
     print(graph)
 
 
-images_app = typer.Typer(help="Pictures as one binary file of network inputs, and back.", no_args_is_help=True)
+images_app = typer.Typer(help="Pictures as network inputs.", no_args_is_help=True)
 app.add_typer(images_app, name="images")
+
+
+@images_app.callback()
+def images_group() -> None:
+    """(With a callback, one command alone keeps its name.)"""
 
 
 @images_app.command("pack")
 def images_pack(
-    pictures: Annotated[list[Path], typer.Argument(help="Picture files, and folders of them.")],
-    out: Annotated[Path, typer.Option(help="The file to write.")],
+    pictures: Annotated[list[Path], typer.Argument(help="Picture files, and folders of them.", readable=False)],
+    out: Annotated[Path, typer.Option(help="The .npy file to write; the names go into OUT.json.")],
     size: Annotated[int, typer.Option(min=1, help="Height and width of an input.")] = 224,
-    dtype: Annotated[str, typer.Option(help="fp32 or fp16.")] = "fp32",
-    layout: Annotated[str, typer.Option(help="NCHW or NHWC.")] = "NCHW",
 ) -> None:
-    """Prepare pictures for a network and write them as one file; exit status 1 if some could not be read.
+    """Prepare pictures for a network as one .npy file, (N, 3, size, size) float32; exit status 1 if some are left out.
 
-    How the file is laid out: common/images/binary.py.
+    numpy.load(OUT, mmap_mode="r") reads it, and so does cnpy in C++.
     """
     from tqdm import tqdm
 
-    from .images import binary
+    from .images import pack
+    from .text import printable
 
     try:
-        packed = binary.pack(pictures, out, size, dtype, layout, lambda line: tqdm.write(line, file=sys.stderr))
+        packed = pack(pictures, out, size, lambda line: tqdm.write(line, file=sys.stderr))
     except (ValueError, OSError) as error:
         raise fail(error) from None
-    shape = "3×{0}×{0}" if layout == "NCHW" else "{0}×{0}×3"
     left = f", {len(packed.skipped)} left out" if packed.skipped else ""
-    print(f"{out}: {packed.written} pictures as {shape.format(size)} {dtype}, {out.stat().st_size:,} bytes{left}")
+    shape = f"{packed.written} × 3 × {size} × {size} float32"
+    print(f"{printable(out)}: {shape}, {out.stat().st_size:,} bytes{left}")
     if packed.skipped:
         raise typer.Exit(1)
-
-
-@images_app.command("unpack")
-def images_unpack(
-    file: Annotated[Path, typer.Argument(help="What images pack wrote.")],
-    out: Annotated[Path, typer.Option(help="Folder for the pictures.")],
-) -> None:
-    """Write the pictures of such a file as PNG."""
-    from .images import unpack
-
-    try:
-        written = unpack(file, out)
-    except (ValueError, OSError) as error:
-        raise fail(error) from None
-    print(f"{len(written)} pictures in {out}")
-
-
-@images_app.command("info")
-def images_info(
-    file: Annotated[Path, typer.Argument(help="What images pack wrote.")],
-    names: Annotated[bool, typer.Option("--names", help="The names of the pictures too.")] = False,
-) -> None:
-    """Say what is in such a file."""
-    from .images import read_header
-
-    try:
-        header = read_header(file)
-    except (ValueError, OSError) as error:
-        raise fail(error) from None
-    n, c, h, w = header.shape
-    print(f"{file}: {n} pictures, {c} channels, {h}×{w}, {header.dtype}, {header.layout}")
-    for what, values in (("mean", header.mean), ("std", header.std)):
-        print(f"{what:<4} {', '.join(f'{value:.4g}' for value in values)}")
-    if names:
-        print("\n".join(f"{number}: {name}" for number, name in enumerate(header.names)))
 
 
 weights_app = typer.Typer(help="Weights of MobileNetV2: make, extract and check them.", no_args_is_help=True)
@@ -597,7 +566,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exi
 @weights_app.command("make")
 def weights_make(
     source: Annotated[str, typer.Argument(help="digits, seeded or imagenet.")],
-    out: Annotated[Path, typer.Option(help="Where to: .onnx, .npz or .txt.")],
+    out: Annotated[Path, typer.Option(help="Where to: .onnx or .npz.")],
     size: Annotated[int | None, typer.Option(min=1, help="Height and width of the input.")] = None,
     force: Force = False,
 ) -> None:
@@ -614,7 +583,7 @@ def weights_make(
 @weights_app.command("extract")
 def weights_extract(
     onnx: Annotated[Path, typer.Argument(help="An ONNX file.")],
-    out: Annotated[Path, typer.Option(help="Where to: .npz or .txt.")],
+    out: Annotated[Path, typer.Option(help="Where to: .npz.")],
     raw: Annotated[bool, typer.Option("--raw", help="Every initializer just as it is stored.")] = False,
     force: Force = False,
 ) -> None:
@@ -630,7 +599,7 @@ def weights_extract(
 
 @weights_app.command("check")
 def weights_check(
-    file: Annotated[Path, typer.Argument(help="Weights: .npz, .txt or .onnx.")],
+    file: Annotated[Path, typer.Argument(help="Weights: .npz or .onnx.")],
     onnx: Annotated[Path | None, typer.Option(help="The network they are for, if not MobileNetV2.")] = None,
 ) -> None:
     """Compare weights with their layers; exit status 1 if any is missing, misshapen or not finite."""

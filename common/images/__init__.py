@@ -4,13 +4,13 @@ read(path)            any image file as 8-bit RGB, or an ImageError of one line
 to_input(image)       an RGB image as what a network takes, float32 (1, 3, H, W)
 sample()              a photo to try things on
 contact_sheet(…)      many small pictures with their captions on one page, mistakes marked
-pack(…), unpack(…)    folders of pictures as one binary file of inputs, and back; load_inputs(path) reads it
+pack(…)               folders of pictures as one .npy file of inputs
 cifar10(split)        60,000 labelled pictures of 32×32, downloaded once; cifar10_input(…) for a network
 """
 
-from .binary import InputsError, load_inputs, pack, read_header, unpack, write_inputs
 from .cifar10 import CIFAR10_CLASSES, CIFAR10_MEAN, CIFAR10_STD, cifar10, cifar10_input
 from .network_input import IMAGENET_MEAN, IMAGENET_STD, to_input
+from .packing import pack
 from .reading import ImageError, read, sample
 from .sheet import contact_sheet
 
@@ -21,16 +21,11 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "ImageError",
-    "InputsError",
     "cifar10",
     "cifar10_input",
     "contact_sheet",
-    "load_inputs",
     "pack",
     "read",
-    "read_header",
     "sample",
     "to_input",
-    "unpack",
-    "write_inputs",
 ]

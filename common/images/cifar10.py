@@ -7,17 +7,18 @@ green and blue, row by row (https://www.cs.toronto.edu/~kriz/cifar.html).
 
 import hashlib
 import http.client
-import os
 import shutil
 import tarfile
-import tempfile
 import urllib.request
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
+
+from ..files import open_regular, replacing
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 # of the archive of 170,052,171 bytes; its MD5, which the dataset's page gives, is c32a1d4ab5d03f1284b67883e8d87530
@@ -44,7 +45,8 @@ def cifar10(split: str = "test") -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     path = archive_path()
     if not path.exists():
         download(path)
-    check_hash(path, path)
+    with open_regular(path) as file:
+        check_hash(file, path)
     with tarfile.open(path) as archive:  # nothing is extracted to disk
         records = b"".join(read_member(archive, name) for name in SPLITS[split])
     table = np.frombuffer(records, np.uint8).reshape(-1, RECORD)
@@ -73,17 +75,14 @@ def archive_path() -> Path:
 
 def download(path: Path) -> None:
     """Fetch URL; the file is there once it is complete and its hash is right. RuntimeError otherwise."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            fetch(file, path)
-        check_hash(Path(temporary), path)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    with replacing(path, "w+b") as file:
+        fetch(file, path)
+        file.seek(0)
+        check_hash(file, path)
 
 
-def fetch(file, path: Path) -> None:
+def fetch(file: IO[bytes], path: Path) -> None:
+    """Copy what URL holds into an open file. RuntimeError saying what to do instead; `path`: where it would be kept."""
     try:
         with urllib.request.urlopen(URL, timeout=TIMEOUT) as answer:
             size = int(answer.headers.get("Content-Length") or 0) or None
@@ -96,12 +95,11 @@ def fetch(file, path: Path) -> None:
         ) from error
 
 
-def check_hash(file: Path, path: Path) -> None:
-    """RuntimeError where the file, to be kept at `path`, has another SHA-256; it is deleted then."""
-    with open(file, "rb") as opened:
-        got = hashlib.file_digest(opened, "sha256").hexdigest()
+def check_hash(file: IO[bytes], path: Path) -> None:
+    """RuntimeError where an open file, kept at `path` or to be kept there, has another SHA-256; `path` is deleted."""
+    got = hashlib.file_digest(file, "sha256").hexdigest()
     if got != SHA256:
-        file.unlink()
+        path.unlink(missing_ok=True)
         raise RuntimeError(f"{path} was damaged and is deleted: its SHA-256 is {got}, not {SHA256}; try again")
 
 

@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 
+from ..files import open_regular
+from ..text import printable
+
+# What cameras, scanners and the web write. Pillow reads more, some of it through other programs (EPS: Ghostscript).
+FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 BACKGROUND = (255, 255, 255)  # transparent parts of a picture show white paper
 
 
 class ImageError(ValueError):
-    """A file that cannot be read as an image: one line with the file's name and the reason."""
+    """A file that cannot be read as an image: one printable line with the file's name and the reason."""
+
+    def __init__(self, reason: object):
+        super().__init__(printable(reason))
 
 
 def read(path: str | os.PathLike) -> Image.Image:
@@ -21,14 +29,16 @@ def read(path: str | os.PathLike) -> Image.Image:
     Greyscale, palette, 16-bit and CMYK images are converted, transparency is laid over white, the rotation
     that a camera wrote into EXIF is carried out, and of an animation the first frame is taken.
 
-    Raises ImageError if there is no such file, if it is not an image, broken or cut off, or if it unpacks to
-    more pixels than Pillow holds safe (a decompression bomb).
+    Raises ImageError if there is no such file, if it is no regular file (a pipe is not waited for), if it is not an
+    image in one of FORMATS, broken or cut off, or if it unpacks to more pixels than Pillow holds safe.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as file:
+            Image.init()
+            known = [name for name in FORMATS if name in Image.OPEN]  # a Pillow may be built without some
+            with open_regular(path) as opened, Image.open(opened, formats=known) as file:
                 return to_rgb(ImageOps.exif_transpose(file))
     # A damaged file can make Pillow's decoders raise nearly anything: SyntaxError, struct.error, IndexError
     except Exception as error:
@@ -36,7 +46,7 @@ def read(path: str | os.PathLike) -> Image.Image:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """The image in mode RGB, whatever its mode."""
+    """The image in mode RGB, whatever its mode, transparent parts over BACKGROUND; ValueError as of _to_8_bit."""
     if image.mode == "RGB" and not image.has_transparency_data:
         return image.copy()
     if image.mode == "F" or image.mode.startswith("I"):
@@ -65,17 +75,18 @@ def _to_8_bit(image: Image.Image) -> Image.Image:
     """Greyscale with more than 8 bits a pixel, scaled to 8: Pillow's own conversion would cut it off at 255.
 
     16-bit integers run to 65535. 32-bit ones are taken to be 8- or 16-bit values in a wider type, and floats
-    to run to 1 or to 255, whichever their largest value fits.
+    to run to 1 or to 255, whichever their largest value fits. ValueError for other values.
     """
     pixels = np.asarray(image)
-    if not np.isfinite(pixels).all() or pixels.min() < 0:
+    largest = pixels.max()
+    if not (pixels.min() >= 0 and np.isfinite(largest)):  # false for NaN as well
         raise ValueError("negative or non-finite pixels")
     full_scales = {"I": [255, 65535], "F": [1, 255]}.get(image.mode, [65535])
-    largest = pixels.max()
     if largest > full_scales[-1]:
         raise ValueError(f"pixels up to {largest:g}, of unknown full scale")
     full_scale = next(scale for scale in full_scales if largest <= scale)
-    return Image.fromarray(np.round(pixels * (255.0 / full_scale)).astype(np.uint8))
+    scaled = np.multiply(pixels, 255.0 / full_scale, dtype=np.float32)  # no ties to round: they need no more digits
+    return Image.fromarray(np.rint(scaled, out=scaled).astype(np.uint8))
 
 
 def _reason(error: Exception) -> str:
@@ -86,5 +97,7 @@ def _reason(error: Exception) -> str:
         return f"too large: more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels once unpacked"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
+    if isinstance(error, OSError) and "regular file" in str(error):
+        return str(error).rpartition(": ")[2]
     text = " ".join(str(error).split())
     return f"broken image ({text or type(error).__name__})"

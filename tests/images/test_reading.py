@@ -1,5 +1,6 @@
 """Every kind of image file becomes 8-bit RGB, or an error of one line."""
 
+import os
 import subprocess
 import sys
 import zlib
@@ -192,7 +193,31 @@ def test_no_image_no_file_a_folder(tmp_path):
     assert_one_line(error, tmp_path / "missing.png", "no such file")
     with pytest.raises(ImageError) as error:
         images.read(tmp_path)
-    assert_one_line(error, tmp_path, "directory")
+    assert_one_line(error, tmp_path, "expected a regular file, got a folder")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ImageError) as error:
+        images.read(tmp_path / "pipe.png")
+    assert_one_line(error, tmp_path / "pipe.png", "expected a regular file, got a named pipe (FIFO)")
+
+
+def test_formats_that_start_other_programs_are_not_tried(tmp_path):
+    """Pillow has Ghostscript run an EPS file, whatever its name ends in."""
+    path = tmp_path / "holiday.jpg"
+    Image.fromarray(gradient()).save(path, format="EPS")
+    with Image.open(path) as file:
+        assert file.format == "EPS"
+    with pytest.raises(ImageError) as error:
+        images.read(path)
+    assert_one_line(error, path, "not an image of a known format")
+
+
+def test_a_name_with_control_characters_is_shown_with_escapes(tmp_path):
+    with pytest.raises(ImageError) as error:
+        images.read(tmp_path / "\x1b[2J\n.png")
+    assert str(error.value).isprintable() and r"\x1b[2J\n.png: no such file" in str(error.value)
 
 
 @pytest.mark.parametrize("side", [10_000, 60_000])  # Pillow warns of the first and refuses the second

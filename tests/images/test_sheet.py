@@ -1,5 +1,6 @@
 """The page of pictures: right size, mistakes marked, quick."""
 
+import errno
 import time
 
 import numpy as np
@@ -51,6 +52,20 @@ def test_pictures_of_any_kind_and_size(tmp_path):
     ]
     path = images.contact_sheet(pictures, list("abcde"), [True, False] * 2 + [True], tmp_path / "a.png")
     assert images.read(path).width > 600
+
+
+def test_an_older_page_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = images.contact_sheet([np.zeros((8, 8), np.uint8)], ["1"], [False], tmp_path / "a.png")
+    before = path.read_bytes()
+
+    def full_disk(page, file, **options):
+        file.write(b"half a picture")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full_disk)
+    with pytest.raises(OSError, match="No space left on device: .*a.png"):
+        images.contact_sheet([np.zeros((8, 8), np.uint8)], ["2"], [False], path)
+    assert path.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["a.png"]
 
 
 def test_lengths_that_differ(tmp_path):
