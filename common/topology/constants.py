@@ -34,6 +34,8 @@ Arrays = list[np.ndarray | None]  # None where an optional input is left out
 
 def fold(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     """The node's first output. InvalidModel where the inputs do not fit the operator."""
+    # what comes out is at most as large as what goes in, or is taken from the budget where it is computed
+    budget.take((sum(array.size for array in inputs if array is not None),))
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(FOLD[node.op_type](node, inputs, budget))
@@ -78,7 +80,7 @@ def reshaped(shape: tuple[int, ...], target: list[int], allowzero: bool = False)
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
     if axes is None:
         return tuple(size for size in shape if size != 1)
-    gone = normalized(axes, len(shape))
+    gone = normalize_axes(axes, len(shape))
     if any(shape[axis] != 1 for axis in gone):
         raise InvalidModel(f"axes {axes} of {shape} are not of size 1")
     return tuple(size for axis, size in enumerate(shape) if axis not in gone)
@@ -88,12 +90,12 @@ def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[in
     if axes is None:
         raise InvalidModel("it has no axes")
     rank = len(shape) + len(axes)
-    new = normalized(axes, rank)
+    new = normalize_axes(axes, rank)
     rest = iter(shape)
     return tuple(1 if axis in new else next(rest) for axis in range(rank))
 
 
-def normalized(axes: tuple[int, ...], rank: int) -> set[int]:
+def normalize_axes(axes: tuple[int, ...], rank: int) -> set[int]:
     """Axes counted from 0, each named once."""
     result = {axis + rank if axis < 0 else axis for axis in axes}
     if len(result) != len(axes) or not result <= set(range(rank)):
@@ -133,7 +135,6 @@ def cast(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
         dtype = present(inputs[1]).dtype
         node.integer("saturate", 1)
         node.text("round_mode", "up")
-    budget.take(array.shape)
     return array.astype(dtype)
 
 
@@ -145,16 +146,15 @@ def present(array: np.ndarray | None) -> np.ndarray:
 
 def gather(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     array, indices = present(inputs[0]), present(inputs[1])
-    (axis,) = normalized((node.integer("axis", 0),), array.ndim)
+    (axis,) = normalize_axes((node.integer("axis", 0),), array.ndim)
     budget.take((*array.shape[:axis], *indices.shape, *array.shape[axis + 1 :]))
     return np.take(array, indices, axis=axis)
 
 
 def concat(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     arrays = [present(array) for array in inputs]
-    for array in arrays:
-        budget.take(array.shape)
-    return np.concatenate(arrays, axis=node.integer("axis", 0))
+    (axis,) = normalize_axes((node.integer("axis", 0),), arrays[0].ndim)
+    return np.concatenate(arrays, axis=axis)
 
 
 def shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
@@ -169,6 +169,8 @@ def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
         starts, ends = node.integers("starts") or (), node.integers("ends") or ()
         axes, steps = node.integers("axes"), None
     else:
+        if any(given is not None and given.ndim != 1 for given in inputs[1:]):
+            raise InvalidModel("its bounds, axes or steps are not vectors")
         starts, ends = tuple(integers(inputs[1])), tuple(integers(inputs[2]))
         axes = axes_of(node, inputs, since=10, position=3)
         steps = axes_of(node, inputs, since=10, position=4)
@@ -194,7 +196,6 @@ def flatten(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 def transpose(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     array = present(inputs[0])
-    budget.take(array.shape)
     return np.ascontiguousarray(np.transpose(array, node.integers("perm")))
 
 

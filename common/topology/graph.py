@@ -1,10 +1,14 @@
 """A network as a list of layers in the order in which they run, with its census, totals and listing."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from .layers import Concat, Layer, Mul, ResidualAdd, Shape
+from ..text import printable
+from .layers import Layer, Shape
+
+MAX_NAME = 200  # characters that a listing shows of the network's name, which a file may make of any length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +46,19 @@ class Graph:
     def __len__(self) -> int:
         return len(self.layers)
 
-    @property
-    def shapes(self) -> dict[str, Shape]:
+    @cached_property
+    def shapes(self) -> Mapping[str, Shape]:
         """Shape of every activation, by tensor name, the input's first."""
-        return {self.input: self.input_shape} | {layer.output: layer.output_shape for layer in self.layers}
+        outputs = {layer.output: layer.output_shape for layer in self.layers}
+        return {self.input: self.input_shape} | outputs
 
     @property
     def output_shape(self) -> Shape:
+        """Shape of the tensor `output`, the batch first."""
         return self.shapes[self.output]
 
-    @property
-    def parameter_shapes(self) -> dict[str, Shape]:
+    @cached_property
+    def parameter_shapes(self) -> Mapping[str, Shape]:
         """Shape of every parameter array, by name, in the order of first use."""
         shapes: dict[str, Shape] = {}
         for layer in self.layers:
@@ -85,10 +91,14 @@ class Graph:
 
     def describe(self, layer: Layer) -> str:
         """`str(layer)`, with layers that have several inputs naming them by index: `ResidualAdd(9, 14)`."""
-        if not isinstance(layer, ResidualAdd | Mul | Concat):
+        if layer.arity == 1:
             return str(layer)
-        index = {other.output: str(i) for i, other in enumerate(self.layers)}
-        return f"{type(layer).__name__}({', '.join(index.get(tensor, 'input') for tensor in layer.inputs)})"
+        names = (self._indices.get(tensor, "input") for tensor in layer.inputs)
+        return f"{type(layer).__name__}({', '.join(names)})"
+
+    @cached_property
+    def _indices(self) -> dict[str, str]:
+        return {layer.output: str(i) for i, layer in enumerate(self.layers)}
 
     def __str__(self) -> str:
         """The listing: index, layer, output shape, MACs and parameters; then census and totals."""
@@ -113,7 +123,7 @@ class Graph:
         shape = " × ".join(map(str, self.input_shape))
         return "\n".join(
             [
-                f"{self.name}, input {shape}",
+                f"{printable(self.name, MAX_NAME)}, input {shape}",
                 "",
                 *lines,
                 "",

@@ -16,6 +16,7 @@ Padding = tuple[Pair, Pair]  # ((top, bottom), (left, right))
 
 MAX_ELEMENTS = 2**31 - 1  # of one activation or parameter: kernels index with a 32-bit int
 MAX_EXTENT = 2**16 - 1  # of one kernel side, stride, dilation or padding
+MAX_DIMENSIONS = 16  # of one activation: what every backend can reshape and permute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,8 @@ class Layer:
         if count != len(self.input_shapes) or count == 0 or self.arity not in (None, count):
             raise ValueError(f"{type(self).__name__} got {count} inputs and {len(self.input_shapes)} shapes")
         for shape in (*self.input_shapes, self.output_shape, *self.parameter_shapes.values()):
+            if len(shape) > MAX_DIMENSIONS:
+                raise ValueError(f"{type(self).__name__} has {len(shape)} dimensions, over {MAX_DIMENSIONS}")
             if any(size < 1 for size in shape):
                 raise ValueError(f"{type(self).__name__} has the empty shape {shape}")
             if math.prod(shape) > MAX_ELEMENTS:
@@ -356,8 +359,8 @@ class MaxPool2d(Layer):
 
     def infer_shape(self) -> Shape:
         n, channels, *extent = image_shape(self)
-        check_pool_padding(self.kernel_size, self.padding)
         size = windows(extent, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        check_pool_windows(extent, self.kernel_size, self.stride, self.padding, self.dilation)
         return (n, channels, *size)
 
     @property
@@ -377,8 +380,8 @@ class AveragePool2d(Layer):
 
     def infer_shape(self) -> Shape:
         n, channels, *extent = image_shape(self)
-        check_pool_padding(self.kernel_size, self.padding)
         size = windows(extent, self.kernel_size, self.stride, self.padding, (1, 1), self.ceil_mode)
+        check_pool_windows(extent, self.kernel_size, self.stride, self.padding, (1, 1))
         return (n, channels, *size)
 
     @property
@@ -482,11 +485,14 @@ def check_extents(what: str, values: tuple[int, ...], least: int) -> None:
             raise ValueError(f"{what} {value} is not between {least} and {MAX_EXTENT}")
 
 
-def check_pool_padding(kernel_size: Pair, padding: Padding) -> None:
-    """A window that lies in the padding alone would have nothing to take the maximum or mean of."""
-    for k, (before, after) in zip(kernel_size, padding, strict=True):
+def check_pool_windows(extent: list[int], kernel_size: Pair, stride: Pair, padding: Padding, dilation: Pair) -> None:
+    """ValueError for a window that lies in the padding alone: it has nothing to take the maximum or the mean of."""
+    for size, k, step, (before, after), d in zip(extent, kernel_size, stride, padding, dilation, strict=True):
         if max(before, after) >= k:
             raise ValueError(f"padding {show_padding(padding)} is not below the window {show_pair(kernel_size)}")
+        # A window that starts in the padding has its first tap behind that at start mod d. (d starts show all rests.)
+        if any(start % d >= size for start in range(-before, 0, step)[:d]):
+            raise ValueError(f"a window dilated by {d} has all of its taps in the padding around {size}")
 
 
 def show_pair(pair: Pair) -> str:

@@ -1,7 +1,6 @@
 """A model file as an onnx.ModelProto, trusting nothing in it: size, encoding, version, external data."""
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -9,6 +8,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
 
+from ..files import open_regular
 from .errors import InvalidModel, UnsupportedModel
 from .tensors import checked_size, element_type
 
@@ -21,22 +21,22 @@ def load_model(source: str | os.PathLike | ModelProto) -> ModelProto:
 
     InvalidModel: not an ONNX file, truncated, over 2 GiB, or external data that are missing, too short or
     outside the model's folder. UnsupportedModel: operator set older than 7 or newer than this onnx package.
-    OSError: the file cannot be opened.
+    OSError: the file cannot be opened, or is no regular file.
     """
     if isinstance(source, ModelProto):
         check_header(source)
         return source
     path = Path(source)
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidModel(f"{path} is not a regular file")
-    if status.st_size == 0:
-        raise InvalidModel(f"{path} is empty")
-    if status.st_size > MAX_FILE_BYTES:
-        raise InvalidModel(f"{path} has {status.st_size} bytes, over the limit of {MAX_FILE_BYTES}")
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise InvalidModel(f"{path} is empty")
+        if size > MAX_FILE_BYTES:
+            raise InvalidModel(f"{path} has {size} bytes, over the limit of {MAX_FILE_BYTES}")
+        content = file.read(size)  # and no more, if it grows meanwhile
     model = ModelProto()
     try:
-        model.ParseFromString(path.read_bytes())
+        model.ParseFromString(content)
     except DecodeError as error:
         raise InvalidModel(f"{path} is not an ONNX file, or is cut off") from error
     check_header(model)
@@ -45,8 +45,11 @@ def load_model(source: str | os.PathLike | ModelProto) -> ModelProto:
 
 
 def check_header(model: ModelProto) -> None:
+    """InvalidModel for a model without a graph, versions or readable names; UnsupportedModel for another version."""
     if not model.HasField("graph") or not model.graph.node:
         raise InvalidModel("the model holds no graph of operators")
+    if not model.ir_version:
+        raise InvalidModel("the model names no version of ONNX (ir_version)")
     try:
         readable = all(isinstance(name, str) for name in names(model))
     except UnicodeDecodeError:
@@ -98,6 +101,7 @@ def load_external_data(model: ModelProto, folder: Path) -> None:
 
 
 def stored_tensors(model: ModelProto) -> list[TensorProto]:
+    """The initializers, and the tensors among the nodes' attributes."""
     constants = [attribute.t for node in model.graph.node for attribute in node.attribute if attribute.HasField("t")]
     return [*model.graph.initializer, *constants]
 
@@ -119,17 +123,14 @@ def external_bytes(tensor: TensorProto, folder: Path, limit: int) -> bytes:
 
     location = entries.get("location", "")
     try:
-        path = inside(folder, location, what)
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InvalidModel(f"{what}: {location!r} is not a regular file")
-        if offset + length > status.st_size:
-            raise InvalidModel(f"{what}: {location!r} ends before byte {offset + length}")
-        with path.open("rb") as file:
+        with open_regular(inside(folder, location, what)) as file:
+            if offset + length > os.fstat(file.fileno()).st_size:
+                raise InvalidModel(f"{what}: {location!r} ends before byte {offset + length}")
             file.seek(offset)
             content = file.read(length)
     except OSError as error:
-        raise InvalidModel(f"{what}: cannot read {location!r} ({error.strerror})") from error
+        reason = error.strerror or str(error).rpartition(": ")[2]
+        raise InvalidModel(f"{what}: cannot read {location!r} ({reason})") from error
     if len(content) != length:
         raise InvalidModel(f"{what}: {location!r} ends before byte {offset + length}")
     return content

@@ -3,18 +3,19 @@
 import os
 
 import numpy as np
+import onnx
 from onnx import ModelProto, ValueInfoProto
 
 from .constants import FOLD, Budget, fold
 from .errors import InvalidModel, UnsupportedModel
 from .graph import Graph
-from .layers import Shape
+from .layers import BatchNorm2d, Shape
 from .loading import load_model, opset_version
 from .node import Node, nodes_in_order
 from .operators import TRANSLATE
-from .simplify import simplified
+from .simplify import simplify
 from .tensors import FLOATS, checked_size, decode, element_type
-from .translation import Activation, Translation, direct
+from .translation import Activation, Translation, as_written
 
 DEFAULT_SIZE = 224  # height and width where the file leaves them open, the paper's own
 
@@ -37,17 +38,21 @@ def read_onnx_with_parameters(
     beta multiplied in, batch-norm and biases (channels,). Constants added after a convolution or a matrix
     product are its bias. float16, bfloat16 and float64 files are read as float32.
 
-    InvalidModel: the model is broken. UnsupportedModel: it has something that no layer here expresses.
+    InvalidModel: the model is broken, or has parameters that are infinite or not a number. UnsupportedModel: it has
+    something that no layer here expresses. ValueError: input_shape does not fit it. OSError: the file cannot be opened.
     """
     return translate(load_model(source), input_shape)
 
 
 def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> tuple[Graph, dict[str, np.ndarray]]:
+    """What `read_onnx_with_parameters` does, for a model that `load_model` has returned."""
     graph, opset = model.graph, opset_version(model)
     nodes = nodes_in_order(graph, opset)
     if len(graph.output) != 1:
         raise UnsupportedModel(f"the model has {len(graph.output)} outputs, not one")
     output = graph.output[0].name
+    for node in nodes:
+        check_operator(node)
     wanted = {name for node in nodes for name in node.inputs} | {output}
 
     tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in wanted}
@@ -63,7 +68,7 @@ def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> 
 
     elements = sum(checked_size(tensor, f"tensor {name!r}") for name, tensor in tensors.items())
     values: dict[str, Activation | np.ndarray] = {name: decode(tensor) for name, tensor in tensors.items()}
-    values[inputs[0].name] = direct(inputs[0].name, shape, dtype)
+    values[inputs[0].name] = as_written(inputs[0].name, shape, dtype)
     names = set(values) | {name for node in nodes for name in node.outputs}
     state = Translation(values, names, file_batch, Budget(16 * elements + 2**20))
     for node in nodes:
@@ -74,39 +79,77 @@ def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> 
         raise UnsupportedModel(f"the output {output!r} does not depend on the input")
     if result.averaged:
         raise UnsupportedModel(f"the output {output!r} is a mean over only one of height and width")
-    if not result.direct:
+    if not result.is_direct:
         result = state.materialize(nodes[-1], result, output)
     try:
         network = Graph(
             name=graph.name or "model",
             input=inputs[0].name,
             input_shape=shape,
-            layers=tuple(simplified(state.layers, result.tensor, state.parameters)),
+            layers=tuple(simplify(state.layers, result.tensor, state.parameters)),
             output=result.tensor,
         )
     except ValueError as error:
         raise InvalidModel(f"its layers do not fit together: {error}") from error
-    return network, {name: state.parameters[name] for name in network.parameter_shapes}
+    parameters = {name: state.parameters[name] for name in network.parameter_shapes}
+    check_numbers(network, parameters)
+    return network, parameters
+
+
+def check_operator(node: Node) -> None:
+    """UnsupportedModel for an operator that is not read here; InvalidModel where ONNX does not allow it so.
+
+    That is an operator that the model's operator set does not have, too few or too many inputs, or the lack of an
+    attribute without a default.
+    """
+    if node.domain not in ("", "ai.onnx"):
+        raise node.unsupported(f"the operator belongs to {node.domain!r}, not to standard ONNX")
+    if node.op_type not in FOLD and node.op_type not in TRANSLATE:
+        raise node.unsupported("there is no layer for this operator")
+    try:
+        schema = onnx.defs.get_schema(node.op_type, node.opset, "")
+    except onnx.defs.SchemaError:
+        raise node.invalid(f"operator set {node.opset} has no such operator") from None
+    least, most = schema.min_input, schema.max_input
+    if not least <= len(node.inputs) <= most:
+        raise node.invalid(f"it has {len(node.inputs)} inputs, not {least if least == most else f'{least} to {most}'}")
+    for name, attribute in schema.attributes.items():
+        if attribute.required and not node.has(name):
+            raise node.invalid(f"it has no {name}")
+    if not any(node.outputs):
+        raise node.invalid("it has no output")
+
+
+def check_numbers(network: Graph, parameters: dict[str, np.ndarray]) -> None:
+    """InvalidModel for a parameter that is not finite, or a variance that is not positive even with eps."""
+    for name, array in parameters.items():
+        if bad := array.size - int(np.isfinite(array).sum()):
+            raise InvalidModel(f"parameter {name!r}: {bad} of {array.size} numbers are infinite or not a number")
+    for layer in network:
+        if isinstance(layer, BatchNorm2d):
+            variance = parameters[layer.running_var].astype(np.float64) + layer.eps
+            if not (variance > 0).all():
+                channel = int(np.argmin(variance))
+                raise InvalidModel(
+                    f"batch-norm {layer.name!r}: the variance of channel {channel} is "
+                    f"{variance[channel] - layer.eps:g}, not positive even with eps"
+                )
 
 
 def run(state: Translation, node: Node) -> None:
     """Find out what the node's first output is: folded if all of its inputs are known, else translated."""
-    if node.domain not in ("", "ai.onnx"):
-        raise node.unsupported(f"the operator belongs to {node.domain!r}, not to standard ONNX")
-    if not any(node.outputs):
-        raise node.invalid("it has no output")
     inputs = [state.value(node, position) for position in range(len(node.inputs))]
     known: list[np.ndarray | None] = [value for value in inputs if not isinstance(value, Activation)]
     result: Activation | np.ndarray
     if node.op_type in FOLD and len(known) == len(inputs):
         result = fold(node, known, state.budget)
-    elif node.op_type in TRANSLATE:
+    elif node.op_type not in TRANSLATE:
+        raise node.unsupported("it computes at run time, and there is no layer for this operator")
+    else:
         try:
             result = TRANSLATE[node.op_type](state, node)
         except (InvalidModel, UnsupportedModel) as error:
             raise error if str(error).startswith("node ") else type(error)(f"{node}: {error}") from error
-    else:
-        raise node.unsupported("there is no layer for this operator")
     node.check_all_read()
     if node.outputs[0]:
         state.values[node.outputs[0]] = result

@@ -11,11 +11,13 @@ import numpy as np
 
 from .layers import BatchNorm2d, Clip, Conv2d, Layer, Linear, Pad, ReLU, ReLU6
 from .operators.pointwise import clip_kind
+from .translation import Names
 
 Parameters = dict[str, np.ndarray]
 
 
-def simplified(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
+def simplify(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
+    """The layers after the three rules below, in order. parameters: by name; sums of biases are added to them."""
     layers = pads_into_convolutions(layers, output)
     layers = shifts_into_biases(layers, output, parameters)
     return clips_into_one(layers, output)
@@ -44,10 +46,12 @@ def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
 def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
     """A shift by channel becomes the bias of the convolution, linear layer or batch-norm before it.
 
-    Only where nothing else reads what that layer writes.
+    Only where nothing else reads what that layer writes. A sum of two biases is a new parameter, "first+second"; more
+    are added to that one, so that a long chain has neither long names nor many arrays.
     """
     readers = Counter(name for layer in layers for name in layer.inputs) + Counter([output])
     result: dict[str, Layer] = {}
+    names, sums = Names(parameters), set()
     for layer in layers:
         before = result.get(layer.inputs[0])
         if (
@@ -57,11 +61,13 @@ def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters)
             and only_shifts(layer, parameters)
         ):
             bias = layer.bias
-            if before.bias is not None:
-                bias = f"{before.bias}+{layer.bias}"
-                while bias in parameters:
-                    bias += "'"
+            if before.bias in sums:
+                bias = before.bias
+                parameters[bias] = parameters[bias] + parameters[layer.bias]
+            elif before.bias is not None:
+                bias = names.take(f"{before.bias}+{layer.bias}")
                 parameters[bias] = parameters[before.bias] + parameters[layer.bias]
+                sums.add(bias)
             del result[before.output]
             layer = replace(before, output=layer.output, bias=bias)
         result[layer.output] = layer
@@ -69,6 +75,7 @@ def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters)
 
 
 def only_shifts(layer: BatchNorm2d, parameters: Parameters) -> bool:
+    """Whether the batch-norm adds its bias and does nothing else."""
     scale, mean, var = (parameters[name] for name in (layer.weight, layer.running_mean, layer.running_var))
     return layer.eps == 0 and bool((scale == 1).all() and (mean == 0).all() and (var == 1).all())
 
@@ -96,6 +103,7 @@ def clips_into_one(layers: list[Layer], output: str) -> list[Layer]:
 
 
 def bounds(layer: Layer) -> tuple[float, float] | None:
+    """(least, greatest) of what a clamping layer writes; None for any other kind of layer."""
     if isinstance(layer, ReLU6):
         return (0.0, 6.0)
     if isinstance(layer, ReLU):

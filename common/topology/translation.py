@@ -1,6 +1,8 @@
 """What the reader knows on its way through an ONNX graph: every tensor so far, and the layers made."""
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,16 +30,36 @@ class Activation:
 
     @property
     def permuted(self) -> bool:
+        """Whether the axes of `shape` are those of `stored` in another order."""
         return self.dims is not None and self.dims != tuple(range(len(self.stored)))
 
     @property
-    def direct(self) -> bool:
-        """Is this tensor exactly what the layer writes?"""
+    def is_direct(self) -> bool:
+        """Whether this tensor is exactly what the layer writes."""
         return self.shape == self.stored and not self.permuted and not self.averaged
 
 
-def direct(tensor: str, shape: Shape, dtype: np.dtype) -> Activation:
+def as_written(tensor: str, shape: Shape, dtype: np.dtype) -> Activation:
+    """What a layer writes, not seen in any other way."""
     return Activation(tensor, shape, shape, dtype, tuple(range(len(shape))))
+
+
+class Names:
+    """Names in use, and new ones in constant time each, however many a file has chosen to clash with them."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._number: Counter[str] = Counter()  # the last one tried behind a name
+
+    def take(self, *names: str) -> str:
+        """The first of the names that is free, or else the first one with a number; from now on it is in use."""
+        name = next((name for name in names if name not in self._taken), "")
+        while not name:
+            self._number[names[0]] += 1
+            numbered = f"{names[0]}.{self._number[names[0]] + 1}"
+            name = "" if numbered in self._taken else numbered
+        self._taken.add(name)
+        return name
 
 
 class Translation:
@@ -50,15 +72,17 @@ class Translation:
         file_batch: int | None,
         budget: Budget,
     ):
+        """names: of all the file's tensors. file_batch: the batch size that the file fixes, None if it does not."""
         self.values = values
-        self.file_batch = file_batch  # the batch size that the file fixes, if it does
+        self.file_batch = file_batch
         self.budget = budget
         self.layers: list[Layer] = []
         self.parameters: dict[str, np.ndarray] = {}
         self.writer: dict[str, str] = {}  # name of the node that writes each tensor
-        self._layer_names: set[str] = set()
+        self._layer_names = Names()
+        self._tensor_names = Names(names)  # so that ours differ from those still to come
         self._written: set[str] = set()  # tensors that layers write
-        self._tensor_names = set(names)  # all of the file's, so that ours differ from those still to come
+        self._stored: dict[tuple, str] = {}  # which parameter a constant is, seen in one way
 
     def value(self, node: Node, position: int) -> Activation | np.ndarray | None:
         """The node's input at `position`, None where it is left out."""
@@ -70,6 +94,7 @@ class Translation:
         return self.values[name]
 
     def activation(self, node: Node, position: int = 0) -> Activation:
+        """The input at `position`, which has to be there and to be computed at run time."""
         value = self.value(node, position)
         if value is None:
             raise node.invalid(f"input {position} is missing")
@@ -92,9 +117,9 @@ class Translation:
 
     def materialize(self, node: Node, value: Activation, name: str) -> Activation:
         """Make a layer of the reshape or transpose that `value` notes, if there is one."""
-        if value.direct:
+        if value.is_direct:
             return value
-        source = direct(value.tensor, value.stored, value.dtype)
+        source = as_written(value.tensor, value.stored, value.dtype)
         if value.permuted:
             result = self.emit(Permute, node, [source], view=name, dims=value.dims)
         else:
@@ -112,12 +137,10 @@ class Translation:
         if view is None:
             output, name = node.outputs[0], node.name
         else:
-            output = self._unused(self._tensor_names, f"{view}.view") if view in self._written else view
+            output = self._tensor_names.take(f"{view}.view") if view in self._written else view
             name = self.writer.get(view, view)
-        name = self._unused(self._layer_names, name, output)
-        self._tensor_names.add(output)
+        name = self._layer_names.take(name, output)
         self._written.add(output)
-        self._layer_names.add(name)
         try:
             layer = kind(
                 name=name,
@@ -129,17 +152,7 @@ class Translation:
         except ValueError as error:
             raise node.invalid(error) from error
         self.layers.append(layer)
-        return direct(output, layer.output_shape, sources[0].dtype)
-
-    @staticmethod
-    def _unused(taken: set[str], *names: str) -> str:
-        for name in names:
-            if name not in taken:
-                return name
-        number = 2
-        while f"{names[0]}.{number}" in taken:
-            number += 1
-        return f"{names[0]}.{number}"
+        return as_written(output, layer.output_shape, sources[0].dtype)
 
     def pointwise(self, kind: type[Layer], node: Node, value: Activation, **fields) -> Activation:
         """A layer that treats every element alike, so that a view stays the view it is."""
@@ -147,14 +160,31 @@ class Translation:
         return replace(value, tensor=result.tensor)
 
     def parameter(self, name: str, array: np.ndarray, node: Node) -> str:
-        """Keep a parameter as float32 under its ONNX name, or near it if the name holds another array."""
-        values = as_float32(array, f"{node}: {name!r}")
+        """Keep a parameter as float32 under its ONNX name, or near it if the name holds another array; that name."""
+        key = self._constant_key(name, array)
+        if key in self._stored:
+            return self._stored[key]
+        if key is None:  # computed for this node: as many nodes as there are could each ask for a large one
+            self.budget.take(array.shape)
+        stored = self._keep(name, as_float32(array, f"{node}: {name!r}"), node)
+        if key is not None:
+            self._stored[key] = stored
+        return stored
+
+    def _constant_key(self, name: str, array: np.ndarray) -> tuple | None:
+        """What tells views of one constant of the file apart; None if the array is not the constant called `name`."""
+        constant = self.values.get(name)
+        if not isinstance(constant, np.ndarray) or not np.may_share_memory(array, constant):
+            return None
+        return name, array.shape, array.strides
+
+    def _keep(self, name: str, values: np.ndarray, node: Node) -> str:
         for candidate in (name, f"{name}@{node.name}", f"{name}@{node.outputs[0]}"):
             known = self.parameters.get(candidate)
             if known is None:
                 self.parameters[candidate] = values
                 return candidate
-            if known is values or (known.shape == values.shape and np.array_equal(known, values, equal_nan=True)):
+            if known.shape == values.shape and np.array_equal(known, values, equal_nan=True):
                 return candidate
         raise node.invalid(f"the parameter {name!r} is used in too many ways")
 
@@ -204,6 +234,7 @@ class Translation:
         if constant.ndim > rank or constant.size == 0 or len(value.stored) < 2:
             raise refusal
         channels = value.stored[1]
+        self.budget.take((channels,))
         if constant.size == 1:
             return np.full(channels, constant.reshape(()))
         aligned = constant.reshape((1,) * (rank - constant.ndim) + constant.shape)

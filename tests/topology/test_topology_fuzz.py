@@ -1,12 +1,13 @@
 """Files that a hand or a disk has damaged: refused in time, or read as ONNX Runtime reads them."""
 
 import time
+import tracemalloc
 from functools import partial
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import AttributeProto, ModelProto
+from onnx import AttributeProto, ModelProto, helper
 from topology_models import Model, branches, mobilenet, nhwc
 from topology_oracle import evaluate, onnx_runtime
 
@@ -156,3 +157,86 @@ def test_long_chains_are_no_trouble():
     for _ in range(3000):
         y = m.op("Add", y, y)
     assert len(read_or_refuse(m.build(y))[0]) == 3000
+
+
+def in_proportion(read, small: int, factor: int = 8) -> None:
+    """Reading `factor` times as much takes less than 3·factor times as long: linear, not quadratic."""
+    times = []
+    for size in (small, factor * small):
+        start = time.process_time()
+        read(size)
+        times.append(time.process_time() - start)
+    assert times[1] < 3 * factor * max(times[0], 0.01), times
+
+
+def test_a_chain_of_biases_with_long_names_takes_neither_time_nor_memory():
+    m = Model(13)
+    bias = m.const(np.ones((1, 4, 1, 1), np.float32), "b" * 2000)
+    y = m.conv("x", 3, 4, bias=False)
+    for _ in range(1000):
+        y = m.op("Add", y, bias)
+    model = m.build(y)
+    tracemalloc.start()
+    graph, parameters = t.read_onnx_with_parameters(model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6 and [type(layer) for layer in graph] == [t.Conv2d]
+    assert max(map(len, parameters)) < 10_000
+    np.testing.assert_array_equal(parameters[graph.layers[0].bias], np.full(4, 1000))
+
+
+def test_many_biases_that_clash():
+    """Every convolution has the same bias and the same constant behind it, and their sum another name."""
+    m = Model(13)
+    shift = m.const(np.ones((1, 3, 1, 1), np.float32))
+    weight, bias = m.normal(3, 3, 1, 1), m.const(np.ones(3, np.float32))
+    y = "x"
+    for _ in range(50):
+        y = m.op("Add", m.op("Add", m.op("Conv", y, weight, bias), shift), shift)
+    graph, parameters = read_or_refuse(m.build(y))
+    assert [type(layer) for layer in graph] == [t.Conv2d] * 50
+    assert all((parameters[layer.bias] == 3).all() for layer in graph)
+
+
+def test_many_users_of_one_large_constant():
+    for attributes, refused in (({}, False), ({"alpha": 0.5}, True)):  # each of the latter needs a matrix of its own
+        m = Model(13)
+        y, weight = m.op("Flatten", m.op("GlobalAveragePool", m.conv("x", 3, 700))), m.normal(700, 700)
+        bias = m.normal(700)
+        for _ in range(500):
+            y = m.op("Gemm", y, weight, bias, **attributes)
+        result = read_or_refuse(m.build(y))
+        assert (result is None) == refused
+        assert refused or len(result[0]) == 502
+
+
+def test_names_that_a_file_has_chosen_to_clash():
+    def read(count):
+        m = Model(13)
+        y = "x"
+        for i in range(count):
+            y = m.op("Sigmoid", y)
+            m.nodes[-1].name = f"n.{i + 2}"
+        for i in range(count):
+            m.nodes.append(helper.make_node("Sigmoid", [y], [f"n.{i + 2}"], name="n"))
+            y = f"n.{i + 2}"
+        graph = t.read_onnx(m.build(y))
+        assert len({layer.name for layer in graph}) == 2 * count
+
+    in_proportion(read, 500)
+
+
+def test_a_number_of_channels_that_no_array_of_the_file_has():
+    m = Model(13)
+    assert read_or_refuse(m.build(m.op("Add", "x", m.normal(1)), (1, 2**28, 1, 1))) is None
+
+
+def test_a_listing_takes_time_in_proportion_to_its_layers():
+    def read(count):
+        m = Model(13)
+        y = "x"
+        for _ in range(count):
+            y = m.op("Add", y, m.op("Relu", y))
+        assert len(str(t.read_onnx(m.build(y))).splitlines()) > 2 * count
+
+    in_proportion(read, 500)

@@ -1,16 +1,20 @@
 """Models that cannot be read: which error, naming what."""
 
 import os
+from functools import partial
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from topology_models import Model, mobilenet
 from topology_oracle import agree
 
 from common import topology as t
 from common.topology import loading
+from common.topology.layers import windows
 
 
 def unsupported(model, *words, input_shape=None):
@@ -98,7 +102,7 @@ def test_unsupported_nodes(opset, write, words):
         (lambda m: m.op("Conv", "x", m.normal(4, 3, 3, 3), group=0), ["Conv", "3 channels"]),
         (lambda m: m.op("Conv", "x", m.normal(4, 1, 3, 3), group=3), ["Conv", "3 groups do not divide"]),
         (lambda m: m.op("Conv", "x", m.normal(4, 3, 3)), ["Conv", "4 dimensions"]),
-        (lambda m: m.op("Conv", "x"), ["Conv", "weight is missing"]),
+        (lambda m: m.op("Conv", "x"), ["Conv", "it has 1 inputs, not 2 to 3"]),
         (lambda m: m.op("Conv", "x", m.normal(4, 3, 1, 1), m.normal(5)), ["Conv", "bias has the shape (5,)"]),
         (lambda m: m.op("Conv", "x", m.normal(0, 3, 1, 1)), ["Conv", "empty shape"]),
         (lambda m: m.op("Conv", "x", m.ints(*range(12)), group=1), ["Conv", "4 dimensions"]),
@@ -129,8 +133,18 @@ def test_unsupported_nodes(opset, write, words):
         (lambda m: m.linear(m.op("Flatten", "x"), 5, 4), ["Gemm", "216 features"]),
         (lambda m: m.op("MatMul", m.op("Flatten", "x"), m.normal(5, 4)), ["MatMul", "216 features"]),
         (lambda m: m.op("MaxPool", "x"), ["MaxPool", "no kernel_shape"]),
+        (lambda m: m.op("Concat", "x", "x"), ["Concat", "no axis"]),
+        (lambda m: m.op("Add", "x", m.op("Concat", m.normal(1), m.normal(2))), ["Concat", "no axis"]),
+        (lambda m: m.op("Add", "x", m.op("Concat", m.normal(1), m.normal(2), axis=-(2**31))), ["Concat", "axes"]),
+        (lambda m: m.op("HardSwish", "x"), ["HardSwish", "operator set 13 has no such operator"]),
+        (lambda m: m.op("Add", "x", "x", "x"), ["Add", "it has 3 inputs, not 2"]),
+        (
+            lambda m: m.op("Add", "x", m.op("Slice", m.normal(9), m.const(np.int64(0)), m.const(np.int64(1)))),
+            ["Slice", "not vectors"],
+        ),
+        (lambda m: m.op("Reshape", "x", m.ints(1, 216, *[1] * 20)), ["Reshape", "22 dimensions, over 16"]),
         (lambda m: m.op("MaxPool", "x", kernel_shape=[2, 2], pads=[2] * 4), ["MaxPool", "not below"]),
-        (lambda m: m.op("Add", "x", m.op("Relu")), ["Relu", "input 0 is missing"]),
+        (lambda m: m.op("Add", "x", m.op("Relu")), ["Relu", "it has 0 inputs, not 1"]),
         (lambda m: m.op("Add", "x", m.op("Gather", m.ints(1), m.ints(5))), ["Gather", "do not fit"]),
         (lambda m: m.op("Add", "x", m.op("Div", m.ints(1), m.ints(0))), ["Div", "by zero"]),
         (lambda m: m.op("Relu", "nobody"), ["Relu", "'nobody', which nothing writes"]),
@@ -139,6 +153,75 @@ def test_unsupported_nodes(opset, write, words):
 def test_invalid_nodes(write, words):
     m = Model(13)
     invalid(m.build(write(m)), *words)
+
+
+def test_gemm_without_a_bias_is_newer_than_operator_set_10():
+    for opset, refused in ((10, True), (11, False)):
+        m = Model(opset)
+        model = m.build(m.op("Gemm", m.op("Flatten", "x"), m.normal(216, 4)))
+        if refused:
+            invalid(model, "Gemm", "it has 2 inputs, not 3")
+        else:
+            agree(model)
+
+
+def test_an_operator_that_is_not_read_is_named_before_the_inputs_are_counted():
+    """The branches of an If read the input, the node itself does not."""
+    m = Model(13)
+    branch = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["b"])],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    y = m.op("If", m.const(np.array(True)), then_branch=branch, else_branch=branch)
+    unsupported(m.build(y), "(If)", "no layer for this operator")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_parameters_that_are_no_numbers(bad):
+    for dtype in (np.float32, np.float16):
+        m = Model(13, dtype=dtype)
+        weight = np.ones((4, 3, 1, 1), dtype)
+        weight[1, 2] = bad
+        y = m.op("Conv", "x", m.const(weight))
+        invalid(m.build(y), "parameter 'const_1': 1 of 12 numbers are infinite or not a number")
+    m = Model(13)
+    t.read_onnx(m.build(m.clip("x", -np.inf, 6)))  # a bound may be infinite
+
+
+def test_a_variance_that_is_not_positive():
+    for variance, right in ((-1.0, False), (-2e-5, False), (0.0, True)):
+        m = Model(13)
+        arrays = [m.const(np.full(3, value, np.float32)) for value in (1, 0, 0, variance)]
+        model = m.build(m.op("BatchNormalization", "x", *arrays, epsilon=1e-5))
+        if right:
+            t.read_onnx(model)
+        else:
+            invalid(model, "batch-norm", "the variance of channel 0 is -", "not positive even with eps")
+
+
+@settings(max_examples=300)
+@given(
+    size=st.integers(1, 5), k=st.integers(1, 4), step=st.integers(1, 4), d=st.integers(1, 6),
+    before=st.integers(0, 4), after=st.integers(0, 4), ceil_mode=st.booleans(),
+)  # fmt: skip
+def test_windows_that_lie_in_padding_alone(size, k, step, d, before, after, ceil_mode):
+    """Counted tap by tap."""
+    make = partial(
+        t.MaxPool2d, name="pool", inputs=("x",), output="y", input_shapes=((1, 1, 1, size),), kernel_size=(1, k),
+        stride=(1, step), padding=((0, 0), (before, after)), dilation=(1, d), ceil_mode=ceil_mode,
+    )  # fmt: skip
+    try:
+        count = windows([1, size], (1, k), (1, step), ((0, 0), (before, after)), (1, d), ceil_mode)[1]
+    except ValueError:
+        return
+    taps = np.arange(count)[:, None] * step - before + np.arange(k) * d
+    if max(before, after) >= k or not ((taps >= 0) & (taps < size)).any(1).all():
+        with pytest.raises(ValueError, match="padding"):
+            make()
+    else:
+        assert make().output_shape == (1, 1, 1, count)
 
 
 def test_graph_structure():
@@ -240,6 +323,9 @@ def test_headers():
     invalid(model, "0 versions")
     invalid(onnx.ModelProto(), "no graph")
     model = mobilenet(13)
+    model.ClearField("ir_version")
+    invalid(model, "ir_version")
+    model = mobilenet(13)
     model.graph.sparse_initializer.add()
     unsupported(model, "sparse")
 
@@ -299,7 +385,8 @@ def test_files(tmp_path):
                 t.read_onnx(path)
         else:
             invalid(path, words)
-    invalid(tmp_path, "not a regular file")
+    with pytest.raises(OSError, match="expected a regular file, got a folder"):
+        t.read_onnx(tmp_path)
     content = mobilenet(13).SerializeToString()
     path.write_bytes(content[:-10])
     invalid(path, "cut off")
@@ -308,9 +395,10 @@ def test_files(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_named_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    invalid(tmp_path / "pipe", "not a regular file")
+    with pytest.raises(OSError, match=r"expected a regular file, got a named pipe"):
+        t.read_onnx(tmp_path / "pipe")
     os.mkfifo(tmp_path / "w.bin")
-    invalid(with_external(tmp_path), "not a regular file")
+    invalid(with_external(tmp_path), "'w.bin'", "expected a regular file, got a named pipe")
 
 
 def test_the_size_limit_is_checked_before_reading(tmp_path):
@@ -369,7 +457,7 @@ def test_external_data_as_the_onnx_package_writes_them(tmp_path):
         ("missing.bin", "cannot read 'missing.bin'"),
         ("m.onnx/w.bin", "cannot read 'm.onnx/w.bin'"),
         ("x" * 5000, "cannot read"),
-        ("sub", "not a regular file"),
+        ("sub", "expected a regular file, got a folder"),
         ("link.bin", "symbolic link"),
         ("linked/w.bin", "symbolic link"),
         ("short.bin", "'short.bin' ends before byte 864"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..constants import normalized
+from ..constants import normalize_axes
 from ..layers import (
     BatchNorm2d,
     Clip,
@@ -96,10 +96,10 @@ def softmax(state: Translation, node: Node) -> Activation:
     source = state.activation(node)
     rank = len(source.shape)
     if node.opset >= 13:
-        (axis,) = normalized((node.integer("axis", -1),), rank)
+        (axis,) = normalize_axes((node.integer("axis", -1),), rank)
     else:
         # Before operator set 13 the sum runs over all axes from this one on.
-        (axis,) = normalized((node.integer("axis", 1),), rank)
+        (axis,) = normalize_axes((node.integer("axis", 1),), rank)
         summed = [i for i in range(axis, rank) if source.shape[i] > 1]
         if len(summed) > 1:
             raise node.unsupported(f"it sums over {len(summed)} axes of {source.shape} at once")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from onnx import TensorProto
 
-from ..constants import axes_of, integers, normalized, reshaped, squeezed, unsqueezed
+from ..constants import axes_of, integers, normalize_axes, reshaped, squeezed, unsqueezed
 from ..layers import (
     Concat,
     Pad,
@@ -21,9 +21,7 @@ def concat(state: Translation, node: Node) -> Activation:
     sources = [state.activation(node, position) for position in range(len(node.inputs))]
     if len({(source.dims, len(source.shape)) for source in sources}) > 1 or sources[0].dims is None:
         sources = [state.direct(node, position) for position in range(len(node.inputs))]
-    if not node.has("axis"):
-        raise node.invalid("it has no axis")
-    (axis,) = normalized((node.integer("axis", 0),), len(sources[0].shape))
+    (axis,) = normalize_axes((node.integer("axis", 0),), len(sources[0].shape))
     if axis == 0:
         raise node.unsupported("it joins along the batch")
     if len({source.dtype for source in sources}) > 1:
@@ -49,7 +47,7 @@ def pad(state: Translation, node: Node) -> Activation:
         value = 0.0 if constant is None else scalar(node, constant)
         state.check_type(node, source, constant)
         if node.opset >= 18 and (given := state.constant(node, 3)) is not None:
-            normalized(tuple(integers(given)), rank)
+            normalize_axes(tuple(integers(given)), rank)
             axes = tuple(axis % rank for axis in integers(given))
     if len(pads) != 2 * len(axes):
         raise node.invalid(f"it has {len(pads)} paddings for {len(axes)} axes")
@@ -81,7 +79,7 @@ def reshape(state: Translation, node: Node) -> Activation:
 
 def flatten(state: Translation, node: Node) -> Activation:
     source = state.activation(node)
-    (axis,) = normalized((node.integer("axis", 1),), len(source.shape))
+    (axis,) = normalize_axes((node.integer("axis", 1),), len(source.shape))
     if axis != 1:
         raise node.unsupported(f"axis {axis} does not keep the batch apart")
     return state.view(node, source, (source.shape[0], math.prod(source.shape[1:])))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..constants import axes_of, normalized
+from ..constants import axes_of, normalize_axes
 from ..layers import (
     AveragePool2d,
     Conv2d,
@@ -60,7 +60,7 @@ def reduce_mean(state: Translation, node: Node) -> Activation:
         source = state.materialize(node, source, node.inputs[0])
     if not axes or source.dims is None:
         raise node.unsupported("it takes the mean over the batch as well")
-    gone = normalized(axes, len(source.shape))
+    gone = normalize_axes(axes, len(source.shape))
     averaged = source.averaged | {source.dims[axis] for axis in gone}
     if len(source.stored) != 4 or not averaged <= {2, 3}:
         raise node.unsupported(f"it takes the mean over axes {axes} of {source.shape}, not over height and width")
@@ -78,7 +78,7 @@ def max_pool(state: Translation, node: Node) -> Activation:
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.unsupported("its second output, the indices, is not computed here")
     node.integer("storage_order", 0)  # of the indices
-    kernel_size, stride = pool_window(node), node.pair("strides", (1, 1))
+    kernel_size, stride = node.pair("kernel_shape", (1, 1)), node.pair("strides", (1, 1))
     dilation = node.pair("dilations", (1, 1))
     padding = padding_of(node, source.shape[2:], kernel_size, stride, dilation)
     ceil_mode = node.flag("ceil_mode")
@@ -97,7 +97,7 @@ def max_pool(state: Translation, node: Node) -> Activation:
 def average_pool(state: Translation, node: Node) -> Activation:
     """A window over the whole image makes it a global average pool, as older exporters write it."""
     source = image(state, node)
-    kernel_size, stride = pool_window(node), node.pair("strides", (1, 1))
+    kernel_size, stride = node.pair("kernel_shape", (1, 1)), node.pair("strides", (1, 1))
     if node.pair("dilations", (1, 1)) != (1, 1):
         raise node.unsupported("its window is dilated")
     padding = padding_of(node, source.shape[2:], kernel_size, stride, (1, 1))
@@ -115,12 +115,6 @@ def average_pool(state: Translation, node: Node) -> Activation:
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
     )
-
-
-def pool_window(node: Node) -> Pair:
-    if not node.has("kernel_shape"):
-        raise node.invalid("it has no kernel_shape")
-    return node.pair("kernel_shape", (1, 1))
 
 
 def padding_of(node: Node, extent: tuple[int, ...], kernel_size: Pair, stride: Pair, dilation: Pair) -> Padding:
