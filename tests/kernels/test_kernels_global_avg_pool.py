@@ -155,3 +155,16 @@ def test_what_each_rung_saves_in_shared_memory(rng):
     assert counts["sequential"].requests == counts["strided_index"].requests
     assert counts["warp_shuffle"].requests < counts["sequential"].requests
     assert counts["warp_per_channel"].requests == counts["channels_per_warp"].requests == 0
+
+
+@pytest.mark.parametrize("layout", cuda.LAYOUTS)
+@pytest.mark.parametrize(("side", "positive", "bound"), [(1024, True, 2e-6), (512, False, 5e-6)])
+def test_the_mean_of_a_large_window_keeps_its_digits(rng, layout, side, positive, bound):
+    """The rung that the launcher chooses; a chain of 1024² additions would be 3e-5 off."""
+    x = rng.standard_normal((1, 4, side, side), dtype=np.float32)
+    x = np.maximum(x, 0) if positive else x
+    out = cuda.asnumpy(
+        kernels.global_avg_pool(cuda.to_layout(on_device(x), layout), out=poisoned((1, 4, 1, 1), x.dtype))
+    )
+    wanted = x.astype(np.float64).mean((2, 3), keepdims=True)
+    assert np.linalg.norm(out - wanted) <= bound * np.linalg.norm(wanted)
