@@ -97,7 +97,7 @@ def fetch(file: IO[bytes], path: Path) -> None:
 
 def check_hash(file: IO[bytes], path: Path) -> None:
     """RuntimeError where an open file, kept at `path` or to be kept there, has another SHA-256; `path` is deleted."""
-    got = hashlib.file_digest(file, "sha256").hexdigest()
+    got = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # an IO has readinto, unlisted
     if got != SHA256:
         path.unlink(missing_ok=True)
         raise RuntimeError(f"{path} was damaged and is deleted: its SHA-256 is {got}, not {SHA256}; try again")

@@ -99,7 +99,7 @@ def branches() -> tuple[Graph, Numbers]:
     mixed = net.add(topology.ResidualAdd, "sum2", pooled, mixed)
     narrow = net.add(topology.MaxPool2d, "pool2", mixed, kernel_size=(2, 2), stride=(2, 1))
     norm("norm5", narrow, 1e-5)
-    graph = net.classified("classifier", "branches")
+    graph = net.finish_with_classifier("classifier", "branches")
     return graph, drawn(graph)
 
 
@@ -120,7 +120,7 @@ def windows() -> tuple[Graph, Numbers]:
     layer = net.add(topology.MaxPool2d, "largest", layer, kernel_size=(2, 3))  # 20 × 16
     layer = conv("before", layer, 8, 3, stride=(2, 2), padding=before)  # 10 × 8
     conv("last", layer, 8, 3, stride=(2, 2))  # 4 × 3
-    graph = net.classified("classifier", "windows")
+    graph = net.finish_with_classifier("classifier", "windows")
     return graph, drawn(graph)
 
 

@@ -17,7 +17,10 @@ class Builder:
         self.layers: list[Layer] = []
 
     def add(self, kind: type[Layer], name: str, *sources: Layer, **fields) -> Layer:
-        """Append a layer that reads the outputs of `sources`, or else of the layer before it."""
+        """Append a layer that reads the outputs of `sources`, or else of the layer before it; return it.
+
+        kind, fields: the layer's class and its own fields. ValueError where its shapes do not fit together.
+        """
         before = sources or tuple(self.layers[-1:])
         layer = kind(
             name=name,
@@ -56,8 +59,8 @@ class Builder:
         statistics = {field: f"{norm}.{field}" for field in ("weight", "bias", "running_mean", "running_var")}
         return self.add(BatchNorm2d, norm, num_features=out_channels, **statistics)
 
-    def classified(self, classifier: str, name: str) -> Graph:
-        """The network called so, ending in a global average pool and the linear layer `classifier`."""
+    def finish_with_classifier(self, classifier: str, name: str) -> Graph:
+        """Append global average pooling and a linear layer called `classifier`; return the Graph, <name>-<size>."""
         features = self.add(GlobalAveragePool, "pool").output_shape[1]
         self.add(
             Linear,

@@ -22,6 +22,7 @@ class Budget:
     elements: int
 
     def take(self, shape: tuple[int, ...]) -> None:
+        """Spend the elements of an array of this shape; InvalidModel if so many are not left."""
         if any(size < 0 for size in shape):
             raise InvalidModel(f"a computed constant has the negative shape {shape}")
         self.elements -= math.prod(shape)
@@ -78,6 +79,7 @@ def reshaped(shape: tuple[int, ...], target: list[int], allowzero: bool = False)
 
 
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The shape without the axes, or without all of size 1 if `axes` is None. InvalidModel if another size is named."""
     if axes is None:
         return tuple(size for size in shape if size != 1)
     gone = normalize_axes(axes, len(shape))
@@ -87,6 +89,7 @@ def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int,
 
 
 def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The shape with an axis of size 1 at each of `axes` of the result. InvalidModel if they are missing or twice."""
     if axes is None:
         raise InvalidModel("it has no axes")
     rank = len(shape) + len(axes)
@@ -104,6 +107,7 @@ def normalize_axes(axes: tuple[int, ...], rank: int) -> set[int]:
 
 
 def constant(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """The value of a Constant node, an array or a number."""
     if node.has("value_float"):
         return np.array(node.number("value_float", 0), np.float32)
     if node.has("value_int"):
@@ -117,6 +121,7 @@ def constant(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def constant_of_shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """ConstantOfShape: an array of the shape that the input holds, full of one number."""
     shape = tuple(integers(inputs[0]))
     budget.take(shape)
     value = node.tensor("value")
@@ -126,6 +131,7 @@ def constant_of_shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def cast(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Cast, CastLike: the array in another dtype."""
     array = present(inputs[0])
     if node.op_type == "Cast":
         dtype = element_type(node.integer("to", 0), str(node))
@@ -139,12 +145,14 @@ def cast(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def present(array: np.ndarray | None) -> np.ndarray:
+    """An input that must not be left out."""
     if array is None:
         raise InvalidModel("a required input is left out")
     return array
 
 
 def gather(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Gather: slices of the first input along `axis`, chosen by the second."""
     array, indices = present(inputs[0]), present(inputs[1])
     (axis,) = normalize_axes((node.integer("axis", 0),), array.ndim)
     budget.take((*array.shape[:axis], *indices.shape, *array.shape[axis + 1 :]))
@@ -152,18 +160,21 @@ def gather(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def concat(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Concat: the inputs one after the other along `axis`."""
     arrays = [present(array) for array in inputs]
     (axis,) = normalize_axes((node.integer("axis", 0),), arrays[0].ndim)
     return np.concatenate(arrays, axis=axis)
 
 
 def shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Shape: the sizes of the input, int64."""
     sizes = present(inputs[0]).shape
     start, end = node.integer("start", 0), node.integer("end", len(sizes))
     return np.array(sizes[start:end], np.int64)
 
 
 def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Slice: from starts to ends along axes, by steps, which are attributes before operator set 10."""
     array = present(inputs[0])
     if node.opset < 10:
         starts, ends = node.integers("starts") or (), node.integers("ends") or ()
@@ -184,22 +195,26 @@ def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def reshape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Reshape to the shape that the second input holds."""
     array = present(inputs[0])
     return array.reshape(reshaped(array.shape, integers(inputs[1]), node.flag("allowzero")))
 
 
 def flatten(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Flatten: a matrix, the axes before `axis` its rows."""
     array = present(inputs[0])
     axis = node.integer("axis", 1)
     return array.reshape(math.prod(array.shape[: axis if axis >= 0 else axis + array.ndim]), -1)
 
 
 def transpose(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Transpose by `perm`, C-contiguous."""
     array = present(inputs[0])
     return np.ascontiguousarray(np.transpose(array, node.integers("perm")))
 
 
 def expand(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """Expand: the array broadcast to a shape."""
     array = present(inputs[0])
     shape = np.broadcast_shapes(array.shape, tuple(integers(inputs[1])))
     budget.take(shape)
@@ -207,6 +222,8 @@ def expand(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def elementwise(compute: Callable) -> Callable:
+    """A function of FOLD that broadcasts its inputs and computes with NumPy."""
+
     def folded(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
         arrays = [present(array) for array in inputs]
         if len({array.dtype for array in arrays[-2:]}) > 1:
@@ -218,6 +235,7 @@ def elementwise(compute: Callable) -> Callable:
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Div; of integers, rounded towards zero. InvalidModel for an integer divided by zero."""
     if a.dtype.kind not in "iu":
         return a / b
     if not b.all():
@@ -226,6 +244,7 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def reduce_prod(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
+    """ReduceProd over `axes`, over all if there are none."""
     axes = axes_of(node, inputs, since=18)
     keepdims = node.flag("keepdims", True)
     if node.opset >= 18 and node.flag("noop_with_empty_axes") and not axes:

@@ -23,8 +23,12 @@ MAX_DIMENSIONS = 16  # of one activation: what every backend can reshape and per
 class Layer:
     """One operator of the network: it reads the tensors `inputs` and writes the tensor `output`.
 
-    The output shape follows from the input shapes by the layer's own rule; a layer whose shapes do
-    not fit together cannot be made (ValueError).
+    The output shape follows from the input shapes by the layer's own rule, `_infer_shape`, and `str` shows
+    `_arguments`; a kind of layer overrides both. ValueError for inputs that do not fit, and for shapes that are empty,
+    of over MAX_ELEMENTS elements or of over MAX_DIMENSIONS dimensions.
+
+    name: the layer's own. inputs: names of the tensors that it reads. output: name of the one that it writes.
+    input_shapes: one for each input, the batch first.
     """
 
     name: str
@@ -46,13 +50,14 @@ class Layer:
             if math.prod(shape) > MAX_ELEMENTS:
                 raise ValueError(f"{type(self).__name__} has the shape {shape}, over {MAX_ELEMENTS} elements")
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         """The output's shape; ValueError where the inputs do not fit. Here: that of the first input."""
         return self.input_shapes[0]
 
     @cached_property
     def output_shape(self) -> Shape:
-        return self.infer_shape()
+        """Shape of the output, the batch first."""
+        return self._infer_shape()
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
@@ -79,13 +84,13 @@ class Layer:
         return itemsize * sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         """What `str` shows between the parentheses."""
         return ()
 
     def __str__(self) -> str:
         kind = type(self).__name__
-        return f"{kind}({', '.join(self.arguments)})" if self.arguments else kind
+        return f"{kind}({', '.join(self._arguments)})" if self._arguments else kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +111,7 @@ class Conv2d(Layer):
     weight: str
     bias: str | None = None
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, channels, *extent = image_shape(self)
         if channels != self.in_channels:
             raise ValueError(f"input has {channels} channels, the weight is for {self.in_channels}")
@@ -119,6 +124,7 @@ class Conv2d(Layer):
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
+        """Shapes of weight and bias, by parameter name."""
         shapes: dict[str, Shape] = {
             self.weight: (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
         }
@@ -128,10 +134,11 @@ class Conv2d(Layer):
 
     @property
     def macs(self) -> int:
+        """One for each weight that each output element meets, at this batch size."""
         return math.prod(self.output_shape) * self.in_channels // self.groups * math.prod(self.kernel_size)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         shown = [
             str(self.in_channels),
             str(self.out_channels),
@@ -157,7 +164,7 @@ class Linear(Layer):
     weight: str
     bias: str | None = None
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, *features = self.input_shapes[0]
         if math.prod(features) != self.in_features:
             raise ValueError(f"input has {math.prod(features)} features, the weight is for {self.in_features}")
@@ -165,6 +172,7 @@ class Linear(Layer):
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
+        """Shapes of weight and bias, by parameter name."""
         shapes: dict[str, Shape] = {self.weight: (self.out_features, self.in_features)}
         if self.bias is not None:
             shapes[self.bias] = (self.out_features,)
@@ -172,10 +180,11 @@ class Linear(Layer):
 
     @property
     def macs(self) -> int:
+        """One for each weight, for each image of the batch."""
         return self.input_shapes[0][0] * self.in_features * self.out_features
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (str(self.in_features), str(self.out_features))
 
 
@@ -193,7 +202,7 @@ class BatchNorm2d(Layer):
     running_mean: str
     running_var: str
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         shape = self.input_shapes[0]
         if len(shape) < 2 or shape[1] != self.num_features:
             raise ValueError(f"input of shape {shape} does not have {self.num_features} channels")
@@ -203,15 +212,17 @@ class BatchNorm2d(Layer):
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
+        """(num_features,) for each of the four, by parameter name."""
         names = (self.weight, self.bias, self.running_mean, self.running_var)
         return {name: (self.num_features,) for name in names}
 
     @property
     def params(self) -> int:
-        return 2 * self.num_features  # weight and bias are learned, the running statistics are not
+        """Weight and bias; the running statistics are not learned."""
+        return 2 * self.num_features
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (str(self.num_features),)
 
 
@@ -232,13 +243,13 @@ class Clip(Layer):
     min: float = -math.inf
     max: float = math.inf
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         if not self.min <= self.max:  # false for NaN as well
             raise ValueError(f"the bounds {self.min} and {self.max} are not in order")
         return self.input_shapes[0]
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (f"{self.min:g}", f"{self.max:g}")
 
 
@@ -254,7 +265,7 @@ class HardSigmoid(Layer):
     alpha: float = 1 / 6
     beta: float = 0.5
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         if not (math.isfinite(self.alpha) and math.isfinite(self.beta)):
             raise ValueError(f"alpha {self.alpha} and beta {self.beta} are not finite")
         return self.input_shapes[0]
@@ -271,13 +282,13 @@ class Softmax(Layer):
 
     dim: int = 1
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         if not 0 < self.dim < len(self.input_shapes[0]):
             raise ValueError(f"dimension {self.dim} is not one after the batch of {self.input_shapes[0]}")
         return self.input_shapes[0]
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (f"dim={self.dim}",)
 
 
@@ -287,14 +298,14 @@ class ResidualAdd(Layer):
 
     arity: ClassVar[int | None] = 2
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         first, second = self.input_shapes
         if first != second:
             raise ValueError(f"the shapes {first} and {second} differ")
         return first
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return self.inputs
 
 
@@ -304,7 +315,7 @@ class Mul(Layer):
 
     arity: ClassVar[int | None] = 2
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         first, second = self.input_shapes
         fits = len(first) == len(second) and all(a == b or 1 in (a, b) for a, b in zip(first, second, strict=True))
         if not fits or first[0] != second[0]:
@@ -312,7 +323,7 @@ class Mul(Layer):
         return tuple(max(sizes) for sizes in zip(first, second, strict=True))
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return self.inputs
 
 
@@ -323,7 +334,7 @@ class Concat(Layer):
     dim: int = 1
     arity: ClassVar[int | None] = None
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         first = self.input_shapes[0]
         if not 0 < self.dim < len(first):
             raise ValueError(f"dimension {self.dim} is not one after the batch of {first}")
@@ -334,7 +345,7 @@ class Concat(Layer):
         return (*first[: self.dim], total, *first[self.dim + 1 :])
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (*self.inputs, f"dim={self.dim}")
 
 
@@ -342,7 +353,7 @@ class Concat(Layer):
 class GlobalAveragePool(Layer):
     """out[n, c] = mean of in[n, c] over height and width: (N, C, H, W) → (N, C, 1, 1)."""
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, channels, *_ = image_shape(self)
         return (n, channels, 1, 1)
 
@@ -357,14 +368,14 @@ class MaxPool2d(Layer):
     dilation: Pair = (1, 1)
     ceil_mode: bool = False
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, channels, *extent = image_shape(self)
         size = windows(extent, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
         check_pool_windows(extent, self.kernel_size, self.stride, self.padding, self.dilation)
         return (n, channels, *size)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return show_pool(self)
 
 
@@ -378,14 +389,14 @@ class AveragePool2d(Layer):
     ceil_mode: bool = False
     count_include_pad: bool = False
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, channels, *extent = image_shape(self)
         size = windows(extent, self.kernel_size, self.stride, self.padding, (1, 1), self.ceil_mode)
         check_pool_windows(extent, self.kernel_size, self.stride, self.padding, (1, 1))
         return (n, channels, *size)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return show_pool(self)
 
 
@@ -396,7 +407,7 @@ class Pad(Layer):
     padding: Padding
     value: float = 0.0
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, channels, height, width = image_shape(self)
         (top, bottom), (left, right) = self.padding
         check_extents("padding", (top, bottom, left, right), least=0)
@@ -405,7 +416,7 @@ class Pad(Layer):
         return (n, channels, top + height + bottom, left + width + right)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return (show_padding(self.padding), f"value={self.value:g}")
 
 
@@ -415,14 +426,14 @@ class Reshape(Layer):
 
     shape: Shape
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         n, *rest = self.input_shapes[0]
         if math.prod(rest) != math.prod(self.shape):
             raise ValueError(f"{tuple(rest)} cannot be seen as {self.shape}")
         return (n, *self.shape)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return tuple(str(size) for size in self.shape)
 
 
@@ -432,14 +443,14 @@ class Permute(Layer):
 
     dims: tuple[int, ...]
 
-    def infer_shape(self) -> Shape:
+    def _infer_shape(self) -> Shape:
         shape = self.input_shapes[0]
         if sorted(self.dims) != list(range(len(shape))) or self.dims[0] != 0:
             raise ValueError(f"{self.dims} does not permute the dimensions after the batch of {shape}")
         return tuple(shape[dim] for dim in self.dims)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
+    def _arguments(self) -> tuple[str, ...]:
         return tuple(str(dim) for dim in self.dims)
 
 
@@ -480,6 +491,7 @@ def image_shape(layer: Layer) -> Shape:
 
 
 def check_extents(what: str, values: tuple[int, ...], least: int) -> None:
+    """ValueError unless each value is an integer from `least` to MAX_EXTENT; `what` names them."""
     for value in values:
         if not least <= value <= MAX_EXTENT:
             raise ValueError(f"{what} {value} is not between {least} and {MAX_EXTENT}")
@@ -496,15 +508,18 @@ def check_pool_windows(extent: list[int], kernel_size: Pair, stride: Pair, paddi
 
 
 def show_pair(pair: Pair) -> str:
+    """ "3" for (3, 3), else "(3, 5)"."""
     return str(pair[0]) if pair[0] == pair[1] else str(pair)
 
 
 def show_padding(padding: Padding) -> str:
+    """As a pair where opposite sides are alike, else all four numbers."""
     (top, bottom), (left, right) = padding
     return show_pair((top, left)) if (top, left) == (bottom, right) else str(padding)
 
 
 def show_pool(layer: MaxPool2d | AveragePool2d) -> tuple[str, ...]:
+    """Window, stride, padding and mode, as `str` of a pool shows them."""
     shown = [show_pair(layer.kernel_size), show_pair(layer.stride), show_padding(layer.padding)]
     if layer.ceil_mode:
         shown.append("ceil_mode")

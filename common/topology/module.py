@@ -49,6 +49,7 @@ class InvertedResidual(nn.Module):
         self.conv = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (N, in_channels, H, W) → (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉)."""
         return x + self.conv(x) if self.use_res_connect else self.conv(x)
 
 
@@ -90,6 +91,7 @@ class MobileNetV2(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (N, in_channels, H, W) → logits (N, num_classes)."""
         x = self.features(x)
         x = nn.functional.adaptive_avg_pool2d(x, (1, 1))
         x = torch.flatten(x, 1)

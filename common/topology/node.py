@@ -32,9 +32,11 @@ class Node:
         return f"node {self.name!r} ({self.op_type})"
 
     def invalid(self, reason: object) -> InvalidModel:
+        """An InvalidModel to raise, naming the node."""
         return InvalidModel(f"{self}: {reason}")
 
     def unsupported(self, reason: object) -> UnsupportedModel:
+        """An UnsupportedModel to raise, naming the node."""
         return UnsupportedModel(f"{self}: {reason}")
 
     def _attribute(self, name: str, kind: int) -> AttributeProto | None:
@@ -49,9 +51,11 @@ class Node:
         return attribute
 
     def has(self, name: str) -> bool:
+        """Whether the attribute is given."""
         return name in self._attributes
 
     def integer(self, name: str, default: int) -> int:
+        """An integer attribute. InvalidModel, here and below, for one of another type."""
         attribute = self._attribute(name, AttributeProto.INT)
         return default if attribute is None else attribute.i
 
@@ -63,6 +67,7 @@ class Node:
         return bool(value)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, None if it is not given."""
         attribute = self._attribute(name, AttributeProto.INTS)
         return None if attribute is None else tuple(attribute.ints)
 
@@ -75,12 +80,14 @@ class Node:
         return value
 
     def text(self, name: str, default: str) -> str:
+        """A string attribute; what is not UTF-8 in it is replaced."""
         attribute = self._attribute(name, AttributeProto.STRING)
         if attribute is None:
             return default
         return attribute.s.decode("utf-8", errors="replace")
 
     def tensor(self, name: str) -> np.ndarray | None:
+        """A tensor attribute as an array, None if it is not given."""
         attribute = self._attribute(name, AttributeProto.TENSOR)
         return None if attribute is None else decode(attribute.t)
 

@@ -37,4 +37,4 @@ def resnet20(num_classes: int = 10, input_size: int | Pair = 32, in_channels: in
                 shortcut = builder.conv(f"{path}.shortcut.0", f"{path}.shortcut.1", channels, 1, stride, source=source)
             builder.add(ResidualAdd, f"{path}.add", branch, shortcut)
             last = builder.add(ReLU, f"{path}.relu2")
-    return builder.classified("classifier", "resnet20")
+    return builder.finish_with_classifier("classifier", "resnet20")

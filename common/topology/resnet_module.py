@@ -23,6 +23,7 @@ class BasicBlock(nn.Module):
         self.relu2 = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (N, in_channels, H, W) → (N, out_channels, ⌈H / stride⌉, ⌈W / stride⌉)."""
         branch = self.bn2(self.conv2(self.relu1(self.bn1(self.conv1(x)))))
         return self.relu2(branch + self.shortcut(x))
 
@@ -53,6 +54,7 @@ class ResNet20(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x (N, in_channels, H, W) → logits (N, num_classes)."""
         x = self.stages(self.stem(x))
         x = nn.functional.adaptive_avg_pool2d(x, (1, 1))
         return self.classifier(torch.flatten(x, 1))

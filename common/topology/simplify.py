@@ -61,11 +61,8 @@ def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters)
             and only_shifts(layer, parameters)
         ):
             bias = layer.bias
-            if before.bias in sums:
-                bias = before.bias
-                parameters[bias] = parameters[bias] + parameters[layer.bias]
-            elif before.bias is not None:
-                bias = names.take(f"{before.bias}+{layer.bias}")
+            if before.bias is not None:
+                bias = before.bias if before.bias in sums else names.take(f"{before.bias}+{layer.bias}")
                 parameters[bias] = parameters[before.bias] + parameters[layer.bias]
                 sums.add(bias)
             del result[before.output]

@@ -45,6 +45,7 @@ def head_channels(width: float) -> int:
 
 
 def check_width(width: float) -> None:
+    """ValueError unless the width multiplier is a positive finite number."""
     if not (math.isfinite(width) and width > 0):
         raise ValueError(f"width is {width}, not a positive number")
 
@@ -98,4 +99,4 @@ def build(
 
     conv(f"features.{block + 1}", 0, head_channels(width), kernel=1)
     builder.add(ReLU6, f"features.{block + 1}.2")
-    return builder.classified("classifier.1", f"mobilenetv2-{float(width)}")
+    return builder.finish_with_classifier("classifier.1", f"mobilenetv2-{float(width)}")

@@ -88,15 +88,18 @@ def node(layer: Layer, op_type: str, *constants: str, inputs: tuple[str, ...] | 
 
 
 def pads(padding: Padding) -> list[int]:
+    """[top, left, bottom, right], the order of ONNX."""
     (top, bottom), (left, right) = padding
     return [top, left, bottom, right]
 
 
 def scalar(name: str, value: float) -> TensorProto:
+    """A float32 initializer of no dimensions."""
     return numpy_helper.from_array(np.array(value, np.float32), name)
 
 
 def conv(layer: Conv2d, opset: int) -> Parts:
+    """A Conv2d as a Conv node. (This function and those below: the nodes and constants of one layer.)"""
     yield node(
         layer,
         "Conv",
@@ -111,6 +114,7 @@ def conv(layer: Conv2d, opset: int) -> Parts:
 
 
 def linear(layer: Linear, opset: int) -> Parts:
+    """A Linear as Gemm, after a Flatten where the input is no matrix."""
     inputs = layer.inputs
     if len(layer.input_shapes[0]) != 2:
         inputs = (f"{layer.output}.flat",)
@@ -120,11 +124,13 @@ def linear(layer: Linear, opset: int) -> Parts:
 
 
 def batch_norm(layer: BatchNorm2d, opset: int) -> Parts:
+    """A BatchNorm2d as BatchNormalization."""
     names = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     yield node(layer, "BatchNormalization", *names, epsilon=layer.eps)
 
 
 def clip(layer: ReLU6 | Clip, opset: int) -> Parts:
+    """A ReLU6 or a Clip as Clip, with its bounds as constants."""
     lower, upper = (0.0, 6.0) if isinstance(layer, ReLU6) else (layer.min, layer.max)
     names = [
         f"{layer.output}.min" if lower > -math.inf else "",
@@ -137,6 +143,7 @@ def clip(layer: ReLU6 | Clip, opset: int) -> Parts:
 
 
 def max_pool(layer: MaxPool2d, opset: int) -> Parts:
+    """A MaxPool2d as MaxPool."""
     yield node(
         layer,
         "MaxPool",
@@ -149,6 +156,7 @@ def max_pool(layer: MaxPool2d, opset: int) -> Parts:
 
 
 def average_pool(layer: AveragePool2d, opset: int) -> Parts:
+    """An AveragePool2d as AveragePool."""
     yield node(
         layer,
         "AveragePool",
@@ -161,6 +169,7 @@ def average_pool(layer: AveragePool2d, opset: int) -> Parts:
 
 
 def pad(layer: Pad, opset: int) -> Parts:
+    """A Pad as Pad, with amounts and value as constants."""
     top, left, bottom, right = pads(layer.padding)
     amounts = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
     yield numpy_helper.from_array(amounts, f"{layer.output}.pads")
@@ -169,6 +178,7 @@ def pad(layer: Pad, opset: int) -> Parts:
 
 
 def reshape(layer: Reshape, opset: int) -> Parts:
+    """A Reshape as Reshape, which keeps the batch."""
     target = np.array([0, *layer.shape], np.int64)  # 0 keeps the batch
     yield numpy_helper.from_array(target, f"{layer.output}.shape")
     yield node(layer, "Reshape", f"{layer.output}.shape")

@@ -121,6 +121,7 @@ def fold_state_dict(
 
 
 def new_name(name: str, taken: Mapping) -> str:
+    """The name, with "_folded" behind it until it is not among `taken`."""
     while name in taken:
         name += "_folded"
     return name

@@ -58,6 +58,7 @@ def download(file: Path) -> None:
 
 
 def expected_hash(file: Path) -> str:
+    """The beginning of the file's SHA-256, which its name ends in."""
     return file.stem.rpartition("-")[2]
 
 

@@ -158,8 +158,10 @@ def coarse(values: np.ndarray) -> np.ndarray:
 
 
 def normal_pdf(z: np.ndarray) -> np.ndarray:
+    """Density of the standard normal distribution, element by element."""
     return np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
 def normal_cdf(z: np.ndarray) -> np.ndarray:
+    """Probability of a standard normal number below each element of z (a vector)."""
     return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in z])

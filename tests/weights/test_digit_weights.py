@@ -36,7 +36,7 @@ def test_held_out_digits_are_read(split, read):
 
 def test_the_committed_file_is_small_and_fp16():
     assert os.path.getsize(str(files("common.weights") / "digits.npz")) <= 1_000_000
-    stored = weights.load_npz(str(files("common.weights") / "digits.npz"))
+    stored = weights.load(str(files("common.weights") / "digits.npz"))
     assert {array.dtype.name for array in stored.values()} == {"float16"}
 
 

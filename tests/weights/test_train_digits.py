@@ -36,7 +36,7 @@ def test_an_epoch_writes_weights_that_fit(tmp_path, script, capsys):
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert "382" in result.stdout and "trained with 64 digits" in result.stdout
     assert "epoch" in result.stderr  # the progress bar
-    parameters = weights.load_npz(out)
+    parameters = weights.load(out)
     assert {array.dtype.name for array in parameters.values()} == {"float16"}
     weights.check(build(0.35, 10, 48), parameters)
     assert [path.name for path in out.parent.iterdir()] == ["a.npz"]
@@ -49,7 +49,7 @@ def test_an_epoch_writes_weights_that_fit(tmp_path, script, capsys):
     capsys.readouterr()
     script.main(tmp_path / "c.npz", epochs=1, limit=64, threads=1, validate="0")
     assert "130" in capsys.readouterr().out
-    other = weights.load_npz(tmp_path / "c.npz")
+    other = weights.load(tmp_path / "c.npz")
     assert not all(np.array_equal(other[name], parameters[name]) for name in parameters)
 
 

@@ -62,6 +62,7 @@ def linear(state: Translation, node: Node, source: Activation, weight: np.ndarra
 
 
 def batch_normalization(state: Translation, node: Node) -> Activation:
+    """BatchNormalization in inference mode, as a BatchNorm2d layer."""
     source = state.direct(node)
     node.number("momentum", 0.9)  # matters in training only
     if node.opset >= 14 and node.flag("training_mode"):

@@ -28,6 +28,7 @@ FLOAT_MAX = float(np.finfo(np.float32).max)  # what Clip means by "no bound" bef
 
 
 def clip_node(state: Translation, node: Node) -> Activation:
+    """Clip, its bounds attributes before operator set 11 and inputs from then on."""
     source = state.activation(node)
     if node.opset < 11:
         return clipped(state, node, source, node.number("min", -FLOAT_MAX), node.number("max", FLOAT_MAX))
@@ -58,6 +59,7 @@ def minimum_maximum(state: Translation, node: Node) -> Activation:
 
 
 def clipped(state: Translation, node: Node, source: Activation, lower: float, upper: float) -> Activation:
+    """The layer that keeps `source` between two bounds, or `source` itself if there are none."""
     lower = -math.inf if lower <= -FLOAT_MAX else decimal(lower)
     upper = math.inf if upper >= FLOAT_MAX else decimal(upper)
     kind, fields = clip_kind(lower, upper)
@@ -76,23 +78,28 @@ def clip_kind(lower: float, upper: float) -> tuple[type[Layer] | None, dict[str,
 
 
 def relu(state: Translation, node: Node) -> Activation:
+    """Relu as a ReLU layer."""
     return state.pointwise(ReLU, node, state.activation(node))
 
 
 def sigmoid(state: Translation, node: Node) -> Activation:
+    """Sigmoid as a layer."""
     return state.pointwise(Sigmoid, node, state.activation(node))
 
 
 def hard_sigmoid(state: Translation, node: Node) -> Activation:
+    """HardSigmoid as a layer."""
     alpha, beta = decimal(node.number("alpha", 0.2)), decimal(node.number("beta", 0.5))
     return state.pointwise(HardSigmoid, node, state.activation(node), alpha=alpha, beta=beta)
 
 
 def hard_swish(state: Translation, node: Node) -> Activation:
+    """HardSwish as a layer."""
     return state.pointwise(HardSwish, node, state.activation(node))
 
 
 def softmax(state: Translation, node: Node) -> Activation:
+    """Softmax along one axis, as a layer."""
     source = state.activation(node)
     rank = len(source.shape)
     if node.opset >= 13:
@@ -155,6 +162,7 @@ def arithmetic(state: Translation, node: Node) -> Activation:
 
 
 def fits(first: Activation, second: Activation) -> bool:
+    """Whether two shapes can be broadcast to one another without new axes."""
     return len(first.shape) == len(second.shape) and all(
         a == b or 1 in (a, b) for a, b in zip(first.shape, second.shape, strict=True)
     )

@@ -18,6 +18,7 @@ from .helpers import decimal, scalar
 
 
 def concat(state: Translation, node: Node) -> Activation:
+    """Concat of computed tensors, along any axis but the batch."""
     sources = [state.activation(node, position) for position in range(len(node.inputs))]
     if len({(source.dims, len(source.shape)) for source in sources}) > 1 or sources[0].dims is None:
         sources = [state.direct(node, position) for position in range(len(node.inputs))]
@@ -32,6 +33,7 @@ def concat(state: Translation, node: Node) -> Activation:
 
 
 def pad(state: Translation, node: Node) -> Activation:
+    """Pad of height and width with a constant, as a layer."""
     source = state.activation(node)
     if source.dims is None:
         source = state.materialize(node, source, node.inputs[0])
@@ -68,6 +70,7 @@ def pad(state: Translation, node: Node) -> Activation:
 
 
 def reshape(state: Translation, node: Node) -> Activation:
+    """Reshape that keeps the batch first, as a view."""
     source = state.activation(node)
     target = integers(state.constant(node, 1))
     allowzero = node.opset >= 14 and node.flag("allowzero")
@@ -78,6 +81,7 @@ def reshape(state: Translation, node: Node) -> Activation:
 
 
 def flatten(state: Translation, node: Node) -> Activation:
+    """Flatten from axis 1 on, as a view."""
     source = state.activation(node)
     (axis,) = normalize_axes((node.integer("axis", 1),), len(source.shape))
     if axis != 1:
@@ -86,24 +90,28 @@ def flatten(state: Translation, node: Node) -> Activation:
 
 
 def squeeze(state: Translation, node: Node) -> Activation:
+    """Squeeze, as a view."""
     source = state.activation(node)
     axes = axes_of(node, [None, state.constant(node, 1)], since=13)
     return state.view(node, source, squeezed(source.shape, axes))
 
 
 def unsqueeze(state: Translation, node: Node) -> Activation:
+    """Unsqueeze, as a view."""
     source = state.activation(node)
     axes = axes_of(node, [None, state.constant(node, 1)], since=13)
     return state.view(node, source, unsqueezed(source.shape, axes))
 
 
 def transpose(state: Translation, node: Node) -> Activation:
+    """Transpose that keeps the batch first, as a view."""
     source = state.activation(node)
     perm = node.integers("perm") or tuple(reversed(range(len(source.shape))))
     return state.transposed(node, source, perm)
 
 
 def shape(state: Translation, node: Node) -> np.ndarray:
+    """Shape of a computed tensor: a constant, as all shapes are known."""
     source = state.activation(node)
     start, end = 0, len(source.shape)
     if node.opset >= 15:
@@ -112,10 +120,12 @@ def shape(state: Translation, node: Node) -> np.ndarray:
 
 
 def identity(state: Translation, node: Node) -> Activation:
+    """Identity: the input itself."""
     return state.activation(node)
 
 
 def dropout(state: Translation, node: Node) -> Activation:
+    """Dropout in inference mode: the input itself."""
     node.integer("seed", 0)
     if node.opset < 12:
         node.number("ratio", 0.5)

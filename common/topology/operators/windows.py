@@ -17,6 +17,7 @@ from .helpers import image
 
 
 def conv(state: Translation, node: Node) -> Activation:
+    """Conv in two dimensions, with constant weights, as a Conv2d layer."""
     source = image(state, node)
     weight, bias = state.constant(node, 1), state.constant(node, 2)
     if weight is None or weight.ndim != 4:
@@ -46,6 +47,7 @@ def conv(state: Translation, node: Node) -> Activation:
 
 
 def global_average_pool(state: Translation, node: Node) -> Activation:
+    """GlobalAveragePool as a layer."""
     return state.emit(GlobalAveragePool, node, [image(state, node)])
 
 
@@ -74,6 +76,7 @@ def reduce_mean(state: Translation, node: Node) -> Activation:
 
 
 def max_pool(state: Translation, node: Node) -> Activation:
+    """MaxPool in two dimensions, without its indices, as a MaxPool2d layer."""
     source = image(state, node)
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.unsupported("its second output, the indices, is not computed here")
