@@ -11,6 +11,7 @@ import onnx
 import torch
 from torch import nn
 
+from ..files import replacing
 from .layers import Pair
 from .table import TABLE, head_channels, make_divisible, stem_channels
 
@@ -109,7 +110,8 @@ def export_onnx(
     """The module as an ONNX model in evaluation mode, and as a file where `path` is given.
 
     Input `input` (batch, in_channels, H, W) float32, output `logits`; initializers keep their names in the
-    state dict, batch-norms stay what they are. The module comes back in the mode it was in.
+    state dict, batch-norms stay what they are. The module comes back in the mode it was in. OSError as of
+    files.replacing.
 
     This is PyTorch's TorchScript exporter: the newer one renames and folds parameters, and takes seconds.
     """
@@ -139,7 +141,8 @@ def export_onnx(
     model = onnx.load_model_from_string(buffer.getvalue())
     restore_shared_initializers(model.graph)
     if path is not None:
-        onnx.save_model(model, path)
+        with replacing(path) as file:
+            file.write(model.SerializeToString())
     return model
 
 
