@@ -39,7 +39,8 @@ def read(path: str | os.PathLike) -> Image.Image:
             Image.init()
             known = [name for name in FORMATS if name in Image.OPEN]  # a Pillow may be built without some
             with open_regular(path) as opened, Image.open(opened, formats=known) as file:
-                return to_rgb(ImageOps.exif_transpose(file))
+                ImageOps.exif_transpose(file, in_place=True)
+                return to_rgb(file)
     # A damaged file can make Pillow's decoders raise nearly anything: SyntaxError, struct.error, IndexError
     except Exception as error:
         raise ImageError(f"{os.fspath(path)}: {_reason(error)}") from error
@@ -53,8 +54,9 @@ def to_rgb(image: Image.Image) -> Image.Image:
         return _to_8_bit(image).convert("RGB")
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        paper = Image.new("RGBA", image.size, BACKGROUND)
-        return Image.alpha_composite(paper, image).convert("RGB")
+        paper = Image.new("RGB", image.size, BACKGROUND)
+        paper.paste(image, mask=image.getchannel("A"))
+        return paper
     if image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
