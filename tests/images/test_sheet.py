@@ -63,7 +63,7 @@ def test_an_older_page_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Image.Image, "save", full_disk)
-    with pytest.raises(OSError, match="No space left on device: .*a.png"):
+    with pytest.raises(OSError, match=r"No space left on device: .*a\.png"):
         images.contact_sheet([np.zeros((8, 8), np.uint8)], ["2"], [False], path)
     assert path.read_bytes() == before and [one.name for one in tmp_path.iterdir()] == ["a.png"]
 

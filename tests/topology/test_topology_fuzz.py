@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, ModelProto, helper
+from tiers import ALL
 from topology_models import Model, branches, mobilenet, nhwc
 from topology_oracle import evaluate, onnx_runtime
 
@@ -45,7 +46,7 @@ def test_every_truncation_is_refused(tmp_path):
         assert read_or_refuse(path) is None
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5000 if ALL else 300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=3))
 def test_flipped_bytes(tmp_path, flips):
     damaged = bytearray(CONTENT)
@@ -56,7 +57,7 @@ def test_flipped_bytes(tmp_path, flips):
     read_or_refuse(path)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=1000 if ALL else 100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200))
 def test_any_bytes(tmp_path, content):
     path = tmp_path / "any.onnx"
@@ -105,7 +106,7 @@ def mutate(model: ModelProto, draw) -> None:
             dim.dim_value = draw(INTEGERS)
 
 
-@settings(max_examples=200)
+@settings(max_examples=5000 if ALL else 200)
 @given(data=st.data())
 def test_what_is_accepted_after_a_mistake_means_what_onnx_runtime_makes_of_it(data):
     opset = data.draw(st.sampled_from([9, 12, 13, 18]))

@@ -9,8 +9,9 @@ import zipfile
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import ALL
 
 from common import weights
 from common.weights import files
@@ -167,6 +168,7 @@ def test_broken_npz_files_are_refused_by_name(tmp_path):
         weights.load(path)
 
 
+@settings(max_examples=3000 if ALL else 100)
 @given(data=st.data())
 def test_damaged_files_raise_nothing_but_value_errors(data, tmp_path_factory):
     """Cut off anywhere, or with any byte changed, a file is read or refused."""
