@@ -6,6 +6,7 @@
 #   make test-all what takes long as well: stress, fuzzers, more cards, more shapes, with new random numbers each time
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
+#   make lock     after a change of the dependencies in pyproject.toml: what requirements/ pins; deleted first, all newest
 #   make clean    removes the set-up; what the kernels' cache holds stays
 #
 # Without make: python3 bootstrap.py, then .venv/bin/python -m common demo
@@ -14,7 +15,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: demo lab test test-all doctor lint clean setup
+.PHONY: demo lab test test-all doctor lint lock clean setup
 
 demo: setup
 	@$(PY) -m common demo
@@ -37,6 +38,17 @@ lint: setup
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	.venv/bin/lint-imports
+
+# One file serves Python 3.11 to 3.13 on Linux and macOS. The wheels of CUDA's toolkit are named one by one, as the
+# package of that name, a list of them, is PyTorch's.
+UV = .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 --quiet --no-annotate \
+	--custom-compile-command "make lock"
+
+lock: setup
+	$(PY) -m pip install --quiet uv
+	$(UV) --extra reference --extra notebooks --extra test -o requirements/base.txt
+	$(UV) --extra gpu -c requirements/base.txt --no-emit-package cuda-toolkit -o requirements/gpu.txt
+	$(UV) --extra gpu13 -c requirements/base.txt --no-emit-package cuda-toolkit -o requirements/gpu13.txt
 
 setup:
 	@$(PYTHON) bootstrap.py

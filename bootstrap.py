@@ -4,17 +4,16 @@
     python3 bootstrap.py            set up, or return at once where that has been done
     python3 bootstrap.py --force    set up anew from nothing
 
-`make demo`, `make test` and `make lab` call it first. What it does, in order:
+`make demo`, `make test` and `make lab` call it first. What it installs, in order:
 
-    1. a virtual environment in .venv/
-    2. the exact versions of requirements/py3xx.txt; with an NVIDIA GPU also those of gpu-py3xx.txt there
-    3. PyTorch: its CPU build on a machine without a GPU, as the CUDA build is several GB
-    4. this package, editable, so that `import common` finds the files that you edit
-    5. a Jupyter kernel that has the course's magics, and JupyterLab's settings and extension, inside .venv/
+    1. PyTorch's CPU build on a Linux machine without a GPU, as the CUDA build is several GB
+    2. the exact versions of requirements/base.txt; with an NVIDIA GPU those of gpu.txt too
+    3. this package, editable, so that `import common` finds the files that you edit
+    4. a Jupyter kernel that has the course's magics, and JupyterLab's settings and extension, inside .venv/
 
-A stamp, .venv/.ready, is written last. It holds a hash of all that the set-up depends on: an interrupted or
-outdated set-up has no valid stamp, so the next call goes through the steps again, and pip passes over what is
-already installed.
+.venv/.ready, written last, says for which Python, folder, GPU and versions that was done. After other versions, as a
+`git pull` may bring them, pip installs what has changed; in every other case, also after an interruption, .venv/ is
+made from nothing.
 
     COURSE_CUPY=cupy-cuda13x    use CuPy for CUDA 13 (also honoured where it is already in .venv/)
     COURSE_GPU=0                leave the GPU packages out, even where there is a GPU
@@ -22,25 +21,24 @@ already installed.
 An old Python must get far enough in this file to be told that it is too old: nothing here is newer than 3.6.
 """
 
+import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
-VERSION = "{}.{}".format(*sys.version_info)
-SITE = os.path.join(VENV, "lib", f"python{VERSION}", "site-packages")
 PYTHON = os.path.join(VENV, "bin", "python")
 STAMP = os.path.join(VENV, ".ready")
 
 OLDEST, NEWEST = (3, 11), (3, 13)
-TAG = "py" + VERSION.replace(".", "")
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+GPU_LOCKS = {"cupy-cuda12x": "gpu.txt", "cupy-cuda13x": "gpu13.txt"}
 
 KERNEL_TITLE = "MobileNetV2 course"
 
@@ -73,23 +71,12 @@ def say(text):
     print("[set-up] " + text, flush=True)
 
 
-# What is to be installed
-
-
-def runs(arguments):
-    """Whether a command is there and succeeds."""
-    try:
-        return subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-    except OSError:
-        return False
-
-
 def check_python(version):
     """Raise SetupError unless the version, (major, minor), is one that the course is locked for."""
     if OLDEST <= tuple(version[:2]) <= NEWEST:
         return
     names = [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
-    found = [name for name in names if runs([name, "--version"])]
+    found = [name for name in names if shutil.which(name)]
     if found:
         advice = f"Run:  {found[0]} bootstrap.py   (with make:  make PYTHON={found[0]} demo)"
     else:
@@ -111,51 +98,27 @@ def has_gpu():
     return listing.returncode == 0 and b"GPU 0" in listing.stdout
 
 
-def installed():
-    """The names in the environment's package folder."""
-    return os.listdir(SITE) if os.path.isdir(SITE) else []
-
-
 def cupy_package():
-    """The CuPy to install: what COURSE_CUPY says, else what .venv/ has, else the one for CUDA 12."""
-    asked = os.environ.get("COURSE_CUPY")
-    known = ("cupy-cuda12x", "cupy-cuda13x")
-    if asked:
-        if asked not in known:
-            raise SetupError(f"COURSE_CUPY={asked}: it can be {known[0]} or {known[1]}.")
-        return asked
-    return known[1] if any(name.startswith("cupy_cuda13x-") for name in installed()) else known[0]
+    """The CuPy for a GPU: what COURSE_CUPY says, else what .venv/ has, else the one for CUDA 12."""
+    there = glob.glob(os.path.join(VENV, "lib", "python*", "site-packages", "cupy_cuda13x-*"))
+    asked = os.environ.get("COURSE_CUPY") or ("cupy-cuda13x" if there else "cupy-cuda12x")
+    if asked not in GPU_LOCKS:
+        raise SetupError(f"COURSE_CUPY={asked}: it can be {' or '.join(GPU_LOCKS)}.")
+    return asked
 
 
-def lock_files(cupy):
-    """The files in requirements/ that hold for this Python and this CuPy (None: no GPU)."""
-    names = {None: [], "cupy-cuda12x": ["gpu-"], "cupy-cuda13x": ["gpu13-"]}[cupy]
-    return [os.path.join(ROOT, "requirements", name + TAG + ".txt") for name in ["", *names]]
+def state(cupy):
+    """What a finished set-up depends on, as two lines: the machine with its wishes, and the versions to install.
 
-
-def fingerprint():
-    """A hash of all that the finished set-up depends on; quick, so nvidia-smi is looked for but not run."""
-    machine = [sys.version, ROOT, shutil.which("nvidia-smi")]
-    wishes = [os.environ.get(name) for name in ("COURSE_GPU", "COURSE_CUPY")]
-    digest = hashlib.sha256(json.dumps(machine + wishes).encode())
+    It is quick: nvidia-smi is looked for but not run.
+    """
+    machine = [sys.version, ROOT, shutil.which("nvidia-smi"), os.environ.get("COURSE_GPU"), cupy]
+    versions = hashlib.sha256()
     folder = os.path.join(ROOT, "requirements")
-    locks = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(TAG + ".txt")]
-    sources = [os.path.join(top, name) for top, _, names in os.walk(LAB_EXTENSION) for name in names]
-    for path in [os.path.abspath(__file__), os.path.join(ROOT, "pyproject.toml"), *locks, *sorted(sources)]:
+    for path in [os.path.abspath(__file__), *sorted(glob.glob(os.path.join(folder, "*.txt")))]:
         with open(path, "rb") as file:
-            digest.update(file.read())
-    return digest.hexdigest()
-
-
-def is_ready(mark):
-    try:
-        with open(STAMP) as file:
-            return file.read() == mark
-    except OSError:
-        return False
-
-
-# Installing it
+            versions.update(file.read())
+    return [json.dumps(machine), versions.hexdigest()]
 
 
 def command(arguments, failure):
@@ -172,107 +135,35 @@ def pip(*arguments):
     return [PYTHON, "-m", "pip", "install", *quiet, *arguments]
 
 
-def venv_works():
-    """Whether .venv/ holds a whole environment of this very Python, made in this very place."""
-    question = "import sys, pip; print(sys.version)"
-    try:
-        with open(os.path.join(VENV, "pyvenv.cfg")) as file:
-            if VENV not in file.read():  # the folder was moved: its scripts point to where it was
-                return False
-        answer = subprocess.run([PYTHON, "-c", question], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:
-        return False
-    return answer.returncode == 0 and answer.stdout.decode().strip() == sys.version.strip()
-
-
-def make_venv():
-    if venv_works():
-        return
-    say("a virtual environment in .venv/")
-    shutil.rmtree(VENV, ignore_errors=True)
-    try:
-        import ensurepip  # noqa: F401  Debian and Ubuntu ship Python without it
-        import venv  # noqa: F401
-    except ImportError:
-        raise SetupError(
-            "This Python has no venv module with pip in it. On Debian and Ubuntu:\n"
-            f"    sudo apt install python{VERSION}-venv"
-        ) from None
-    python = getattr(sys, "_base_executable", sys.executable)  # not the one in the .venv/ just removed
-    command([python, "-m", "venv", VENV], "The virtual environment could not be made.")
-
-
-def forget_half_installed():
-    """Let pip see as missing what was cut off while being installed: RECORD, written last, is not there."""
-    for name in installed():
-        path = os.path.join(SITE, name)
-        if name.endswith(".dist-info") and not os.path.exists(os.path.join(path, "RECORD")):
-            shutil.rmtree(path)
-
-
-def remove_other_cupy(wanted):
-    """The two CuPys are files of the same names, so one goes before the other comes."""
-    for name in ("cupy-cuda12x", "cupy-cuda13x"):
-        if name != wanted:
-            uninstall = [PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", name]
-            command(uninstall, f"{name} could not be removed.")
-
-
-def split_torch(lock):
-    """A lock file as (its lines without PyTorch, the version of PyTorch that it names or None)."""
+def torch_pin(lock):
+    """The line of a lock file that names PyTorch's version, torch==2.13.0."""
     with open(lock) as file:
-        lines = file.read().splitlines()
-    torch = [line for line in lines if line.startswith("torch==")]
-    others = [line for line in lines if line not in torch]
-    return others, torch[0][len("torch==") :] if torch else None
+        return re.search(r"^torch==\S+", file.read(), re.MULTILINE).group()
 
 
-def install_pins(lock):
-    """Install exactly what a lock file lists, PyTorch excepted, and nothing that it does not list."""
-    pins, _ = split_torch(lock)
-    count = sum("==" in line for line in pins)
-    say(f"{count} pinned packages of requirements/{os.path.basename(lock)}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "pins.txt")
-        with open(path, "w") as file:
-            file.write("\n".join(pins))
-        command(pip("--no-deps", "-r", path), "Packages could not be installed (is there a network?).")
+def install_torch_for_cpu(pin):
+    """Install PyTorch's CPU build from where pip is set to look, else from PyTorch's own index, if one has it.
 
-
-def torch_version():
-    """The installed PyTorch's version, as 2.13.0+cpu, or None."""
-    question = "from importlib.metadata import version; print(version('torch'))"
-    answer = subprocess.run([PYTHON, "-c", question], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return answer.stdout.decode().strip() if answer.returncode == 0 else None
-
-
-def install_torch(version, gpu):
-    """Install PyTorch: with a GPU or on a Mac the usual build, otherwise a CPU build if one can be had.
-
-    The CPU build is looked for where pip is set to look, then in PyTorch's own index. Where neither has it,
-    the usual build does the same at several times the size: slower to fetch, never wrong.
+    Where neither has it, the usual build does the same at several times the size: slower to fetch, never wrong.
     """
-    found = torch_version()
-    if found is not None and found.split("+")[0] == version and not (gpu and "+cpu" in found):
-        return
-    say(f"PyTorch {version}")
-    failure = f"PyTorch {version} could not be installed."
+    cpu_build = pip("--no-deps", "--retries", "0", f"{pin}+cpu")
+    for extra in ([], ["--timeout", "10", "--index-url", PYTORCH_CPU_INDEX]):
+        try:
+            return command(cpu_build + extra, "")
+        except SetupError:
+            pass
+    say("no CPU build of PyTorch within reach: fetching the usual one, several GB")
+
+
+def install_packages(locks, gpu):
+    """Install exactly what the lock files list, and with PyTorch's CUDA build what that alone needs."""
+    say(f"the exact versions of {', '.join('requirements/' + os.path.basename(lock) for lock in locks)}")
+    pin = torch_pin(locks[0])
     if not gpu and sys.platform == "linux":
-        cpu_build = pip("--no-deps", "--retries", "0", f"torch=={version}+cpu")
-        for extra in ([], ["--timeout", "10", "--index-url", PYTORCH_CPU_INDEX]):
-            try:
-                return command(cpu_build + extra, failure)
-            except SetupError:
-                pass
-        say("no CPU build of PyTorch within reach: fetching the usual one, several GB")
-    command(pip(f"torch=={version}"), failure)
-
-
-def install_course():
-    say("this package and its Jupyter kernel")
-    command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
-    install_kernel(VENV)
-    install_lab(os.path.join(VENV, "share", "jupyter"))
+        install_torch_for_cpu(pin)
+    files = [argument for lock in locks for argument in ("-r", lock)]
+    command(pip("--no-deps", *files), "Packages could not be installed (is there a network?).")
+    command(pip(pin), "What PyTorch needs could not be installed.")  # nothing, for the CPU build
 
 
 def install_kernel(prefix):
@@ -290,50 +181,45 @@ def install_kernel(prefix):
 
 
 def install_lab(folder):
-    """JupyterLab's default settings and the course's extension, in a folder like .venv/share/jupyter."""
+    """JupyterLab's default settings, and a link to the course's extension, in a folder like .venv/share/jupyter."""
     settings = os.path.join(folder, "lab", "settings")
     os.makedirs(settings, exist_ok=True)
     with open(os.path.join(settings, "overrides.json"), "w") as file:
         json.dump(LAB_SETTINGS, file, indent=1)
-    target = os.path.join(folder, "labextensions", "mobilenetv2-course")
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(LAB_EXTENSION, target)
-
-
-def report_compiler():
-    """Say so where the simulator will use ziglang, which is among the pinned packages for that reason."""
-    if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
-        say("no C++ compiler here: the pinned package ziglang, a clang, will compile the kernels")
+    link = os.path.join(folder, "labextensions", "mobilenetv2-course")
+    os.makedirs(os.path.dirname(link), exist_ok=True)
+    if not os.path.lexists(link):
+        os.symlink(LAB_EXTENSION, link)
 
 
 def set_up(force=False):
     """Bring .venv/ to the state that the lock files describe, unless the stamp says that it is."""
     check_python(sys.version_info)
-    mark = fingerprint()
-    if force:
-        shutil.rmtree(VENV, ignore_errors=True)
-    elif is_ready(mark):
+    cupy = cupy_package()
+    wanted, found = state(cupy), [None, None]
+    if os.path.exists(STAMP) and not force:
+        with open(STAMP) as file:
+            found = file.read().splitlines()
+    if found == wanted:
         return
     began = time.time()
     gpu = has_gpu()
-    cupy = cupy_package() if gpu else None
     device = "with an NVIDIA GPU" if gpu else "without a GPU"
-    say(f"for Python {VERSION} {device}; this takes minutes, once")
-    make_venv()
-    if os.path.exists(STAMP):
+    say("for Python {}.{} {}; this takes minutes, once".format(*sys.version_info[:2], device))
+    if found[:1] == wanted[:1]:
         os.remove(STAMP)
-    forget_half_installed()
-    if gpu:
-        remove_other_cupy(cupy)
-    locks = lock_files(cupy)
-    for lock in locks:
-        install_pins(lock)
-    install_torch(split_torch(locks[0])[1], gpu)
-    install_course()
-    report_compiler()
-    with open(STAMP + ".new", "w") as file:
-        file.write(mark)
-    os.replace(STAMP + ".new", STAMP)
+    else:
+        shutil.rmtree(VENV, ignore_errors=True)
+        python = getattr(sys, "_base_executable", sys.executable)  # not the one in the .venv/ just removed
+        command([python, "-m", "venv", VENV], "The virtual environment could not be made.")
+    names = ["base.txt", GPU_LOCKS[cupy]] if gpu else ["base.txt"]
+    install_packages([os.path.join(ROOT, "requirements", name) for name in names], gpu)
+    say("this package and its Jupyter kernel")
+    command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
+    install_kernel(VENV)
+    install_lab(os.path.join(VENV, "share", "jupyter"))
+    with open(STAMP, "w") as file:
+        file.write("\n".join(wanted))
     say(f"done in {time.time() - began:.0f} s")
 
 
@@ -347,7 +233,7 @@ def main(arguments):
         print("[set-up] " + str(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\n[set-up] interrupted; the next call goes on from here", file=sys.stderr)
+        print("\n[set-up] interrupted; the next call begins anew", file=sys.stderr)
         return 130
     return 0
 
