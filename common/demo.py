@@ -3,19 +3,33 @@
 Both through this project's own CUDA C++ kernels, on a GPU or on the simulator, both compared with ONNX Runtime.
 """
 
+import contextlib
+import errno
+import os
 import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from . import classify, cuda, images
+from . import classify, cuda, files, images
 from .network import Network
 from .network.compare import TOLERANCE, relative_error
+from .text import printable
+
+SHEET = "digits.png"
 
 
 def run(out: Path, console: Console) -> bool:
-    """Runs the demo, writes digits.png into the folder `out` (made if need be), and says whether all results agreed."""
+    """Run the demo, write digits.png into the folder `out` (made if need be), and say whether all results agreed.
+
+    OSError, before any work is done, where digits.png cannot be written there.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "nothing can be written into this folder", str(out))
+    with contextlib.suppress(FileNotFoundError):
+        files.open_regular(out / SHEET).close()
     where = "this machine's GPU, through CuPy" if cuda.backend() == "gpu" else "the simulator, on this machine's CPU"
     console.print(f"CUDA C++ kernels run on [bold]{where}[/].\n")
     agreed = _digits(out, console)
@@ -27,8 +41,7 @@ def _digits(out: Path, console: Console) -> bool:
     ours, reference = classify.read_digits("kernels"), classify.read_digits("onnxruntime")
     wrong = ours.predictions != ours.labels
     different = int((ours.predictions != reference.predictions).sum())
-    out.mkdir(parents=True, exist_ok=True)
-    sheet = out / "digits.png"
+    sheet = out / SHEET
     images.contact_sheet(
         classify.as_grey(ours.images),
         [
@@ -42,7 +55,7 @@ def _digits(out: Path, console: Console) -> bool:
     console.print(f"   {int((~wrong).sum())} of {len(wrong)} read correctly: {100 * ours.accuracy:.1f} %")
     console.print(f"   {len(wrong) - different} of {len(wrong)} predictions are ONNX Runtime's")
     console.print(f"   relative error of the scores {relative_error(ours.scores, reference.scores):.1e}")
-    console.print(f"   every digit and what it was taken for: {sheet}\n", soft_wrap=True, markup=False)
+    console.print(f"   every digit and what it was taken for: {printable(sheet)}\n", soft_wrap=True, markup=False)
     return different == 0
 
 

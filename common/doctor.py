@@ -21,6 +21,7 @@ from rich.table import Column, Table
 
 from . import cuda
 
+BOOTSTRAP = Path(__file__).resolve().parents[1] / "bootstrap.py"  # in a clone; a package that pip installed has none
 SET_UP = "python3 bootstrap.py --force"  # without it, a finished set-up is not looked at again
 
 
@@ -44,18 +45,15 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """All findings, in order. It takes some seconds: packages are imported, a kernel is compiled."""
-    yield python()
-    yield machine()
-    yield gpu()
-    yield backend()
-    yield compiler()
-    yield trial_launch()
-    yield kernel_cache()
-    yield optimizations()
-    yield cupy()
-    yield nvrtc()
-    yield cudnn()
-    yield nvml()
+    for look in (
+        python, machine, gpu, backend, compiler, trial_launch, kernel_cache, optimizations, cupy, nvrtc, cudnn, nvml,
+        package_name,
+    ):  # fmt: skip
+        try:
+            yield look()
+        except Exception as error:  # what is broken is for the doctor to tell, with all else that is found
+            what = look.__name__.replace("_", " ")
+            yield Finding(what, f"{type(error).__name__}: {_one_line(error)}", State.MISSING, "see the lines above")
     for name, use in NEEDED.items():
         yield package(name, use, State.MISSING)
     for name, use in OPTIONAL.items():
@@ -101,7 +99,7 @@ def machine() -> Finding:
 def _processor_name() -> str:
     """The processor's name where the system tells it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return platform.processor()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -251,11 +249,23 @@ def package(name: str, use: str, when_missing: State) -> Finding:
         return Finding(label, importlib.metadata.version(distribution))
     except ModuleNotFoundError as error:
         if error.name == name:
-            return Finding(label, "not installed", when_missing, SET_UP)
+            return Finding(
+                label, "not installed", when_missing, SET_UP if BOOTSTRAP.exists() else f"pip install {distribution}"
+            )
         return Finding(label, _one_line(error), when_missing, SET_UP)
     except Exception as error:  # a shared library that does not load, versions that do not go together
         mend = f"pip install --force-reinstall {distribution}"
         return Finding(label, f"does not load: {_one_line(error)}", when_missing, mend)
+
+
+def package_name() -> Finding:
+    """Whether `common` is this package alone: others may install files of the same name over it."""
+    owners = sorted(set(importlib.metadata.packages_distributions().get("common", [])))
+    others = [name for name in owners if name != "mobilenetv2-engine-course"]
+    if others:
+        return Finding("the package common", f"also of {', '.join(others)}", State.MISSING,
+                       f"pip uninstall {' '.join(others)}, then install the course anew")  # fmt: skip
+    return Finding("the package common", str(Path(__file__).parent))
 
 
 def cupy() -> Finding:

@@ -1,0 +1,105 @@
+"""What goes wrong in a command: one line on standard error for what a user can mend, a traceback for what a bug is.
+
+Exit status: 0 done, 1 what the command checks is wrong, 2 it could not be done, 130 Ctrl+C, 143 SIGTERM.
+"""
+
+import contextlib
+import errno
+import io
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ..text import printable
+
+MAX_MESSAGE = 500  # characters
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of an error without a file's name: standard output
+
+# What `pip install .` leaves out: {module: (distribution, extra)}
+EXTRAS = {
+    "torch": ("torch", "reference"),
+    "onnxruntime": ("onnxruntime", "reference"),
+    "onnxscript": ("onnxscript", "reference"),
+    "sklearn": ("scikit-learn", "reference"),
+    "matplotlib": ("matplotlib", "reference"),
+    "jupyterlab": ("jupyterlab", "notebooks"),
+    "nbformat": ("jupyterlab", "notebooks"),
+    "nbconvert": ("jupyterlab", "notebooks"),
+    "IPython": ("ipykernel", "notebooks"),
+    "cupy": ("cupy-cuda12x", "gpu"),
+    "cudnn": ("nvidia-cudnn-frontend", "gpu"),
+    "pynvml": ("nvidia-ml-py", "gpu"),
+}
+
+
+def fail(message: object) -> typer.Exit:
+    """One line on standard error, and the exit status of what could not be done."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(printable(" ".join(str(message).split()), MAX_MESSAGE), file=sys.stderr)
+    return typer.Exit(2)
+
+
+def explanation(error: Exception, command: str = "this command") -> str | None:
+    """What to tell the user of an error in a command; None for a bug, and for a reader of the output that went away."""
+    if isinstance(error, ModuleNotFoundError):
+        module = (error.name or "").partition(".")[0]
+        if module not in EXTRAS:
+            return None
+        distribution, extra = EXTRAS[module]
+        return (
+            f"{command} needs {distribution}, which is not installed: pip install {distribution},"
+            f' or pip install ".[{extra}]" in the course\'s folder'
+        )
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}".removesuffix(": ")
+    if isinstance(error, BrokenPipeError | RecursionError | NotImplementedError):
+        return None
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"the output cannot be written: {error.strerror}"
+    if type(error).__module__.startswith("onnxruntime."):
+        return f"ONNX Runtime does not run this network: {error}"
+    if isinstance(error, OSError | ValueError | RuntimeError) or type(error).__module__.startswith("common."):
+        return str(error) or type(error).__name__
+    return None
+
+
+class Commands(TyperGroup):
+    """The group of all commands: it prints what a terminal cannot show as "?", and explains errors.
+
+    COURSE_TRACEBACK=1 shows the traceback of every error.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors=errors)
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            told = explanation(error, ctx.invoked_subcommand)
+            if told is None or os.environ.get("COURSE_TRACEBACK"):
+                raise
+            _drop_lost_output()
+            raise fail(told) from None
+
+
+def _drop_lost_output() -> None:
+    """Forget what standard output does not take, as on a full disk, or Python would try once more at its end."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

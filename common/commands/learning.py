@@ -1,0 +1,136 @@
+"""What a learner calls: lab, progress, milestone; generate and doctor."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import fail
+
+
+def lab(
+    no_open: Annotated[bool, typer.Option("--no-open", help="Make the copies and exit.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="The same, after a git pull.")] = False,
+    reset: Annotated[str | None, typer.Option(metavar="NOTEBOOK", help="Set one aside, make it anew, exit.")] = None,
+    into: Annotated[Path | None, typer.Option(help="The folder of the copies; work/ if not given.")] = None,
+    port: Annotated[int | None, typer.Option(help="JupyterLab's port.")] = None,
+    browser: Annotated[bool, typer.Option(help="Whether JupyterLab opens a browser.")] = True,
+) -> None:
+    """Make your own copies of the notebooks in work/, and open JupyterLab on the start page.
+
+    What you have written is never overwritten: a newer source is put beside your copy.
+    """
+    from rich.console import Console
+
+    from ..check import exercises
+
+    root = exercises.REPOSITORY
+    work = (into or root / "work").absolute()
+    if not any(root.glob("[0-9][0-9]_*/*.ipynb")):
+        raise fail(f"lab: no notebooks beside the package, in {root}: clone the repository and run make lab there")
+    from ..check import copies, start
+
+    console = Console(highlight=False)
+    try:
+        changes = copies.update(work)
+        if reset is not None:
+            notebook = copies.find_notebook(reset, work)
+            aside = copies.reset(notebook, work)
+            kept = f"; yours is {aside.name} beside it" if aside else ""
+            console.print(f"{notebook} is made anew{kept}", markup=False)
+        start.write(work)
+    except LookupError as error:
+        raise fail(f"--reset: {error.args[0]}") from None
+    except (ValueError, OSError) as error:
+        raise fail(f"--into: {error}" if into else error) from None
+    made = [change for change in changes if change.what == "made"]
+    if made:
+        console.print(f"{len(made)} files made in {os.path.relpath(work)}/", markup=False)
+    for change in changes:
+        if change.what != "made":
+            console.print(f"{change.path}: {change.what}. {change.told}".rstrip(), markup=False, soft_wrap=True)
+    if not changes:
+        console.print("every copy is up to date")
+    if no_open or update or reset is not None:
+        return
+    if not work.is_relative_to(root):
+        raise fail(f"--into: JupyterLab opens folders inside of {root}, got {work}; --no-open makes copies anywhere")
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ModuleNotFoundError(name="jupyterlab")
+    page = (work / start.PAGE).relative_to(root).as_posix()
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        f"--ServerApp.root_dir={root}",
+        f"--LabApp.default_url=/lab/tree/{page}",
+    ]
+    command += [f"--ServerApp.port={port}"] if port is not None else []
+    command += [] if browser else ["--no-browser"]
+    try:
+        raise typer.Exit(subprocess.run(command, cwd=work, check=False).returncode)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+def progress(
+    notebooks: Annotated[bool, typer.Option("--notebooks", help="One row per notebook.")] = False,
+) -> None:
+    """What you have done: exercises, hints, predictions, milestones."""
+    from rich.console import Console
+
+    from ..check import exercises, start
+    from ..lab import progress as record
+
+    work = record.work_folder() or record.work_folder(exercises.REPOSITORY / "work")
+    if work is None:
+        raise fail("progress: there is no learner's folder yet: make lab makes it")
+    start.write(work)
+    Console(highlight=False).print(start.table(work=work, each=notebooks))
+    data = record.load(work)
+    taken = sorted(name for name, whose in data["engine"].items() if whose == "reference")
+    if taken:
+        print(f"of the reference engine: {', '.join(taken)}")
+    print(f"the start page, {os.path.relpath(work / start.PAGE)}, shows the same with links")
+
+
+def milestone(
+    chapter: Annotated[int | None, typer.Argument(min=1, max=6, help="The first one not passed if not given.")] = None,
+) -> None:
+    """Try your engine in work/engine on a chapter's held-out networks; exit status 0 if it passes, 1 if not."""
+    from ..lab import milestones
+
+    place = milestones.find_engine()
+    if place is None:
+        raise fail("there is no folder work/ here: make lab makes it")
+    if not milestones.run(chapter, engine=place):
+        raise typer.Exit(1)
+
+
+def generate(
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit status 1 if something is stale.")
+    ] = False,
+) -> None:
+    """Make what is made of files anew: tables, plots and figures in sentences, hints, links between notebooks."""
+    from ..check import unfold
+    from ..lab import links
+    from ..measure import figures, generated
+
+    if not all([generated.run(check), figures.run(check), unfold.run(check), links.run(check)]):
+        print("Stale: python -m common generate", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def doctor() -> None:
+    """Say what is installed, what is missing and what mends it; exit status 1 if something needed is missing."""
+    from rich.console import Console
+
+    from ..doctor import run
+
+    if not run(Console(highlight=False)):
+        raise typer.Exit(1)
