@@ -13,7 +13,6 @@ same, the times are those of a processor that plays a GPU, and are told so.
 
 import csv
 import fnmatch
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..files import replacing
 from ..measure import environment
 from ..text import aligned
 from .program import Plan, StepBackend
@@ -92,21 +92,15 @@ class Profile:
         return sum(row.copied for row in self.rows)
 
     def save(self, path: str | Path) -> Path:
-        """The rows as CSV, a line a step under the names of their fields; through a file beside it, or not at all."""
-        path = Path(path)
+        """The rows as CSV, a line a step under the names of their fields. OSError where it cannot be written."""
         names = [field.name for field in fields(Row)]
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with beside.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(names)
-                for row in self.rows:
-                    values = (getattr(row, name) for name in names)
-                    writer.writerow([f"{v:.6g}" if isinstance(v, float) else "" if v is None else v for v in values])
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-        return path
+        with replacing(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            for row in self.rows:
+                values = (getattr(row, name) for name in names)
+                writer.writerow([f"{v:.6g}" if isinstance(v, float) else "" if v is None else v for v in values])
+        return Path(path)
 
     def records(self, case: str) -> list[dict[str, Any]]:
         """The rows as records of the suite "steps" of a results file: times in µs, copies beside them.
