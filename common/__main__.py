@@ -53,7 +53,7 @@ def bench(
     from rich.console import Console
 
     from .bench import Options, run
-    from .measure.timing import NoGpu
+    from .cuda.graphs import NoGpu
 
     try:
         options = Options(
@@ -93,8 +93,8 @@ def energy(
     from rich.console import Console
 
     from .bench import energy as metering
+    from .cuda.graphs import NoGpu
     from .measure.energy import Unmetered
-    from .measure.timing import NoGpu
 
     try:
         plan = metering.Plan(

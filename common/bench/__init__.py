@@ -137,10 +137,10 @@ def suite(name: str) -> Suite:
 def run(name: str, options: Options, console: "Console") -> bool:
     """Runs a suite; whether all that was measured had the right results.
 
-    ValueError for options that name what there is not; measure.timing.NoGpu where there is no GPU.
+    ValueError for options that name what there is not; cuda.graphs.NoGpu where there is no GPU.
     """
     from .. import cuda
-    from ..measure.timing import NoGpu
+    from ..cuda.graphs import NoGpu
 
     function = suite(name)
     if cuda.backend() != "gpu" and function is _trace:

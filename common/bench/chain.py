@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import cuda, kernels
+from ..cuda import graphs
 from ..measure import timing
 from ..measure.environment import Watch
 from ..measure.results import record
@@ -171,14 +172,14 @@ def run(
         raise ValueError(f"mode must be hot for the suite chain, got {options.mode!r}")
     if options.samples is not None and options.samples < 6:
         raise ValueError(f"samples must be at least 6, got {options.samples}")
-    with timing.on_stream():
+    with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
     chosen = [rung for rung in every if rung.name in names]
     for batch in tuple(dict.fromkeys(options.batches)) or BATCHES:
         for precision in precisions:
-            with switches(precision), timing.on_stream():
+            with switches(precision), graphs.on_stream():
                 yield measure(chosen, model, reference, batch, precision, options, console)
 
 

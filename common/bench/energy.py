@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..cuda import graphs
 from ..measure import energy, timing
 from ..measure.results import PRECISIONS
 from . import Options, Run, choose, network
@@ -250,7 +251,7 @@ def run(
 
     model: what to run, the seeded network if not given. NoGpu on the simulator, Unmetered where the card does not tell.
     """
-    with timing.on_stream():
+    with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     machine = machine or energy.Card()
     show_plan(plan, console)
@@ -258,7 +259,7 @@ def run(
     reference = network.Reference(model, checked)
     for batch, precision in plan.durations():
         # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
-        with switches(precision), timing.on_stream():
+        with switches(precision), graphs.on_stream():
             measured = measure(plan, model, reference, batch, precision, console, machine)
         network._free()
         yield measured

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda, kernels
+from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import environment, results, tables, timing
 from ..measure.environment import Watch
@@ -233,7 +234,7 @@ def bench(options: Options, console: Console) -> bool:
     if options.mode != "hot":
         raise ValueError(f"mode must be 'hot' for the suite kernels, got {options.mode!r}")
     model, right, everything = Model.of(), True, []
-    with timing.on_stream(), Watch() as watch:
+    with graphs.on_stream(), Watch() as watch:
         run = Run("kernels", watch) if options.save else None
         for batch in options.batches or BATCHES:
             for precision in precisions:

@@ -22,6 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda
+from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.environment import Watch
@@ -206,7 +207,7 @@ def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:
     source = cupyx.empty_pinned(image.shape, image.dtype)
     target = cupyx.empty_pinned(program.output.shape, program.output.dtype)
     there, back = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
-    graph = timing.capture(program.launch)
+    graph = graphs.capture(program.launch)
 
     def call() -> None:
         stream = cupy.cuda.get_current_stream()
@@ -464,7 +465,7 @@ def run(
     simulator.
     """
     implementations, batches, precisions = plan(options)
-    with timing.on_stream():
+    with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
@@ -473,7 +474,7 @@ def run(
             optimize = composed(batch, options.optimize)
             group = configurations(precision, implementations, options.layouts, optimize)
             # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
-            with switches(precision), timing.on_stream():
+            with switches(precision), graphs.on_stream():
                 measured = measure(group, model, reference, batch, options, console)
             _free()
             yield measured

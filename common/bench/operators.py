@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda
-from ..cuda import checks
+from ..cuda import checks, graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.environment import Watch
@@ -250,7 +250,7 @@ def bench(options: Options, console: Console) -> bool:
         raise ValueError(f"mode must be 'hot' for the suite operators, got {options.mode!r}")
     precisions = choose("precision", options.precisions, PRECISIONS, ("fp32", "fp16"))
     model, right = Model.of(), True
-    with timing.on_stream(), Watch() as watch:
+    with graphs.on_stream(), Watch() as watch:
         run = Run("operators", watch) if options.save else None
         for implementation, batch, precision, layout in _combinations(implementations, options, precisions):
             records, all_right = measure(implementation, model, precision, layout, batch, options, console)

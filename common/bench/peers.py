@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import topology, weights
+from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.results import PRECISIONS
@@ -99,7 +100,7 @@ class Built:
         """What is timed, in one of the ways of `launches`. "graph": a CUDA graph a call, and every call a replay."""
         if launch == "graph":
             # not several calls in one graph, which the peers could not do either
-            return timing.Subject([timing.capture(call).launch for call in self.calls], "eager")
+            return timing.Subject([graphs.capture(call).launch for call in self.calls], "eager")
         return timing.Subject(self.calls, launch, self.wait if launch == "host" else None)
 
 

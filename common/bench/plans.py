@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda, cudnn
+from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
 from ..cudnn import plans
 from ..cudnn.graphs import Graph
@@ -115,7 +116,7 @@ def bench(options: Options, console: Console) -> bool:
     precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
     layouts = choose("layout", options.layouts, LAYOUTS, LAYOUTS)
     everything = []
-    with timing.on_stream(), Watch() as watch:
+    with on_stream(), Watch() as watch:
         run = Run("plans", watch) if options.save else None
         for case in CASES:
             for precision in precisions:

@@ -140,8 +140,8 @@ def superseded(precision: str, batch: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def bench(options: Options, console: Console) -> bool:
-    """Profiles, prints and, if asked to, saves. measure.timing.NoGpu on the simulator."""
-    from ..measure.timing import NoGpu
+    """Profiles, prints and, if asked to, saves. cuda.graphs.NoGpu on the simulator."""
+    from ..cuda.graphs import NoGpu
 
     precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
     if cuda.backend() != "gpu":

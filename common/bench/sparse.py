@@ -31,6 +31,7 @@ from rich.table import Table
 from .. import cuda, cudnn, kernels, weights
 from ..cuda import cubin
 from ..cuda import layout as layouts
+from ..cuda.graphs import on_stream
 from ..cudnn import plans
 from ..measure import tables, timing
 from ..measure.environment import Watch
@@ -329,7 +330,7 @@ def bench(options: Options, console: Console) -> bool:
         raise ValueError(f"mode must be 'hot' for the suite sparse, got {options.mode!r}")
     batches, right, everything = options.batches or BATCHES, True, []
     plan = {batch: selected(options, batch) for batch in batches}
-    with timing.on_stream(), Watch() as watch:
+    with on_stream(), Watch() as watch:
         run = Run("sparse", watch) if options.save else None
         rows = []
         for source in SOURCES:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import topology, weights
-from ..measure import timing
+from ..cuda import graphs
 from ..network import DTYPES, blocks
 from ..network.steps import fuse
 from ..optimize import search, tiles
@@ -43,7 +43,7 @@ def tune(
     if tried < 1:
         raise ValueError(f"tried must be at least 1, got {tried}")
     if timer is None:
-        with timing.on_stream():
+        with graphs.on_stream():
             pass  # or NoGpu
     if lacks := missing("fused blocks"):
         raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")

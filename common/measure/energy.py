@@ -39,8 +39,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..cuda.graphs import gpu
 from . import environment
-from .timing import SHORTEST_CALL_US, _cupy
+from .timing import SHORTEST_CALL_US
 
 SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 4, 5.0  # an even number: each order and its reverse
 LEAST_SECONDS = 2.0  # twenty changes of the counter
@@ -84,7 +85,7 @@ class Card:
     """The current GPU. NoGpu on the simulator, Unmetered without NVML."""
 
     def __init__(self) -> None:
-        self._cupy = _cupy()
+        self._cupy = gpu()
         try:
             sensors = environment.Sensors()
         except RuntimeError as error:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cuda import listing
+from ..cuda import graphs, listing
 from ..text import aligned
 from . import plots, results, tables, timing
 from .roofline import Peaks, Work, bound, floor_us, roof_of
@@ -271,7 +271,7 @@ def live(calls: Mapping[str, Callable[[], Any]], samples: int = SAMPLES) -> Live
     """Times calls in turn on this machine's GPU, and shows how many µs they take. Without one it says so."""
     try:
         timed = timing.compare(calls, samples=samples)
-    except timing.NoGpu:
+    except graphs.NoGpu:
         said = f"No GPU here to time it on: the times are those recorded on an {tables.CARD}."
         _show(said, f"*{said}*")
         return Live()

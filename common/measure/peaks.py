@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..cuda import graphs
 from . import timing
 from .results import record
 from .roofline import ARITHMETIC, Work
@@ -68,7 +69,7 @@ def measure_peaks(samples: int = 50) -> list[dict[str, Any]]:
 
     Cards before sm_80 have no TF32, and no record of it. NoGpu on the simulator.
     """
-    with timing.on_stream():
+    with graphs.on_stream():
         precisions = [p for p in TENSOR if p != "tf32" or _properties()["major"] >= 8]
         return [measure_copy(samples), measure_fma(samples), *(measure_tensor(p, samples) for p in precisions)]
 

@@ -11,18 +11,15 @@ caches what they leave there. So a time is that of a call in a row of calls, wit
 "eager" is as slow as Python where Python is slower than the GPU.
 """
 
-import contextlib
-import functools
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from .. import cuda
+from ..cuda import graphs
 
 LAUNCHES = ("graph", "eager", "host")
 
@@ -30,97 +27,6 @@ SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # what a sample
 MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # in a sample, unless one round has more
 WARM_UP_US = 20_000.0
 SHORTEST_CALL_US = 0.3  # a kernel that does nothing takes 1 µs and more
-
-
-class NoGpu(RuntimeError):
-    """There is nothing to time: kernels run on the simulator here."""
-
-
-def _cupy() -> Any:
-    """CuPy, where kernels run on a GPU. NoGpu elsewhere."""
-    if cuda.backend() != "gpu":
-        raise NoGpu(
-            "nothing is timed on the simulator: the time of a kernel there is that of loops on a processor, which says"
-            " nothing about a GPU. Times that were recorded on a GPU are in 06_optimize/results;"
-            " `python -m common doctor` says why there is no GPU here."
-        )
-    import cupy
-
-    return cupy
-
-
-def _torch() -> Any:
-    """PyTorch, if this program has imported it and it sees a GPU; else None."""
-    torch = sys.modules.get("torch")
-    return torch if torch is not None and torch.cuda.is_available() else None
-
-
-# ---- Streams and graphs
-
-
-@functools.cache
-def _stream(device: int) -> Any:
-    # kept for good: what PyTorch's allocator remembers of a stream must not outlive it.
-    # It waits for the null stream and the null stream for it, so nothing that a library launches there is missed.
-    return _cupy().cuda.Stream()
-
-
-@contextlib.contextmanager
-def on_stream() -> Iterator[Any]:
-    """Inside, one stream is current for CuPy and PyTorch alike, so that events on it time what either launches.
-
-    It is CuPy's current stream, or a stream of this module where that is the null stream, which cannot be captured.
-    NoGpu on the simulator.
-    """
-    cupy, torch = _cupy(), _torch()
-    with contextlib.ExitStack() as stack:
-        stream = cupy.cuda.get_current_stream()
-        if stream.ptr in (0, 1):  # the null stream, in either spelling
-            device = cupy.cuda.Device()
-            device.synchronize()  # inputs may still be on their way, on whatever stream
-            stack.callback(device.synchronize)
-            stream = stack.enter_context(_stream(device.id))
-        if torch is not None:
-            stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)))
-        yield stream
-
-
-class Graph:
-    """A cupy.cuda.Graph together with the memory that its kernels were given while it was captured."""
-
-    def __init__(self, graph: Any, memory: tuple[Any, ...]) -> None:
-        self._graph, self._memory = graph, memory
-
-    def launch(self, stream: Any = None) -> None:
-        """Enqueues everything on a CuPy stream, by default the current one."""
-        self._graph.launch(stream)
-
-
-def capture(call: Callable[[], Any]) -> Graph:
-    """What `call()` launches on the current stream, as one CUDA graph. It is called once before, to compile.
-
-    Arrays that it allocates through CuPy or PyTorch come from pools that live as long as the graph: its kernels write
-    to the same addresses at every launch, which nobody else may be given. If `call` fails, or does what cannot be
-    captured (it waits for the GPU, it copies from the host), that error is raised and the stream is as before.
-    NoGpu on the simulator.
-    """
-    cupy = _cupy()
-    with on_stream() as stream, contextlib.ExitStack() as stack:
-        pools = [cupy.cuda.MemoryPool()]
-        stack.enter_context(cupy.cuda.using_allocator(pools[0].malloc))
-        torch = _torch()
-        if torch is not None:
-            pools.append(torch.cuda.MemPool())
-            stack.enter_context(torch.cuda.use_mem_pool(pools[1]))
-        call()
-        stream.begin_capture()
-        try:
-            call()
-        except BaseException:
-            with contextlib.suppress(Exception):  # that the capture is broken is known
-                stream.end_capture()
-            raise
-        return Graph(stream.end_capture(), tuple(pools))
 
 
 # ---- What is timed
@@ -177,7 +83,7 @@ class Subject:
             )
         self.launch, self.wait = launch, wait
         self.rounds = 0  # of all calls, in one sample; 0: not prepared yet
-        self._graph: Graph | None = None
+        self._graph: graphs.CudaGraph | None = None
 
     @property
     def mode(self) -> str:
@@ -194,7 +100,7 @@ class Subject:
 
         ValueError if a call takes less time than any kernel: then it launches nothing, or on another stream.
         """
-        with on_stream():
+        with graphs.on_stream():
             self._run(1)  # compiles
             most = max(1, MAX_CALLS[self.launch] // len(self.calls))
             rounds = 1
@@ -222,7 +128,7 @@ class Subject:
         """µs a call, measured once."""
         if not self.rounds:
             self.prepare()
-        with on_stream():
+        with graphs.on_stream():
             return self._sample() / self.calls_in_a_sample
 
     def timing(self, times_us: Sequence[float]) -> Timing:
@@ -237,7 +143,7 @@ class Subject:
     def _record(self, rounds: int) -> None:
         if self.launch == "graph":
             self._graph = None  # gives its memory back before more is asked for
-            self._graph = capture(lambda: self._run(rounds))
+            self._graph = graphs.capture(lambda: self._run(rounds))
         self.rounds = rounds
 
     def _sample(self) -> float:
@@ -249,7 +155,7 @@ class Subject:
             self._run(self.rounds)
             self.wait()
             return (perf_counter() - start) * 1e6
-        cupy = _cupy()
+        cupy = graphs.gpu()
         first, last = cupy.cuda.Event(), cupy.cuda.Event()
         if self._graph is not None:
             self._graph.launch()
@@ -277,15 +183,15 @@ def time(
     """How long a call takes: `calls`, `launch` and `wait` are Subject's. NoGpu on the simulator."""
     _check_samples(samples, 5)
     subject = Subject(calls, launch, wait)
-    with on_stream():
+    with graphs.on_stream():
         subject.prepare()
         return subject.timing([subject.sample() for _ in range(samples)])
 
 
 def once(call: Callable[[], Any]) -> float:
     """µs of one call, roughly: it tells how many calls one can afford. NoGpu on the simulator."""
-    cupy = _cupy()
-    with on_stream():
+    cupy = graphs.gpu()
+    with graphs.on_stream():
         call()  # compiles
         first, last = cupy.cuda.Event(), cupy.cuda.Event()
         first.record()
@@ -302,7 +208,7 @@ def rotations(bytes_of_one_set: int) -> int:
     """
     if bytes_of_one_set < 1:
         raise ValueError(f"bytes_of_one_set must be at least 1, got {bytes_of_one_set}")
-    cupy = _cupy()
+    cupy = graphs.gpu()
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
     return _rotations(bytes_of_one_set, properties["l2CacheSize"])
 
@@ -377,7 +283,7 @@ def compare(subjects: Mapping[str, Timed], *, samples: int = 50) -> Comparison:
     if not subjects:
         raise ValueError("subjects must be at least one, got none")
     made = {name: s if isinstance(s, Subject) else Subject(s) for name, s in subjects.items()}
-    with on_stream():
+    with graphs.on_stream():
         for subject in made.values():
             if not subject.rounds:
                 subject.prepare()

@@ -215,7 +215,7 @@ class Captured:
         self.program, self.input, self.output = program, program.input, program.output
         self._graph = None
         if cuda.backend() == "gpu":
-            from ..measure.timing import capture
+            from ..cuda.graphs import capture
 
             self._graph = capture(program.launch)
 

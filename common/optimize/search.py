@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, kernels
-from ..cuda import cubin
+from ..cuda import cubin, graphs
 from ..cuda import layout as layouts
 from ..measure import timing
 from . import cost, generate
@@ -147,7 +147,7 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
     ValueError for a block that no tile fits.
     """
     if timer is None:
-        with timing.on_stream():
+        with graphs.on_stream():
             pass  # or NoGpu, before anything is computed
     if tried < 1:
         raise ValueError(f"tried must be at least 1, got {tried}")

@@ -14,8 +14,9 @@ from rich.console import Console
 from common import cuda, topology, weights
 from common.bench import Options, chain, network, tuning
 from common.bench.network import Configuration, Reference, composed, configurations
+from common.cuda import graphs
+from common.cuda.graphs import NoGpu
 from common.measure import environment, plots, results, timing
-from common.measure.timing import NoGpu
 from common.optimize import search, tiles
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
@@ -45,7 +46,7 @@ def clock(monkeypatch):
         return dataclasses.replace(made, launches=("host",), wait=lambda: None), plan
 
     monkeypatch.setattr(chain, "build", built)
-    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
     monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
     return built

@@ -20,6 +20,7 @@ from common.bench import network, peers
 from common.bench.energy import Plan
 from common.bench.network import Reference
 from common.bench.peers import Built
+from common.cuda import graphs
 from common.measure import energy, environment, results, tables, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
@@ -134,7 +135,7 @@ def fakes(monkeypatch, machine):
     monkeypatch.setattr(network, "build", build)
     monkeypatch.setattr(metering, "timed_in_turn", timed_in_turn)
     monkeypatch.setattr(metering, "_subject", subject)
-    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
     monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
     return changes

@@ -16,6 +16,7 @@ from common.bench import Options, problems
 from common.bench import kernels as suite
 from common.bench.kernels import ARGUMENTS
 from common.bench.problems import Problem, Setup
+from common.cuda import graphs
 from common.cuda.layout import LAYOUTS
 from common.measure import environment, results, tables, timing
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA, Work
@@ -344,7 +345,7 @@ def card(monkeypatch, tmp_path):
 @pytest.fixture
 def faked(rungs, monkeypatch, card, model):
     """One problem a batch and precision, and no GPU."""
-    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(suite.Model, "of", lambda *_: model)
     asked = []
 
@@ -405,7 +406,7 @@ def test_options_that_there_are_not(faked, said, options, message):
 
 def test_nothing_is_timed_on_the_simulator(monkeypatch, said):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
-    with pytest.raises(timing.NoGpu):
+    with pytest.raises(graphs.NoGpu):
         suite.bench(Options(), said)
 
 

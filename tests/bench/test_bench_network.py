@@ -15,6 +15,7 @@ from common import bench
 from common.bench import Options, network, peers
 from common.bench.network import Configuration, Reference
 from common.bench.peers import Built
+from common.cuda import graphs
 from common.measure import environment, results, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
@@ -78,7 +79,7 @@ def fakes(monkeypatch):
         return Fake(model, x, change, 2 if mode == "rotating" else 1).built()
 
     monkeypatch.setattr(network, "build", build)
-    monkeypatch.setattr(timing, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
     monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
     return changes

@@ -10,7 +10,7 @@ from bench_models import on_gpu, small
 
 from common.bench import peers
 from common.bench.peers import PEERS, PRECISIONS, TorchCompile, TorchEager, TorchGraph, Unavailable, Xla
-from common.measure.timing import on_stream
+from common.cuda.graphs import on_stream
 from common.network import Network
 from common.network.compare import TOLERANCES, relative_error
 

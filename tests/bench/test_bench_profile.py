@@ -7,8 +7,8 @@ from rich.console import Console
 
 from common import bench
 from common.bench import Options, profile
+from common.cuda.graphs import NoGpu
 from common.measure import results
-from common.measure.timing import NoGpu
 
 HEAD = ("ID", "Kernel Name", *profile.METRICS.values(), *(profile._WAIT.format(name) for name in profile.WAITS))
 UNITS = {

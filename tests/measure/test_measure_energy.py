@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from common import cuda
+from common.cuda import graphs
+from common.cuda.graphs import NoGpu
 from common.measure import energy, environment
 from common.measure.energy import Subject, Unmetered, measure
-from common.measure.timing import NoGpu
 
 
 class SimulatedCard:
@@ -365,6 +366,7 @@ def cupy(monkeypatch):
 
     device = SimpleNamespace(pci_bus_id="0000:19:00.0")
     monkeypatch.setattr(cuda, "backend", lambda: "gpu")
+    monkeypatch.setattr(graphs, "backend", lambda: "gpu")
     made = SimpleNamespace(cuda=SimpleNamespace(Event=Event, Device=lambda: device), events=events)
     monkeypatch.setitem(sys.modules, "cupy", made)
     return made

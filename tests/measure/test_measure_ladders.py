@@ -4,9 +4,9 @@ import pytest
 from measure_records import H200, peaks, rung, saved, timing
 
 from common.cuda import listing
+from common.cuda.graphs import NoGpu
 from common.measure import ladders, plots, results, tables
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA, Peaks, Work, roof_of
-from common.measure.timing import NoGpu
 
 pytest.importorskip("IPython", reason="IPython is not installed")
 

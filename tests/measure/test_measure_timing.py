@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import cuda
+from common.cuda import graphs
+from common.cuda.graphs import NoGpu
 from common.measure import timing
-from common.measure.timing import Comparison, NoGpu, Ratio, Subject, Timing
+from common.measure.timing import Comparison, Ratio, Subject, Timing
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     fake = FakeGpu()
-    monkeypatch.setattr(timing, "_cupy", lambda: fake)
-    monkeypatch.setattr(timing, "_torch", lambda: None)
-    monkeypatch.setattr(timing, "_stream", functools.cache(timing._stream.__wrapped__))
+    monkeypatch.setattr(graphs, "gpu", lambda: fake)
+    monkeypatch.setattr(graphs, "_torch", lambda: None)
+    monkeypatch.setattr(graphs, "_stream", functools.cache(graphs._stream.__wrapped__))
     return fake
 
 
@@ -105,11 +107,11 @@ def nothing():
         lambda: timing.time(nothing),
         lambda: timing.time(nothing, launch="host", wait=nothing),
         lambda: timing.compare({"a": nothing}),
-        lambda: timing.capture(nothing),
+        lambda: graphs.capture(nothing),
         lambda: timing.rotations(1000),
         lambda: Subject(nothing).prepare(),
         lambda: Subject(nothing).sample(),
-        lambda: timing.on_stream().__enter__(),
+        lambda: graphs.on_stream().__enter__(),
     ],
 )
 def test_the_simulator_is_not_timed_and_says_why(monkeypatch, call):
@@ -256,25 +258,25 @@ def test_samples_differ_as_the_calls_do(gpu):
 
 def test_work_goes_on_a_stream_that_can_be_captured(gpu):
     null = gpu.streams[0]
-    with timing.on_stream() as outer:
+    with graphs.on_stream() as outer:
         assert outer.ptr and gpu.streams[-1] is outer
-        with timing.on_stream() as inner:
+        with graphs.on_stream() as inner:
             assert inner is outer
     assert gpu.streams == [null]
     # inputs are waited for before, results after
     assert gpu.log == [("device",), ("device",)]
-    with timing.on_stream() as again:
+    with graphs.on_stream() as again:
         assert again is outer
 
 
 def test_the_callers_stream_is_kept(gpu):
-    with gpu.cuda.Stream() as mine, timing.on_stream() as stream:
+    with gpu.cuda.Stream() as mine, graphs.on_stream() as stream:
         assert stream is mine
     assert gpu.log == []
 
 
 def test_capture_runs_the_call_once_before(gpu):
-    graph = timing.capture(gpu.kernel(5.0))
+    graph = graphs.capture(gpu.kernel(5.0))
     assert gpu.clock == 5.0 and gpu.graphs[0].nodes == [5.0]
     graph.launch()
     assert gpu.clock == 10.0 + GRAPH_LAUNCH_US
@@ -282,7 +284,7 @@ def test_capture_runs_the_call_once_before(gpu):
 
 def test_memory_of_a_graph_is_its_own(gpu):
     seen = []
-    graph = timing.capture(lambda: seen.append(gpu.allocators[-1]))
+    graph = graphs.capture(lambda: seen.append(gpu.allocators[-1]))
     (pool,) = gpu.pools
     assert seen == [pool.malloc] * 2 and gpu.allocators == [None]
     assert graph._memory == (pool,)
@@ -300,18 +302,18 @@ def test_an_error_while_capturing_ends_the_capture(gpu):
         if len(calls) == 2:
             raise Broken
 
-    with timing.on_stream() as stream:
+    with graphs.on_stream() as stream:
         with pytest.raises(Broken):
-            timing.capture(call)
+            graphs.capture(call)
         assert stream.captured is None
-        timing.capture(gpu.kernel(1.0))
+        graphs.capture(gpu.kernel(1.0))
     assert gpu.graphs[-1].nodes == [1.0]
 
 
 def test_what_cannot_be_captured_says_so(gpu):
-    with timing.on_stream() as stream:
+    with graphs.on_stream() as stream:
         with pytest.raises(RuntimeError, match="cudaErrorStreamCaptureUnsupported"):
-            timing.capture(stream.synchronize)
+            graphs.capture(stream.synchronize)
         assert stream.captured is None
 
 
@@ -332,8 +334,8 @@ def test_both_libraries_get_the_same_stream(gpu, monkeypatch):
         ExternalStream = staticmethod(lambda ptr: ("external", ptr))
         stream = Entered
 
-    monkeypatch.setattr(timing, "_torch", lambda: type("torch", (), {"cuda": Cuda}))
-    with timing.on_stream() as stream:
+    monkeypatch.setattr(graphs, "_torch", lambda: type("torch", (), {"cuda": Cuda}))
+    with graphs.on_stream() as stream:
         assert entered == [("external", stream.ptr)] and not left
     assert left == entered
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common import cuda
+from common.cuda import graphs
 from common.measure import environment, generated, peaks, results, timing
 from common.measure.roofline import CASES, Peaks
 
@@ -90,9 +91,9 @@ def test_an_error_while_capturing_leaves_the_stream_usable():
             raise Broken
 
     for wrong, error in ((waits, cupy.cuda.runtime.CUDARuntimeError), (breaks, Broken)):
-        with timing.on_stream() as stream:
+        with graphs.on_stream() as stream:
             with pytest.raises(error):
-                timing.capture(wrong)
+                graphs.capture(wrong)
             assert not stream.is_capturing()
             call()
             stream.synchronize()
@@ -108,7 +109,7 @@ def test_a_graph_keeps_its_memory():
     def call():
         cupy.add(source * 2, 1, out=out)  # the product is a buffer of the graph's own
 
-    graph = timing.capture(call)
+    graph = graphs.capture(call)
     others = [cupy.full(1 << 20, np.nan, np.float32) for _ in range(8)]
     out.fill(np.nan)
     graph.launch()

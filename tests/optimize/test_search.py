@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from common import cuda
-from common.measure.timing import NoGpu
+from common.cuda.graphs import NoGpu
 from common.optimize import cost, search, tiles
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.search import Arrays
