@@ -6,7 +6,8 @@
     kernels    04  the operators, a ladder of CUDA C++ files each
     network    05  layers + weights + a backend: pictures in, class scores out
     cuda           launching CUDA C++: CuPy on a GPU, the simulator elsewhere
-    measure        timing, rooflines, results files, and the tables and plots made from them
+    measure        instruments: timing, energy, rooflines
+    report         results, and the tables and plots made from them
     bench          what is measured, suite by suite, on ours, cuDNN and the peers
     check          exercises: a learner's answer against its check
 

@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 
 from common import cuda, kernels
-from common.measure import peaks
+from common.bench import peaks
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
 from common.optimize.generate import Block, Tile

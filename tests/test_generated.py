@@ -7,77 +7,76 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.measure import confirm, generated, results
+from common.bench import trace
+from common.report import generated, results, tables
 
 
-@pytest.mark.parametrize("path", generated.files(), ids=lambda path: str(path.relative_to(generated.ROOT)))
+@pytest.mark.parametrize(
+    "path", generated.files(results.course()), ids=lambda path: str(path.relative_to(results.course()))
+)
 def test_nothing_is_stale(path):
-    assert generated.stale(path) == [], "python -m common generate writes it anew"
+    assert generated.stale(path, tables.texts()) == [], "python -m common generate writes it anew"
 
 
 def test_the_table_of_chapter_04_is_that_of_the_results_file():
-    readme = generated.ROOT / "04_kernels" / "README.md"
-    assert readme in generated.files()
-    assert generated.between(readme.read_text(encoding="utf-8"), "trace") == [confirm.table()]
+    readme = results.course() / "04_kernels" / "README.md"
+    assert readme in generated.files(results.course())
+    assert generated.between(readme.read_text(encoding="utf-8"), "trace") == [tables.trace(results.load(tables.CARD))]
 
 
 @pytest.fixture
 def content():
-    return json.loads(results.path_of("NVIDIA H200").read_text())
-
-
-def written(tmp_path, content):
-    path = tmp_path / "card.json"
-    path.write_text(json.dumps(content))
-    return path
+    recorded = results.load(tables.CARD)
+    return copy.deepcopy(results.Results(recorded.runs, recorded.suite("trace")))
 
 
 def launches(content):
-    return {record["case"]: record for record in content["records"] if "measured" in record}
+    return {record["case"]: record for record in content if "measured" in record}
 
 
-def test_other_numbers_give_another_table(tmp_path, content):
-    before = confirm.table(written(tmp_path, content))
-    assert before == confirm.table()
+def test_other_numbers_give_another_table(content):
+    before = tables.trace(content)
+    assert before == tables.trace(results.load(tables.CARD))
     other = copy.deepcopy(content)
     for side in ("predicted", "measured"):
         launches(other)["copy"][side]["global load sectors"] = 4321
-    assert "| copy | 4,321 |" in confirm.table(written(tmp_path, other))
+    assert "| copy | 4,321 |" in tables.trace(other)
 
 
-def test_a_difference_without_a_reason_is_refused(tmp_path, content):
+def test_a_difference_without_a_reason_is_refused(content):
     launches(content)["copy"]["measured"]["shared store conflicts"] += 1
     with pytest.raises(ValueError, match="copy: 0 shared store conflicts traced, 1 measured, and no reason is given"):
-        confirm.table(written(tmp_path, content))
+        tables.trace(content)
 
 
-def test_card_date_and_profiler_are_those_of_the_run(tmp_path, content):
-    (run,) = {record["run"] for record in content["records"] if record["suite"] == "trace"}
-    content["runs"][run].update(card="NVIDIA T4", date="2031-02-03", ncu="Version 2031.9.8.0 (build 1)")
-    first = confirm.table(written(tmp_path, content)).splitlines()[0]
+def test_card_date_and_profiler_are_those_of_the_run(content):
+    (run,) = {record["run"] for record in content}
+    content.runs[run].update(card="NVIDIA T4", date="2031-02-03", ncu="Version 2031.9.8.0 (build 1)")
+    first = tables.trace(content).splitlines()[0]
     assert first.startswith("NVIDIA T4, 2031-02-03, Nsight Compute (`ncu`) 2031.9.8: in ")
 
 
 def test_every_reason_is_needed(content):
-    different = {(case, count) for case, record in launches(content).items() for count in confirm.differences(record)}
-    assert different == set(confirm.REASONS)
+    different = {(case, count) for case, record in launches(content).items() for count in tables.differences(record)}
+    assert different == set(tables.REASONS)
 
 
 def test_at_least_twelve_launches_and_both_wrong_kernels():
-    _, measured, wrong = confirm.comparison()
+    measured, wrong = tables.traced(results.load(tables.CARD))
     assert len(measured) >= 12
-    assert {record["case"] for record in wrong} == {f"wrong: {kind}" for kind in confirm.WRONG}
+    assert {record["case"] for record in wrong} == {f"wrong: {kind}" for kind in trace.WRONG}
     for record in wrong:
         assert record["trace"] != "nothing" and record["compute-sanitizer"] != "nothing"
 
 
 def test_the_simulator_still_predicts_what_was_confirmed(content):
-    assert confirm.predict() == {case: record["predicted"] for case, record in launches(content).items()}
+    assert trace.predict() == {case: record["predicted"] for case, record in launches(content).items()}
 
 
-def test_no_records_no_table(tmp_path):
-    with pytest.raises(ValueError, match="holds no records of the suite trace"):
-        confirm.table(tmp_path / "missing.json")
+def test_no_records_no_table():
+    with pytest.raises(ValueError, match="hold no records of the suite trace"):
+        tables.traced(results.Results())
+    assert tables.trace(results.Results()) == tables.NOT_YET
 
 
 # ---- Markers, tried out
@@ -218,7 +217,7 @@ def test_a_notebook_is_the_same_but_for_its_texts(folder):
 
 
 def test_the_notebooks_of_the_course_would_be_written_back_as_they_are():
-    for path in sorted(generated.ROOT.glob("[0-9]*_*/*.ipynb")):
+    for path in sorted(results.course().glob("[0-9]*_*/*.ipynb")):
         text = path.read_text(encoding="utf-8")
         assert generated.dumped(json.loads(text)) == text, path
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from common.lab import links
-from common.measure import generated
+from common.report import generated, results
 
-ROOT = generated.ROOT
+ROOT = results.course()
 LINK = re.compile(r'\]\((?P<markdown>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)[^()]*\)|(?:src|href)="(?P<html>[^"]+)"')
 CODE = re.compile(r"^```.*?^```|(?<!`)`[^`\n]+`(?!`)", re.MULTILINE | re.DOTALL)
 

@@ -7,9 +7,9 @@ import pytest
 
 from common import check
 from common.lab import links
-from common.measure import generated
+from common.report import generated, results
 
-ROOT = generated.ROOT
+ROOT = results.course()
 COLUMNS = 95
 
 # How many lines are wider, where narrower ones would change what a later cell shows.

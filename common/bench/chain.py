@@ -24,13 +24,13 @@ from rich.table import Table
 from .. import cuda, kernels
 from ..cuda import graphs
 from ..measure import timing
-from ..measure.environment import Watch
-from ..measure.results import record
 from ..measure.roofline import Work
 from ..network import Network
 from ..optimize.compositions import Composition, always
 from ..optimize.features import missing
-from . import Options, Run, choose
+from ..report.results import record
+from . import driver, network
+from .driver import Measured, choose
 from .network import (
     CHECKED,
     OUR_ARITHMETIC,
@@ -80,6 +80,24 @@ def rungs() -> tuple[Rung, ...]:
     return tuple(every)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time. rungs: by their names, all if none is named."""
+
+    rungs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        every = tuple(rung.name for rung in rungs())
+        chosen = {
+            "rungs": choose("backend", self.rungs, every, every),
+            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
+            "precisions": choose("precision", self.precisions, PRECISIONS, PRECISIONS),
+        }
+        for name, value in chosen.items():
+            object.__setattr__(self, name, value)
+
+
 def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Built, Any]:
     """A rung ready to run on x, and its plan."""
     suited: dict[str, Any] = {"optimize": composed(len(x))} if rung.suited else {}
@@ -105,7 +123,7 @@ def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Buil
 def measure(
     chosen: Sequence[Rung], model: Model, reference: Reference, batch: int, precision: str, options: Options,
     console: Console,
-) -> tuple[list[dict[str, Any]], bool]:  # fmt: skip
+) -> Measured:  # fmt: skip
     """(records, whether all results were right) of rungs in one precision, timed in turn at one batch."""
     by_name, plans = {rung.name: rung for rung in chosen}, {}
 
@@ -119,7 +137,7 @@ def measure(
             console.print(f"{rung.name}: not timed: {rung.needs}: {lacks}", soft_wrap=True)
             continue
         group.append(Configuration(rung.name, precision, rung.options.get("layout", "NHWC")))
-    rows, right = prepared(group, model, reference, batch, options, console, builder)
+    rows, right = prepared(group, model, reference, batch, network.Options(samples=options.samples), console, builder)
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
     if comparison is None:
         return [], right and still
@@ -158,44 +176,19 @@ def _show(
     console.print()
 
 
-def run(
-    options: Options, console: Console, model: Model | None = None, checked: int = CHECKED
-) -> Iterator[tuple[list[dict[str, Any]], bool]]:
-    """(records, whether all results were right) of one batch in one precision after the other.
-
-    ValueError for options that there are not, NoGpu on the simulator.
-    """
-    every = rungs()
-    names = choose("backend", options.backends, tuple(r.name for r in every), tuple(r.name for r in every))
-    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
-    if options.mode != "hot":
-        raise ValueError(f"mode must be hot for the suite chain, got {options.mode!r}")
-    if options.samples is not None and options.samples < 6:
-        raise ValueError(f"samples must be at least 6, got {options.samples}")
+def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:
+    """(records, whether all were right) of one batch in one precision after the other. NoGpu on the simulator."""
     with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
-    chosen = [rung for rung in every if rung.name in names]
-    for batch in tuple(dict.fromkeys(options.batches)) or BATCHES:
-        for precision in precisions:
+    chosen = [rung for rung in rungs() if rung.name in options.rungs]
+    for batch in options.batches:
+        for precision in options.precisions:
             with switches(precision), graphs.on_stream():
                 yield measure(chosen, model, reference, batch, precision, options, console)
 
 
 def bench(options: Options, console: Console) -> bool:
     """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
-    all_right, timed = True, 0
-    with Watch() as watch:
-        keeper: Run | None = None
-        for records, right in run(options, console):
-            all_right &= right
-            timed += len(records)
-            if options.save:
-                keeper = keeper or Run("chain", watch)
-                keeper.save(records)
-    if keeper is not None and timed:
-        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
-    if not timed:
-        console.print("nothing was timed")
-    return all_right and timed > 0
+    return driver.run("chain", run(options, console), options, console)

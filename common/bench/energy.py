@@ -5,7 +5,7 @@ checked against ONNX Runtime as in the suite "network", timed briefly in the lay
 these is metered (`measure.energy`: how, and what the interval is). Afterwards its results must still be what they were.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,9 @@ from rich.table import Table
 
 from ..cuda import graphs
 from ..measure import energy, timing
-from ..measure.results import PRECISIONS
-from . import Options, Run, choose, network
+from ..report.results import PRECISIONS
+from . import driver, network
+from .driver import Measured, choose
 from .network import Row, composed, configurations, prepared, timed_in_turn
 from .peers import Model, switches
 
@@ -30,22 +31,17 @@ SAVED_SECONDS = 10.0  # what a run must last to be kept
 PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 600, "xla": 40}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to meter; empty: what this module chooses. ValueError names what does not fit.
-
-    seconds: of each implementation in each round; seed: of the orders in the rounds, drawn if it is None.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to meter. backends: of network.IMPLEMENTATIONS; seconds, rounds, seed: as for measure.energy.measure."""
 
     backends: tuple[str, ...] = ()
-    batches: tuple[int, ...] = ()
-    precisions: tuple[str, ...] = ()
     seconds: float = energy.SECONDS
     rounds: int = energy.ROUNDS
     seed: int | None = None
-    save: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = tuple("ours" if name == "kernels" else name for name in self.backends)
         chosen = {
             "backends": choose("backend", given, network.IMPLEMENTATIONS, IMPLEMENTATIONS),
@@ -54,7 +50,6 @@ class Plan:
         }
         for name, value in chosen.items():
             object.__setattr__(self, name, value)
-        Options(batches=self.batches)  # checks them
         least = SAVED_SECONDS if self.save else energy.LEAST_SECONDS
         if not self.seconds >= least:
             kept = " to be saved" if self.save else ""
@@ -83,14 +78,14 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f} minutes"
 
 
-def show_plan(plan: Plan, console: Console) -> None:
-    """What will be metered and how long that takes."""
-    durations = plan.durations()
+def show_plan(options: Options, console: Console) -> None:
+    """Print what will be metered and how long that takes."""
+    durations = options.durations()
     for (batch, precision), (prepare, meter) in durations.items():
-        names = ", ".join(plan.backends_in(precision))
+        names = ", ".join(options.backends_in(precision))
         console.print(
-            f"batch {batch}, {precision}: {names}; {_minutes(meter)} of metering ({plan.rounds} rounds of"
-            f" {plan.seconds:g} s each, and idleness), about {_minutes(prepare)} before that to build and check",
+            f"batch {batch}, {precision}: {names}; {_minutes(meter)} of metering ({options.rounds} rounds of"
+            f" {options.seconds:g} s each, and idleness), about {_minutes(prepare)} before that to build and check",
             soft_wrap=True,
         )
     console.print(f"together about {_minutes(sum(map(sum, durations.values())))}; nothing else may use the card")
@@ -109,25 +104,25 @@ def _fastest(rows: Sequence[Row], comparison: timing.Comparison) -> list[Row]:
     return list(best.values())
 
 
-def _subject(row: Row, batch: int, waiting: ThreadPoolExecutor) -> energy.Subject:
-    timed = row.built.subject(row.launch)
+def _workload(row: Row, batch: int, waiting: ThreadPoolExecutor) -> energy.Workload:
+    timed = row.built.benchmark(row.launch)
     wait = timed.wait
     if wait is None:
-        return energy.Subject(timed.calls[0], batch)
+        return energy.Workload(timed.calls[0], batch)
     # a runtime with streams of its own: a thread waits for what was enqueued last
-    return energy.Subject(timed.calls[0], batch, lambda: waiting.submit(wait).done)
+    return energy.Workload(timed.calls[0], batch, lambda: waiting.submit(wait).done)
 
 
 def measure(
-    plan: Plan, model: Model, reference: network.Reference, batch: int, precision: str, console: Console,
+    options: Options, model: Model, reference: network.Reference, batch: int, precision: str, console: Console,
     machine: energy.Machine | None = None,
-) -> tuple[list[dict[str, Any]], bool]:  # fmt: skip
+) -> Measured:  # fmt: skip
     """(records, whether all results were right) of one batch in one precision. machine: as for energy.measure."""
-    group = configurations(precision, plan.backends, (), composed(batch))
-    options = Options(samples=SAMPLES)
-    rows, right = prepared(group, model, reference, batch, options, console)
+    group = configurations(precision, options.backends, (), composed(batch))
+    brief = network.Options(samples=SAMPLES)
+    rows, right = prepared(group, model, reference, batch, brief, console)
     rows = [row for row in rows if row.launch == row.built.launches[0]]  # a graph, where there is one
-    rows, comparison, still = timed_in_turn(rows, batch, options, console)
+    rows, comparison, still = timed_in_turn(rows, batch, brief, console)
     right &= still
     if comparison is None or not rows:
         return [], right
@@ -137,8 +132,8 @@ def measure(
         row.built.poison()
     with ThreadPoolExecutor(energy.AHEAD + 1) as waiting:
         measured = energy.measure(
-            {row.configuration.implementation: _subject(row, batch, waiting) for row in chosen},
-            seconds=plan.seconds, rounds=plan.rounds, seed=plan.seed, machine=machine,
+            {row.configuration.implementation: _workload(row, batch, waiting) for row in chosen},
+            seconds=options.seconds, rounds=options.rounds, seed=options.seed, machine=machine,
             told=lambda line: console.print(escape(f"batch {batch}, {precision}: {line}"), soft_wrap=True),
         )  # fmt: skip
     kept = []
@@ -244,9 +239,9 @@ def _show(
 
 
 def run(
-    plan: Plan, console: Console, model: Model | None = None, checked: int = network.CHECKED,
+    options: Options, console: Console, model: Model | None = None, checked: int = network.CHECKED,
     machine: energy.Machine | None = None,
-) -> Iterator[tuple[list[dict[str, Any]], bool]]:  # fmt: skip
+) -> Iterator[Measured]:  # fmt: skip
     """(records, whether all results were right) of one batch in one precision after the other.
 
     model: what to run, the seeded network if not given. NoGpu on the simulator, Unmetered where the card does not tell.
@@ -254,36 +249,22 @@ def run(
     with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     machine = machine or energy.Card()
-    show_plan(plan, console)
+    show_plan(options, console)
     model = model or Model.of()
     reference = network.Reference(model, checked)
-    for batch, precision in plan.durations():
+    for batch, precision in options.durations():
         # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
         with switches(precision), graphs.on_stream():
-            measured = measure(plan, model, reference, batch, precision, console, machine)
+            measured = measure(options, model, reference, batch, precision, console, machine)
         network._free()
         yield measured
 
 
-def superseded(records: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
     """Whether a record is of the same implementation in another layout or arithmetic: one of each is kept."""
-    same = ("suite", "case", "implementation", "precision", "batch")
-    now = {tuple(r[key] for key in same) for r in records}
-    return lambda r: tuple(r.get(key) for key in same) in now
+    return driver.same(records, "suite", "case", "implementation", "precision", "batch")
 
 
-def bench(plan: Plan, console: Console) -> bool:
+def bench(options: Options, console: Console) -> bool:
     """Meters all of it and saves each batch and precision as soon as it is done; whether all results were right."""
-    keeper: Run | None = None
-    all_right, metered = True, 0
-    for records, right in run(plan, console):
-        all_right &= right
-        metered += len(records)
-        if plan.save and records:
-            keeper = keeper or Run("energy")
-            keeper.save(records, superseded=superseded(records))
-    if keeper is not None:
-        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
-    if not metered:
-        console.print("nothing was metered")
-    return all_right and metered > 0
+    return driver.run("energy", run(options, console), options, console, superseded)

@@ -7,7 +7,7 @@ gradients of its depthwise layers at batch 32, ResNet's 3×3 convolutions up to 
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import cuda, kernels
-from ..cuda import graphs
+from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
-from ..measure import environment, results, tables, timing
-from ..measure.environment import Watch
-from ..measure.results import record
-from ..measure.roofline import ARITHMETIC, FP16_ON_FMA
+from ..measure import environment, timing
+from ..measure.roofline import ARITHMETIC
 from ..network import Network
 from ..network.program import Program
 from ..network.steps import fuse
-from . import Options, Run, choose, problems
+from ..report import results, tables
+from ..report.results import record
+from . import driver, problems
+from .driver import Measured, choose
 from .operators import BATCHES, TUNED, allowed, pictures
 from .peers import Model
 from .problems import DTYPES, Launch, Problem, Setup
@@ -70,26 +71,29 @@ def launch_of(operator: str, variant: str, given: Mapping[str, Any]) -> Launch:
     )  # fmt: skip
 
 
-def arithmetic_of(operator: str, variant: str, precision: str) -> str:
-    """Which units make a rung's products, in the words of records: its text says which wrappers it calls."""
-    try:
-        text = kernels.source(operator, variant)
-    except ValueError:  # composed of other operators, which choose for themselves
-        return ARITHMETIC[precision]
-    if precision == "fp16":
-        on_tensor_cores = "mma_f16(" in text or "wgmma<" in text
-        return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
-    return ARITHMETIC["3xtf32" if "mma_tf32(" in text else "fp32"]
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time. operators: whose rungs; layouts: of the pictures; tune: let cuDNN try its plans."""
+
+    operators: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    tune: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("layout", self.layouts, LAYOUTS, ())
+        choose("operator", self.operators, tuple(ARGUMENTS), ())
+        choose("precision", self.precisions, tuple(DTYPES), ())
 
 
 # ---- One problem
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """Something that computes a problem: a rung or a library, in one layout."""
+class Implementation:
+    """What computes a problem: a rung or a library, in one layout."""
 
-    implementation: str  # as the record has it
+    name: str  # as the record has it
     operator: str
     order: int  # the rung's place in its ladder, from 1; libraries come last
     arithmetic: str
@@ -97,13 +101,11 @@ class Subject:
     launch: Launch
     told: str = ""
 
-    @property
-    def name(self) -> str:
-        """In one line of the console."""
-        return f"{self.implementation} {self.setup.layout or ''}".rstrip()
+    def __str__(self) -> str:
+        return f"{self.name} {self.setup.layout or ''}".rstrip()
 
 
-def subjects(problem: Problem, setup: Setup, options: Options) -> Iterator[Subject]:
+def implementations(problem: Problem, setup: Setup, options: Options) -> Iterator[Implementation]:
     """The rungs that compute a problem in a layout on this card, of the operators asked for; and the libraries."""
     dtype, main = DTYPES[problem.precision], problem.operators[0]
     last = 1
@@ -116,31 +118,31 @@ def subjects(problem: Problem, setup: Setup, options: Options) -> Iterator[Subje
             if variant not in able or kernels.requires(operator, variant) > cuda.compute_capability():
                 continue
             name = variant if operator == main else f"{operator}/{variant}"
-            arithmetic = arithmetic_of(operator, variant, problem.precision)
-            yield Subject(name, operator, order, arithmetic, setup, launch_of(operator, variant, setup.given))
+            arithmetic = kernels.arithmetic(operator, variant, problem.precision)
+            yield Implementation(name, operator, order, arithmetic, setup, launch_of(operator, variant, setup.given))
     for name, launch in setup.peers.items():
         told = setup.told if name == "cudnn" else ""
-        yield Subject(name, main, last, ARITHMETIC[problem.precision], setup, launch, told)
+        yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, told)
 
 
-def measure(problem: Problem, options: Options, console: Console) -> tuple[list[dict[str, Any]], bool]:
+def measure(problem: Problem, options: Options, console: Console) -> Measured:
     """(records of all that computed the right thing, whether all did)."""
     right, errors = True, {}
     for setup in problem.setups():
         if setup.layout is not None and options.layouts and setup.layout not in options.layouts:
             continue
-        for subject in subjects(problem, setup, options):
+        for one in implementations(problem, setup, options):
             setup.poison()
-            where = f"{problem.case}, batch {problem.batch}, {problem.precision}: {subject.name}"
+            where = f"{problem.case}, batch {problem.batch}, {problem.precision}: {one}"
             try:
-                subject.launch()
+                one.launch()
             except FAILURES as failure:  # the others keep their times
                 console.print(f"{where} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
                 right = False
                 continue
             error, most = setup.error(), allowed(problem.precision, setup.k)
             if error <= most:
-                errors[subject] = error
+                errors[one] = error
             else:
                 console.print(
                     f"{where} is [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}", soft_wrap=True
@@ -151,38 +153,38 @@ def measure(problem: Problem, options: Options, console: Console) -> tuple[list[
     except FAILURES as failure:
         console.print(f"{problem.case}, batch {problem.batch}: timing [red]fails[/]: {escape(str(failure))}")
         return [], False
-    return [_record(problem, subject, measured[subject], error) for subject, error in errors.items()], right
+    return [_record(problem, one, measured[one], error) for one, error in errors.items()], right
 
 
-def timed(subjects: list[Subject], samples: int) -> dict[Subject, timing.Timing]:
+def timed(ones: Sequence[Implementation], samples: int) -> dict[Implementation, timing.Timing]:
     """Times in turn what takes up to SLOW_US, and the rest by itself."""
-    slow = {subject for subject in subjects if timing.once(subject.launch) > SLOW_US}
-    quick = {str(i): subject for i, subject in enumerate(subjects) if subject not in slow}
-    made = {subject: timing.time(subject.launch, samples=SLOW_SAMPLES) for subject in slow}
+    slow = {one for one in ones if timing.once(one.launch) > SLOW_US}
+    quick = {str(i): one for i, one in enumerate(ones) if one not in slow}
+    made = {one: timing.time(one.launch, samples=SLOW_SAMPLES) for one in slow}
     if quick:
-        comparison = timing.compare({name: subject.launch for name, subject in quick.items()}, samples=samples)
-        made |= {subject: comparison[name] for name, subject in quick.items()}
+        comparison = timing.compare({name: one.launch for name, one in quick.items()}, samples=samples)
+        made |= {one: comparison[name] for name, one in quick.items()}
     return made
 
 
-def _record(problem: Problem, subject: Subject, measured: timing.Timing, error: float) -> dict[str, Any]:
+def _record(problem: Problem, one: Implementation, measured: timing.Timing, error: float) -> dict[str, Any]:
     return record(
         "kernels",
         problem.case,
-        subject.implementation,
+        one.name,
         precision=problem.precision,
-        arithmetic=subject.arithmetic,
+        arithmetic=one.arithmetic,
         batch=problem.batch,
         timing=measured,
         work=problem.work,
         error=error,
-        layout=subject.setup.layout,
-        operator=subject.operator,
-        order=subject.order,
+        layout=one.setup.layout,
+        operator=one.operator,
+        order=one.order,
         kind=problem.kind,
         shape=problem.shape,
         count=problem.count,
-        **({"plan": subject.told} if subject.told else {}),
+        **({"plan": one.told} if one.told else {}),
     )
 
 
@@ -225,33 +227,27 @@ def wanted(options: Options, *operators: str) -> bool:
     )
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-    choose("backend", options.backends, ("cudnn",), ())
-    choose("layout", options.layouts, LAYOUTS, ())
-    choose("operator", options.operators, tuple(ARGUMENTS), ())
-    precisions = choose("precision", options.precisions, tuple(DTYPES), tuple(DTYPES))
-    if options.mode != "hot":
-        raise ValueError(f"mode must be 'hot' for the suite kernels, got {options.mode!r}")
-    model, right, everything = Model.of(), True, []
-    with graphs.on_stream(), Watch() as watch:
-        run = Run("kernels", watch) if options.save else None
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """(records, whether all computed the right thing) of one batch in one precision after the other."""
+    with on_stream():
+        model = Model.of()
         for batch in options.batches or BATCHES:
-            for precision in precisions:
-                records = []
+            for precision in dict.fromkeys(options.precisions) or DTYPES:
+                records, right = [], True
                 for problem in all_problems(model, batch, precision, options):
                     if wanted(options, *problem.operators):
                         made, all_right = measure(problem, options, console)
                         right &= all_right
                         _show(problem, made, console)
                         records += made
-                if run is not None:
-                    run.save(records, superseded(records))
-                everything += records
-    _conclude(everything, console)
-    if run is not None:
-        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
-    return right
+                yield records, right
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Measures, prints and, if asked to, saves; whether all results were right."""
+    return driver.run(
+        "kernels", run(options, console), options, console, superseded, lambda every: _conclude(every, options, console)
+    )
 
 
 def _group(r: Mapping[str, Any]) -> tuple:
@@ -260,7 +256,7 @@ def _group(r: Mapping[str, Any]) -> tuple:
     return *(r.get(key) for key in keys), r["implementation"] in tables.LIBRARIES
 
 
-def superseded(new: list[dict[str, Any]]) -> Callable[[Mapping[str, Any]], bool]:
+def superseded(new: list[dict[str, Any]]) -> driver.Superseded:
     """Which older records go: those of rungs that would be among the new ones, if they were still there and right."""
     groups = {_group(r) for r in new}
     return lambda r: _group(r) in groups
@@ -288,7 +284,7 @@ def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> 
     )
 
 
-def _conclude(records: list[dict[str, Any]], console: Console) -> None:
+def _conclude(records: list[dict[str, Any]], options: Options, console: Console) -> None:
     """How the rungs stand to the libraries, kind by kind."""
     table = Table(title="library's time / fastest rung's, geometric mean over the layers", box=None)
     table.add_column("kind", no_wrap=True)
@@ -298,9 +294,11 @@ def _conclude(records: list[dict[str, Any]], console: Console) -> None:
     for s in tables.standings(records):
         table.add_row(s.kind, s.precision, str(s.batch), str(s.layers), f"{s.ratio:.2f}×", s.best)
     console.print(table)
-    recorded = results.load(results.path_of(environment.environment()["card"]))
-    content = {"records": [*records, *results.find(recorded, suite="peaks")]}
+    try:
+        peaks = results.load(results.path_of(environment.environment()["card"], options.folder)).suite("peaks")
+    except FileNotFoundError:  # not in the course's folder
+        return
     for precision in DTYPES:
-        share = tables.depthwise_bandwidth(content, precision)
+        share = tables.depthwise_bandwidth(results.Results(records=[*records, *peaks]), precision)
         if share is not None:
             console.print(f"depthwise, batch 256, {precision}: {share:.0%} of the copy bandwidth")

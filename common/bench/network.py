@@ -25,13 +25,13 @@ from .. import cuda
 from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
-from ..measure.environment import Watch
-from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, Work
 from ..network import Network
 from ..network.compare import TOLERANCES, relative_error, top
 from ..network.steps import fuse
-from . import Options, Run, choose
+from ..report.results import record
+from . import driver
+from .driver import Measured, choose
 from .operators import TUNED, pictures, work_of
 from .peers import PEERS, PRECISIONS, Built, Model, switches
 
@@ -58,6 +58,43 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 # what ours computes its 1×1 convolutions in, which are nearly all multiply-adds; depthwise layers run on FMA units
 OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
+
+
+MODES = ("hot", "rotating", "host")
+OPTIMIZE = ("none", "latency", "throughput")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time. backends: of IMPLEMENTATIONS, or "kernels" for ours; layouts: instead of those that suit each.
+
+    mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2; "host",
+    from an array on the host to logits on the host. optimize: how ours is put together, of OPTIMIZE; None: by the
+    batch. tune: let cuDNN try its plans.
+    """
+
+    backends: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    mode: str = "hot"
+    optimize: str | None = None
+    tune: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = tuple("ours" if name == "kernels" else name for name in self.backends)
+        default = tuple(name for name in IMPLEMENTATIONS if name not in SLOW)
+        choose("optimize", (self.optimize or "none",), OPTIMIZE, ())
+        choose("mode", (self.mode,), MODES, ())
+        choose("layout", self.layouts, LAYOUTS, ())
+        chosen = {
+            "backends": choose("backend", given, IMPLEMENTATIONS, default if self.mode == "hot" else tuple(STEPS)),
+            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
+            "precisions": choose("precision", self.precisions, PRECISIONS, PRECISIONS),
+        }
+        if self.mode != "hot":
+            choose(f"backend with mode {self.mode!r}", chosen["backends"], tuple(STEPS), ())
+        for name, value in chosen.items():
+            object.__setattr__(self, name, value)
 
 
 # ---- What goes in, and what must come out
@@ -294,7 +331,7 @@ def prepared(
         for launch in built.launches:
             try:
                 # a trial, for what cannot be captured, say, to show here
-                built.subject(launch).prepare()
+                built.benchmark(launch).prepare()
             except Exception as error:
                 what = f"{configuration}, batch {batch}, {launch}"
                 console.print(f"{what}: not timed: {escape(_told(error))}", soft_wrap=True)
@@ -312,7 +349,7 @@ def _still_right(row: Row, before: list[np.ndarray]) -> bool:
 
 def measure(
     group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
-) -> tuple[list[dict[str, Any]], bool]:
+) -> Measured:
     """(records, whether all results were right) of configurations of one precision, timed in turn at one batch."""
     rows, right = prepared(group, model, reference, batch, options, console)
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
@@ -324,7 +361,7 @@ def measure(
 
 
 def timed_in_turn(
-    rows: Sequence[Row], batch: int, options: Options, console: Console
+    rows: Sequence[Row], batch: int, options: driver.Options, console: Console
 ) -> tuple[list[Row], timing.Comparison | None, bool]:
     """(those that were timed and right afterwards, their times, whether all were right); None without any times."""
     if not rows:
@@ -333,9 +370,9 @@ def timed_in_turn(
     before = {id(row.built): row.built.run() for row in rows}
     for row in rows:
         row.built.poison()
-    subjects = {row.name: row.built.subject(row.launch) for row in rows}
+    benchmarks = {row.name: row.built.benchmark(row.launch) for row in rows}
     try:
-        comparison = timing.compare(subjects, samples=options.samples or SAMPLES)
+        comparison = timing.compare(benchmarks, samples=options.samples or SAMPLES)
     except Exception as error:
         precision = rows[0].configuration.precision
         console.print(f"batch {batch}, {precision}: not timed: {escape(_told(error))}", soft_wrap=True)
@@ -440,39 +477,19 @@ def _side_by_side(rows: Sequence[Row], comparison: timing.Comparison) -> str:
     return f"ours is {', '.join(told)}"
 
 
-def plan(options: Options) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
-    """(implementations, batches, precisions) that the options name or leave to the suite. ValueError for others."""
-    given = tuple("ours" if name == "kernels" else name for name in options.backends)
-    default = tuple(name for name in IMPLEMENTATIONS if name not in SLOW)
-    if options.mode != "hot":
-        default = tuple(STEPS)
-    implementations = choose("backend", given, IMPLEMENTATIONS, default)
-    if options.mode != "hot":
-        choose(f"backend with mode {options.mode!r}", implementations, tuple(STEPS), ())
-    choose("layout", options.layouts, LAYOUTS, ())
-    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
-    if options.samples is not None and options.samples < 6:
-        raise ValueError(f"samples must be at least 6, got {options.samples}")
-    return implementations, tuple(dict.fromkeys(options.batches)) or BATCHES, precisions
-
-
-def run(
-    options: Options, console: Console, model: Model | None = None, checked: int = CHECKED
-) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:
     """(records, whether all results were right) of one batch in one precision after the other.
 
-    model: what to run, the seeded network if not given. ValueError for options that there are not, NoGpu on the
-    simulator.
+    model: what to run, the seeded network if not given. NoGpu on the simulator.
     """
-    implementations, batches, precisions = plan(options)
     with graphs.on_stream():
         pass  # or NoGpu, before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
-    for batch in batches:
-        for precision in precisions:
+    for batch in options.batches:
+        for precision in options.precisions:
             optimize = composed(batch, options.optimize)
-            group = configurations(precision, implementations, options.layouts, optimize)
+            group = configurations(precision, options.backends, options.layouts, optimize)
             # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
             with switches(precision), graphs.on_stream():
                 measured = measure(group, model, reference, batch, options, console)
@@ -480,27 +497,12 @@ def run(
             yield measured
 
 
-def superseded(records: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], bool]:
+def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
     """Whether a record is of ours as it was before, in another layout or arithmetic: it is what newer ones replace."""
-    same = ("suite", "case", "implementation", "precision", "batch", "mode")
-    now = {tuple(r[key] for key in same) for r in records if r["implementation"] == "ours"}
-    return lambda r: tuple(r.get(key) for key in same) in now
+    keys = ("suite", "case", "implementation", "precision", "batch", "mode")
+    return driver.same(records, *keys, which=lambda r: r["implementation"] == "ours")
 
 
 def bench(options: Options, console: Console) -> bool:
     """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
-    plan(options)  # what is wrong with the options is said first
-    all_right, timed = True, 0
-    with Watch() as watch:
-        keeper: Run | None = None
-        for records, right in run(options, console):
-            all_right &= right
-            timed += len(records)
-            if options.save:
-                keeper = keeper or Run("network", watch)
-                keeper.save(records, superseded=superseded(records))
-    if keeper is not None and timed:
-        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
-    if not timed:
-        console.print("nothing was timed")
-    return all_right and timed > 0
+    return driver.run("network", run(options, console), options, console, superseded)

@@ -14,26 +14,54 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .. import cuda
-from ..cuda import checks, graphs
+from .. import cuda, kernels
+from ..cuda import checks
+from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
-from ..measure.environment import Watch
-from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, Work, conv2d_work, gemm_work, pool_work
 from ..network import Network
 from ..network.program import Program
 from ..network.steps import Step
+from ..report.results import record
 from ..topology import Conv2d, GlobalAveragePool, Linear
-from . import Options, Run, choose
+from . import driver
+from .driver import Measured, choose
 from .peers import PRECISIONS, Model
 
 BATCHES = (1, 32, 256)
 LAYOUTS_OF = {"fp32": ("NCHW", "NHWC"), "tf32": ("NHWC",), "fp16": ("NHWC",)}
 SAMPLES = 20
+IMPLEMENTATIONS = ("cudnn", "ours")
 CHECKED = 4  # pictures of a batch whose results are compared
 ALLOWED = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}  # relative error; that of fp32 grows with the root of K
 TUNED = 5  # plans of each graph that cuDNN's search tries
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time. backends: of IMPLEMENTATIONS; layouts: instead of LAYOUTS_OF; tune: let cuDNN try its plans."""
+
+    backends: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    tune: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("layout", self.layouts, LAYOUTS, ())
+        choose("backend", self.backends, IMPLEMENTATIONS, ())
+        choose("precision", self.precisions, PRECISIONS, ())
+
+    def combinations(self) -> Iterator[tuple[str, int, str, str]]:
+        """(implementation, batch, precision, layout) of what is measured; ours has no tf32, by default one layout."""
+        for implementation in dict.fromkeys(self.backends) or IMPLEMENTATIONS:
+            for batch in self.batches or BATCHES:
+                for precision in dict.fromkeys(self.precisions) or ("fp32", "fp16"):
+                    if implementation == "ours" and precision == "tf32":
+                        continue
+                    own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
+                    for layout in self.layouts or own:
+                        yield implementation, batch, precision, layout
 
 
 def pictures(count: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
@@ -171,17 +199,15 @@ def network_of(implementation: str, model: Model, precision: str, layout: str, t
     return Network(model.onnx, "cudnn", dtype=dtype, layout=layout, arithmetic=precision, tune=TUNED if tune else False)
 
 
-def arithmetic(implementation: str, told: str, precision: str) -> str:
-    """Which units make a step's products, in the words of records; told: what runs it."""
-    from .kernels import arithmetic_of
-
-    operator, _, variant = told.split(" + ")[0].partition("/")  # what follows adds up its parts
-    return arithmetic_of(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
+def arithmetic(implementation: str, kernel: str, precision: str) -> str:
+    """What multiplies in a step, in the words of records. kernel: what runs it, "pointwise/tensor_cores"."""
+    operator, _, variant = kernel.split(" + ")[0].partition("/")  # what follows adds up its parts
+    return kernels.arithmetic(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
 
 
 def measure(
     implementation: str, model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
-) -> tuple[list[dict[str, Any]], bool]:
+) -> Measured:
     """(records, whether all results were right) of every different step at one batch."""
     net = network_of(implementation, model, precision, layout, options.tune)
     program = net.program((batch, *model.graph.input_shape[1:]))
@@ -242,36 +268,16 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
     console.print(f"all {sum(r['count'] for r in records)} steps one by one: {total:,.1f} µs\n")
 
 
+def run(options: Options, console: Console, model: Model | None = None) -> Iterator[Measured]:
+    """(records, whether all were right) of one combination after the other. NoGpu on the simulator."""
+    with on_stream():
+        model = model or Model.of()
+        for implementation, batch, precision, layout in options.combinations():
+            records, right = measure(implementation, model, precision, layout, batch, options, console)
+            _show(records, console)
+            yield records, right
+
+
 def bench(options: Options, console: Console) -> bool:
     """Measures, prints and, if asked to, saves; whether all results were right."""
-    implementations = choose("backend", options.backends, ("cudnn", "ours"), ("cudnn", "ours"))
-    choose("layout", options.layouts, LAYOUTS, ())
-    if options.mode != "hot":
-        raise ValueError(f"mode must be 'hot' for the suite operators, got {options.mode!r}")
-    precisions = choose("precision", options.precisions, PRECISIONS, ("fp32", "fp16"))
-    model, right = Model.of(), True
-    with graphs.on_stream(), Watch() as watch:
-        run = Run("operators", watch) if options.save else None
-        for implementation, batch, precision, layout in _combinations(implementations, options, precisions):
-            records, all_right = measure(implementation, model, precision, layout, batch, options, console)
-            right &= all_right
-            _show(records, console)
-            if run is not None:
-                run.save(records)
-    if run is not None:
-        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
-    return right
-
-
-def _combinations(
-    implementations: tuple[str, ...], options: Options, precisions: tuple[str, ...]
-) -> Iterator[tuple[str, int, str, str]]:
-    """What is measured one after the other; ours has no tf32, and one layout unless others are named."""
-    for implementation in implementations:
-        for batch in options.batches or BATCHES:
-            for precision in precisions:
-                if implementation == "ours" and precision == "tf32":
-                    continue
-                own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
-                for layout in options.layouts or own:
-                    yield implementation, batch, precision, layout
+    return driver.run("operators", run(options, console), options, console)

@@ -1,25 +1,217 @@
-"""The suite "peaks": what the card can do at best, against which every other time is held."""
+"""The suite "peaks": the roofs of the card at hand: copy bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
 
+    records = measure_peaks()       four records, for results.save
+
+Copy and multiply-adds are the kernels of peaks.cu, the tensor cores are cuBLAS's, all on random numbers: on zeros a
+card draws less power and runs faster than on anything else. Every result is checked before its time counts.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..measure.environment import Watch
-from ..measure.peaks import measure_peaks
-from ..measure.roofline import rate
-from . import Options, Run
+from .. import cuda
+from ..cuda import graphs
+from ..measure import timing
+from ..measure.roofline import ARITHMETIC, Work, rate
+from ..measure.timing import Timing
+from ..report.results import record
+from . import driver
+from .driver import Measured, Options
+
+SOURCE = Path(__file__).with_name("peaks.cu")
+THREADS = 256  # in a block
+
+COPY_FLOATS = 2**30  # 4 GiB, read and written, or a quarter of the card's memory
+FMA_STEPS = 16_384
+FMA_A, FMA_B = -0.9999, 1.5  # sums that neither settle nor overflow
+GEMM_SIZE = 8192
+
+TENSOR = ("tf32", "fp16")
+SAMPLES = 50
+
+
+@functools.cache
+def _kernel(name: str, backend: str, *defines: str) -> Any:
+    return cuda.RawKernel(SOURCE.read_text(), name, options=("-std=c++17", *defines))
+
+
+def copy(source: Any, out: Any, blocks: int, loads: int = 4) -> None:
+    """out = source, float32 arrays of the backend of one size, by peaks.cu with `loads` 16-byte loads on their way."""
+    kernel = _kernel("copy", cuda.backend(), f"-DLOADS={loads}")
+    kernel((blocks,), (THREADS,), (source, out, source.size))
+
+
+def fma_chains(out: Any, steps: int, chains: int = 8, unroll: int = 32) -> int:
+    """Runs `chains` chains of multiply-adds in each of out.size threads, a multiple of 256; out (threads,) float32.
+
+    Returns how many multiply-adds those are: steps · chains a thread, steps a multiple of `unroll`.
+    """
+    if out.size % THREADS or steps % unroll:
+        raise ValueError(
+            f"out must have a multiple of {THREADS} elements and steps be a multiple of {unroll},"
+            f" got {out.size} and {steps}"
+        )
+    kernel = _kernel("fma_chains", cuda.backend(), f"-DCHAINS={chains}", f"-DUNROLL={unroll}")
+    kernel((out.size // THREADS,), (THREADS,), (out, np.float32(FMA_A), np.float32(FMA_B), steps))
+    return out.size * steps * chains
+
+
+def fma_reference(threads: int, steps: int, chains: int = 8) -> np.ndarray:
+    """What fma_chains gives, in float64: after n steps x is aⁿ·x₀ + b·(1 − aⁿ)/(1 − a)."""
+    a, b = float(np.float32(FMA_A)), float(np.float32(FMA_B))
+    start = (np.arange(threads) % 32)[:, None] + np.arange(chains)
+    return (a**steps * start + b * (1 - a**steps) / (1 - a)).sum(1)
+
+
+def measure_peaks(samples: int = SAMPLES) -> list[dict[str, Any]]:
+    """Records of the suite "peaks": cases copy, fma-fp32, tensor-tf32, tensor-fp16. Takes seconds.
+
+    Cards before sm_80 have no TF32, and no record of it. NoGpu on the simulator.
+    """
+    with graphs.on_stream():
+        precisions = [p for p in TENSOR if p != "tf32" or _properties()["major"] >= 8]
+        return [measure_copy(samples), measure_fma(samples), *(measure_tensor(p, samples) for p in precisions)]
+
+
+def _best(candidates: Iterable[dict[str, int]], time: Callable[..., Timing]) -> tuple[Timing, dict[str, int]]:
+    """The candidate of the least median, timed once more with all samples."""
+    best = min(candidates, key=lambda candidate: time(5, **candidate).median_us)
+    return time(None, **best), best
+
+
+def measure_copy(samples: int = SAMPLES) -> dict[str, Any]:
+    """A copy of 4 GiB, much more than any cache holds; the best of several numbers of blocks and of loads.
+
+    No blocks and no loads stand for cudaMemcpyAsync.
+    """
+    import cupy
+
+    sms = _properties()["multiProcessorCount"]
+    # repeated, as a GiB of random numbers takes NumPy long
+    floats = min(COPY_FLOATS, _properties()["totalGlobalMem"] // 4 // 4)
+    source = cupy.tile(cupy.asarray(_normal(floats // 64)), 64)
+    out = cupy.empty_like(source)
+
+    def time(few: int | None, blocks: int, loads: int) -> Timing:
+        def call() -> None:
+            if blocks:
+                copy(source, out, blocks, loads)
+            else:
+                cupy.copyto(out, source)
+
+        out.fill(np.nan)
+        measured = timing.time(call, launch="eager", samples=few or samples)
+        if not bool((out == source).all()):
+            raise RuntimeError(f"peaks.cu: the copy is not equal to its source with {blocks} blocks, {loads} loads")
+        return measured
+
+    candidates = [{"blocks": 0, "loads": 0}]
+    for loads in (1, 2, 4):
+        whole = -(-source.size // (4 * loads * THREADS))  # each thread copies `loads` times, and is done
+        candidates += [{"blocks": blocks, "loads": loads} for blocks in (8 * sms, 32 * sms, whole)]
+    best, how = _best(candidates, time)
+    work = Work(2 * source.nbytes, 0)
+    return record("peaks", "copy", "ours", precision="fp32", arithmetic="none", batch=1, timing=best, work=work, **how)
+
+
+def measure_fma(samples: int = SAMPLES) -> dict[str, Any]:
+    """fp32 multiply-adds in registers, on all threads that the card holds at once; the best of several unrollings."""
+    import cupy
+
+    properties = _properties()
+    threads = properties["multiProcessorCount"] * (properties["maxThreadsPerMultiProcessor"] // THREADS) * THREADS
+    out = cupy.empty(threads, np.float32)
+
+    def time(few: int | None, chains: int, unroll: int) -> Timing:
+        out.fill(np.nan)
+        measured = timing.time(
+            lambda: fma_chains(out, FMA_STEPS, chains, unroll), launch="eager", samples=few or samples
+        )
+        reference = fma_reference(threads, FMA_STEPS, chains)
+        error = np.linalg.norm(cupy.asnumpy(out) - reference) / np.linalg.norm(reference)
+        if not error <= 1e-4:
+            raise RuntimeError(f"peaks.cu: {chains} chains, unrolled {unroll} times, are wrong by {error:.1e}")
+        return measured
+
+    candidates = ({"chains": chains, "unroll": unroll} for chains in (4, 8, 16) for unroll in (8, 16, 32, 64))
+    best, how = _best(candidates, time)
+    work = Work(4 * threads, 2 * threads * FMA_STEPS * how["chains"])
+    return record(
+        "peaks", "fma-fp32", "ours", precision="fp32", arithmetic="fp32 FMA", batch=1, timing=best, work=work, **how
+    )
+
+
+def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
+    """A product of two 8192×8192 matrices of random numbers by cuBLAS: "tf32" or "fp16", summed in float32."""
+    import cupy
+    from cupy.cuda import device
+    from cupy_backends.cuda.api import runtime
+    from cupy_backends.cuda.libs import cublas
+
+    dtype, element, compute = {
+        "tf32": (np.float32, runtime.CUDA_R_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32),
+        "fp16": (np.float16, runtime.CUDA_R_16F, cublas.CUBLAS_COMPUTE_32F),
+    }[precision]
+    n = GEMM_SIZE
+    a, b = (cupy.asarray(_normal(n * n).reshape(n, n).astype(dtype)) for _ in range(2))
+    out = cupy.full((n, n), np.nan, dtype)
+    one, zero = np.array(1, np.float32), np.array(0, np.float32)
+    handle = device.get_cublas_handle()
+
+    def call() -> None:
+        # cuBLAS's matrices are column-major: what it takes for bᵀ, aᵀ and outᵀ are b, a and out, so outᵀ = bᵀ·aᵀ
+        cublas.gemmEx(
+            handle, cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N, n, n, n, one.ctypes.data, b.data.ptr, element, n,
+            a.data.ptr, element, n, zero.ctypes.data, out.data.ptr, element, n, compute,
+            cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
+        )  # fmt: skip
+
+    measured = timing.time(call, launch="eager", samples=samples)
+    rows, columns = cupy.asarray(np.random.default_rng().integers(n, size=(2, 16)))
+    reference = cupy.asnumpy(a[rows]).astype(np.float64) @ cupy.asnumpy(b[:, columns]).astype(np.float64)
+    result = cupy.asnumpy(out[rows][:, columns]).astype(np.float64)
+    error = float(np.linalg.norm(result - reference) / np.linalg.norm(reference))
+    if not error <= 2e-3:
+        raise RuntimeError(f"cuBLAS: the product in {precision} is wrong by {error:.1e}")
+    if error < 1e-5:
+        raise RuntimeError(
+            f"cuBLAS: the product in {precision} is right to {error:.1e}, so it was computed in fp32"
+            " (is NVIDIA_TF32_OVERRIDE=0 set?)"
+        )
+    work = Work(3 * a.nbytes, 2 * n**3)
+    return record(
+        "peaks", f"tensor-{precision}", "cublas", precision=precision, arithmetic=ARITHMETIC[precision], batch=1,
+        timing=measured, work=work, error=error, size=n,
+    )  # fmt: skip
+
+
+def _normal(size: int) -> np.ndarray:
+    return np.random.default_rng().standard_normal(size, np.float32)
+
+
+def _properties() -> dict[str, Any]:
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+
+
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """The records, all at once: each peak is right, or a RuntimeError. NoGpu on the simulator."""
+    records = measure_peaks(options.samples or SAMPLES)
+    table = Table("", "median µs", "a second", box=None)
+    for r in records:
+        unit = "TB" if r["case"] == "copy" else "TFLOP"
+        table.add_row(r["case"], f"{r['median_us']:,.1f}", f"{rate(r) / 1e12:,.2f} {unit}")
+    console.print(table)
+    yield records, True
 
 
 def bench(options: Options, console: Console) -> bool:
     """Measures the peaks, prints them and, if asked to, saves them."""
-    with Watch() as watch:
-        records = measure_peaks()
-    table = Table("", "median µs", "a second", box=None)
-    for record in records:
-        unit = "TB" if record["case"] == "copy" else "TFLOP"
-        table.add_row(record["case"], f"{record['median_us']:,.1f}", f"{rate(record) / 1e12:,.2f} {unit}")
-    console.print(table)
-    if options.save:
-        run = Run("peaks", watch)
-        run.save(records)
-        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
-    return True
+    return driver.run("peaks", run(options, console), options, console)

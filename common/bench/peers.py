@@ -28,8 +28,8 @@ from .. import topology, weights
 from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
-from ..measure.results import PRECISIONS
 from ..measure.roofline import ARITHMETIC
+from ..report.results import PRECISIONS
 
 
 class Unavailable(RuntimeError):
@@ -71,7 +71,7 @@ class Built:
     """An implementation ready to be timed on one input.
 
     calls: each runs the whole network once, enqueued on the current stream; several have buffers of their own.
-    launches: the ways to time them, see `subject`; wait: as for measure.timing.Subject.
+    launches: the ways to time them, see `benchmark`; wait: as for measure.timing.Benchmark.
     feed: has all calls read other pictures from now on, (N, C, H, W) float32 of the same shape, on the host.
     results: the logits that each call computed last, (N, classes) float32, on the host.
     poison: NaN over them, if they lie in fixed buffers.
@@ -96,12 +96,12 @@ class Built:
             call()
         return self.results()
 
-    def subject(self, launch: str) -> timing.Subject:
+    def benchmark(self, launch: str) -> timing.Benchmark:
         """What is timed, in one of the ways of `launches`. "graph": a CUDA graph a call, and every call a replay."""
         if launch == "graph":
             # not several calls in one graph, which the peers could not do either
-            return timing.Subject([graphs.capture(call).launch for call in self.calls], "eager")
-        return timing.Subject(self.calls, launch, self.wait if launch == "host" else None)
+            return timing.Benchmark([graphs.capture(call).launch for call in self.calls], "eager")
+        return timing.Benchmark(self.calls, launch, self.wait if launch == "host" else None)
 
 
 @dataclass(frozen=True)

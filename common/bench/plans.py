@@ -4,6 +4,8 @@ What a way costs depends on how the graph is spelled, on the layout and on the a
 there is to compute. Every result is checked against PyTorch in float64 before its time is kept.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,10 @@ from ..cuda.layout import LAYOUTS
 from ..cudnn import plans
 from ..cudnn.graphs import Graph
 from ..measure import timing
-from ..measure.environment import Watch
-from ..measure.results import record
 from ..measure.roofline import ARITHMETIC, conv2d_work
-from . import Options, Run, choose
+from ..report.results import record
+from . import driver
+from .driver import Measured, choose
 from .operators import SAMPLES, TUNED, allowed
 from .peers import PRECISIONS
 
@@ -29,6 +31,18 @@ CASES = {  # x, weight, padding; each with bias and ReLU6
     "pointwise 14×14 384>64": ((1, 384, 14, 14), (64, 384, 1, 1), 0),
     "depthwise 56×56 144": ((1, 144, 56, 56), (144, 1, 3, 3), 1),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time, in which layouts."""
+
+    layouts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("layout", self.layouts, LAYOUTS, ())
+        choose("precision", self.precisions, PRECISIONS, ())
 
 
 def in_words(graphs: tuple[Graph, ...]) -> str:
@@ -60,8 +74,8 @@ def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
     return arrays, want
 
 
-def measure(case: str, precision: str, layout: str, options: Options, console: Console) -> list[dict[str, Any]]:
-    """A record of each way to ask that cuDNN has plans for."""
+def measure(case: str, precision: str, layout: str, options: Options, console: Console) -> Measured:
+    """(a record of each way to ask that cuDNN has plans for and that is right, whether all are)."""
     import torch
 
     x, w, padding = CASES[case]
@@ -70,7 +84,7 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
     )
     arrays, want = arrays_of(c)
     pointers = {name: array.data.ptr for name, array in arrays.items()}
-    records = []
+    records, right = [], True
     for graphs in c.compositions():
         best = [plans.fastest(graph, TUNED) for graph in graphs]
         found = [entry for entry in best if entry is not None]
@@ -88,7 +102,9 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
         launch()
         error = float((torch.from_dlpack(arrays["y"]).double() - want).norm() / want.norm())
         if not error <= allowed(precision, int(np.prod(w[1:]))):
-            raise RuntimeError(f"{case}, {precision} {layout}, {way}: wrong by {error:.1e}")
+            console.print(f"{case}, {precision} {layout}, {way}: [red]wrong[/] by {error:.1e}", soft_wrap=True)
+            right = False
+            continue
         records.append(
             record(
                 "plans",
@@ -107,28 +123,26 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
                 workspace=composition.scratch,
             )
         )
-    return records
+    return records, right
+
+
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """(records, whether all were right) of one case in one precision and layout after the other."""
+    table = Table("operator", "precision", "layout", "µs", "error", "way", "plans", box=None)
+    with on_stream():
+        for case in CASES:
+            for precision in options.precisions or PRECISIONS:
+                for layout in options.layouts or LAYOUTS:
+                    records, right = measure(case, precision, layout, options, console)
+                    for r in records:
+                        table.add_row(
+                            case, precision, layout, f"{r['median_us']:,.2f}", f"{r['error']:.1e}", r["way"],
+                            escape(", ".join(r["plans"])),
+                        )  # fmt: skip
+                    yield records, right
+    console.print(table)
 
 
 def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves."""
-    choose("backend", options.backends, ("cudnn",), ())
-    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
-    layouts = choose("layout", options.layouts, LAYOUTS, LAYOUTS)
-    everything = []
-    with on_stream(), Watch() as watch:
-        run = Run("plans", watch) if options.save else None
-        for case in CASES:
-            for precision in precisions:
-                for layout in layouts:
-                    everything += measure(case, precision, layout, options, console)
-        if run is not None:
-            run.save(everything)
-    table = Table("operator", "precision", "layout", "µs", "error", "way", "plans", box=None)
-    for r in everything:
-        table.add_row(
-            r["operator"], r["precision"], r["layout"], f"{r['median_us']:,.2f}", f"{r['error']:.1e}", r["way"],
-            escape(", ".join(r["plans"])),
-        )  # fmt: skip
-    console.print(table)
-    return True
+    """Measures, prints and, if asked to, saves; whether all results were right."""
+    return driver.run("plans", run(options, console), options, console)

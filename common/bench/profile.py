@@ -17,7 +17,8 @@ import csv
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import cuda, weights
+from ..cuda.graphs import NoGpu
 from ..network import Network
-from . import Options, Run, choose
+from . import driver
+from .driver import Measured, choose
 from .network import composed
 
 BATCHES = (1, 256)
@@ -134,26 +137,34 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     return made
 
 
-def superseded(precision: str, batch: int) -> Callable[[dict[str, Any]], bool]:
-    """Whether a record is of this precision and batch: of a network that had other kernels, perhaps."""
-    return lambda r: (r["suite"], r.get("precision"), r.get("batch")) == ("profile", precision, batch)
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to profile."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choose("precision", self.precisions, PRECISIONS, ())
+
+
+def superseded(rows: list[dict[str, Any]]) -> driver.Superseded:
+    """Whether an older record is of the same precision and batch: of a network that had other kernels, perhaps."""
+    return driver.same(rows, "suite", "precision", "batch")
+
+
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """Records of one batch in one precision after the other. NoGpu on the simulator."""
+    if cuda.backend() != "gpu":
+        raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
+    for batch in options.batches or BATCHES:
+        for precision in dict.fromkeys(options.precisions) or PRECISIONS:
+            rows = profiled(precision, batch)
+            console.print(table(rows))
+            yield rows, True
 
 
 def bench(options: Options, console: Console) -> bool:
-    """Profiles, prints and, if asked to, saves. cuda.graphs.NoGpu on the simulator."""
-    from ..cuda.graphs import NoGpu
-
-    precisions = choose("precision", options.precisions, PRECISIONS, PRECISIONS)
-    if cuda.backend() != "gpu":
-        raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
-    run = Run("profile") if options.save else None
-    for batch in options.batches or BATCHES:
-        for precision in precisions:
-            rows = profiled(precision, batch)
-            console.print(table(rows))
-            if run is not None:
-                run.save(rows, superseded(precision, batch))
-    return True
+    """Profiles, prints and, if asked to, saves. NoGpu on the simulator."""
+    return driver.run("profile", run(options, console), options, console, superseded)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ import csv
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -33,17 +34,19 @@ from ..cuda import cubin
 from ..cuda import layout as layouts
 from ..cuda.graphs import on_stream
 from ..cudnn import plans
-from ..measure import tables, timing
-from ..measure.environment import Watch
-from ..measure.results import record, rounded_us
+from ..files import replacing
+from ..measure import timing
 from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, conv2d_work
 from ..network import Network
 from ..optimize import generate, sparse
 from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
 from ..optimize.sparse_choice import choose
 from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
-from . import Options, Run
-from . import choose as chosen
+from ..report import tables
+from ..report.results import record, rounded_us
+from . import driver
+from .driver import Measured
+from .driver import choose as chosen
 from .operators import TUNED, allowed, relative_error
 
 BATCHES = (1, 2, 4, 8)
@@ -60,6 +63,31 @@ COLUMNS = (
     "network", "B", "C", "H", "W", "N", "kernel", "stride", "groups", "count", "precision", "pattern", "sparsity",
     "t1", "t2", "t3", "t4", "scheme", "dense", "break_even",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """What to time. networks: whose convolutions; layer: a pattern of their shapes, "*1×1*"; limit: that many of them.
+
+    patterns: how zeros lie, of PATTERNS. sweep: whether other sparsities than the given one are timed. tune: let cuDNN
+    try its plans. csv: a file to write the table to.
+    """
+
+    networks: tuple[str, ...] = ()
+    layer: str | None = None
+    limit: int | None = None
+    patterns: tuple[str, ...] = ()
+    sweep: bool = True
+    tune: bool = True
+    csv: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen("precision", self.precisions, tuple(DTYPES), ())
+        chosen("pattern", self.patterns, PATTERNS, ())
+        chosen("network", self.networks, NETWORKS, ())
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit must be at least 1, got {self.limit}")
 
 
 # ---- Activations, counted
@@ -126,7 +154,7 @@ def fastest_plans(c: cudnn.Convolution, most: int | None, count: int = len(BEHIN
 
 def arithmetic_of(implementation: str, precision: str) -> str:
     """Which units make an implementation's products, in the words of records."""
-    if not implementation.startswith(tables.SPARSE):
+    if not implementation.startswith(sparse.PREFIX):
         return ARITHMETIC["3xtf32" if (implementation, precision) == ("ours", "fp32") else precision]
     if "tiles" in implementation:
         return ARITHMETIC["3xtf32" if precision == "fp32" else "fp16"]
@@ -148,7 +176,7 @@ class Layer:
         self.weight, self.bias = array(*shape.weight, scale=(2 / shape.terms) ** 0.5), array(shape.outputs)
         self.outs: dict[str, Any] = {}
         self.launches: dict[str, Callable[[], None]] = {}
-        self.told: dict[str, str] = {}
+        self.plans: dict[str, str] = {}
         c = cudnn.Convolution(
             shape.x, shape.weight, shape.stride, (shape.padding[0][0], shape.padding[1][0]), bias=True, bounds=BOUNDS,
             layout="NHWC", arithmetic=precision,
@@ -159,7 +187,7 @@ class Layer:
         packed = sparse.pack(self.weight, shape.groups)
         for scheme in schemes_of(shape):
             call = functools.partial(self._sparse, scheme, packed)
-            self._add(tables.SPARSE + scheme, str(self.tile(scheme)), self._recorded(tables.SPARSE + scheme, call))
+            self._add(sparse.PREFIX + scheme, str(self.tile(scheme)), self._recorded(sparse.PREFIX + scheme, call))
 
     def tile(self, scheme: str) -> sparse.Tile:
         return sparse.rule(self.shape, scheme, self.x.dtype.itemsize, cuda.multiprocessors())
@@ -167,8 +195,8 @@ class Layer:
     def _out(self, name: str) -> Any:
         return self.outs.setdefault(name, layouts.empty(self.shape.y, self.x.dtype, "NHWC"))
 
-    def _add(self, name: str, told: str, launch: Callable[[], None]) -> None:
-        self.launches[name], self.told[name] = launch, told
+    def _add(self, name: str, plan: str, launch: Callable[[], None]) -> None:
+        self.launches[name], self.plans[name] = launch, plan
 
     def _on_cudnn(self, plan: plans.Composition, name: str) -> Callable[[], None]:
         arrays = {"x": self.x, "w": self.weight, "bias": self.bias, "y": self._out(name)}
@@ -227,19 +255,17 @@ def case_of(shape: sparse.Shape, pattern: str) -> str:
     return f"{shape}, {pattern}"
 
 
-def time_layer(
-    one: Distinct, precision: str, given: float, label: str, options: Options, console: Console
-) -> tuple[list[dict[str, Any]], bool]:
+def time_layer(one: Distinct, precision: str, given: float, label: str, options: Options, console: Console) -> Measured:
     """(records of a shape at the sparsity it is given and at those of the sweep, whether all results were right)."""
     shape = one.shape
     layer = Layer(shape, precision, options.tune)
     most, records, right = allowed(precision, shape.terms), [], True
     # recorded once, for all levels
-    subjects = {name: timing.Subject(launch) for name, launch in layer.launches.items()}
+    benchmarks = {name: timing.Benchmark(launch) for name, launch in layer.launches.items()}
     itemsize = layer.x.dtype.itemsize
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
-    few = [name for name in every if name == BEHIND[0] or name.startswith(tables.SPARSE)]
+    few = [name for name in every if name == BEHIND[0] or name.startswith(sparse.PREFIX)]
     patterns = options.patterns or PATTERNS[:1]
     for pattern in patterns:
         made = Synthetic(shape.x, pattern, layer.x.dtype)
@@ -254,7 +280,7 @@ def time_layer(
                 told = f"{case_of(shape, pattern)} {level:.0%}, batch {shape.batch}, {precision}: {name}"
                 console.print(f"{told} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
                 right = False
-            good = {name: subjects[name] for name in names if name not in wrong}
+            good = {name: benchmarks[name] for name in names if name not in wrong}
             if not good:
                 continue
             comparison = timing.compare(good, samples=options.samples or SAMPLES)
@@ -269,7 +295,7 @@ def time_layer(
                         arithmetic=arithmetic_of(name, precision), batch=shape.batch, timing=timed[name][given],
                         work=work, error=worst[name], layout="NHWC", shape=str(shape), count=one.count,
                         kind="given" if pattern == patterns[0] else "sweep", label=label, pattern=pattern,
-                        sparsity=given, plan=layer.told[name],
+                        sparsity=given, plan=layer.plans[name],
                         us_at={f"{level:g}": rounded_us(t.median_us) for level, t in timed[name].items()},
                     )
                 )  # fmt: skip
@@ -299,7 +325,7 @@ def selected(options: Options, batch: int) -> list[Distinct]:
 
     ValueError for a network that there is not, or if nothing is left.
     """
-    networks = chosen("network", options.networks, NETWORKS, NETWORKS)
+    networks = tuple(dict.fromkeys(options.networks)) or NETWORKS
     found = [one for one in distinct(networks, batch) if fnmatchcase(str(one.shape), options.layer or "*")]
     if not found:
         raise ValueError(f"layer {options.layer!r}: no convolution of {', '.join(networks)} has such a shape")
@@ -320,53 +346,51 @@ def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiproc
     return cubin.build_all(jobs)
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-    chosen("backend", options.backends, ("cudnn", "ours"), ())
-    precisions = chosen("precision", options.precisions, tuple(DTYPES), tuple(DTYPES))
-    chosen("layout", options.layouts, ("NHWC",), ())
-    chosen("pattern", options.patterns, PATTERNS, ())
-    if options.mode != "hot":
-        raise ValueError(f"mode must be 'hot' for the suite sparse, got {options.mode!r}")
-    batches, right, everything = options.batches or BATCHES, True, []
-    plan = {batch: selected(options, batch) for batch in batches}
-    with on_stream(), Watch() as watch:
-        run = Run("sparse", watch) if options.save else None
-        rows = []
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """(records, whether all were right): first the zeros that were counted, then of a few shapes after the other.
+
+    ValueError, before anything is timed, if no shape is left.
+    """
+    precisions = tuple(dict.fromkeys(options.precisions)) or tuple(DTYPES)
+    plan = {batch: selected(options, batch) for batch in options.batches or BATCHES}
+    with on_stream():
+        rows, zeros = [], []
         for source in SOURCES:
             of_source = activations(source)
             rows += of_source if source == "seeded" else []
-            everything += counted(source, of_source, 8 if source == "digits" else 1)
-        unsaved = list(everything)
+            zeros += counted(source, of_source, 8 if source == "digits" else 1)
+        yield zeros, True
         compile_ahead([one for ones in plan.values() for one in ones], precisions, cuda.multiprocessors())
         for batch, ones in plan.items():
             given = given_sparsity(ones, rows)
             for precision in precisions:
-                for i, one in enumerate(ones):
-                    if run is not None and i % SAVED_EVERY == 0:
-                        run.save(unsaved)
-                        unsaved = []
-                    try:
-                        made, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
-                    except (MemoryError, RuntimeError, ValueError) as failure:  # the others keep their times
-                        told = f"{one.shape}, batch {batch}, {precision}"
-                        console.print(f"{told} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
-                        right = False
-                        continue
-                    right &= all_right
-                    everything += made
-                    unsaved += made
-                    for line in lines(made):
-                        console.print(_in_line(line), soft_wrap=True)
-        if run is not None:
-            run.save(unsaved)
-    conclude(everything, console)
-    if options.csv is not None:
-        write_csv(everything, Path(options.csv))
-        console.print(f"written: {options.csv}", soft_wrap=True)
-    if run is not None:
-        console.print(f"saved as {run.name} in {run.path}", soft_wrap=True)
-    return right
+                for some in (ones[i : i + SAVED_EVERY] for i in range(0, len(ones), SAVED_EVERY)):
+                    records, right = [], True
+                    for one in some:
+                        try:
+                            made, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
+                        except (MemoryError, RuntimeError, ValueError) as failure:  # the others keep their times
+                            what = f"{one.shape}, batch {batch}, {precision}"
+                            console.print(f"{what} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
+                            right = False
+                            continue
+                        right &= all_right
+                        records += made
+                        for line in lines(made):
+                            console.print(_in_line(line), soft_wrap=True)
+                    yield records, right
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Measures, prints and, if asked to, saves; whether all results were right."""
+
+    def end(every: list[dict[str, Any]]) -> None:
+        conclude(every, console)
+        if options.csv is not None:
+            write_csv(every, options.csv)
+            console.print(f"written: {options.csv}", soft_wrap=True)
+
+    return driver.run("sparse", run(options, console), options, console, conclude=end)
 
 
 # ---- What is shown
@@ -385,19 +409,19 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     made = []
     for (shape, batch, precision), group in groups.items():
         us = {r["implementation"]: r["median_us"] for r in group}
-        ours = {name: t for name, t in us.items() if tables.skips(name)}
+        ours = {name: t for name, t in us.items() if sparse.skips(name)}
         if not ours:
             continue
         best, first = min(ours, key=lambda name: ours[name]), group[0]
         same = [r for r in records if (r["shape"], r["batch"], r["precision"]) == (shape, batch, precision)]
-        dense = tables.SPARSE + sparse.DENSE[best.removeprefix(tables.SPARSE)]
+        dense = sparse.PREFIX + sparse.DENSE[best.removeprefix(sparse.PREFIX)]
         made.append(
             {
                 "network": "; ".join(_networks().get(shape, ())), "B": batch, **_numbers(shape),
                 "count": first["count"],
                 "precision": precision, "pattern": first["pattern"], "sparsity": first["sparsity"],
                 **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)}, "t4": ours[best],
-                "scheme": best.removeprefix(tables.SPARSE), "dense": us.get(dense),
+                "scheme": best.removeprefix(sparse.PREFIX), "dense": us.get(dense),
                 "break_even": tables.break_even(same, first["pattern"]),
             }
         )  # fmt: skip
@@ -435,7 +459,7 @@ def _in_line(line: Mapping[str, Any]) -> str:
 
 def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The table as a file, COLUMNS in its first line; times in µs."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with replacing(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(lines([r for r in records if r["kind"] != "activations"]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..lab import markup
-from ..measure import generated
+from ..report import generated
 from .exercises import REPOSITORY, Exercise, find_all
 
 TAG = "hints-"

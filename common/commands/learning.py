@@ -119,9 +119,9 @@ def generate(
     """Make what is made of files anew: tables, plots and figures in sentences, hints, links between notebooks."""
     from ..check import unfold
     from ..lab import links
-    from ..measure import figures, generated
+    from ..report import figures, generated, tables
 
-    if not all([generated.run(check), figures.run(check), unfold.run(check), links.run(check)]):
+    if not all([generated.run(check, tables.texts()), figures.run(check), unfold.run(check), links.run(check)]):
         print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)
 

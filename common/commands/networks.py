@@ -212,7 +212,7 @@ def profile(
     import numpy as np
 
     from ..network import Network
-    from ..network.profile import plot as draw
+    from ..report import steps
 
     net = Network(_model(onnx, weights), layout=layout)
     x = np.random.default_rng(0).standard_normal((batch, *net.input_shape[1:]), dtype=np.float32)
@@ -223,15 +223,15 @@ def profile(
             path = table if len(profiles) == 1 else table.with_stem(f"{table.stem}-{number}")
             print(f"written: {printable(one.save(path))}")
     if save:
-        from ..bench import Run
+        from ..bench.driver import Run
 
         keeper = Run("steps")
         for one in profiles:
-            keeper.save(one.records(onnx.stem if onnx else weights))
+            keeper.save(steps.records_of(one, onnx.stem if onnx else weights))
         print(f"saved as {keeper.name}")
     if plot is not None:
         with replacing(plot) as file:
-            draw(profiles).savefig(file, format=plot.suffix.lstrip(".") or "png")
+            steps.plot(profiles).savefig(file, format=plot.suffix.lstrip(".") or "png")
         print(f"drawn: {printable(plot)}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from ..measure.plots import CARD, INK, WIDTH, show
+from ..report.plots import CARD, INK, WIDTH, show
 
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7"
 DARK_RED, DARK_GREEN = "#a34700", "#00664b"  # for words, which need more contrast than shapes

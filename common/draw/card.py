@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..measure import results, tables
 from ..measure.roofline import Peaks
+from ..report import results, tables
+from ..report.results import Results
 
 # CUDA C++ Programming Guide, appendix "Compute Capabilities", column 9.0
 WARP = 32  # threads
@@ -67,12 +68,11 @@ class Card:
         return self.sms * THREADS_PER_SM
 
 
-def measured(content: Mapping[str, Any] | None = None) -> Card:
-    """The H200 from a results file, by default that of the course. ValueError if its peaks were not measured."""
-    if content is None:
-        content = results.load(results.path_of(tables.CARD))
-    peaks = Peaks.recorded(content)
-    environment = content["runs"][results.one(content, suite="peaks", case="copy")["run"]]
+def measured(recorded: Results | None = None) -> Card:
+    """The H200 as it was recorded, by default in the course's results. ValueError if its peaks were not measured."""
+    recorded = recorded or results.load(tables.CARD)
+    peaks = Peaks.recorded(recorded)
+    environment = recorded.runs[results.one(recorded, suite="peaks", case="copy")["run"]]
     sms, clock, l2 = environment["sms"], environment["max_sm_mhz"] * 1e6, environment["l2_bytes"]
     flops, copy = peaks.flops_per_s("fp32"), peaks.copy_bytes_per_s
     # a multiply-add, two floating-point operations, reads three registers and writes one
@@ -80,27 +80,27 @@ def measured(content: Mapping[str, Any] | None = None) -> Card:
                       "computed")  # fmt: skip
     shared = Level("shared memory", sms * SHARED_BYTES_PER_SM, GUIDE,
                    sms * SHARED_BYTES_PER_CLOCK * clock, "computed")  # fmt: skip
-    cache = Level("L2 cache", l2, "read from the card", _l2_rate(content, l2), "measured")
+    cache = Level("L2 cache", l2, "read from the card", _l2_rate(recorded, l2), "measured")
     memory = Level("global memory", MEMORY_BYTES, SHEET, copy, "measured")
     add, short_add = (
-        results.one(content, suite="kernels", case=case, implementation="naive", batch=256, precision="fp32")
+        results.one(recorded, suite="kernels", case=case, implementation="naive", batch=256, precision="fp32")
         for case in ("add 56×56 24", "add 28×28 32")
     )
-    return Card(environment["card"], environment["date"], sms, clock, l2, flops, copy, _launch_us(content), add,
+    return Card(environment["card"], environment["date"], sms, clock, l2, flops, copy, _launch_us(recorded), add,
                 short_add, (registers, shared, cache, memory))  # fmt: skip
 
 
-def _launch_us(content: Mapping[str, Any]) -> float:
+def _launch_us(recorded: Results) -> float:
     """The host's µs per launch: a network of short kernels, launched from Python, for which the GPU waits."""
-    chain = results.one(content, suite="network", case="mobilenetv2-1.0-224, chain", implementation="NHWC",
+    chain = results.one(recorded, suite="network", case="mobilenetv2-1.0-224, chain", implementation="NHWC",
                         precision="fp16", batch=1, launch="eager")  # fmt: skip
     return chain["median_us"] / chain["steps"]
 
 
-def _l2_rate(content: Mapping[str, Any], l2_bytes: int) -> float:
+def _l2_rate(recorded: Results, l2_bytes: int) -> float:
     """Bytes per second of the fastest addition whose arrays fit in half of the L2: it need not go to memory."""
-    records = results.find(content, suite="kernels", operator="add", mode="hot")
+    records = results.find(recorded, suite="kernels", operator="add", mode="hot")
     rates = [r["bytes"] / r["median_us"] * 1e6 for r in records if r["bytes"] <= l2_bytes / 2]
     if not rates:
-        raise ValueError("content holds no addition that fits in the L2: python -m common bench kernels --operator add")
+        raise ValueError("no addition that fits in the L2 is recorded: python -m common bench kernels --operator add")
     return max(rates)

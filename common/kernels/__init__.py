@@ -59,6 +59,7 @@ __all__ = [
     "Launch",
     "activate",
     "add",
+    "arithmetic",
     "avg_pool2d",
     "clamp",
     "compile_together",
@@ -142,6 +143,14 @@ def variants(operator: str, dtype: Any = None, layout: str | None = None) -> lis
 def requires(operator: str, variant: str) -> int:
     """The compute capability that a rung needs, 80 for sm_80. ValueError for an unknown operator."""
     return _ladder(operator).requires(variant)
+
+
+def arithmetic(operator: str, variant: str, precision: str) -> str:
+    """What multiplies in a rung, a value of measure.roofline.ARITHMETIC. precision: "fp32" or "fp16", of its arrays.
+
+    ValueError for one that is not there.
+    """
+    return _ladder(operator).arithmetic(variant, precision)
 
 
 def source(operator: str, variant: str, programmatic: bool = False) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..measure.roofline import ARITHMETIC, FP16_ON_FMA
 
 # the kernels' element type scalar_t, by the arrays' dtype
 ELEMENT_TYPES: dict[np.dtype, str] = {
@@ -93,6 +94,19 @@ class Ladder:
         """The compute capability that a rung needs, 80 for sm_80; OLDEST if its file says nothing."""
         path = self._files.get(variant)
         return required(path.read_text(encoding="utf-8")) if path else OLDEST
+
+    def arithmetic(self, variant: str, precision: str) -> str:
+        """What multiplies in a rung, a value of measure.roofline's ARITHMETIC: its text says which wrappers it calls.
+
+        precision: "fp32" or "fp16", of the arrays. A composed rung's products are those of the operators it launches.
+        """
+        if self.rungs[self._known(variant)].composed:
+            return ARITHMETIC[precision]
+        text = self.source(variant)
+        if precision == "fp16":
+            on_tensor_cores = "mma_f16(" in text or "wgmma<" in text
+            return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
+        return ARITHMETIC["3xtf32" if "mma_tf32(" in text else "fp32"]
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""

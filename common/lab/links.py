@@ -10,15 +10,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..measure import generated
+from ..report import generated
+from ..report.results import course
 
 TAG = "navigation"
 _TITLE = re.compile(r"^# (?:\d+\. )?(?P<title>[^:\n]+)", re.MULTILINE)
 
 
-def notebooks(root: Path = generated.ROOT) -> list[Path]:
+def notebooks(root: Path | None = None) -> list[Path]:
     """The notebooks of all chapters in the order of their numbers: 10 comes behind 9."""
-    return sorted(root.glob("[0-9][0-9]_*/[0-9]*_*.ipynb"), key=lambda path: (path.parent.name, _number(path)))
+    return sorted(
+        (root or course()).glob("[0-9][0-9]_*/[0-9]*_*.ipynb"), key=lambda path: (path.parent.name, _number(path))
+    )
 
 
 def _number(path: Path) -> int:
@@ -75,9 +78,10 @@ def write(path: Path, order: list[Path], change: bool = True) -> bool:
     return after != before
 
 
-def run(check: bool, root: Path = generated.ROOT) -> bool:
+def run(check: bool, root: Path | None = None) -> bool:
     """Writes the last cells that are stale, or with `check` only names them. Whether all is well afterwards."""
-    order, fine = notebooks(root), True
+    root, fine = root or course(), True
+    order = notebooks(root)
     for path in order:
         where = path.relative_to(root)
         try:

@@ -1,17 +1,17 @@
 """Energy an inference: millijoules an image, from the card's own energy counter (NVML).
 
-    measured = measure({"ours": Subject(ours, images=256), "cudnn": Subject(cudnn, images=256)})
+    measured = measure({"ours": Workload(ours, images=256), "cudnn": Workload(cudnn, images=256)})
     measured["ours"].mj_per_image, .low, .high      above idle: what the inferences add to a card that waits
     measured["ours"].gross                          everything the board took meanwhile, idle power and all
 
 What is measured is the board: GPU, memory, voltage converters. The host's processor is not part of it.
 
 How. The counter holds the millijoules since the driver was loaded and changes about ten times a second, so a single
-call cannot be seen. Each subject runs for `seconds` (10 and more) without a pause, with work lying ahead in the queue,
+call cannot be seen. Each workload runs for `seconds` (10 and more) without a pause, with work lying ahead in the queue,
 after a warm-up that lasts until its clocks are steady. Time is taken where the counter changes, not where it is
 read: from one change to another both energy and time are known, and what is left open at the two ends is the
 millisecond between two looks. That is noted as `open`. Idle power is measured in the same way, before, between and
-after the rounds, with the same programs and contexts on the card. A round runs every subject once. The order of the
+after the rounds, with the same programs and contexts on the card. A round runs every workload once. The order of the
 first round is drawn at random, the second round has it turned round, the third has one drawn anew, and so on: any two
 run in both relative orders within two rounds, so no one always runs on the card that a certain other one has heated.
 
@@ -101,7 +101,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Subject:
+class Workload:
     """What is measured: a call that enqueues one inference of `images` pictures on the current stream.
 
     mark: as Machine.mark, for a runtime with streams of its own. ValueError and TypeError name what does not fit.
@@ -135,7 +135,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Round:
-    """One subject in one round: its stretch, the images in it, and idle power before and after the round, in W.
+    """One workload in one round: its stretch, the images in it, and idle power before and after the round, in W.
 
     open: the share of the images of which it is not known whether they were in the stretch, since the two changes of
     the counter and the ends of calls are known to the millisecond only.
@@ -173,7 +173,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Energy:
-    """mJ an image of one subject: `mj_per_image`, `low` and `high` above idle power, `gross` with it."""
+    """mJ an image of one workload: `mj_per_image`, `low` and `high` above idle power, `gross` with it."""
 
     rounds: tuple[Round, ...]
 
@@ -256,7 +256,7 @@ class Measured:
 
     def __getitem__(self, name: str) -> Energy:
         if name not in self.energies:
-            raise ValueError(f"subject must be one of {', '.join(self.energies)}, got {name!r}")
+            raise ValueError(f"workload must be one of {', '.join(self.energies)}, got {name!r}")
         return self.energies[name]
 
 
@@ -389,14 +389,14 @@ def _idle(machine: Machine, gauge: _Counter | _Power, seconds: float) -> float:
 # ---- Keeping the card busy
 
 
-def _chunk(machine: Machine, subject: Subject) -> int:
+def _chunk(machine: Machine, workload: Workload) -> int:
     """How many calls take CHUNK seconds. ValueError if calls take less time than a kernel does."""
-    mark, calls = subject.mark or machine.mark, 1
-    _wait(machine, subject, 1)  # compiles
+    mark, calls = workload.mark or machine.mark, 1
+    _wait(machine, workload, 1)  # compiles
     while True:
         began = machine.now()
         for _ in range(calls):
-            subject.call()
+            workload.call()
         passed = mark()
         while not passed():
             machine.sleep(POLL / 10)
@@ -412,20 +412,20 @@ def _chunk(machine: Machine, subject: Subject) -> int:
         calls = min(MOST_CALLS, 4 * calls)
 
 
-def _wait(machine: Machine, subject: Subject, calls: int) -> None:
+def _wait(machine: Machine, workload: Workload, calls: int) -> None:
     for _ in range(calls):
-        subject.call()
-    passed = (subject.mark or machine.mark)()
+        workload.call()
+    passed = (workload.mark or machine.mark)()
     while not passed():
         machine.sleep(POLL)
 
 
 class _Feeder:
-    """Enqueues a subject's calls, AHEAD chunks in advance, and notes how many were done when."""
+    """Enqueues a workload's calls, AHEAD chunks in advance, and notes how many were done when."""
 
-    def __init__(self, machine: Machine, subject: Subject, chunk: int) -> None:
-        self._machine, self._subject, self._size = machine, subject, chunk
-        self._mark = subject.mark or machine.mark
+    def __init__(self, machine: Machine, workload: Workload, chunk: int) -> None:
+        self._machine, self._workload, self._size = machine, workload, chunk
+        self._mark = workload.mark or machine.mark
         self._ahead: deque[tuple[Callable[[], bool], int]] = deque()
         self._enqueued = 0
         self._collected = machine.now()
@@ -451,7 +451,7 @@ class _Feeder:
             if len(self._ahead) >= AHEAD:
                 machine.sleep(POLL)
                 break
-            self._subject.call()
+            self._workload.call()
             self._enqueued += 1
             if self._enqueued % self._size == 0:
                 self._ahead.append((self._mark(), self._enqueued))
@@ -501,10 +501,10 @@ def _warm_up(machine: Machine, feeder: _Feeder) -> str:
 
 
 def _work(
-    machine: Machine, gauge: _Counter | _Power, subject: Subject, chunk: int, seconds: float
+    machine: Machine, gauge: _Counter | _Power, workload: Workload, chunk: int, seconds: float
 ) -> Callable[[tuple[float, float]], Round]:
-    """The round of a subject that runs without a pause, once idle power before and after it is known."""
-    feeder = _Feeder(machine, subject, chunk)
+    """The round of a workload that runs without a pause, once idle power before and after it is known."""
+    feeder = _Feeder(machine, workload, chunk)
     notes = [_warm_up(machine, feeder)]
     feeder.fresh()
     first, last = _stretch(machine, gauge, seconds, feeder.step)
@@ -519,7 +519,7 @@ def _work(
     (start_least, start_most), (end_least, end_most) = feeder.done(first), feeder.done(last)
     least, most = end_least - start_most, end_most - start_least
     calls, told = (least + most) / 2, tuple(note for note in notes if note)
-    return lambda idle: Round(stretch, subject.images * calls, (most - least) / 2 / calls, idle, seen, told)
+    return lambda idle: Round(stretch, workload.images * calls, (most - least) / 2 / calls, idle, seen, told)
 
 
 # ---- All together
@@ -539,14 +539,14 @@ def orders(names: Sequence[str], rounds: int, draw: random.Random) -> list[tuple
 
 
 def duration(
-    subjects: int, seconds: float = SECONDS, rounds: int = ROUNDS, idle_seconds: float = IDLE_SECONDS
+    workloads: int, seconds: float = SECONDS, rounds: int = ROUNDS, idle_seconds: float = IDLE_SECONDS
 ) -> float:
     """How many seconds `measure` takes, about: not the time that the calls need to compile."""
-    return rounds * subjects * (WARM_UP + seconds + 0.5) + (rounds + 1) * (SETTLE + idle_seconds + 0.5)
+    return rounds * workloads * (WARM_UP + seconds + 0.5) + (rounds + 1) * (SETTLE + idle_seconds + 0.5)
 
 
 def measure(
-    subjects: Mapping[str, Subject],
+    workloads: Mapping[str, Workload],
     *,
     seconds: float = SECONDS,
     rounds: int = ROUNDS,
@@ -555,15 +555,15 @@ def measure(
     machine: Machine | None = None,
     told: Callable[[str], None] = lambda line: None,
 ) -> Measured:
-    """Energy an image of every subject, as this module says at its beginning; nothing else may use the card.
+    """Energy an image of every workload, as this module says at its beginning; nothing else may use the card.
 
-    seconds: of each subject in each round, at the least; idle_seconds: of idleness before, between and after. seed: of
+    seconds: of each workload in each round, at the least; idle_seconds: of idleness before, between and after. seed: of
     the orders; drawn if not given. machine: the current GPU unless another is given. told: gets a line for each step.
     ValueError names what does not fit; NoGpu on the simulator; Unmetered where there is no way to know, and when the
     counter goes back or stops.
     """
-    if not subjects:
-        raise ValueError("subjects must be at least one, got none")
+    if not workloads:
+        raise ValueError("workloads must be at least one, got none")
     for name, value in (("seconds", seconds), ("idle_seconds", idle_seconds)):
         if not value >= LEAST_SECONDS:
             raise ValueError(f"{name} must be at least {LEAST_SECONDS:g}, got {value}: too few changes of the counter")
@@ -571,18 +571,18 @@ def measure(
         raise ValueError(f"rounds must be at least 2, got {rounds}: one has no interval")
     machine = machine or Card()
     seed = random.randrange(2**32) if seed is None else seed
-    order_of = orders(list(subjects), rounds, random.Random(seed))
+    order_of = orders(list(workloads), rounds, random.Random(seed))
     gauge, word = _gauge(machine)
     if word:
         told(word)
-    chunks = {name: _chunk(machine, subject) for name, subject in subjects.items()}
+    chunks = {name: _chunk(machine, workload) for name, workload in workloads.items()}
 
     idle = [_idle(machine, gauge, idle_seconds)]
-    worked: dict[str, list[Callable[[tuple[float, float]], Round]]] = {name: [] for name in subjects}
+    worked: dict[str, list[Callable[[tuple[float, float]], Round]]] = {name: [] for name in workloads}
     for number, order in enumerate(order_of, 1):
         told(f"round {number} of {rounds}, the card idles at {idle[-1]:.1f} W")
         for name in order:
-            worked[name].append(_work(machine, gauge, subjects[name], chunks[name], seconds))
+            worked[name].append(_work(machine, gauge, workloads[name], chunks[name], seconds))
         idle.append(_idle(machine, gauge, idle_seconds))
     around = list(pairwise(idle))
     energies = {}

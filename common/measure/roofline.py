@@ -1,7 +1,7 @@
 """Rooflines: the bytes and FLOPs of an operator from its shape, and the least time that they take on a card.
 
     work = conv2d_work((1, 32, 112, 112), (16, 32, 1, 1))
-    peaks = Peaks.recorded(results.load(path))
+    peaks = Peaks.recorded(results.load("NVIDIA H200"))
     floor_us(work, "fp32", peaks), bound(work, "fp32", peaks), share(work, "fp32", peaks, measured_us)
 
 Bytes are those of every input read once and every output written once; FLOPs are twice the multiply-adds (Williams,
@@ -11,7 +11,7 @@ Waterman, Patterson, "Roofline", 2009). The peaks are measured on the card, neve
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ..cuda import checks
 
@@ -92,6 +92,13 @@ def add_work(shape: Sequence[int], itemsize: int = 4) -> Work:
 # ---- The card
 
 
+class Recorded(Protocol):
+    """What is recorded of a card, as common.report.results.Results."""
+
+    def suite(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """The records of a suite."""
+
+
 @dataclass(frozen=True)
 class Peaks:
     """What a card was measured to do: bytes a second in a copy (read + written), FLOPs a second by kind."""
@@ -102,9 +109,9 @@ class Peaks:
     tensor_fp16: float
 
     @classmethod
-    def recorded(cls, content: Mapping[str, Any]) -> "Peaks":
-        """From the records of the suite "peaks" of a results file. ValueError if one but tf32's is not there."""
-        rates = {r["case"]: rate(r) for r in content["records"] if r["suite"] == "peaks"}
+    def recorded(cls, recorded: Recorded) -> "Peaks":
+        """From the records of the suite "peaks". ValueError if one but tf32's is not there."""
+        rates = {r["case"]: rate(r) for r in recorded.suite("peaks")}
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
             raise ValueError(f"the results hold no peak of {', '.join(missing)}")

@@ -54,8 +54,8 @@ class Timing:
         return cls(median, p5, p95, len(times_us), calls, launch, mode)
 
 
-class Subject:
-    """Something to be timed: one callable, or several over different buffers that are called in turn.
+class Benchmark:
+    """What is timed: one callable, or several over different buffers that are called in turn.
 
     launch: "graph", rounds of the calls recorded in one CUDA graph and replayed; "eager", enqueued from Python one
     after the other; "host", for a runtime with streams of its own: wall clock around the calls and one `wait()`, which
@@ -132,7 +132,7 @@ class Subject:
             return self._sample() / self.calls_in_a_sample
 
     def timing(self, times_us: Sequence[float]) -> Timing:
-        """The statistics of some samples of this subject."""
+        """The statistics of some samples of this benchmark, in µs per call."""
         return Timing.of(times_us, self.calls_in_a_sample, self.launch, self.mode)
 
     def _run(self, rounds: int) -> None:
@@ -170,7 +170,7 @@ class Subject:
         return cupy.cuda.get_elapsed_time(first, last) * 1e3
 
 
-Timed = Subject | Callable[[], Any] | Sequence[Callable[[], Any]]
+Timed = Benchmark | Callable[[], Any] | Sequence[Callable[[], Any]]
 
 
 def time(
@@ -180,12 +180,12 @@ def time(
     wait: Callable[[], Any] | None = None,
     samples: int = 50,
 ) -> Timing:
-    """How long a call takes: `calls`, `launch` and `wait` are Subject's. NoGpu on the simulator."""
+    """How long a call takes: `calls`, `launch` and `wait` are Benchmark's. NoGpu on the simulator."""
     _check_samples(samples, 5)
-    subject = Subject(calls, launch, wait)
+    benchmark = Benchmark(calls, launch, wait)
     with graphs.on_stream():
-        subject.prepare()
-        return subject.timing([subject.sample() for _ in range(samples)])
+        benchmark.prepare()
+        return benchmark.timing([benchmark.sample() for _ in range(samples)])
 
 
 def once(call: Callable[[], Any]) -> float:
@@ -256,14 +256,14 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Subjects timed in turn: comparison["ours"] is a Timing; `times` holds each one's µs a call, round by round."""
+    """Benchmarks timed in turn: comparison["ours"] is a Timing; `times` holds each one's µs a call, round by round."""
 
     timings: dict[str, Timing]
     times: dict[str, list[float]]
 
     def __getitem__(self, name: str) -> Timing:
         if name not in self.timings:
-            raise ValueError(f"subject must be one of {', '.join(self.timings)}, got {name!r}")
+            raise ValueError(f"benchmark must be one of {', '.join(self.timings)}, got {name!r}")
         return self.timings[name]
 
     def ratio(self, a: str, b: str) -> Ratio:
@@ -272,30 +272,30 @@ class Comparison:
         return Ratio.of([x / y for x, y in zip(self.times[a], self.times[b], strict=True)])
 
 
-def compare(subjects: Mapping[str, Timed], *, samples: int = 50) -> Comparison:
-    """Times subjects in turn, a sample of each in every round. Each round begins with another one.
+def compare(benchmarks: Mapping[str, Timed], *, samples: int = 50) -> Comparison:
+    """Times benchmarks in turn, a sample of each in every round. Each round begins with another one.
 
-    Clocks and temperature drift while a program runs; in turn, all subjects meet the same drift. A Subject that was
+    Clocks and temperature drift while a program runs; in turn, all benchmarks meet the same drift. A Benchmark that was
     timed before is not prepared again: its calls are those that were recorded, over the same buffers. NoGpu on the
     simulator.
     """
     _check_samples(samples, 6)
-    if not subjects:
-        raise ValueError("subjects must be at least one, got none")
-    made = {name: s if isinstance(s, Subject) else Subject(s) for name, s in subjects.items()}
+    if not benchmarks:
+        raise ValueError("benchmarks must be at least one, got none")
+    made = {name: s if isinstance(s, Benchmark) else Benchmark(s) for name, s in benchmarks.items()}
     with graphs.on_stream():
-        for subject in made.values():
-            if not subject.rounds:
-                subject.prepare()
+        for benchmark in made.values():
+            if not benchmark.rounds:
+                benchmark.prepare()
         times = _interleaved(made, samples)
-    return Comparison({name: subject.timing(times[name]) for name, subject in made.items()}, times)
+    return Comparison({name: benchmark.timing(times[name]) for name, benchmark in made.items()}, times)
 
 
-def _interleaved(subjects: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
-    names = list(subjects)
+def _interleaved(benchmarks: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
+    names = list(benchmarks)
     times: dict[str, list[float]] = {name: [] for name in names}
     for i in range(rounds):
         first = i % len(names)
         for name in names[first:] + names[:first]:
-            times[name].append(subjects[name].sample())
+            times[name].append(benchmarks[name].sample())
     return times

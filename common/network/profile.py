@@ -3,7 +3,6 @@
     profile = net.profile(x, runs=1000, placement="gpu")
     print(profile)                          a line a step
     profile.save("profile.csv")
-    profile.plot()
 
 placement says which steps run on the GPU: "gpu", all; "cpu", none; a pattern of layers' names, "*conv1*", those that it
 matches; or a function that is given a Step and says whether. Where a tensor is needed on the other side it is copied
@@ -102,53 +101,6 @@ class Profile:
                 writer.writerow([f"{v:.6g}" if isinstance(v, float) else "" if v is None else v for v in values])
         return Path(path)
 
-    def records(self, case: str) -> list[dict[str, Any]]:
-        """The rows as records of the suite "steps" of a results file: times in µs, copies beside them.
-
-        case: what the network is called there. ValueError on the simulator, whose times are those of no GPU.
-        """
-        from ..measure.results import record
-        from ..measure.roofline import ARITHMETIC, Work
-        from ..measure.timing import Timing
-
-        if any(row.where == "simulator" for row in self.rows):
-            raise ValueError("times of the simulator are not saved: they say nothing about a GPU")
-        made = []
-        for row in self.rows:
-            median, p5, p95 = (row.median_ms, row.p5_ms, row.p95_ms) if row.step else (row.copy_ms,) * 3
-            timing = Timing(1e3 * median, 1e3 * p5, 1e3 * p95, self.runs, 1, "eager", "hot")
-            made.append(
-                record(
-                    "steps", f"{case} {row.index} {row.layer}", "ours" if row.where == "gpu" else "torch-cpu",
-                    precision="fp32", arithmetic=ARITHMETIC["fp32"], batch=self.input_shape[0], timing=timing,
-                    work=Work(row.activations + row.parameters, 2 * row.macs), network=case,
-                    placement=self.placement, index=row.index, step=row.step,
-                    layer=row.layer, where=row.where, runs_as=row.runs_as, copied=row.copied,
-                    copy_us=round(1e3 * row.copy_ms, 2), kernel_us=row.kernel_us and round(row.kernel_us, 2),
-                    alive=row.alive, total_us=round(1e3 * self.total_ms, 1), memory=list(self.memory),
-                )
-            )  # fmt: skip
-        return made
-
-    @classmethod
-    def recorded(cls, records: Sequence[dict[str, Any]], device: str) -> "Profile":
-        """A profile from the records of one network and placement. ValueError without any."""
-        if not records:
-            raise ValueError("records must be those of a profile, got none")
-        first, rows = records[0], []
-        for r in sorted(records, key=lambda r: r["index"]):
-            median, p5, p95 = (r[key] / 1e3 if r["step"] else 0.0 for key in ("median_us", "p5_us", "p95_us"))
-            rows.append(
-                Row(
-                    r["index"], r["layer"], r["step"], r["where"], r["runs_as"], median, median, p5, p95,
-                    r["copy_us"] / 1e3, r["copied"], r["kernel_us"], r["bytes"], 0, r["alive"], r["flops"] // 2,
-                )
-            )  # fmt: skip
-        return cls(
-            first["network"], first["placement"], device, (first["batch"],), first["samples"],
-            first["total_us"] / 1e3, tuple(rows), (first["memory"][0], first["memory"][1]),
-        )  # fmt: skip
-
     def __str__(self) -> str:
         kernel = any(row.kernel_us is not None for row in self.rows)
         heads = ("", "step", "where", "runs as", "ms", "p5", "p95", "copies ms", "copied", "bytes", "alive")
@@ -173,10 +125,6 @@ class Profile:
                 f"memory: {before:,.1f} MB before the runs, {after:,.1f} MB after",
             ]
         )
-
-    def plot(self) -> Any:
-        """Time a step as bars, coloured by where it runs, copies on top of it. A Matplotlib figure."""
-        return plot([self])
 
 
 # ---- Running
@@ -337,46 +285,3 @@ def memory_in_use() -> int:
     import psutil
 
     return psutil.Process().memory_info().rss
-
-
-# ---- Pictures
-
-
-SIDES = {"gpu": "#0072b2", "simulator": "#0072b2", "cpu": "#e69f00"}
-COPIES = "#d55e00"
-
-
-def plot(profiles: Sequence[Profile]) -> Any:
-    """Time a step as bars, one panel a profile, all to one scale; copies on top. A Matplotlib figure.
-
-    ValueError without a profile.
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Patch
-
-    if not profiles:
-        raise ValueError("profiles must be at least one, got none")
-    height = 1.0 + 2.2 * len(profiles)
-    figure, panels = plt.subplots(
-        len(profiles), 1, figsize=(9.0, height), sharex=True, sharey=True, squeeze=False, layout="constrained"
-    )
-    for axes, one in zip(panels[:, 0], profiles, strict=True):
-        for row in one.rows:
-            axes.bar(row.index, row.median_ms, color=SIDES[row.where], width=0.85)
-            if row.copied:
-                axes.bar(row.index, row.copy_ms, bottom=row.median_ms, color=COPIES, width=0.85)
-        side = " on the simulator" if any(row.where == "simulator" for row in one.rows) else ""
-        told = f"{one.placement}{side}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
-        axes.set_title(told, fontsize=10, loc="left")
-        axes.set_ylabel("ms")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="0.92", linewidth=0.8)
-        axes.set_axisbelow(True)
-    panels[-1, 0].set_xlabel("step")
-    sides = {row.where for one in profiles for row in one.rows}
-    keys = [Patch(color=SIDES[side], label=side.upper() if side != "simulator" else side) for side in sorted(sides)]
-    if any(row.copied for one in profiles for row in one.rows):
-        keys.append(Patch(color=COPIES, label="copies"))
-    panels[0, 0].legend(handles=keys, frameon=False, fontsize=9, ncols=len(keys), loc="upper right")
-    plt.close(figure)  # shown where it is returned, not a second time
-    return figure

@@ -33,6 +33,7 @@ from .generate import ceil_div
 
 SCHEMES = ("ballot", "pixels", "tiles", "dense", "dense_tiles")
 DENSE = {"ballot": "dense", "pixels": "dense", "tiles": "dense_tiles"}  # the same without skipping, or nearest to it
+PREFIX = "sparse/"  # of a scheme, as the implementation that records name: "sparse/ballot"
 KERNEL = "sparse_conv2d"
 CHUNK = 32  # channels at a time: a warp's lanes
 ROW = 8  # a row of packed weights is a multiple of so many
@@ -122,6 +123,11 @@ class Tile:
     def pixels(self) -> int:
         """Output pixels of a thread block."""
         return self.tile_h * self.tile_w
+
+
+def skips(implementation: str) -> bool:
+    """Whether an implementation that records name leaves out zeros: a sparse kernel, but not one of its dense twins."""
+    return implementation.startswith(PREFIX) and "dense" not in implementation
 
 
 def kind_of(shape: Shape, scheme: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import kernels
 from ..cuda import layout as layouts
-from ..measure.tables import SPARSE, skips
 from . import sparse
+from .sparse import PREFIX, skips
 from .sparse_layers import convolutions
 
 
@@ -52,7 +52,7 @@ class Gain:
     def schemes(self) -> dict[str, str]:
         """The shapes that a sparse kernel computes, and by which scheme."""
         chosen = [one for one in self.choices if skips(one.best)]
-        return {one.shape: one.best.removeprefix(SPARSE) for one in chosen}
+        return {one.shape: one.best.removeprefix(PREFIX) for one in chosen}
 
     def __str__(self) -> str:
         of, layers = sum(one.count for one in self.choices), sum(1 for _ in self.choices)

@@ -12,12 +12,13 @@ from bench_models import small
 from rich.console import Console
 
 from common import cuda, topology, weights
-from common.bench import Options, chain, network, tuning
+from common.bench import chain, network, tuning
 from common.bench.network import Configuration, Reference, composed, configurations
 from common.cuda import graphs
 from common.cuda.graphs import NoGpu
-from common.measure import environment, plots, results, timing
+from common.measure import environment, timing
 from common.optimize import search, tiles
+from common.report import plots, results, tables
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
 
@@ -76,7 +77,7 @@ def test_rungs_are_in_the_order_of_the_lesson():
 def test_records_of_every_rung(clock, model, said, tmp_path, precision):
     chosen = without("persistent")
     records, right = chain.measure(
-        chosen, model, Reference(model, 4), 2, precision, Options(samples=6), said
+        chosen, model, Reference(model, 4), 2, precision, chain.Options(samples=6), said
     )  # fmt: skip
     assert right
     names = [r["implementation"] for r in records]
@@ -90,9 +91,9 @@ def test_records_of_every_rung(clock, model, said, tmp_path, precision):
     assert by_name["fused blocks"]["bytes"] < by_name["NHWC"]["bytes"] / 1.4
     assert len({r["flops"] for r in records}) == 1 and by_name["naive"]["rung"] == 1
     assert "× the first" in text(said)
-    path = tmp_path / "card.json"
+    path = tmp_path / "card"
     results.save(path, "run", {"card": "x", "date": "2031-02-03"}, records)
-    assert len(json.loads(path.read_text())["records"]) == len(records)
+    assert len(results.load(path).records) == len(records)
 
 
 def test_a_wrong_rung_is_told_and_not_timed(clock, model, said, monkeypatch):
@@ -105,22 +106,21 @@ def test_a_wrong_rung_is_told_and_not_timed(clock, model, said, monkeypatch):
 
     monkeypatch.setattr(chain, "build", spoiled)
     chosen = [rung for rung in chain.rungs() if rung.name in ("NHWC", "graph")]
-    records, right = chain.measure(chosen, model, Reference(model, 2), 1, "fp32", Options(samples=6), said)
+    records, right = chain.measure(chosen, model, Reference(model, 2), 1, "fp32", chain.Options(samples=6), said)
     assert not right and [(r["implementation"], r["rung"]) for r in records] == [("graph", 4)] and "wrong" in text(said)
 
 
 def test_what_cannot_be_measured(said):
     for options, message in (
-        (Options(backends=("fastest",)), "backend must be one of naive"),
-        (Options(precisions=("tf32",)), "precision must be one of fp32, fp16"),
-        (Options(mode="rotating"), "mode must be hot for the suite chain"),
-        (Options(samples=2), "samples must be at least 6"),
+        ({"rungs": ("fastest",)}, "backend must be one of naive"),
+        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16"),
+        ({"samples": 2}, "samples must be at least 6"),
     ):
         with pytest.raises(ValueError, match=message):
-            list(chain.run(options, said))
+            chain.Options(**options)
     if cuda.backend() != "gpu":
         with pytest.raises(NoGpu):
-            chain.bench(Options(), said)
+            chain.bench(chain.Options(), said)
 
 
 # The plot
@@ -161,12 +161,12 @@ def test_the_chain_as_a_plot():
 
 
 def test_the_figure_is_there_only_if_there_are_records(tmp_path):
-    from common.measure import figures
+    from common.report import figures
 
-    figure = figures.Figure(tmp_path / "chain.svg", lambda content: content["records"], lambda *_: None, optional=True)
-    assert not figure.stale({"records": []})
-    assert figure.stale({"records": [{"a": 1}]})
-    assert any(one.path.name == "chain.svg" and one.optional for one in figures.FIGURES)
+    chain = next(one for one in figures.FIGURES if one.path == "06_optimize/chain.svg")
+    assert chain.optional and not chain.stale(tmp_path, results.Results())
+    made = results.Results(records=[{"suite": "network", "case": f"{tables.NETWORK}, chain"}])
+    assert chain.stale(tmp_path, made)
 
 
 # Ours and its peers
@@ -188,7 +188,7 @@ def test_what_suits_the_batch(batch, given, made):
 
 def test_a_composition_that_there_is_not():
     with pytest.raises(ValueError, match="optimize must be one of none, latency, throughput, got 'fast'"):
-        Options(optimize="fast")
+        network.Options(optimize="fast")
 
 
 def test_ours_is_built_as_it_was_asked_for(model):

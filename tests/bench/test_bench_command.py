@@ -1,16 +1,19 @@
 """python -m common bench and generate: the suites there are, and what is said where nothing can be timed."""
 
+import importlib
+import io
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from common import bench
 from common.__main__ import app
-from common.bench import Options
+from common.bench import driver, network
 from common.check import unfold
-from common.measure import figures, generated
+from common.report import figures, generated, results
 
 
 @pytest.fixture
@@ -66,45 +69,92 @@ def test_numbers_out_of_range(run, arguments):
 
 def test_options_reach_the_suite(run, monkeypatch):
     given = []
-    monkeypatch.setitem(bench.SUITES, "network", lambda options, console: given.append(options) or True)
+    monkeypatch.setattr(network, "bench", lambda options, console: given.append(options) or True)
     assert run("bench", "network").exit_code == 0
     arguments = "--backend cudnn --backend ours --batch 1 --batch 8 --precision fp16 --layout NHWC --mode rotating"
-    assert run("bench", "network", *arguments.split(), "--samples", 20, "--no-tune", "--save").exit_code == 0
+    more = ("--samples", 20, "--no-tune", "--save", "--results", "elsewhere")
+    assert run("bench", "network", *arguments.split(), *more).exit_code == 0
     assert run("bench", "network", "--optimize", "none").exit_code == 0
     assert given == [
-        Options(),
-        Options(("cudnn", "ours"), (1, 8), ("fp16",), ("NHWC",), "rotating", 20, tune=False, save=True),
-        Options(optimize="none"),
-    ]
+        network.Options(),
+        network.Options(
+            backends=("cudnn", "ours"), batches=(1, 8), precisions=("fp16",), layouts=("NHWC",), mode="rotating",
+            samples=20, tune=False, save=True, folder=Path("elsewhere"),
+        ),
+        network.Options(optimize="none"),
+    ]  # fmt: skip
+
+
+EVERY = {  # options of each suite that README files and notebooks mention, or that are its own
+    "network": "--mode host --save",
+    "chain": "--backend naive --batch 1 --precision fp16 --save",
+    "operators": "--backend ours --layout NHWC --no-tune --save",
+    "kernels": "--operator add --batch 1 --precision fp32 --save",
+    "plans": "--precision fp16 --layout NHWC --save",
+    "sparse": "--network resnet-50 --limit 12 --pattern tiles --layer *1×1* --no-sweep --csv sparse.csv --save",
+    "profile": "--batch 256 --precision fp16 --save",
+    "peaks": "--samples 20 --save",
+    "trace": "--save",
+}
+
+
+@pytest.mark.parametrize("suite", EVERY)
+def test_every_suite_takes_its_options_and_no_others(run, monkeypatch, suite):
+    module = importlib.import_module(f"common.bench.{suite}")
+    given = []
+    monkeypatch.setattr(module, "bench", lambda options, console: given.append(options) or True)
+    assert run("bench", suite, *EVERY[suite].split()).exit_code == 0
+    (options,) = given
+    assert type(options) is module.Options and options.save
+    assert run("bench", suite, "--seconds", 10).exit_code == 2 and len(given) == 1
 
 
 def test_a_wrong_result_is_exit_status_1(run, monkeypatch):
-    monkeypatch.setitem(bench.SUITES, "network", lambda options, console: False)
+    monkeypatch.setattr(network, "bench", lambda options, console: False)
     result = run("bench", "network")
     assert result.exit_code == 1 and one_line(result.stderr)
 
 
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, OSError])
+def test_an_error_is_one_line(run, monkeypatch, error):
+    def broken(options, console):
+        raise error("a disk\nis full")
+
+    monkeypatch.setattr(network, "bench", broken)
+    result = run("bench", "network")
+    assert result.exit_code == 2 and result.stderr == "a disk is full\n"
+
+
+def test_outside_of_the_course_nothing_is_measured_that_cannot_be_saved(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "__file__", str(tmp_path / "site-packages" / "common" / "report" / "results.py"))
+    monkeypatch.chdir(tmp_path)
+    measured = []
+    console = Console(file=io.StringIO())
+    groups = (measured.append(group) or group for group in [([], True)])
+    with pytest.raises(FileNotFoundError, match="is not in a folder of the course"):
+        driver.run("network", groups, driver.Options(save=True), console)
+    assert not measured and not list(tmp_path.iterdir())
+    driver.run("network", groups, driver.Options(save=True, folder=tmp_path / "mine"), console)
+    assert measured and not list(tmp_path.iterdir())  # there was nothing to save
+
+
 def test_options_are_checked():
     with pytest.raises(ValueError, match="mode must be one of hot, rotating, host, got 'cold'"):
-        Options(mode="cold")
+        network.Options(mode="cold")
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
-        Options(batches=(1, 0))
+        driver.Options(batches=(1, 0))
 
 
 def test_choosing():
-    assert bench.choose("layout", (), ("a", "b"), ("b",)) == ("b",)
-    assert bench.choose("layout", ("b", "a", "b"), ("a", "b"), ()) == ("b", "a")
+    assert driver.choose("layout", (), ("a", "b"), ("b",)) == ("b",)
+    assert driver.choose("layout", ("b", "a", "b"), ("a", "b"), ()) == ("b", "a")
     with pytest.raises(ValueError, match="layout must be one of a, b, got 'c'"):
-        bench.choose("layout", ("c",), ("a", "b"), ())
-
-
-@pytest.mark.parametrize("name", ["network", "peaks"])
-def test_a_suite_is_imported_when_it_is_asked_for(name):
-    assert callable(bench.suite(name))
+        driver.choose("layout", ("c",), ("a", "b"), ())
 
 
 def test_importing_the_suites_imports_nothing_heavy():
-    code = "import sys, common.bench; print([m for m in ('cupy', 'torch', 'jax', 'numpy', 'onnx') if m in sys.modules])"
+    code = "import sys, common.bench.commands; "
+    code += "print([m for m in ('cupy', 'torch', 'jax', 'numpy', 'onnx', 'pandas') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
@@ -115,7 +165,7 @@ def test_generate(run, monkeypatch, check):
         asked = []
         for module in modules:
             well = module is not stale
-            monkeypatch.setattr(module, "run", lambda check, asked=asked, well=well: asked.append(check) or well)
+            monkeypatch.setattr(module, "run", lambda check, *_, asked=asked, well=well: asked.append(check) or well)
         result = run("generate", *(["--check"] if check else []))
         assert result.exit_code == (0 if stale is None else 1)
         assert stale is None or "python -m common generate" in result.stderr

@@ -13,17 +13,17 @@ from bench_models import small
 from rich.console import Console
 from typer.testing import CliRunner
 
-from common import bench
 from common.__main__ import app
 from common.bench import energy as metering
 from common.bench import network, peers
-from common.bench.energy import Plan
+from common.bench.energy import Options
 from common.bench.network import Reference
 from common.bench.peers import Built
 from common.cuda import graphs
-from common.measure import energy, environment, results, tables, timing
+from common.measure import energy, environment, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
+from common.report import results, tables
 
 IDLE = 100.0  # W
 
@@ -130,11 +130,11 @@ def fakes(monkeypatch, machine):
         return list(rows), {name: SimpleNamespace(median_us=value) for name, value in us.items()}, True
 
     def subject(row, batch, waiting):
-        return energy.Subject(row.built.calls[0], batch)
+        return energy.Workload(row.built.calls[0], batch)
 
     monkeypatch.setattr(network, "build", build)
     monkeypatch.setattr(metering, "timed_in_turn", timed_in_turn)
-    monkeypatch.setattr(metering, "_subject", subject)
+    monkeypatch.setattr(metering, "_workload", subject)
     monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(timing, "WARM_UP_US", 0.0)
     monkeypatch.setattr(timing, "SAMPLE_US", {"graph": 1.0, "eager": 1.0, "host": 1.0})
@@ -142,7 +142,7 @@ def fakes(monkeypatch, machine):
 
 
 def measure(backends, model, reference, said, machine, precision="fp32", batch=2):
-    plan = Plan(backends, (batch,), (precision,), seconds=2, rounds=2, seed=5)
+    plan = Options(backends=backends, batches=(batch,), precisions=(precision,), seconds=2, rounds=2, seed=5)
     return metering.measure(plan, model, reference, batch, precision, said, machine)
 
 
@@ -154,7 +154,7 @@ def test_records_of_the_fastest_layouts_say_all_that_they_must(fakes, model, ref
     assert right
     found = [(r["implementation"], r["layout"], r["time_us"]) for r in records]
     assert found == [("ours", "NHWC", 2000.0), ("cudnn", "NHWC", 3000.0), ("torch-graph", "NCHW", 5000.0)]
-    results.save(tmp_path / "card.json", "run", {"card": "a card", "date": "2031-02-03"}, records)  # which checks them
+    results.save(tmp_path / "card", "run", {"card": "a card", "date": "2031-02-03"}, records)  # which checks them
     for r, mj, watts in zip(records, (300, 600, 800), (400, 500, 420), strict=True):
         assert r["mj_low"] <= mj <= r["mj_high"] and r["mj_per_image"] == pytest.approx(mj, rel=0.01)
         assert r["watts"] == pytest.approx(watts, rel=0.01) and r["idle_w"] == pytest.approx(IDLE, rel=1e-3)
@@ -222,21 +222,23 @@ def test_a_card_that_does_not_tell_is_an_error(fakes, model, reference, said):
 
 
 def test_the_whole_of_it(fakes, monkeypatch, model, said, machine, tmp_path):
-    path = tmp_path / "card.json"
+    path = tmp_path / "card"
     here = {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}
     monkeypatch.setattr(environment, "environment", lambda watch=None: here)
-    monkeypatch.setattr(results, "path_of", lambda gpu: path)
+    monkeypatch.setattr(results, "path_of", lambda gpu, folder=None: path)
     monkeypatch.setattr(metering.energy, "Card", lambda: machine)
     monkeypatch.setattr(metering.Model, "of", lambda *_: model)
-    plan = Plan(("ours", "cudnn"), (1, 3), ("fp32", "tf32"), seconds=10, rounds=2, save=True)
+    plan = Options(
+        backends=("ours", "cudnn"), batches=(1, 3), precisions=("fp32", "tf32"), seconds=10, rounds=2, save=True
+    )
     assert metering.bench(plan, said)
     content = results.load(path)
-    assert [(r["batch"], r["implementation"], r["precision"]) for r in content["records"]] == [
+    assert [(r["batch"], r["implementation"], r["precision"]) for r in content.records] == [
         (batch, name, precision)
         for batch in (1, 3)
         for name, precision in (("ours", "fp32"), ("cudnn", "fp32"), ("cudnn", "tf32"))
     ]
-    assert list(content["runs"]) == ["2031-02-03-energy-c0ffee"]
+    assert list(content.runs) == ["2031-02-03-energy-c0ffee"]
     assert "saved as 2031-02-03-energy-c0ffee" in text(said) and text(said).index("together about") < 600
     assert metering.bench(dataclasses.replace(plan, batches=(1,), precisions=("fp32",)), said)
     (again,) = results.find(results.load(path), implementation="ours", batch=1)
@@ -253,10 +255,10 @@ def test_another_layout_replaces_the_old_one():
 def test_a_runtime_with_streams_of_its_own_is_waited_for_by_a_thread():
     done = threading.Event()
     made = SimpleNamespace(
-        launch="host", built=SimpleNamespace(subject=lambda launch: timing.Subject(print, launch, done.wait))
+        launch="host", built=SimpleNamespace(benchmark=lambda launch: timing.Benchmark(print, launch, done.wait))
     )
     with ThreadPoolExecutor(1) as waiting:
-        subject = metering._subject(made, 8, waiting)
+        subject = metering._workload(made, 8, waiting)
         passed = subject.mark()
         assert subject.images == 8 and not passed()
         done.set()
@@ -266,9 +268,9 @@ def test_a_runtime_with_streams_of_its_own_is_waited_for_by_a_thread():
 
 def test_others_are_marked_on_the_stream():
     made = SimpleNamespace(
-        launch="eager", built=SimpleNamespace(subject=lambda launch: timing.Subject(print, launch, None))
+        launch="eager", built=SimpleNamespace(benchmark=lambda launch: timing.Benchmark(print, launch, None))
     )
-    subject = metering._subject(made, 8, None)
+    subject = metering._workload(made, 8, None)
     assert subject.mark is None and subject.call is print
 
 
@@ -276,15 +278,15 @@ def test_others_are_marked_on_the_stream():
 
 
 def test_what_is_metered_unless_told_otherwise():
-    plan = Plan()
+    plan = Options()
     assert plan.backends == ("ours", "cudnn", "torch-graph", "torch-compile") and plan.batches == (1, 256)
     assert plan.precisions == ("fp32", "fp16") and plan.seconds == 10 and plan.rounds == 4
-    assert Plan(("kernels", "xla")).backends == ("ours", "xla")
-    assert Plan(precisions=("tf32",)).backends_in("tf32") == ("cudnn", "torch-graph", "torch-compile")
+    assert Options(backends=("kernels", "xla")).backends == ("ours", "xla")
+    assert Options(precisions=("tf32",)).backends_in("tf32") == ("cudnn", "torch-graph", "torch-compile")
 
 
 def test_how_long_it_will_take(said):
-    plan = Plan(("ours", "cudnn"), (256,), ("fp16", "tf32"))
+    plan = Options(backends=("ours", "cudnn"), batches=(256,), precisions=("fp16", "tf32"))
     durations = plan.durations()
     assert durations[256, "fp16"] == (35, energy.duration(2)) and durations[256, "tf32"] == (20, energy.duration(1))
     metering.show_plan(plan, said)
@@ -309,7 +311,7 @@ def test_how_long_it_will_take(said):
 )
 def test_plans_that_do_not_fit(options, message):
     with pytest.raises(ValueError, match=message):
-        Plan(**options)
+        Options(**options)
 
 
 # ---- The command
@@ -345,7 +347,12 @@ def test_options_reach_the_plan_and_wrong_results_are_exit_status_1(command, mon
     arguments = "--backend cudnn --backend ours --batch 8 --precision fp16 --seconds 20 --rounds 5 --seed 9 --save"
     result = command(*arguments.split())
     assert result.exit_code == 1 and one_line(result.stderr)
-    assert plans == [Plan(), Plan(("cudnn", "ours"), (8,), ("fp16",), 20, 5, 9, True)]
+    assert plans == [
+        Options(),
+        Options(
+            backends=("cudnn", "ours"), batches=(8,), precisions=("fp16",), seconds=20, rounds=5, seed=9, save=True
+        ),
+    ]
 
 
 def test_wrong_options_and_a_card_that_does_not_tell_are_one_line(command, monkeypatch):
@@ -364,8 +371,8 @@ def test_wrong_options_and_a_card_that_does_not_tell_are_one_line(command, monke
 
 
 def test_the_table_of_the_records(tmp_path):
-    path = tmp_path / "card.json"
-    assert tables.energy(path) == tables.energy_ratio(path) == tables.NOT_YET
+    path = tmp_path / "card"
+    assert tables.energy(results.load(path)) == tables.energy_ratio(results.load(path)) == tables.NOT_YET
     base = {
         "suite": "energy", "case": "mobilenetv2-1.0-224", "arithmetic": "a", "layout": "NHWC", "launch": "graph",
         "error": 1e-4, "idle_w": 120.0, "watts": 600.0, "seconds": 30.0, "rounds": 3, "images": 10**6,
@@ -378,7 +385,7 @@ def test_the_table_of_the_records(tmp_path):
 
     records = [of("cudnn", 6.0), of("ours", 2.5), of("torch-graph", 12.34), of("ours", 40.0, batch=1)]
     results.save(path, "r", {"card": "NVIDIA H200", "date": "2031-02-03"}, records)
-    lines = tables.energy(path).splitlines()
+    lines = tables.energy(results.load(path)).splitlines()
     assert lines[0].startswith("NVIDIA H200, 2031-02-03. Millijoules an image above idle power")
     assert lines[2:] == [
         "fp16 in memory, sums in fp32:",
@@ -389,16 +396,16 @@ def test_the_table_of_the_records(tmp_path):
         "| cuDNN, layer by layer | – | – | – | 6.00 | 5.88 – 6.12 | 7.50 |",
         "| PyTorch, CUDA graph | – | – | – | 12.3 | 12.1 – 12.6 | 15.4 |",
     ]
-    assert tables.energy_ratio(path) == "2.4"
+    assert tables.energy_ratio(results.load(path)) == "2.4"
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
         ("method", "guess", "method must be one of counter, power, got 'guess'"),
-        ("mj_low", 5.0, "mj_low, mj_per_image and mj_high must be numbers that ascend, got 5.0, 1.0, 2.0"),
+        ("mj_low", 5.0, "mj_low, mj_per_image and mj_high must ascend, got 5.0, 1.0, 2.0"),
         ("mj_high", None, "a record of the suite energy has no mj_high"),
-        ("mj_high", "2", "mj_low, mj_per_image and mj_high must be numbers that ascend"),
+        ("mj_high", "2", "mj_high must be a finite number, got '2'"),
         ("watts", 0, "watts must be a finite number above 0, got 0"),
         ("rounds", 0, "rounds must be an integer of at least 1, got 0"),
         ("error", None, "a record of the suite energy has no error"),
@@ -411,11 +418,7 @@ def test_wrong_records_are_refused(tmp_path, key, value, message):
         "gross_mj": 1.5, "idle_w": 120.0, "watts": 600.0, "seconds": 30.0, "rounds": 3, "images": 9, "method": "power",
     }  # fmt: skip
     environment = {"card": "NVIDIA H200", "date": "2031-02-03"}
-    results.save(tmp_path / "card.json", "r", environment, [r])
+    results.save(tmp_path / "card", "r", environment, [r])
     with pytest.raises(ValueError) as caught:
-        results.save(tmp_path / "card.json", "s", environment, [r | {key: value}])
+        results.save(tmp_path / "card", "s", environment, [r | {key: value}])
     assert message in str(caught.value)
-
-
-def test_the_suite_is_no_part_of_bench():
-    assert "energy" not in bench.SUITES  # it has options of its own

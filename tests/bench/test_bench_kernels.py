@@ -4,7 +4,6 @@ import contextlib
 import functools
 import inspect
 import io
-import json
 
 import numpy as np
 import pytest
@@ -12,17 +11,19 @@ from bench_models import on_gpu, small
 from rich.console import Console
 
 from common import cuda, kernels
-from common.bench import Options, problems
 from common.bench import kernels as suite
+from common.bench import problems
 from common.bench.kernels import ARGUMENTS
 from common.bench.problems import Problem, Setup
 from common.cuda import graphs
 from common.cuda.layout import LAYOUTS
-from common.measure import environment, results, tables, timing
+from common.kernels.ladder import Ladder, Rung
+from common.measure import environment, timing
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA, Work
 from common.measure.timing import Timing
 from common.network import Network
 from common.network.steps import fuse
+from common.report import results, tables
 
 BATCH = 2
 
@@ -193,11 +194,14 @@ def rungs(monkeypatch):
         lambda operator, dtype=None, layout=None: [v for v in ladders[operator] if (v, layout) != ("fast", "NCHW")],
     )  # fmt: skip
     monkeypatch.setattr(kernels, "requires", lambda operator, variant: 120 if variant == "newer" else 75)
-    monkeypatch.setattr(kernels, "source", lambda operator, variant: "mma_f16(" if variant == "fast" else "")
+    words = {("fast", "fp16"): ARITHMETIC["fp16"], ("naive", "fp16"): FP16_ON_FMA}
+    monkeypatch.setattr(
+        kernels, "arithmetic", lambda operator, variant, precision: words.get((variant, precision), ARITHMETIC["fp32"])
+    )
     for operator in ladders:
         monkeypatch.setattr(kernels, operator, functools.partial(run, operator), raising=False)
     monkeypatch.setattr(
-        suite, "timed", lambda subjects, samples: {s: timed_as(US[s.implementation]) for s in subjects}
+        suite, "timed", lambda subjects, samples: {s: timed_as(US[s.name]) for s in subjects}
     )  # fmt: skip
     return instead
 
@@ -221,7 +225,7 @@ def problem(kind="expand", count=3, precision="fp16", batch=1):
 
 
 def test_records_say_all_that_they_must(rungs, said, tmp_path):
-    records, right = suite.measure(problem(), Options(), said)
+    records, right = suite.measure(problem(), suite.Options(), said)
     assert right and text(said) == ""
     found = [(r["implementation"], r["layout"], r["operator"], r["order"], r["arithmetic"]) for r in records]
     assert found == [
@@ -234,12 +238,12 @@ def test_records_say_all_that_they_must(rungs, said, tmp_path):
         ("expand 4×4 4>4", "expand", "4×4 4>4", 3)
     }
     assert [r.get("plan") for r in records if r["implementation"] == "cudnn"] == ["a plan"] * 2
-    results.save(tmp_path / "card.json", "r1", {"card": "x", "date": "2031-02-03"}, records)
+    results.save(tmp_path / "card", "r1", {"card": "x", "date": "2031-02-03"}, records)
 
 
 def test_a_wrong_rung_is_told_and_not_timed(rungs, said):
     rungs["pointwise", "fast"] = lambda out: out.__setitem__((0, 3, 2, 1), 2.1)
-    records, right = suite.measure(problem(), Options(), said)
+    records, right = suite.measure(problem(), suite.Options(), said)
     assert not right and "fast" not in {r["implementation"] for r in records} and len(records) == 6
     assert text(said).startswith("expand 4×4 4>4, batch 1, fp16: fast NHWC is wrong, not timed: an error of ")
 
@@ -247,7 +251,7 @@ def test_a_wrong_rung_is_told_and_not_timed(rungs, said):
 @pytest.mark.parametrize("nan", [0, -1])
 def test_one_number_that_is_not_written_is_wrong(rungs, said, nan):
     rungs["pointwise", "naive"] = lambda out: out.reshape(-1).__setitem__(nan, np.nan)
-    records, right = suite.measure(problem(), Options(), said)
+    records, right = suite.measure(problem(), suite.Options(), said)
     assert not right and {r["implementation"] for r in records} == {"fast", "conv2d/naive", "cudnn"}
 
 
@@ -256,7 +260,7 @@ def test_a_rung_that_fails_leaves_the_others_their_times(rungs, said):
         raise ValueError("out: too [large]")
 
     rungs["conv2d", "naive"] = fail
-    records, right = suite.measure(problem(), Options(), said)
+    records, right = suite.measure(problem(), suite.Options(), said)
     assert not right and len(records) == 5
     assert "conv2d/naive NCHW fails: out: too [large]" in text(said)
 
@@ -266,13 +270,13 @@ def test_a_timing_that_fails_is_told(rungs, said, monkeypatch):
         raise RuntimeError("cudaErrorStreamCaptureUnsupported")
 
     monkeypatch.setattr(suite, "timed", fail)
-    assert suite.measure(problem(), Options(), said) == ([], False)
+    assert suite.measure(problem(), suite.Options(), said) == ([], False)
     assert "timing fails: cudaErrorStreamCaptureUnsupported" in text(said)
 
 
 def test_operators_and_layouts_that_are_asked_for(rungs, said):
     def names(**options):
-        return [(r["implementation"], r["layout"]) for r in suite.measure(problem(), Options(**options), said)[0]]
+        return [(r["implementation"], r["layout"]) for r in suite.measure(problem(), suite.Options(**options), said)[0]]
 
     assert names(operators=("conv2d",), layouts=("NHWC",)) == [("conv2d/naive", "NHWC"), ("cudnn", "NHWC")]
     assert names(layouts=("NCHW",)) == [("naive", "NCHW"), ("conv2d/naive", "NCHW"), ("cudnn", "NCHW")]
@@ -280,9 +284,9 @@ def test_operators_and_layouts_that_are_asked_for(rungs, said):
 
 def test_an_operator_that_is_not_there_has_no_rungs(rungs, said, monkeypatch):
     monkeypatch.setattr(kernels, "OPERATORS", ("conv2d",))
-    records, right = suite.measure(problem(), Options(), said)
+    records, right = suite.measure(problem(), suite.Options(), said)
     assert right and {r["implementation"] for r in records} == {"conv2d/naive", "cudnn"}
-    assert suite.wanted(Options(), "pointwise", "conv2d") and not suite.wanted(Options(), "pointwise")
+    assert suite.wanted(suite.Options(), "pointwise", "conv2d") and not suite.wanted(suite.Options(), "pointwise")
 
 
 def test_what_is_slow_is_timed_by_itself(monkeypatch):
@@ -317,15 +321,15 @@ def test_what_is_slow_is_timed_by_itself(monkeypatch):
         (None, ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
     ],
 )
-def test_the_arithmetic_of_a_rung(monkeypatch, text, fp32, fp16):
-    def source(operator, variant):
-        if text is None:
-            raise ValueError("conv2d: 'im2col_gemm' is composed of other operators and has no file of its own")
-        return text
-
-    monkeypatch.setattr(kernels, "source", source)
-    assert suite.arithmetic_of("gemm", "any", "fp32") == fp32
-    assert suite.arithmetic_of("gemm", "any", "fp16") == fp16
+def test_the_arithmetic_of_a_rung(tmp_path, text, fp32, fp16):
+    """Its text says which wrappers it calls; None: it is composed of other operators and has no file of its own."""
+    if text is not None:
+        (tmp_path / "1_any.cu").write_text(text)
+    ladder = Ladder(str(tmp_path / "__init__.py"), {"any": Rung(composed=text is None)})
+    assert ladder.arithmetic("any", "fp32") == fp32
+    assert ladder.arithmetic("any", "fp16") == fp16
+    with pytest.raises(ValueError, match=r"variant must be one of .'any'., got 'other'"):
+        ladder.arithmetic("other", "fp32")
 
 
 # ---- The whole suite
@@ -334,18 +338,18 @@ def test_the_arithmetic_of_a_rung(monkeypatch, text, fp32, fp16):
 @pytest.fixture
 def card(monkeypatch, tmp_path):
     """A results file of its own."""
-    path = tmp_path / "card.json"
+    path = tmp_path / "card"
     monkeypatch.setattr(
         environment, "environment", lambda watch=None: {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}
     )
-    monkeypatch.setattr(results, "path_of", lambda gpu: path)
+    monkeypatch.setattr(results, "path_of", lambda gpu, folder=None: path)
     return path
 
 
 @pytest.fixture
 def faked(rungs, monkeypatch, card, model):
     """One problem a batch and precision, and no GPU."""
-    monkeypatch.setattr(graphs, "on_stream", contextlib.nullcontext)
+    monkeypatch.setattr(suite, "on_stream", contextlib.nullcontext)
     monkeypatch.setattr(suite.Model, "of", lambda *_: model)
     asked = []
 
@@ -359,10 +363,10 @@ def faked(rungs, monkeypatch, card, model):
 
 
 def test_the_whole_suite(faked, said, card):
-    assert suite.bench(Options(batches=(1, 32), save=True), said)
+    assert suite.bench(suite.Options(batches=(1, 32), save=True), said)
     assert faked == [(1, "fp32"), (1, "fp16"), (32, "fp32"), (32, "fp16")]
-    content = json.loads(card.read_text())
-    assert len(content["records"]) == 4 * 7 and list(content["runs"]) == ["2031-02-03-kernels-c0ffee"]
+    content = results.load(card)
+    assert len(content.records) == 4 * 7 and list(content.runs) == ["2031-02-03-kernels-c0ffee"]
     shown = text(said)
     assert (
         "expand 4×4 4>4, batch 1, fp32: fast NHWC 20.00 µs, cudnn NCHW 50.00 µs (2.50×), 7 timed" in shown.splitlines()
@@ -371,23 +375,23 @@ def test_the_whole_suite(faked, said, card):
 
 
 def test_rungs_that_are_there_no_more_leave_no_records(faked, rungs, said, card):
-    suite.bench(Options(batches=(1, 32), precisions=("fp16",), save=True), said)
-    old = [r for r in results.load(card)["records"] if r["implementation"] == "fast" and r["batch"] == 1]
+    suite.bench(suite.Options(batches=(1, 32), precisions=("fp16",), save=True), said)
+    old = [r for r in results.load(card).records if r["implementation"] == "fast" and r["batch"] == 1]
     renamed = [
         {**old[0], "implementation": "older"},
         {**old[0], "implementation": "conv2d/older", "operator": "conv2d"},
     ]
     results.save(card, "r0", {"card": "x", "date": "2030-01-01"}, renamed)
     rungs["pointwise", "fast"] = lambda out: out.fill(0)  # wrong now
-    assert not suite.bench(Options(operators=("pointwise",), batches=(1,), precisions=("fp16",), save=True), said)
-    left = {(r["implementation"], r["batch"]) for r in results.load(card)["records"]}
+    assert not suite.bench(suite.Options(operators=("pointwise",), batches=(1,), precisions=("fp16",), save=True), said)
+    left = {(r["implementation"], r["batch"]) for r in results.load(card).records}
     assert ("fast", 1) not in left and ("older", 1) not in left and ("fast", 32) in left
     assert ("conv2d/older", 1) in left and ("conv2d/naive", 1) in left  # nobody asked for these
 
 
 def test_a_wrong_result_is_the_outcome(faked, rungs, said):
     rungs["pointwise", "fast"] = lambda out: out.fill(0)
-    assert not suite.bench(Options(batches=(1,)), said)
+    assert not suite.bench(suite.Options(batches=(1,)), said)
 
 
 @pytest.mark.parametrize(
@@ -395,19 +399,18 @@ def test_a_wrong_result_is_the_outcome(faked, rungs, said):
     [
         ({"operators": ("depthwize",)}, "operator must be one of add, global_avg_pool, gemm, .* got 'depthwize'"),
         ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, got 'tf32'"),
-        ({"mode": "rotating"}, "mode must be 'hot' for the suite kernels, got 'rotating'"),
-        ({"backends": ("ours",)}, "backend must be one of cudnn, got 'ours'"),
+        ({"layouts": ("nchw",)}, "layout must be one of NCHW, NHWC, got 'nchw'"),
     ],
 )
-def test_options_that_there_are_not(faked, said, options, message):
+def test_options_that_there_are_not(options, message):
     with pytest.raises(ValueError, match=message):
-        suite.bench(Options(**options), said)
+        suite.Options(**options)
 
 
 def test_nothing_is_timed_on_the_simulator(monkeypatch, said):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
     with pytest.raises(graphs.NoGpu):
-        suite.bench(Options(), said)
+        suite.bench(suite.Options(), said)
 
 
 def test_which_problems_there_are(model, monkeypatch):
@@ -416,7 +419,7 @@ def test_which_problems_there_are(model, monkeypatch):
     monkeypatch.setattr(suite.problems, "network", lambda programs, batch, precision: iter(()))
 
     def kinds(batch, **options):
-        return {p.kind for p in suite.all_problems(model, batch, "fp32", Options(**options))}
+        return {p.kind for p in suite.all_problems(model, batch, "fp32", suite.Options(**options))}
 
     gradients = {"depthwise backward input", "depthwise backward weight"}
     assert kinds(1) == {"gemm", "add", "conv 3×3"}
@@ -431,7 +434,7 @@ def test_which_problems_there_are(model, monkeypatch):
 
 def test_recorded_rungs_are_rungs_of_today():
     """A rung that was renamed or removed leaves no record in the results file of the course."""
-    for r in results.find(results.load(results.path_of(tables.CARD)), suite="kernels"):
+    for r in results.load(tables.CARD).suite("kernels"):
         if r["implementation"] in tables.LIBRARIES:
             continue
         dtype = problems.DTYPES[r["precision"]]
@@ -445,7 +448,7 @@ def test_recorded_rungs_are_rungs_of_today():
 def test_a_few_problems_on_a_gpu(model, said, monkeypatch, precision):
     monkeypatch.setattr(suite.Model, "of", lambda *_: model)
     operators = ("depthwise", "add", "depthwise_backward_weight")
-    options = Options(operators=operators, batches=(2,), precisions=(precision,), samples=6, tune=False)
+    options = suite.Options(operators=operators, batches=(2,), precisions=(precision,), samples=6, tune=False)
     right = suite.bench(options, said)
     print(text(said))
     assert right and "depthwise 33×33" in text(said)

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import io
-import json
 import re
 
 import numpy as np
@@ -11,14 +10,14 @@ import pytest
 from bench_models import on_gpu, small
 from rich.console import Console
 
-from common import bench
-from common.bench import Options, network, peers
+from common.bench import driver, network, peers
 from common.bench.network import Configuration, Reference
 from common.bench.peers import Built
 from common.cuda import graphs
-from common.measure import environment, results, timing
+from common.measure import environment, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
+from common.report import results
 
 PRECISE = ("fp32", "tf32", "fp16")
 
@@ -87,7 +86,7 @@ def fakes(monkeypatch):
 
 def measure(names, model, reference, said, precision="fp32", batch=2, **options):
     group = [Configuration(name, precision, "NCHW") for name in names]
-    return network.measure(group, model, reference, batch, Options(samples=6, **options), said)
+    return network.measure(group, model, reference, batch, network.Options(samples=6, **options), said)
 
 
 # What goes in, and what must come out
@@ -151,7 +150,7 @@ def test_the_work_is_that_of_54_steps():
 def test_records_say_all_that_they_must(fakes, model, reference, said, tmp_path):
     records, right = measure(["ours", "cudnn", "xla"], model, reference, said)
     assert right and [r["implementation"] for r in records] == ["ours", "cudnn", "xla"]
-    results.save(tmp_path / "card.json", "run", {"card": "a card", "date": "2031-02-03"}, records)  # which checks them
+    results.save(tmp_path / "card", "run", {"card": "a card", "date": "2031-02-03"}, records)  # which checks them
     ours, cudnn, xla = records
     for r in records:
         assert r["suite"] == "network" and r["case"] == "mobilenetv2-0.35-33" and r["layout"] == "NCHW"
@@ -192,7 +191,7 @@ def test_a_real_peer_with_a_perturbed_weight_leaves_no_record(fakes, monkeypatch
 
     monkeypatch.setattr(network, "build", build)
     group = network.configurations("fp32", ["torch-eager"])
-    records, right = network.measure(group, model, reference, 2, Options(samples=6), said)
+    records, right = network.measure(group, model, reference, 2, network.Options(samples=6), said)
     assert not right and [r["layout"] for r in records] == ["NCHW"]
     assert "torch-eager fp32 NHWC, batch 2: wrong" in text(said)
 
@@ -251,7 +250,9 @@ def test_a_call_that_replays_a_graph_of_its_own_is_recorded_as_one(fakes, monkey
 
 
 def test_the_whole_suite_on_fakes(fakes, monkeypatch, model, said):
-    options = Options(("kernels", "cudnn", "torch-graph"), (1, 3), ("fp32", "tf32"), samples=6)
+    options = network.Options(
+        backends=("kernels", "cudnn", "torch-graph"), batches=(1, 3), precisions=("fp32", "tf32"), samples=6
+    )
     states = []
     original = network.measure
     monkeypatch.setattr(network, "measure", lambda group, *rest: states.append(peers_state()) or original(group, *rest))
@@ -281,11 +282,11 @@ def peers_state():
 
 
 def test_what_is_timed_unless_told_otherwise():
-    implementations, batches, precisions = network.plan(Options())
-    assert implementations == ("ours", "cudnn", "torch-eager", "torch-graph", "xla")  # torch-compile takes minutes
-    assert batches == (1, 8, 32, 256) and precisions == PRECISE
-    assert network.plan(Options(mode="rotating"))[0] == network.plan(Options(mode="host"))[0] == ("ours", "cudnn")
-    assert network.plan(Options(("torch-compile", "kernels", "ours")))[0] == ("torch-compile", "ours")
+    options = network.Options()
+    assert options.backends == ("ours", "cudnn", "torch-eager", "torch-graph", "xla")  # torch-compile takes minutes
+    assert options.batches == (1, 8, 32, 256) and options.precisions == PRECISE
+    assert network.Options(mode="rotating").backends == network.Options(mode="host").backends == ("ours", "cudnn")
+    assert network.Options(backends=("torch-compile", "kernels", "ours")).backends == ("torch-compile", "ours")
 
 
 def test_a_layout_that_is_named_is_taken():
@@ -310,7 +311,7 @@ def test_a_layout_that_is_named_is_taken():
 )
 def test_options_that_there_are_not(options, message):
     with pytest.raises(ValueError, match=message):
-        network.plan(Options(**options))
+        network.Options(**options)
 
 
 # Saving
@@ -319,11 +320,11 @@ def test_options_that_there_are_not(options, message):
 @pytest.fixture
 def card(monkeypatch, tmp_path):
     """A results file of its own."""
-    path = tmp_path / "card.json"
+    path = tmp_path / "card"
     monkeypatch.setattr(
         environment, "environment", lambda watch=None: {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}
     )
-    monkeypatch.setattr(results, "path_of", lambda gpu: path)
+    monkeypatch.setattr(results, "path_of", lambda gpu, folder=None: path)
     return path
 
 
@@ -331,35 +332,42 @@ def test_every_group_is_saved_as_soon_as_it_is_measured(fakes, monkeypatch, mode
     sizes = []
     monkeypatch.setattr(network.Model, "of", lambda *_: model)
     monkeypatch.setattr(network, "CHECKED", 4)
-    original = bench.Run.save
+    original = driver.Run.save
     monkeypatch.setattr(
-        bench.Run,
+        driver.Run,
         "save",
-        lambda run, records, **more: original(run, records, **more) or sizes.append(len(results.load(card)["records"])),
+        lambda run, *given: original(run, *given) or sizes.append(len(results.load(card).records)),
     )
-    options = Options(("cudnn",), (1, 2), ("fp16", "tf32"), samples=6, save=True)
+    options = network.Options(backends=("cudnn",), batches=(1, 2), precisions=("fp16", "tf32"), samples=6, save=True)
     assert network.bench(options, said)
     assert sizes == [1, 2, 3, 4] and "saved as 2031-02-03-network-c0ffee in" in text(said)
-    content = json.loads(card.read_text())
-    assert list(content["runs"]) == ["2031-02-03-network-c0ffee"]
-    assert network.bench(Options(("cudnn",), (1,), ("fp16",), samples=6, save=True), said)
-    content = json.loads(card.read_text())
-    assert list(content["runs"]) == ["2031-02-03-network-c0ffee", "2031-02-03-network-c0ffee-2"]
-    assert len(content["records"]) == 4 and content["records"][-1]["run"].endswith("-2")
+    content = results.load(card)
+    assert list(content.runs) == ["2031-02-03-network-c0ffee"]
+    assert network.bench(
+        network.Options(backends=("cudnn",), batches=(1,), precisions=("fp16",), samples=6, save=True), said
+    )
+    content = results.load(card)
+    assert list(content.runs) == ["2031-02-03-network-c0ffee", "2031-02-03-network-c0ffee-2"]
+    assert len(content.records) == 4 and content.records[-1]["run"].endswith("-2")
 
 
 def test_a_third_run_of_the_day(card):
-    card.write_text(
-        json.dumps({"runs": {"2031-02-03-network-c0ffee": {}, "2031-02-03-network-c0ffee-2": {}}, "records": []})
-    )
-    assert bench.Run("network").name == "2031-02-03-network-c0ffee-3"
-    assert bench.Run("peaks").name == "2031-02-03-peaks-c0ffee"
+    for number, name in enumerate(["2031-02-03-network-c0ffee", "2031-02-03-network-c0ffee-2"], 1):
+        r = results.record(
+            "network", "x", "ours", precision="fp32", arithmetic="x", batch=number, error=0.0, layout="NCHW",
+            timing=timing.Timing.of([1.0] * 6),
+        )  # fmt: skip
+        results.save(card, name, {"card": "x", "date": "2031-02-03"}, [r])
+    assert driver.Run("network").name == "2031-02-03-network-c0ffee-3"
+    assert driver.Run("peaks").name == "2031-02-03-peaks-c0ffee"
 
 
 def test_nothing_timed_is_no_success(fakes, monkeypatch, model, said, card):
     monkeypatch.setattr(network.Model, "of", lambda *_: model)
     fakes["ours"] = RuntimeError("no")
-    assert not network.bench(Options(("ours",), (1,), ("fp32",), samples=6, save=True), said)
+    assert not network.bench(
+        network.Options(backends=("ours",), batches=(1,), precisions=("fp32",), samples=6, save=True), said
+    )
     assert "nothing was timed" in text(said) and not card.exists()
 
 
@@ -370,7 +378,9 @@ def test_nothing_timed_is_no_success(fakes, monkeypatch, model, said, card):
 @pytest.mark.parametrize("mode", ["hot", "rotating", "host"])
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_our_steps_on_a_gpu(model, said, mode, precision):
-    options = Options(("ours", "cudnn"), (2,), (precision,), mode=mode, samples=6, tune=False)
+    options = network.Options(
+        backends=("ours", "cudnn"), batches=(2,), precisions=(precision,), mode=mode, samples=6, tune=False
+    )
     ((records, right),) = network.run(options, said, model, checked=4)
     print(text(said))
     assert right and "ours" in {r["implementation"] for r in records}
@@ -381,7 +391,9 @@ def test_our_steps_on_a_gpu(model, said, mode, precision):
 
 @on_gpu
 def test_the_peers_on_a_gpu(model, said):
-    ((records, right),) = network.run(Options(batches=(2,), precisions=("fp32",), samples=6), said, model, checked=4)
+    ((records, right),) = network.run(
+        network.Options(batches=(2,), precisions=("fp32",), samples=6), said, model, checked=4
+    )
     print(text(said))
     assert right and {"ours", "torch-eager", "torch-graph"} <= {r["implementation"] for r in records}
     assert all(r["launch"] == "graph" for r in records if r["implementation"] == "torch-graph")

@@ -1,17 +1,17 @@
 """The suite "operators": every different step is checked before it is timed, on cuDNN and on ours."""
 
-import dataclasses
 import io
 
 import pytest
 from bench_models import small
 from rich.console import Console
 
-from common.bench import Options, operators
-from common.measure import results, timing
+from common.bench import operators
+from common.measure import timing
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA
 from common.measure.timing import Timing
 from common.network.program import Program
+from common.report import results
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def clock(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_ours(model, clock, said, precision):
-    records, right = operators.measure("ours", model, precision, "NHWC", 2, Options(samples=7), said)
+    records, right = operators.measure("ours", model, precision, "NHWC", 2, operators.Options(samples=7), said)
     assert right and len(records) == len(clock) > 15
     assert sum(r["count"] for r in records) == 54
     for r in records:
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_told_and_not_timed(model, clock, said, monkeypatch):
             self.buffers[self.steps[index].output][...] *= 1.01
 
     monkeypatch.setattr(Program, "launch_step", off)
-    records, right = operators.measure("ours", model, "fp32", "NCHW", 1, Options(), said)
+    records, right = operators.measure("ours", model, "fp32", "NCHW", 1, operators.Options(), said)
     assert not right and len(records) == len(clock)
     told = said.file.getvalue()
     assert told.count("wrong") == 1 and "project 3×3" in told and "an error of 1.0e-02" in told
@@ -75,10 +75,12 @@ def test_the_units_are_those_of_the_kernel_that_ran():
 
 
 def test_ours_has_one_layout_and_no_tf32():
-    of_ours = list(operators._combinations(("ours",), Options(batches=(1,)), ("fp32", "tf32", "fp16")))
+    of_ours = list(
+        operators.Options(backends=("ours",), batches=(1,), precisions=("fp32", "tf32", "fp16")).combinations()
+    )
     assert of_ours == [("ours", 1, "fp32", "NHWC"), ("ours", 1, "fp16", "NHWC")]
-    named = Options(batches=(4,), layouts=("NCHW",))
-    assert list(operators._combinations(("ours", "cudnn"), named, ("tf32",))) == [("cudnn", 4, "tf32", "NCHW")]
+    named = operators.Options(backends=("ours", "cudnn"), batches=(4,), layouts=("NCHW",), precisions=("tf32",))
+    assert list(named.combinations()) == [("cudnn", 4, "tf32", "NCHW")]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +88,10 @@ def test_ours_has_one_layout_and_no_tf32():
     [
         ({"backends": ("xla",)}, "backend must be one of cudnn, ours, got 'xla'"),
         ({"layouts": ("nhwc",)}, "layout must be one of NCHW, NHWC, got 'nhwc'"),
-        ({"mode": "rotating"}, "mode must be 'hot' for the suite operators, got 'rotating'"),
+        ({"precisions": ("int8",)}, "precision must be one of fp32, tf32, fp16, got 'int8'"),
+        ({"samples": 5}, "samples must be at least 6, got 5"),
     ],
 )
-def test_what_cannot_be_asked_for(said, options, message):
+def test_what_cannot_be_asked_for(options, message):
     with pytest.raises(ValueError, match=message):
-        operators.bench(dataclasses.replace(Options(), **options), said)
+        operators.Options(**options)

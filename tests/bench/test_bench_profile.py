@@ -5,10 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from common import bench
-from common.bench import Options, profile
+from common.bench import profile
 from common.cuda.graphs import NoGpu
-from common.measure import results
+from common.report import results
 
 HEAD = ("ID", "Kernel Name", *profile.METRICS.values(), *(profile._WAIT.format(name) for name in profile.WAITS))
 UNITS = {
@@ -48,10 +47,10 @@ def test_a_metric_that_is_missing_is_named():
 def test_records_are_what_the_results_file_takes(tmp_path):
     made = profile.records(profile.parse(csv(FIRST, FIRST)), ["a block", "a block"], "fp16", 256)
     assert [r["case"] for r in made] == ["01 a block", "02 a block"]
-    path, here = tmp_path / "card.json", {"card": "a card", "date": "2026-11-22"}
+    path, here = tmp_path / "card", {"card": "a card", "date": "2026-11-22"}
     results.save(path, "one", here, made)
     shorter = profile.records(profile.parse(csv(FIRST)), ["all of it"], "fp16", 256)
-    results.save(path, "two", here, shorter, profile.superseded("fp16", 256))
+    results.save(path, "two", here, shorter, profile.superseded(shorter))
     assert [r["case"] for r in results.find(results.load(path), suite="profile")] == ["01 all of it"]
     with pytest.raises(ValueError, match="rows must be as many as the network has launches, 2, got 1"):
         profile.records(profile.parse(csv(FIRST)), ["a block", "another"], "fp16", 256)
@@ -69,13 +68,13 @@ def test_without_a_gpu_it_says_where_the_counts_are(monkeypatch):
 
     monkeypatch.setattr(cuda, "backend", lambda: "simulator")
     with pytest.raises(NoGpu, match="06_optimize/results"):
-        bench.run("profile", Options(), Console(file=io.StringIO()))
+        profile.bench(profile.Options(), Console(file=io.StringIO()))
     with pytest.raises(ValueError, match="precision must be one of fp32, fp16, got 'tf32'"):
-        bench.run("profile", Options(precisions=("tf32",)), Console(file=io.StringIO()))
+        profile.Options(precisions=("tf32",))
 
 
 def test_what_was_recorded_names_every_kernel():
-    content = results.load(results.path_of("NVIDIA H200"))
+    content = results.load("NVIDIA H200")
     for batch, precision in {(r["batch"], r["precision"]) for r in results.find(content, suite="profile")}:
         rows = results.find(content, suite="profile", batch=batch, precision=precision)
         assert [r["order"] for r in rows] == list(range(1, len(rows) + 1))

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,15 +11,15 @@ from bench_models import on_gpu
 from rich.console import Console
 from typer.testing import CliRunner
 
-from common import bench, cuda
+from common import cuda
 from common.__main__ import app
-from common.bench import Options
+from common.bench import driver
 from common.bench import sparse as suite
-from common.measure import plots, results, tables
 from common.measure.timing import Timing
 from common.optimize import sparse
 from common.optimize.sparse_activations import zeros
 from common.optimize.sparse_layers import NETWORKS, Distinct, distinct
+from common.report import plots, results, tables
 
 
 def test_without_a_gpu_it_says_where_recorded_results_are(monkeypatch):
@@ -29,38 +30,37 @@ def test_without_a_gpu_it_says_where_recorded_results_are(monkeypatch):
 
 def test_options_reach_it(monkeypatch):
     given = []
-    monkeypatch.setitem(bench.SUITES, "sparse", lambda options, console: given.append(options) or True)
+    monkeypatch.setattr(suite, "bench", lambda options, console: given.append(options) or True)
     arguments = "--network resnet-50 --layer *3×3* --limit 4 --pattern pixels --no-sweep --csv t.csv --batch 2"
     assert CliRunner().invoke(app, ["bench", "sparse", *arguments.split()]).exit_code == 0
     assert given == [
-        Options(
+        suite.Options(
             batches=(2,), networks=("resnet-50",), layer="*3×3*", limit=4, patterns=("pixels",), sweep=False,
-            csv="t.csv",
+            csv=Path("t.csv"),
         )
     ]  # fmt: skip
     with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
-        Options(limit=0)
+        suite.Options(limit=0)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (Options(networks=("vgg",)), "network must be one of densenet-121"),
-        (Options(layer="*9×9*"), "no convolution of .* has such a shape"),
-        (Options(precisions=("tf32",)), "precision must be one of fp32, fp16, got 'tf32'"),
-        (Options(patterns=("rows",)), "pattern must be one of elements, pixels, tiles, got 'rows'"),
-        (Options(mode="rotating"), "mode must be 'hot' for the suite sparse"),
+        ({"networks": ("vgg",)}, "network must be one of densenet-121"),
+        ({"layer": "*9×9*"}, "no convolution of .* has such a shape"),
+        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, got 'tf32'"),
+        ({"patterns": ("rows",)}, "pattern must be one of elements, pixels, tiles, got 'rows'"),
     ],
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
-        suite.bench(options, Console(file=io.StringIO()))
+        suite.bench(suite.Options(**options), Console(file=io.StringIO()))
 
 
 def test_what_is_selected():
-    everything = suite.selected(Options(), 2)
+    everything = suite.selected(suite.Options(), 2)
     assert len(everything) == len(distinct()) and not everything[-1].after_relu
-    few = suite.selected(Options(networks=("resnet-50", "mobilenetv2"), layer="*3×3*", limit=3), 1)
+    few = suite.selected(suite.Options(networks=("resnet-50", "mobilenetv2"), layer="*3×3*", limit=3), 1)
     assert len(few) == 3 and all(one.after_relu and "3×3" in str(one.shape) for one in few)
     work = [one.count * one.shape.macs for one in few]
     assert work == sorted(work, reverse=True)
@@ -136,14 +136,14 @@ def test_what_is_told_at_the_end():
 
 
 def test_records_can_be_saved_and_shown(tmp_path):
-    path = tmp_path / "card.json"
+    path = tmp_path / "card"
     environment = {"card": "NVIDIA H200", "date": "2025-01-01", "driver": "1", "cuda": "12", "commit": "abc"}
     records = [*recorded(), *counted()]
     results.save(path, "run", environment, records)
     content = results.load(path)
-    assert len(content["records"]) == len(records)
-    assert "| fp32 | elements | 1 | 1 | 1 (84%) | 1 (84%) |" in tables.sparse_break_even(path)
-    assert "| digits | trained | 1 | 75.0 %" in tables.sparse_activations(path)
+    assert len(content.records) == len(records)
+    assert "| fp32 | elements | 1 | 1 | 1 (84%) | 1 (84%) |" in tables.sparse_break_even(content)
+    assert "| digits | trained | 1 | 75.0 %" in tables.sparse_activations(content)
     for draw, some in ((plots.sparse, recorded()), (plots.zeros, counted())):
         draw(some).savefig(tmp_path / "plot.svg")
         with pytest.raises(ValueError, match="records must"):
@@ -157,10 +157,10 @@ def test_a_run_is_kept_bit_by_bit_and_a_layer_that_fails_costs_no_other(monkeypa
     class Keeper:
         name, path = "run", "file"
 
-        def __init__(self, suite, watch):
+        def __init__(self, suite, watch, folder):
             self.saved = kept
 
-        def save(self, records):
+        def save(self, records, superseded, more):
             self.saved.append(list(records))
 
     def timed(one, precision, given, label, options, console):
@@ -171,13 +171,14 @@ def test_a_run_is_kept_bit_by_bit_and_a_layer_that_fails_costs_no_other(monkeypa
 
     kept, order = [], []
     for name, stub in {
-        "Run": Keeper, "time_layer": timed, "Watch": contextlib.nullcontext, "activations": lambda source: [],
-        "compile_ahead": lambda *arguments: [],
+        "time_layer": timed, "activations": lambda source: [], "compile_ahead": lambda *arguments: []
     }.items():  # fmt: skip
         monkeypatch.setattr(suite, name, stub)
+    monkeypatch.setattr(driver, "Run", Keeper)
+    monkeypatch.setattr(driver, "Watch", contextlib.nullcontext)
     monkeypatch.setattr(suite, "on_stream", contextlib.nullcontext)
     said = Console(file=io.StringIO(), width=200)
-    options = Options(networks=("resnet-50",), batches=(1,), precisions=("fp32",), limit=13, save=True)
+    options = suite.Options(networks=("resnet-50",), batches=(1,), precisions=("fp32",), limit=13, save=True)
     assert not suite.bench(options, said)
     assert "fails: too large" in said.file.getvalue() and len(order) == 13
     shapes = [list(dict.fromkeys(r["shape"] for r in records)) for records in kept]
@@ -200,8 +201,8 @@ def test_zeros_of_every_source():
 @on_gpu
 @pytest.mark.parametrize("precision", suite.DTYPES)
 def test_it_measures(precision):
-    options = Options(networks=("mobilenetv2",), layer="7×7*320*", samples=6)
-    (one,) = suite.selected(Options(networks=("mobilenetv2",), layer="7×7 960>320*"), 1)
+    options = suite.Options(networks=("mobilenetv2",), layer="7×7*320*", samples=6)
+    (one,) = suite.selected(suite.Options(networks=("mobilenetv2",), layer="7×7 960>320*"), 1)
     records, right = suite.time_layer(one, precision, 0.3, "synthetic", options, Console())
     assert right and {r["sparsity"] for r in records} == {0.3}
     assert {float(level) for r in records for level in r["us_at"]} == {*suite.LEVELS, 0.3}
@@ -225,7 +226,7 @@ def test_a_layer_without_a_gpu(precision, monkeypatch):
     shape = sparse.Shape(1, 40, 7, 7, 36, (3, 3), (1, 1), ((1, 1), (1, 1)))
     one = Distinct(shape, {"resnet-50": 3}, True)
     console = Console(file=io.StringIO())
-    options = Options(patterns=("elements", "tiles"))
+    options = suite.Options(patterns=("elements", "tiles"))
     records, right = suite.time_layer(one, precision, 0.3, "synthetic, half zeros", options, console)
     assert right, console.file.getvalue()
     schemes = [f"sparse/{scheme}" for scheme in sparse.SCHEMES]

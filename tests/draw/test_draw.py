@@ -10,6 +10,7 @@ from matplotlib.text import Text
 from common import draw
 from common.draw import card
 from common.draw.hardware import quantity
+from common.report.results import Results
 
 H200 = card.measured()
 
@@ -136,7 +137,7 @@ def test_the_bandwidths_are_said_to_be_those_of_all_multiprocessors():
 
 def test_a_results_file_without_peaks_is_refused():
     with pytest.raises((ValueError, LookupError)):
-        card.measured({"runs": {}, "records": []})
+        card.measured(Results())
 
 
 def test_quantities_have_three_digits_and_a_prefix():

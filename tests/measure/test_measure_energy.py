@@ -11,7 +11,7 @@ from common import cuda
 from common.cuda import graphs
 from common.cuda.graphs import NoGpu
 from common.measure import energy, environment
-from common.measure.energy import Subject, Unmetered, measure
+from common.measure.energy import Unmetered, Workload, measure
 
 
 class SimulatedCard:
@@ -100,7 +100,7 @@ def truth(joules, images):
 )
 def test_what_it_takes_lies_within_the_interval_and_the_interval_is_narrow(seconds, joules, images):
     card = SimulatedCard()
-    found = measure({"x": Subject(card.work("x", seconds, joules), images)}, machine=card, seed=3)["x"]
+    found = measure({"x": Workload(card.work("x", seconds, joules), images)}, machine=card, seed=3)["x"]
     true = truth(joules, images)
     assert found.low <= true <= found.high
     assert found.mj_per_image == pytest.approx(true, rel=2e-3)
@@ -120,7 +120,7 @@ def test_what_it_takes_lies_within_the_interval_and_the_interval_is_narrow(secon
 def test_when_and_how_often_the_counter_changes_does_not_matter(phase, period):
     """Cut off at the moment of reading, a stretch of 2 s would be wrong by up to 35 %."""
     card = SimulatedCard(phase=phase, period=period)
-    found = measure({"x": Subject(card.work("x", 3e-3, 1.2), 8)}, seconds=2, idle_seconds=2, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 3e-3, 1.2), 8)}, seconds=2, idle_seconds=2, machine=card)["x"]
     assert found.low <= truth(1.2, 8) <= found.high
     assert found.high - found.low <= 0.02 * truth(1.2, 8)
 
@@ -128,7 +128,7 @@ def test_when_and_how_often_the_counter_changes_does_not_matter(phase, period):
 def test_a_card_that_warms_up_widens_the_interval():
     """Idle power rises by 0.05 W a second: before and after differ, and the truth lies between them."""
     still, warm = SimulatedCard(), SimulatedCard(drift=0.05)
-    a, b = (measure({"x": Subject(c.work("x", 2e-3, 0.6), 32)}, machine=c)["x"] for c in (still, warm))
+    a, b = (measure({"x": Workload(c.work("x", 2e-3, 0.6), 32)}, machine=c)["x"] for c in (still, warm))
     assert b.low <= truth(0.6, 32) <= b.high
     assert b.high - b.low > 2 * (a.high - a.low)
     assert b.rounds[0].idle_w[0] < b.rounds[0].idle_w[1] < b.rounds[2].idle_w[1]
@@ -136,7 +136,7 @@ def test_a_card_that_warms_up_widens_the_interval():
 
 def test_two_subjects_and_the_orders():
     card = SimulatedCard()
-    subjects = {name: Subject(card.work(name, s, j), 4) for name, s, j in (("a", 1e-3, 0.5), ("b", 2e-3, 0.4))}
+    subjects = {name: Workload(card.work(name, s, j), 4) for name, s, j in (("a", 1e-3, 0.5), ("b", 2e-3, 0.4))}
     found = measure(subjects, rounds=5, seconds=2, idle_seconds=2, machine=card, seed=11)
     assert found["a"].low <= 125 <= found["a"].high and found["b"].low <= 100 <= found["b"].high
     assert len(found.idle) == 6 and len(found.orders) == 5 and found.method == "counter" and found.word == ""
@@ -144,9 +144,9 @@ def test_two_subjects_and_the_orders():
     ran = [name for name, _ in itertools.groupby(itertools.chain("ab", *found.orders))]
     assert card.log == ran  # first each for its pace, then as the orders say
     again = SimulatedCard()
-    subjects = {name: Subject(again.work(name, 1e-3, 0.5), 4) for name in "ab"}
+    subjects = {name: Workload(again.work(name, 1e-3, 0.5), 4) for name in "ab"}
     assert measure(subjects, rounds=5, seconds=2, idle_seconds=2, machine=again, seed=11).orders == found.orders
-    with pytest.raises(ValueError, match="subject must be one of a, b, got 'c'"):
+    with pytest.raises(ValueError, match="workload must be one of a, b, got 'c'"):
         found["c"]
 
 
@@ -178,14 +178,14 @@ def test_orders_are_drawn_and_a_seed_gives_the_same_ones(names):
 def test_a_seed_is_drawn_and_noted():
     def seed():
         card = SimulatedCard()
-        return measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, seconds=2, idle_seconds=2, machine=card).seed
+        return measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, seconds=2, idle_seconds=2, machine=card).seed
 
     assert seed() != seed()
 
 
 def test_how_long_it_takes_is_known_beforehand():
     card = SimulatedCard()
-    subjects = {name: Subject(card.work(name, 1e-3, 0.5), 4) for name in "abc"}
+    subjects = {name: Workload(card.work(name, 1e-3, 0.5), 4) for name in "abc"}
     measure(subjects, machine=card)
     assert card.clock == pytest.approx(energy.duration(3), rel=0.05)
     assert energy.duration(3) == pytest.approx(192.5)
@@ -193,13 +193,13 @@ def test_how_long_it_takes_is_known_beforehand():
 
 def test_the_steps_are_told():
     card, lines = SimulatedCard(), []
-    measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, machine=card, told=lines.append)
+    measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card, told=lines.append)
     assert lines == [f"round {i} of 4, the card idles at 120.0 W" for i in (1, 2, 3, 4)]
 
 
 def test_the_card_never_waits_and_is_not_drained():
     card = SimulatedCard()
-    feeder = energy._Feeder(card, Subject(card.work("x", 100e-6, 0.01), 1), 200)
+    feeder = energy._Feeder(card, Workload(card.work("x", 100e-6, 0.01), 1), 200)
     for _ in range(100):
         feeder.step()
     feeder.fresh()
@@ -215,38 +215,38 @@ def test_the_card_never_waits_and_is_not_drained():
 def test_a_host_that_is_too_slow_is_noted():
     """The card waits: it takes idle power meanwhile, and the time that a call takes is the host's."""
     card = SimulatedCard(call_s=2e-3)
-    found = measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
     assert found.notes == ("the card waited for the host",)
     assert found.low <= truth(0.5, 4) <= found.high
 
 
 def test_throttling_and_clocks_are_noted():
     card = SimulatedCard(clocks=lambda t: 1700.0 + 200 * (int(4 * t) % 4), reasons=0x4)
-    found = measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
     assert found.throttle == ["power cap"] and found.sm_mhz[0] == 1700 and found.sm_mhz[2] == 2300
 
 
 def test_clocks_that_never_come_to_rest_are_noted():
     card = SimulatedCard(clocks=lambda t: 300.0 + 40 * t)
-    found = measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, rounds=2, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, rounds=2, machine=card)["x"]
     assert found.notes == ("clocks were not steady after 6 s of work",)
 
 
 def test_the_warm_up_lasts_until_the_clocks_are_steady():
     card = SimulatedCard(clocks=lambda t: min(1980.0, 345 + 400 * t))
-    feeder = energy._Feeder(card, Subject(card.work("x", 1e-3, 0.5), 4), 20)
+    feeder = energy._Feeder(card, Workload(card.work("x", 1e-3, 0.5), 4), 20)
     assert energy._warm_up(card, feeder) == "" and 4.5 < card.clock < 6.5
 
 
 def test_a_card_that_does_not_say_its_clocks():
     card = SimulatedCard(clocks=lambda t: None)
-    found = measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
     assert found.sm_mhz is None and found.notes == ()
 
 
 def test_readings_that_contradict_the_counter_are_noted():
     card = SimulatedCard(power_factor=1.5)
-    found = measure({"x": Subject(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
+    found = measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card)["x"]
     assert found.notes == ("the counter says 620 W, the power readings 930 W",)
 
 
@@ -255,7 +255,7 @@ def test_readings_that_contradict_the_counter_are_noted():
 
 def test_without_a_counter_power_is_integrated_and_a_word_says_so():
     card, lines = SimulatedCard(counter=None), []
-    found = measure({"x": Subject(card.work("x", 2e-3, 0.8), 16)}, machine=card, told=lines.append)
+    found = measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card, told=lines.append)
     assert found.method == "power" and found.word == lines[0]
     assert found.word.startswith("the card has no energy counter: power readings are integrated instead")
     assert found["x"].low <= 50 <= found["x"].high and found["x"].mj_per_image == pytest.approx(50, rel=5e-3)
@@ -263,7 +263,7 @@ def test_without_a_counter_power_is_integrated_and_a_word_says_so():
 
 def test_a_counter_that_stands_still_is_none():
     card = SimulatedCard(counter=lambda joules: 5.0)
-    found = measure({"x": Subject(card.work("x", 2e-3, 0.8), 16)}, machine=card)
+    found = measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card)
     assert found.method == "power" and found["x"].mj_per_image == pytest.approx(50, rel=5e-3)
     assert found.word.startswith("the energy counter did not change for 2 s, it shows 5.000 J: power readings")
 
@@ -272,20 +272,20 @@ def test_a_counter_that_stands_still_is_none():
 def test_with_neither_it_is_refused(counter):
     card = SimulatedCard(counter=counter, readings=False)
     with pytest.raises(Unmetered, match=r"counter.*, and it gives no power readings: its energy cannot be measured"):
-        measure({"x": Subject(card.work("x", 2e-3, 0.8), 16)}, machine=card)
+        measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card)
 
 
 def test_a_counter_that_goes_backwards_is_refused():
     """In the middle of a stretch too, by less than it has grown by the stretch's end."""
     card = SimulatedCard(counter=lambda joules: joules if joules < 5000 else joules - 300)
     with pytest.raises(Unmetered, match=r"the energy counter went backwards, from 4\d\d\d\.\d+ J to 4\d\d\d\.\d+ J"):
-        measure({"x": Subject(card.work("x", 2e-3, 0.8), 16)}, machine=card)
+        measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card)
 
 
 def test_a_counter_that_stops_is_refused():
     card = SimulatedCard(counter=lambda joules: min(joules, 5000.0))
     with pytest.raises(Unmetered, match=r"the energy counter did not change for 2 s, it shows 5000\.000 J"):
-        measure({"x": Subject(card.work("x", 2e-3, 0.8), 16)}, machine=card)
+        measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card)
 
 
 @pytest.mark.parametrize("gone", ["counter", "readings"])
@@ -301,13 +301,13 @@ def test_what_is_there_no_more_is_refused(gone):
     with pytest.raises(
         Unmetered, match=f"the {'energy counter is' if gone == 'counter' else 'power readings are'} the"
     ):
-        measure({"x": Subject(call, 16)}, machine=card)
+        measure({"x": Workload(call, 16)}, machine=card)
 
 
 def test_work_that_takes_no_more_than_idleness_is_refused():
     card = SimulatedCard()
     with pytest.raises(Unmetered, match=r"x took 1\d\d\.\d W, no more than idleness, 120\.0 W"):
-        measure({"x": Subject(card.work("x", 2e-3, -1e-3), 16)}, machine=card)
+        measure({"x": Workload(card.work("x", 2e-3, -1e-3), 16)}, machine=card)
 
 
 # ---- What does not fit
@@ -316,7 +316,7 @@ def test_work_that_takes_no_more_than_idleness_is_refused():
 def test_a_call_that_enqueues_nothing_is_refused():
     card = SimulatedCard(call_s=1e-8)
     with pytest.raises(ValueError, match=r"10000 calls took .* ms, less than kernels do: call enqueues nothing"):
-        measure({"x": Subject(lambda: None, 1)}, machine=card)
+        measure({"x": Workload(lambda: None, 1)}, machine=card)
 
 
 @pytest.mark.parametrize(
@@ -331,16 +331,16 @@ def test_a_call_that_enqueues_nothing_is_refused():
 def test_too_short_and_too_few(options, message):
     card = SimulatedCard()
     with pytest.raises(ValueError, match=message):
-        measure({"x": Subject(card.work("x", 1e-3, 1.0), 1)}, machine=card, **options)
+        measure({"x": Workload(card.work("x", 1e-3, 1.0), 1)}, machine=card, **options)
 
 
 def test_wrong_subjects():
-    with pytest.raises(ValueError, match="subjects must be at least one, got none"):
+    with pytest.raises(ValueError, match="workloads must be at least one, got none"):
         measure({}, machine=SimulatedCard())
     with pytest.raises(TypeError, match="call must be callable, got int"):
-        Subject(3, 1)
+        Workload(3, 1)
     with pytest.raises(ValueError, match="images must be an integer of at least 1, got 0"):
-        Subject(print, 0)
+        Workload(print, 0)
 
 
 # ---- The card itself
@@ -349,7 +349,7 @@ def test_wrong_subjects():
 def test_on_the_simulator_there_is_nothing_to_measure(monkeypatch):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
     with pytest.raises(NoGpu, match="06_optimize/results"):
-        measure({"x": Subject(print, 1)})
+        measure({"x": Workload(print, 1)})
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from common import cuda
 from common.measure import environment as env
 from common.measure.environment import Sensors, Watch, environment
-from common.measure.generated import ROOT
+from common.report.generated import ROOT
 
 
 @pytest.fixture

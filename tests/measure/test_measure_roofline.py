@@ -5,9 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measure_records import peaks, saved
+from report_records import peaks
 
-from common.measure import results
 from common.measure.roofline import (
     Peaks,
     Work,
@@ -19,6 +18,7 @@ from common.measure.roofline import (
     pool_work,
     share,
 )
+from common.report import results
 
 CARD = Peaks(copy_bytes_per_s=4e12, fma_fp32=50e12, tensor_tf32=400e12, tensor_fp16=800e12)
 
@@ -119,14 +119,14 @@ def test_the_floor_is_on_the_roof(bytes, flops, precision):
     assert share(work, precision, CARD, floor_us(work, precision, CARD)) == pytest.approx(1.0)
 
 
-def test_peaks_are_rates_of_the_recorded_times(tmp_path):
-    content = results.load(saved(tmp_path / "card.json", peaks()))
+def test_peaks_are_rates_of_the_recorded_times():
+    content = results.Results(records=peaks())
     recorded = Peaks.recorded(content)
     assert recorded == Peaks(pytest.approx(4.25e12), *map(pytest.approx, (60e12, 400e12, 790e12)))
-    tf32 = content["records"].pop(2)
+    tf32 = content.suite("peaks").pop(2)
     assert tf32["case"] == "tensor-tf32"
     with pytest.raises(ValueError, match="no peak was measured for tf32: this card has no tensor cores for it"):
         Peaks.recorded(content).flops_per_s("tf32")
-    content["records"].pop(0)
+    content.suite("peaks").pop(0)
     with pytest.raises(ValueError, match="the results hold no peak of copy"):
         Peaks.recorded(content)

@@ -13,7 +13,7 @@ from common import cuda
 from common.cuda import graphs
 from common.cuda.graphs import NoGpu
 from common.measure import timing
-from common.measure.timing import Comparison, Ratio, Subject, Timing
+from common.measure.timing import Benchmark, Comparison, Ratio, Timing
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_ratios_are_those_of_the_rounds():
     assert comparison.ratio("b", "a").median == 0.5
     assert comparison["b"].median_us == 12.0
     for asked in (lambda: comparison["c"], lambda: comparison.ratio("a", "c")):
-        with pytest.raises(ValueError, match="subject must be one of a, b, got 'c'"):
+        with pytest.raises(ValueError, match="benchmark must be one of a, b, got 'c'"):
             asked()
 
 
@@ -109,8 +109,8 @@ def nothing():
         lambda: timing.compare({"a": nothing}),
         lambda: graphs.capture(nothing),
         lambda: timing.rotations(1000),
-        lambda: Subject(nothing).prepare(),
-        lambda: Subject(nothing).sample(),
+        lambda: Benchmark(nothing).prepare(),
+        lambda: Benchmark(nothing).sample(),
         lambda: graphs.on_stream().__enter__(),
     ],
 )
@@ -129,13 +129,13 @@ def test_the_simulator_is_not_timed_and_says_why(monkeypatch, call):
     [
         (lambda: timing.time(nothing, samples=4), ValueError, "samples must be at least 5, got 4"),
         (lambda: timing.compare({"a": nothing}, samples=5), ValueError, "samples must be at least 6, got 5"),
-        (lambda: timing.compare({}), ValueError, "subjects must be at least one, got none"),
-        (lambda: Subject([]), ValueError, "calls must be a callable or a sequence of at least one, got none"),
-        (lambda: Subject([nothing, 3]), TypeError, "calls must be callable, got int"),
-        (lambda: Subject(nothing, "cuda"), ValueError, "launch must be one of graph, eager, host, got 'cuda'"),
-        (lambda: Subject(nothing, "host"), ValueError, "wait must be a callable with launch='host', got None"),
+        (lambda: timing.compare({}), ValueError, "benchmarks must be at least one, got none"),
+        (lambda: Benchmark([]), ValueError, "calls must be a callable or a sequence of at least one, got none"),
+        (lambda: Benchmark([nothing, 3]), TypeError, "calls must be callable, got int"),
+        (lambda: Benchmark(nothing, "cuda"), ValueError, "launch must be one of graph, eager, host, got 'cuda'"),
+        (lambda: Benchmark(nothing, "host"), ValueError, "wait must be a callable with launch='host', got None"),
         (
-            lambda: Subject(nothing, "graph", nothing),
+            lambda: Benchmark(nothing, "graph", nothing),
             ValueError,
             "wait must be None with launch='graph', got <",
         ),
@@ -152,7 +152,7 @@ def test_nonsense_is_refused_in_words(call, error, message):
 
 
 def test_a_graph_is_filled_until_a_sample_is_long_enough(gpu):
-    subject = Subject(gpu.kernel(4.0))
+    subject = Benchmark(gpu.kernel(4.0))
     subject.prepare()
     nodes = gpu.graphs[-1].nodes
     assert len(nodes) == subject.rounds and 200 <= GRAPH_LAUNCH_US + sum(nodes) < 300
@@ -188,7 +188,7 @@ def test_more_sets_than_the_limit_are_one_round(gpu):
 
 
 def test_a_replay_goes_before_the_events(gpu):
-    subject = Subject(gpu.kernel(300.0))
+    subject = Benchmark(gpu.kernel(300.0))
     subject.prepare()
     gpu.log.clear()
     subject.sample()
@@ -196,7 +196,7 @@ def test_a_replay_goes_before_the_events(gpu):
 
 
 def test_eager_calls_stand_between_the_events(gpu):
-    subject = Subject([gpu.kernel(500.0, "a"), gpu.kernel(700.0, "b")], "eager")
+    subject = Benchmark([gpu.kernel(500.0, "a"), gpu.kernel(700.0, "b")], "eager")
     subject.prepare()
     assert gpu.graphs == [] and subject.rounds * 1200 >= 5000
     gpu.log.clear()
@@ -221,13 +221,13 @@ def test_host_time_is_the_wall_clocks(gpu, monkeypatch):
 
 
 def test_something_warms_up_before_the_first_sample(gpu):
-    subject = Subject(gpu.kernel(250.0))
+    subject = Benchmark(gpu.kernel(250.0))
     subject.prepare()
     assert gpu.clock >= timing.WARM_UP_US
 
 
 def test_what_was_prepared_is_compared_again_as_it_is(gpu):
-    once, other = Subject(gpu.kernel(40.0)), Subject(gpu.kernel(60.0))
+    once, other = Benchmark(gpu.kernel(40.0)), Benchmark(gpu.kernel(60.0))
     timing.compare({"once": once, "other": other}, samples=6)
     graphs, rounds = len(gpu.graphs), once.rounds
     again = timing.compare({"once": once, "other": other}, samples=6)
@@ -236,7 +236,7 @@ def test_what_was_prepared_is_compared_again_as_it_is(gpu):
 
 
 def test_the_warm_up_is_bounded(gpu):
-    subject = Subject(gpu.kernel(10_000_000.0), "eager")
+    subject = Benchmark(gpu.kernel(10_000_000.0), "eager")
     subject.prepare()
     assert sum(entry[0] == "launch" for entry in gpu.log) < 12
 
@@ -343,7 +343,7 @@ def test_both_libraries_get_the_same_stream(gpu, monkeypatch):
 # ---- Turns
 
 
-class Scripted(Subject):
+class Scripted(Benchmark):
     """Says when it is asked; its times rise with every sample of anyone."""
 
     def __init__(self, name, log):
@@ -371,7 +371,7 @@ def test_subjects_take_turns_and_nobody_is_always_first(gpu):
 
 def test_compare_takes_callables_and_subjects(gpu):
     comparison = timing.compare(
-        {"a": gpu.kernel(300.0), "b": Subject(gpu.kernel(600.0), "eager"), "c": [gpu.kernel(900.0)] * 2}, samples=6
+        {"a": gpu.kernel(300.0), "b": Benchmark(gpu.kernel(600.0), "eager"), "c": [gpu.kernel(900.0)] * 2}, samples=6
     )
     assert [comparison[name].launch for name in "abc"] == ["graph", "eager", "graph"]
     assert [comparison[name].mode for name in "abc"] == ["hot", "hot", "rotating"]

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from common import cuda
+from common.bench import peaks
 from common.cuda import graphs
-from common.measure import environment, generated, peaks, results, timing
+from common.measure import environment, timing
 from common.measure.roofline import CASES, Peaks
+from common.report import results
 
 pytestmark = pytest.mark.skipif(cuda.backend() != "gpu", reason="needs a GPU: nothing is timed on the simulator")
 
@@ -42,7 +44,7 @@ def test_a_kernel_that_does_twice_as_much_takes_twice_as_long():
 
 def test_a_graph_and_events_agree_on_a_long_kernel():
     (call,) = copies(2**26)
-    both = timing.compare({"graph": timing.Subject(call), "eager": timing.Subject(call, "eager")}, samples=20)
+    both = timing.compare({"graph": timing.Benchmark(call), "eager": timing.Benchmark(call, "eager")}, samples=20)
     assert both.ratio("eager", "graph").median == pytest.approx(1.0, rel=0.05)
     assert both["graph"].launch == "graph" and both["eager"].launch == "eager"
 
@@ -127,7 +129,7 @@ def test_pytorchs_work_is_timed_by_the_same_events():
     if not torch.cuda.is_available():
         pytest.skip("this PyTorch is built without CUDA")
     a = torch.randn(4096, 4096, device="cuda")
-    both = timing.compare({"graph": lambda: a @ a, "eager": timing.Subject(lambda: a @ a, "eager")}, samples=10)
+    both = timing.compare({"graph": lambda: a @ a, "eager": timing.Benchmark(lambda: a @ a, "eager")}, samples=10)
     assert both.ratio("graph", "eager").median == pytest.approx(1.0, rel=0.15)
     assert both["graph"].median_us > 50
 
@@ -136,10 +138,10 @@ def test_the_roofs_of_this_card(tmp_path):
     with environment.Watch() as watch:
         records = peaks.measure_peaks(samples=10)
     here = environment.environment(watch)
-    results.save(tmp_path / "card.json", "r1", here, records)
+    results.save(tmp_path / "card", "r1", here, records)
     old = here["compute_capability"] < "8"  # those have no TF32
     assert [record["case"] for record in records] == [case for case in CASES if not (old and case == "tensor-tf32")]
-    roofs = Peaks.recorded(results.load(tmp_path / "card.json"))
+    roofs = Peaks.recorded(results.load(tmp_path / "card"))
     print(here, roofs)
     assert 1e11 < roofs.copy_bytes_per_s < 2e13
     # tensor cores of any card are faster in fp16 than its FMAs in fp32
@@ -149,5 +151,5 @@ def test_the_roofs_of_this_card(tmp_path):
 
 def test_pytorch_is_not_imported_for_it():
     code = "import sys; from common.measure import environment as e; e.environment(); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=generated.ROOT)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=results.course())
     assert done.stdout.strip() == "False", done.stderr

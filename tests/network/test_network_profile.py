@@ -11,8 +11,9 @@ from network_models import Nodes
 from common import cuda, weights
 from common.network import Network
 from common.network.compare import TOLERANCE, relative_error
-from common.network.profile import Placed, Profile, plot
+from common.network.profile import Placed
 from common.network.steps import fuse
+from common.report import steps
 
 torch.set_num_threads(1)
 
@@ -117,7 +118,7 @@ def test_a_profile_that_cannot_be_saved_leaves_nothing_behind(resnet, x, tmp_pat
 
 def test_the_picture_has_a_panel_a_profile_to_one_scale(resnet, x):
     profiles = [resnet.profile(x, runs=2, placement=p, progress=False) for p in ("gpu", "cpu", "*.conv1")]
-    figure = plot(profiles)
+    figure = steps.plot(profiles)
     assert len(figure.axes) == 3 and len({axes.get_ylim() for axes in figure.axes}) == 1
     for axes, profile in zip(figure.axes, profiles, strict=True):
         tall = sum(patch.get_height() for patch in axes.patches)
@@ -125,24 +126,24 @@ def test_the_picture_has_a_panel_a_profile_to_one_scale(resnet, x):
         assert tall == pytest.approx(sum(row.median_ms for row in profile.rows) + copied)
         assert profile.placement in axes.get_title(loc="left")
     with pytest.raises(ValueError, match="at least one"):
-        plot([])
+        steps.plot([])
 
 
 def test_records_are_of_a_gpu(resnet, x):
     profile = resnet.profile(x, runs=8, placement="*.conv1", progress=False)
     if cuda.backend() != "gpu":
         with pytest.raises(ValueError, match="simulator"):
-            profile.records("resnet20")
+            steps.records_of(profile, "resnet20")
         profile = resnet.profile(x, runs=8, placement="cpu", progress=False)
-    records = profile.records("resnet20")
-    again = Profile.recorded(records, "a card")
+    records = steps.records_of(profile, "resnet20")
+    again = steps.profile_of(records, "a card")
     assert [row.layer for row in again.rows] == [row.layer for row in profile.rows]
     assert again.copied == profile.copied and again.total_ms == pytest.approx(profile.total_ms, abs=1e-3)
     for row, kept in zip(profile.rows, again.rows, strict=True):
         assert kept.median_ms == pytest.approx(row.median_ms, rel=1e-3, abs=1e-4)
         assert kept.macs == row.macs and kept.where == row.where
     with pytest.raises(ValueError, match="none"):
-        Profile.recorded([], "a card")
+        steps.profile_of([], "a card")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from common import cuda, weights
-from common.measure import tables
 from common.network import Network
 from common.optimize import sparse, sparse_choice
 from common.optimize.sparse_activations import PATTERNS, Synthetic, measure, table, whole, zeros
 from common.optimize.sparse_layers import NETWORKS, convolutions, distinct
+from common.report import tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "network"))
 

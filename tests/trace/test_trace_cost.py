@@ -10,7 +10,7 @@ from leaks import growth
 from common import cuda
 from common.cuda.simulator import module
 
-KERNELS = Path(cuda.__file__).parents[1] / "measure" / "trace_kernels.cu"
+KERNELS = Path(cuda.__file__).parents[1] / "bench" / "trace_kernels.cu"
 
 
 def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,42 +8,23 @@ A table stands on lines of its own, a number within a line:
 
     copies at <!-- generated: peak-copy -->4.31 TB/s<!-- /generated --> here
 
-A text is a function registered under its name, `@text("peak-copy")`; those of the course are in tables.py.
-`run(check=True)` names what is stale, `run(check=False)` writes it anew.
+`known` are the functions that make the texts, by name: tables.texts(). `run(True, known)` names what is stale,
+`run(False, known)` writes it anew.
 """
 
-import importlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..files import replacing
+from .results import course
 
-TEXTS: dict[str, Callable[[], str]] = {}
-Text = TypeVar("Text", bound=Callable[..., str])
+Known = Mapping[str, Callable[[], str]]
 
 _OPENING, _CLOSING = re.compile(r"<!-- generated: (\S+) -->"), "<!-- /generated -->"
-
-
-def text(name: str) -> Callable[[Text], Text]:
-    """Registers a function as the text of this name. ValueError if there is one already."""
-
-    def register(function: Text) -> Text:
-        if name in TEXTS:
-            raise ValueError(f"two texts are called {name!r}")
-        TEXTS[name] = function
-        return function
-
-    return register
-
-
-def texts() -> dict[str, Callable[[], str]]:
-    """All texts of the course by name."""
-    importlib.import_module(".tables", __package__)  # registers them
-    return TEXTS
 
 
 # ---- One text with markers
@@ -75,7 +56,7 @@ def between(markdown: str, name: str) -> list[str]:
     return [markdown[start:end] for found, start, end in parts(markdown) if found == name]
 
 
-def filled(markdown: str, made: dict[str, str]) -> str:
+def filled(markdown: str, made: Mapping[str, str]) -> str:
     """The text with each marked part that is in `made` replaced. ValueError for a table within a line."""
     pieces, after = [], 0
     for name, start, end in parts(markdown):
@@ -91,7 +72,7 @@ def filled(markdown: str, made: dict[str, str]) -> str:
 # ---- Files
 
 
-def files(root: Path = ROOT) -> list[Path]:
+def files(root: Path) -> list[Path]:
     """Every README.md and notebook below a folder that holds a marker; hidden folders and environments are left out."""
     found = []
     for folder, below, names in os.walk(root):
@@ -132,26 +113,24 @@ def _marked(path: Path) -> list[str]:
     return [source(cell) for cell in markdown_cells(path, content)[1]] if path.suffix == ".ipynb" else [content]
 
 
-def _made(path: Path, known: dict[str, Callable[[], str]]) -> dict[str, str]:
+def _made(path: Path, known: Known) -> dict[str, str]:
     names = {name for markdown in _marked(path) for name, _, _ in parts(markdown)}
     return {name: known[name]() for name in names if name in known}
 
 
-def stale(path: Path, known: dict[str, Callable[[], str]] | None = None) -> list[str]:
+def stale(path: Path, known: Known) -> list[str]:
     """The names of the marked parts of a file that are not their text, or that no text is known of; in order, once.
 
-    known: the texts by name, by default the course's. ValueError for a marker without its counterpart.
+    ValueError for a marker without its counterpart.
     """
-    known = texts() if known is None else known
     made, wrong = _made(path, known), []
     for markdown in _marked(path):
         wrong += [name for name, start, end in parts(markdown) if made.get(name) != markdown[start:end]]
     return list(dict.fromkeys(wrong))
 
 
-def write(path: Path, known: dict[str, Callable[[], str]] | None = None) -> bool:
+def write(path: Path, known: Known) -> bool:
     """Replaces what is stale in a file, and nothing else in it. Whether it has changed."""
-    known = texts() if known is None else known
     made, before = _made(path, known), path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         notebook, cells = markdown_cells(path, before)
@@ -163,14 +142,14 @@ def write(path: Path, known: dict[str, Callable[[], str]] | None = None) -> bool
     else:
         after = filled(before, made)
     if after != before:
-        path.write_text(after, encoding="utf-8", newline="\n")
+        with replacing(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(after)
     return after != before
 
 
-def run(check: bool, root: Path = ROOT, known: dict[str, Callable[[], str]] | None = None) -> bool:
+def run(check: bool, known: Known, root: Path | None = None) -> bool:
     """Writes every file's stale texts anew, or with `check` only names them. Whether all is well afterwards."""
-    known = texts() if known is None else known
-    fine = True
+    fine, root = True, root or course()
     for path in files(root):
         where = path.relative_to(root)
         try:

@@ -8,11 +8,11 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from measure_records import operator, peaks
+from report_records import operator, peaks
 
-from common.measure import plots
-from common.measure.plots import Point
 from common.measure.roofline import Peaks, Work
+from common.report import plots
+from common.report.plots import Point
 
 pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
 

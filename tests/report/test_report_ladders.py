@@ -1,12 +1,12 @@
 """What notebooks show of ladders: the records that are looked up, tables and bars of them, and what is said without."""
 
 import pytest
-from measure_records import H200, peaks, rung, saved, timing
+from report_records import H200, peaks, rung, saved, timing
 
 from common.cuda import listing
 from common.cuda.graphs import NoGpu
-from common.measure import ladders, plots, results, tables
 from common.measure.roofline import ARITHMETIC, FP16_ON_FMA, Peaks, Work, roof_of
+from common.report import ladders, plots, results, tables
 
 pytest.importorskip("IPython", reason="IPython is not installed")
 
@@ -21,7 +21,7 @@ RECORDS = [
 
 @pytest.fixture
 def path(tmp_path):
-    return saved(tmp_path / "card.json", peaks() + RECORDS)
+    return saved(tmp_path / "card", peaks() + RECORDS)
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ def test_rungs_in_the_order_of_the_ladder_then_the_fastest_peer(path):
 
 
 def test_the_time_of_one(path):
-    assert ladders.us(CASE, "naive", path=path) == 80.0
-    assert ladders.us(CASE, "naive", layout="NCHW", path=path) == 100.0
-    assert ladders.us(CASE, "cudnn", 1, "fp32", path=path) == 25.0
-    assert ladders.us(CASE, "conv2d/naive", path=path) == 400.0
-    assert ladders.us(CASE, "naive", batch=8, path=path) is None
-    assert ladders.us(CASE, "naive", path=path.with_name("missing.json")) is None
+    assert ladders.us(CASE, "naive", recorded=results.load(path)) == 80.0
+    assert ladders.us(CASE, "naive", layout="NCHW", recorded=results.load(path)) == 100.0
+    assert ladders.us(CASE, "cudnn", 1, "fp32", recorded=results.load(path)) == 25.0
+    assert ladders.us(CASE, "conv2d/naive", recorded=results.load(path)) == 400.0
+    assert ladders.us(CASE, "naive", batch=8, recorded=results.load(path)) is None
+    assert ladders.us(CASE, "naive", recorded=results.Results()) is None
 
 
 def test_a_table(path, shown):
-    assert ladders.table(CASE, path=path) is None
+    assert ladders.table(CASE, recorded=results.load(path)) is None
     (given,) = shown
     assert given["text/plain"].splitlines() == [
         f"{CASE}, batch 1, fp32 (NVIDIA H200, 2031-02-03); the roof: 10.0 µs for its bytes",
@@ -88,8 +88,8 @@ def test_matrices_have_no_layout_and_every_arithmetic_has_its_roof(tmp_path, sho
         rung("three_tf32", 90.0, 2, arithmetic=ARITHMETIC["3xtf32"], **more),
         rung("cublas", 125.0, 3, **more),
     ]
-    path = saved(tmp_path / "card.json", peaks() + records)
-    ladders.table("gemm 512×512×512", path=path)
+    path = saved(tmp_path / "card", peaks() + records)
+    ladders.table("gemm 512×512×512", recorded=results.load(path))
     title, _, head, *rows = shown[0]["text/plain"].splitlines()
     assert title.endswith("; the roof: 100 µs for its FLOPs in fp32, 45.0 µs for its FLOPs in 3xtf32")
     assert " ".join(head.split()) == "rung µs of the roof × the first × cuBLAS error"
@@ -97,14 +97,14 @@ def test_matrices_have_no_layout_and_every_arithmetic_has_its_roof(tmp_path, sho
 
 
 def test_without_peaks_there_is_no_roof(tmp_path, shown):
-    path = saved(tmp_path / "card.json", RECORDS)
-    ladders.table(CASE, path=path)
+    path = saved(tmp_path / "card", RECORDS)
+    ladders.table(CASE, recorded=results.load(path))
     assert "roof:" not in shown[0]["text/plain"] and f" {tables.DASH} " in shown[0]["text/plain"]
 
 
 @pytest.mark.parametrize("show", [ladders.table, ladders.plot])
 def test_without_records_it_says_so(tmp_path, shown, show):
-    assert show(CASE, 32, "fp16", "NHWC", path=tmp_path / "missing.json") is None
+    assert show(CASE, 32, "fp16", "NHWC", recorded=results.Results()) is None
     said = f"{CASE}, batch 32, fp16, NHWC: not measured yet."
     assert shown == [{"text/plain": said, "text/markdown": f"*{said}*"}]
 
@@ -116,7 +116,7 @@ def test_bars(path, shown, monkeypatch):
     described = []
     monkeypatch.setattr(plots, "ladder", lambda times, **more: drawn.append((times, more)) or "figure")
     monkeypatch.setattr(plots, "show", lambda figure, alt: described.append((figure, alt)))
-    ladders.plot(CASE, path=path)
+    ladders.plot(CASE, recorded=results.load(path))
     assert described == [(
         "figure",
         f"Bars: median µs of each rung, {CASE}, batch 1, fp32: naive NCHW 100, naive NHWC 80.0, rows NCHW 20.0, "
@@ -127,7 +127,7 @@ def test_bars(path, shown, monkeypatch):
                      "cuDNN, NHWC": 25.0}  # fmt: skip
     assert more["floors"] == dict.fromkeys(times, pytest.approx(10.0)) and more["peers"] == ["cuDNN, NHWC"]
     assert more["title"] == f"{CASE}, batch 1, fp32 (NVIDIA H200, 2031-02-03)"
-    ladders.plot(CASE, layout="NCHW", path=path)
+    ladders.plot(CASE, layout="NCHW", recorded=results.load(path))
     assert list(drawn[1][0]) == ["naive", "rows", "cuDNN"]
 
 
@@ -199,9 +199,9 @@ def test_a_record_of_a_rung_is_complete(tmp_path):
     for key in ("operator", "order", "kind", "shape", "count", "error", "bytes"):
         wrong = rung("naive", 1.0, 1) | {key: None}
         with pytest.raises(ValueError, match=f"a record of the suite kernels has no {key}"):
-            results.save(tmp_path / "card.json", "r1", H200, [wrong])
+            results.save(tmp_path / "card", "r1", H200, [wrong])
     with pytest.raises(ValueError, match="order must be an integer of at least 1, got 0"):
-        results.save(tmp_path / "card.json", "r1", H200, [rung("naive", 1.0, 0)])
+        results.save(tmp_path / "card", "r1", H200, [rung("naive", 1.0, 0)])
 
 
 def test_the_roof_of_an_arithmetic():

@@ -1,17 +1,22 @@
-"""The texts that are made from the results file of the H200: values of a line, tables of a README."""
+"""The texts that are made from the results of the H200: values in a line, tables of a README.
 
+`texts()` gives the functions that make them, by the name between their markers.
+"""
+
+import functools
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import confirm, results
-from .generated import ROOT, text
-from .roofline import Peaks, Work, rate, share
+from ..measure.roofline import Peaks, Work, rate, share
+from ..optimize.sparse import skips
+from . import results
+from .results import Results
 
 CARD = "NVIDIA H200"  # that the course is measured on
 NOT_YET = "not measured yet"
@@ -37,11 +42,7 @@ PRECISIONS = {
 }
 LAUNCHED = {"graph": "a CUDA graph", "eager": "Python", "host": "its own runtime"}
 
-Record = Mapping[str, Any]
-
-
-def _content(path: Path | None) -> dict[str, Any]:
-    return results.load(path or results.path_of(CARD))
+Record = Mapping[str, Any]  # one of results.py
 
 
 # ---- Pieces of text
@@ -50,11 +51,6 @@ def _content(path: Path | None) -> dict[str, Any]:
 def us(value: float) -> str:
     """Microseconds, or millijoules, with three digits, all of them from 100 on: 2.06, 48.3, 394, 16,598."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
-
-
-def _per_second(value: float, unit: str) -> str:
-    number = value / 1e12
-    return f"{number:.1f} {unit}" if number < 99.95 else f"{number:.0f} {unit}"
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -79,28 +75,51 @@ def _grouped(records: Iterable[Record], *keys: str) -> dict[tuple, list[Record]]
     return groups
 
 
-def card_and_date(content: Mapping[str, Any], records: Sequence[Record]) -> str:
+def card_and_date(recorded: Results, records: Sequence[Record]) -> str:
     """Where and when records were measured: "NVIDIA H200, 2026-11-21"; the first day and the last, if they differ."""
-    runs = results.runs(content, records)
+    runs = results.runs(recorded, records)
     dates = sorted({run["date"] for run in runs})
     return f"{runs[0]['card']}, {dates[0] if len(dates) == 1 else f'{dates[0]} to {dates[-1]}'}"
 
 
-def provenance(content: Mapping[str, Any], records: Sequence[Record]) -> str:
+def provenance(recorded: Results, records: Sequence[Record]) -> str:
     """Card, date, driver and versions of the runs that records come from, as a sentence's beginning."""
-    runs = results.runs(content, records)
+    runs = results.runs(recorded, records)
     named = {"driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX"}
     seen = {key: list(dict.fromkeys(str(run[key]) for run in runs if run.get(key))) for key in named}
     versions = [f"{name} {' and '.join(seen[key])}" for key, name in named.items() if seen[key]]
-    return ", ".join([card_and_date(content, records), *versions])
+    return ", ".join([card_and_date(recorded, records), *versions])
 
 
 # ---- Peaks
 
 
-def _peak(case: str, unit: str, path: Path | None) -> str:
-    found = results.find(_content(path), suite="peaks", case=case)
-    return _per_second(rate(found[0]), unit) if found else NOT_YET
+PEAKS = {  # the texts of single peaks: the case of the record, its unit
+    "peak-copy": ("copy", "TB/s"), "peak-fma": ("fma-fp32", "TFLOP/s"), "peak-tf32": ("tensor-tf32", "TFLOP/s"),
+    "peak-fp16": ("tensor-fp16", "TFLOP/s"),
+}  # fmt: skip
+
+
+def peak(recorded: Results, name: str) -> str:
+    """One of PEAKS, "4.3 TB/s": bytes read and written by a copy, FLOPs in fp32 FMA or on tensor cores."""
+    case, unit = PEAKS[name]
+    found = results.find(recorded, suite="peaks", case=case)
+    if not found:
+        return NOT_YET
+    value = rate(found[0]) / 1e12
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
+
+
+def peaks(recorded: Results) -> str:
+    """All four in a sentence with the card and the date."""
+    found = results.find(recorded, suite="peaks")
+    if not found:
+        return NOT_YET
+    copy, fma, tf32, fp16 = (peak(recorded, name) for name in PEAKS)
+    return (
+        f"{provenance(recorded, found)}: copies at {copy} (read + written), fp32 multiply-adds at {fma}, tensor cores"
+        f" at {tf32} in tf32 and {fp16} in fp16."
+    )
 
 
 # ---- How long the course is
@@ -123,8 +142,7 @@ def minutes(notebook: Path) -> int:
     return int(found[1]) * (1 if found[2] == "minutes" else 60)
 
 
-@text("tracks")
-def tracks(root: Path = ROOT) -> str:
+def tracks(root: Path) -> str:
     """The ways through the course, each with its notebooks and hours."""
     time = {(path.parts[-2][:2], int(path.name.split("_")[0])): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
     rows = []
@@ -134,43 +152,6 @@ def tracks(root: Path = ROOT) -> str:
         rows.append([name, told, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
     return markdown(["track", "chapter: notebooks", "hours"], rows, 2)
-
-
-@text("peak-copy")
-def peak_copy(path: Path | None = None) -> str:
-    """Copy bandwidth, bytes read and written."""
-    return _peak("copy", "TB/s", path)
-
-
-@text("peak-fma")
-def peak_fma(path: Path | None = None) -> str:
-    """fp32 multiply-adds outside tensor cores."""
-    return _peak("fma-fp32", "TFLOP/s", path)
-
-
-@text("peak-tf32")
-def peak_tf32(path: Path | None = None) -> str:
-    """Tensor cores on tf32."""
-    return _peak("tensor-tf32", "TFLOP/s", path)
-
-
-@text("peak-fp16")
-def peak_fp16(path: Path | None = None) -> str:
-    """Tensor cores on fp16."""
-    return _peak("tensor-fp16", "TFLOP/s", path)
-
-
-@text("peaks")
-def peaks(path: Path | None = None) -> str:
-    """All four in a sentence with the card and the date."""
-    content = _content(path)
-    found = results.find(content, suite="peaks")
-    if not found:
-        return NOT_YET
-    return (
-        f"{provenance(content, found)}: copies at {peak_copy(path)} (read + written), fp32 multiply-adds at"
-        f" {peak_fma(path)}, tensor cores at {peak_tf32(path)} in tf32 and {peak_fp16(path)} in fp16."
-    )
 
 
 # ---- The network beside its peers
@@ -195,15 +176,13 @@ class _Marks:
         return [line for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False) for line in ("", f"{mark} {note}")]
 
 
-@text("network-peers")
-def network_peers(path: Path | None = None) -> str:
+def network_peers(recorded: Results) -> str:
     """µs a batch of every implementation, a table a precision."""
-    content = _content(path)
-    found = results.find(content, suite="network", case=NETWORK)
+    found = results.find(recorded, suite="network", case=NETWORK)
     if not found:
         return NOT_YET
     lines = [
-        f"{provenance(content, found)}. Microseconds a batch, median; inputs and weights lie in the card's memory."
+        f"{provenance(recorded, found)}. Microseconds a batch, median; inputs and weights lie in the card's memory."
         " Every result was checked before its time counted: the error is the largest of the row, against ONNX Runtime"
         " in fp32. Bold is the fastest of a column."
     ]
@@ -238,14 +217,12 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[str]:
     return lines
 
 
-@text("headline")
-def headline(path: Path | None = None) -> str:
+def headline(recorded: Results) -> str:
     """Ours, and the best time of each peer in whatever layout and way to launch it, of two runs: µs a batch."""
-    content = _content(path)
-    found = results.find(content, suite="network", case=NETWORK, mode="hot")
+    found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    lines = [f"{provenance(content, found)}. Microseconds a batch, median; of the others the better of two runs."]
+    lines = [f"{provenance(recorded, found)}. Microseconds a batch, median; of the others the better of two runs."]
     marks = _Marks()
 
     def time(r: Record) -> float:
@@ -266,16 +243,14 @@ def headline(path: Path | None = None) -> str:
 REPEATS = 0.05  # two runs that differ by no more agree
 
 
-@text("network-repeat")
-def network_repeat(path: Path | None = None) -> str:
+def network_repeat(recorded: Results) -> str:
     """How well the two newest runs agree, in a sentence, and whose results do not.
 
     Ours and cuDNN's are compared between runs of the same commit only, as others are other programs.
     """
-    content = _content(path)
     pairs: list[tuple[float, dict[str, Any]]] = []
-    for record in results.find(content, suite="network"):
-        now, before = content["runs"][record["run"]], content["runs"].get(record.get("previous_run"))
+    for record in results.find(recorded, suite="network"):
+        now, before = recorded.runs[record["run"]], recorded.runs.get(record.get("previous_run", ""))
         if before is None or before["card"] != now["card"] or record["implementation"] not in IMPLEMENTATIONS:
             continue  # or a rung of the chain
         if before.get("commit") == now.get("commit") or record["implementation"] not in ("ours", "cudnn"):
@@ -299,11 +274,9 @@ def network_repeat(path: Path | None = None) -> str:
 # ---- Energy
 
 
-@text("energy")
-def energy(path: Path | None = None) -> str:
+def energy(recorded: Results) -> str:
     """mJ an image of every implementation, a table a precision."""
-    content = _content(path)
-    found = results.find(content, suite="energy", case=NETWORK)
+    found = results.find(recorded, suite="energy", case=NETWORK)
     if not found:
         return NOT_YET
     counted = all(r["method"] == "counter" for r in found)
@@ -311,7 +284,7 @@ def energy(path: Path | None = None) -> str:
     fewest, most = (end(r["rounds"] for r in found) for end in (min, max))
     rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
     lines = [
-        f"{provenance(content, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
+        f"{provenance(recorded, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
         " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
         " was checked before and after. Bold is the least of a column."
     ]
@@ -338,10 +311,9 @@ def energy(path: Path | None = None) -> str:
     return "\n".join([*lines, *marks.told()])
 
 
-@text("energy-ratio")
-def energy_ratio(path: Path | None = None) -> str:
+def energy_ratio(recorded: Results) -> str:
     """How many times ours the best peer's energy an image is at batch 256 in fp16: 2.4."""
-    found = results.find(_content(path), suite="energy", case=NETWORK, batch=256, precision="fp16")
+    found = results.find(recorded, suite="energy", case=NETWORK, batch=256, precision="fp16")
     ours = [r["mj_per_image"] for r in found if r["implementation"] == "ours"]
     peers = [r["mj_per_image"] for r in found if r["implementation"] != "ours"]
     return f"{min(peers) / min(ours):.1f}" if ours and peers else NOT_YET
@@ -350,27 +322,24 @@ def energy_ratio(path: Path | None = None) -> str:
 # ---- The layers, one by one
 
 
-@text("step-shortest")
-def step_shortest(path: Path | None = None) -> str:
+def step_shortest(recorded: Results) -> str:
     """The shortest of cuDNN's steps at batch 1, in any precision: 2.0 µs."""
-    found = results.find(_content(path), suite="operators", batch=1, implementation="cudnn")
+    found = results.find(recorded, suite="operators", batch=1, implementation="cudnn")
     return f"{min(r['median_us'] for r in found):.1f} µs" if found else NOT_YET
 
 
-@text("operators-cudnn")
-def operators_cudnn(path: Path | None = None) -> str:
+def operators_cudnn(recorded: Results) -> str:
     """MobileNetV2's different layers on cuDNN: µs, and how near the roof that is."""
-    content = _content(path)
-    found = results.find(content, suite="operators", implementation="cudnn")
+    found = results.find(recorded, suite="operators", implementation="cudnn")
     if not found:
         return NOT_YET
     try:
-        roofs = Peaks.recorded(content)
+        roofs = Peaks.recorded(recorded)
     except ValueError:
         roofs = None
     groups = _grouped(found, "precision", "arithmetic", "layout", "launch")
     order = list(PRECISIONS)
-    lines = [f"{provenance(content, found)}. Microseconds a layer, median."]
+    lines = [f"{provenance(recorded, found)}. Microseconds a layer, median."]
     if roofs is not None:
         lines[0] += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
     for precision, arithmetic, layout, launch in sorted(groups, key=lambda group: (order.index(group[0]), *group)):
@@ -458,11 +427,11 @@ def standings(records: Iterable[Record]) -> list[Standing]:
     return made
 
 
-def depthwise_bandwidth(content: Mapping[str, Any], precision: str, batch: int = 256) -> float | None:
+def depthwise_bandwidth(recorded: Results, precision: str, batch: int = 256) -> float | None:
     """The share of the copy bandwidth that the fastest rungs reach over all depthwise layers. None without records."""
-    found = results.find(content, suite="kernels", kind="depthwise", precision=precision, batch=batch)
+    found = results.find(recorded, suite="kernels", kind="depthwise", precision=precision, batch=batch)
     pairs = list(_fastest_of_each_case(found))
-    copies = results.find(content, suite="peaks", case="copy")
+    copies = results.find(recorded, suite="peaks", case="copy")
     if not pairs or not copies:
         return None
     moved = sum(ours["count"] * ours["bytes"] for ours, _ in pairs)
@@ -470,24 +439,20 @@ def depthwise_bandwidth(content: Mapping[str, Any], precision: str, batch: int =
     return moved / taken * 1e6 / rate(copies[0])
 
 
-@text("kernels-bandwidth")
-def kernels_bandwidth(path: Path | None = None) -> str:
+def kernels_bandwidth(recorded: Results) -> str:
     """What the depthwise layers reach of the copy bandwidth at batch 256: 81 % in fp32 and 76 % in fp16."""
-    content = _content(path)
-    shares = {precision: depthwise_bandwidth(content, precision) for precision in ("fp32", "fp16")}
+    shares = {precision: depthwise_bandwidth(recorded, precision) for precision in ("fp32", "fp16")}
     return " and ".join(f"{value:.0%} in {p}".replace("%", " %") for p, value in shares.items() if value) or NOT_YET
 
 
-@text("kernels")
-def kernels(path: Path | None = None) -> str:
+def kernels(recorded: Results) -> str:
     """How many times as fast as cuDNN or cuBLAS the fastest rungs are, kind by kind, a table a precision."""
-    content = _content(path)
-    found = results.find(content, suite="kernels")
+    found = results.find(recorded, suite="kernels")
     every = standings(found)
     if not every:
         return NOT_YET
     lines = [
-        f"{provenance(content, found)}. The library's time over the fastest rung's, each in the layout that suits it"
+        f"{provenance(recorded, found)}. The library's time over the fastest rung's, each in the layout that suits it"
         " best: above 1 the rung is faster. Geometric means over the layers of a kind; in brackets the rung that is the"
         " fastest of most of them."
     ]
@@ -521,14 +486,6 @@ def sparse_times(records: Iterable[Record], pattern: str) -> dict[float, dict[st
     return dict(sorted(made.items()))
 
 
-SPARSE = "sparse/"  # how implementations of common.optimize.sparse begin
-
-
-def skips(implementation: str) -> bool:
-    """Whether it leaves out zeros, as the sparse kernels do, but not their dense twins."""
-    return implementation.startswith(SPARSE) and "dense" not in implementation
-
-
 def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") -> float | None:
     """The sparsity from which on the fastest kernel that skips zeros beats cuDNN, of one shape, batch and precision.
 
@@ -552,17 +509,15 @@ def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") 
     return s0 + (s1 - s0) * (r0 - 1) / (r0 - r1)
 
 
-def _sparse_groups(content: Mapping[str, Any]) -> dict[tuple, list[Record]]:
+def _sparse_groups(recorded: Results) -> dict[tuple, list[Record]]:
     """The timed records of the suite by shape, batch and precision."""
-    timed = [r for r in results.find(content, suite="sparse") if r["kind"] != "activations"]
+    timed = [r for r in results.find(recorded, suite="sparse") if r["kind"] != "activations"]
     return _grouped(timed, "shape", "batch", "precision")
 
 
-@text("sparse-break-even")
-def sparse_break_even(path: Path | None = None) -> str:
+def sparse_break_even(recorded: Results) -> str:
     """How many of the shapes that were swept have a break-even, and at what sparsity, by precision and batch."""
-    content = _content(path)
-    groups = _sparse_groups(content)
+    groups = _sparse_groups(recorded)
     if not groups:
         return NOT_YET
     meets: dict[tuple, list[tuple[float | None, float | None]]] = {}
@@ -573,7 +528,7 @@ def sparse_break_even(path: Path | None = None) -> str:
                 meets.setdefault((precision, pattern, batch), []).append(both)
     every = [r for group in groups.values() for r in group]
     lines = [
-        f"{provenance(content, every)}. Shapes whose fastest sparse kernel is faster from some sparsity on than"
+        f"{provenance(recorded, every)}. Shapes whose fastest sparse kernel is faster from some sparsity on than"
         " cuDNN's fastest plan, and than every kernel that skips nothing (cuDNN's, ours, the sparse kernels' twins); in"
         " brackets the middle one of these sparsities. Zeros are synthetic.",
         "",
@@ -590,10 +545,9 @@ def sparse_break_even(path: Path | None = None) -> str:
     return "\n".join(lines)
 
 
-@text("sparse-activations")
-def sparse_activations(path: Path | None = None) -> str:
+def sparse_activations(recorded: Results) -> str:
     """The zeros that were counted, averaged over the convolutions that read what a ReLU or ReLU6 wrote."""
-    found = [r for r in results.find(_content(path), suite="sparse", kind="activations") if r["after"] != "input"]
+    found = [r for r in results.find(recorded, suite="sparse", kind="activations") if r["after"] != "input"]
     found = [r for r in found if r["after"].startswith("ReLU")]
     if not found:
         return NOT_YET
@@ -608,8 +562,100 @@ def sparse_activations(path: Path | None = None) -> str:
 
 # ---- The simulator's trace beside the profiler (chapter 04)
 
+TRACED = {  # columns of the table: the count it shows
+    "sectors loaded": "global load sectors",
+    "sectors stored": "global store sectors",
+    "wavefronts of shared loads": "shared load wavefronts",
+    "conflicts in them": "shared load conflicts",
+}
+# Why the profiler counts other things than the trace. A difference that is not explained here is an error.
+REASONS = {
+    (
+        "sgemm",
+        "shared load wavefronts",
+    ): "the assembler merges shared loads. As written, a warp makes 64 requests in the"
+    " 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
+    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64",
+}
 
-@text("trace")
-def trace(path: Path | None = None) -> str:
-    """Counts of the trace and of the profiler."""
-    return confirm.table(path) if results.find(_content(path), suite="trace") else NOT_YET
+
+def traced(recorded: Results) -> tuple[list[Record], list[Record]]:
+    """(the launches that were traced and profiled, the wrong kernels). ValueError if there are none."""
+    entries = results.find(recorded, suite="trace")
+    if not entries:
+        raise ValueError("the results hold no records of the suite trace")
+    return [r for r in entries if "measured" in r], [r for r in entries if "compute-sanitizer" in r]
+
+
+def differences(record: Record) -> dict[str, tuple[int, int, str]]:
+    """By count of a launch that differs: (predicted, measured, why). ValueError if nobody knows why."""
+    different = {}
+    for count, predicted in record["predicted"].items():
+        measured = record["measured"][count]
+        if measured != predicted:
+            if (record["case"], count) not in REASONS:
+                raise ValueError(
+                    f"{record['case']}: {predicted} {count} traced, {measured} measured, and no reason is given"
+                )
+            different[count] = predicted, measured, REASONS[record["case"], count]
+    return different
+
+
+def trace(recorded: Results) -> str:
+    """Trace against profiler in Markdown: a table of launches, the differences, the wrong kernels."""
+    if not results.find(recorded, suite="trace"):
+        return NOT_YET
+    launches, wrong = traced(recorded)
+    environment = recorded.runs[launches[0]["run"]]
+    version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
+    equal = sum(not differences(record) for record in launches)
+    counts = len(launches[0]["predicted"])
+    lines = [
+        f"{environment['card']}, {environment['date']}, Nsight Compute (`ncu`) {version[0] if version else 'unknown'}:"
+        f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's.",
+        "",
+        f"| launch | {' | '.join(TRACED)} |",
+        f"|---|{'---:|' * len(TRACED)}",
+    ]
+    for record in launches:
+        cells = []
+        for count in TRACED.values():
+            predicted, measured = record["predicted"][count], record["measured"][count]
+            cells.append(f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}")
+        lines.append(f"| {record['case'].replace('_', ' ')} | {' | '.join(cells)} |")
+    for record in launches:
+        for count, (predicted, measured, why) in differences(record).items():
+            lines += ["", f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."]
+    lines += ["", "Wrong kernels, under the trace and under `compute-sanitizer`:", ""]
+    lines += ["| kernel | the trace says | compute-sanitizer says |", "|---|---|---|"]
+    for record in wrong:
+        theirs = record["compute-sanitizer"].partition(". Use ")[0]  # an option
+        lines.append(f"| {record['case'].removeprefix('wrong: ')} | {record['trace']} | {theirs} |")
+    return "\n".join(lines)
+
+
+# ---- All of them
+
+TEXTS: dict[str, Callable[[Results], str]] = {
+    **{name: functools.partial(peak, name=name) for name in PEAKS},
+    "peaks": peaks,
+    "network-peers": network_peers,
+    "headline": headline,
+    "network-repeat": network_repeat,
+    "energy": energy,
+    "energy-ratio": energy_ratio,
+    "step-shortest": step_shortest,
+    "operators-cudnn": operators_cudnn,
+    "kernels-bandwidth": kernels_bandwidth,
+    "kernels": kernels,
+    "sparse-break-even": sparse_break_even,
+    "sparse-activations": sparse_activations,
+    "trace": trace,
+}
+
+
+def texts() -> dict[str, Callable[[], str]]:
+    """The functions that make the course's texts, by the name between their markers."""
+    recorded, root = results.load(CARD), results.course()
+    made: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
+    return made | {"tracks": lambda: tracks(root)}

@@ -1,8 +1,7 @@
-"""Does the simulator's trace see what the hardware does? The kernels of trace_kernels.cu, traced and profiled.
+"""The suite "trace": does the simulator's trace see what the hardware does?
 
-    python -m common.measure.confirm            on a GPU machine with ncu and compute-sanitizer: print the comparison
-    python -m common.measure.confirm --save     and write it into the results file of the card
-    python -m common generate                   put the table of 04_kernels/README.md there, from the results file
+The kernels of trace_kernels.cu are traced, then run under ncu; two wrong ones under compute-sanitizer. `python -m
+common generate` puts the comparison into 04_kernels/README.md.
 
 Every number that the profiler gives is a sum over the launch: requests and sectors of global loads and stores,
 wavefronts and bank conflicts of shared loads and stores.
@@ -10,19 +9,21 @@ wavefronts and bank conflicts of shared loads and stores.
 
 import csv
 import io
-import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
 
 from .. import cuda
-from . import results
-from .environment import environment as measured_environment
+from ..cuda.graphs import NoGpu
+from . import driver
+from .driver import Measured, Options
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
@@ -147,7 +148,7 @@ def launch(wrong: str | None = None) -> None:
 def measure() -> dict[str, dict[str, int]]:
     """What ncu counts, by case: this program is run again under it."""
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(METRICS.values())]
-    done = subprocess.run([*command, sys.executable, "-m", __spec__.name, "--launch"], capture_output=True, text=True)
+    done = subprocess.run([*command, sys.executable, "-m", __spec__.name], capture_output=True, text=True)
     text = done.stdout[done.stdout.find('"ID"') :]
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row.get("ID")]  # the row of units has none
     if done.returncode or len(rows) != len(CASES):
@@ -167,135 +168,51 @@ def sanitize(kind: str) -> tuple[str, str]:
     name, grid, tool = WRONG[kind]
     kernel = cuda.RawModule(SOURCE.read_text()).get_function(name)
     findings = [f for f in cuda.trace(kernel, grid, (256,), _wrong_arguments()).findings if f.kind == kind]
-    command = ["compute-sanitizer", "--tool", tool, sys.executable, "-m", __spec__.name, "--launch", kind]
+    command = ["compute-sanitizer", "--tool", tool, sys.executable, "-m", __spec__.name, kind]
     done = subprocess.run(command, capture_output=True, text=True)
     summary = [line.strip("= ") for line in done.stdout.splitlines() if "SUMMARY: " in line]
     return (str(findings[0]) if findings else "nothing"), (summary[0] if summary else "nothing")
 
 
-def environment() -> dict[str, Any]:
-    """Card, versions, date and commit of this run, and the two programs that counted."""
-    ncu = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
-    return measured_environment() | {
-        "ncu": ncu[-1] if ncu else "",
-        "compiler": cuda.simulator.find_compiler().version,
-    }
+def programs() -> dict[str, str]:
+    """The versions of what counted: ncu, and the compiler of the simulator. RuntimeError without ncu."""
+    try:
+        said = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
+    except FileNotFoundError:
+        raise RuntimeError("ncu, the profiler of the CUDA toolkit, must be on the PATH") from None
+    return {"ncu": said[-1] if said else "", "compiler": cuda.simulator.find_compiler().version}
 
 
 def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
     """Records of the suite "trace"."""
     made: list[dict[str, Any]] = [
-        {
-            "suite": "trace",
-            "case": name,
-            "implementation": "simulator",
-            "predicted": predicted[name],
-            "measured": measured[name],
-        }
-        for name in predicted
+        {"case": name, "predicted": counts, "measured": measured[name]} for name, counts in predicted.items()
     ]
     made += [
-        {
-            "suite": "trace",
-            "case": f"wrong: {kind}",
-            "implementation": "simulator",
-            "trace": ours,
-            "compute-sanitizer": theirs,
-        }
-        for kind, (ours, theirs) in wrong.items()
+        {"case": f"wrong: {kind}", "trace": ours, "compute-sanitizer": theirs} for kind, (ours, theirs) in wrong.items()
     ]
-    return made
+    return [{"suite": "trace", "implementation": "simulator", **r} for r in made]
 
 
-# ---- The comparison in words and numbers, from the results file
-COLUMNS = {  # of the table: the count it shows
-    "sectors loaded": "global load sectors",
-    "sectors stored": "global store sectors",
-    "wavefronts of shared loads": "shared load wavefronts",
-    "conflicts in them": "shared load conflicts",
-}
-# Why the profiler counts other things than the trace. A difference that is not explained here is an error.
-REASONS = {
-    (
-        "sgemm",
-        "shared load wavefronts",
-    ): "the assembler merges shared loads. As written, a warp makes 64 requests in the"
-    " 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
-    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64",
-}
-
-
-def comparison(path: Path | None = None) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the results file of the H200 says about tracing: (the run's environment, launches, wrong kernels)."""
-    content = results.load(path or results.path_of("NVIDIA H200"))
-    entries = [record for record in content["records"] if record["suite"] == "trace"]
-    if not entries:
-        raise ValueError("the results file holds no records of the suite trace")
-    launches = [record for record in entries if "measured" in record]
-    wrong = [record for record in entries if "compute-sanitizer" in record]
-    return content["runs"][entries[0]["run"]], launches, wrong
-
-
-def differences(record: dict[str, Any]) -> dict[str, tuple[int, int, str]]:
-    """By count of a launch that differs: (predicted, measured, why). ValueError if nobody knows why."""
-    different = {}
-    for count, predicted in record["predicted"].items():
-        measured = record["measured"][count]
-        if measured != predicted:
-            if (record["case"], count) not in REASONS:
-                raise ValueError(
-                    f"{record['case']}: {predicted} {count} traced, {measured} measured, and no reason is given"
-                )
-            different[count] = predicted, measured, REASONS[record["case"], count]
-    return different
-
-
-def table(path: Path | None = None) -> str:
-    """Trace against profiler in Markdown: a table of launches, the differences, the wrong kernels."""
-    environment, launches, wrong = comparison(path)
-    version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
-    equal = sum(not differences(record) for record in launches)
-    counts = len(launches[0]["predicted"])
-    lines = [
-        f"{environment['card']}, {environment['date']}, Nsight Compute (`ncu`) {version[0] if version else 'unknown'}:"
-        f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's.",
-        "",
-        f"| launch | {' | '.join(COLUMNS)} |",
-        f"|---|{'---:|' * len(COLUMNS)}",
-    ]
-    for record in launches:
-        cells = []
-        for count in COLUMNS.values():
-            predicted, measured = record["predicted"][count], record["measured"][count]
-            cells.append(f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}")
-        lines.append(f"| {record['case'].replace('_', ' ')} | {' | '.join(cells)} |")
-    for record in launches:
-        for count, (predicted, measured, why) in differences(record).items():
-            lines += ["", f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."]
-    lines += ["", "Wrong kernels, under the trace and under `compute-sanitizer`:", ""]
-    lines += ["| kernel | the trace says | compute-sanitizer says |", "|---|---|---|"]
-    for record in wrong:
-        theirs = record["compute-sanitizer"].partition(". Use ")[0]  # an option
-        lines.append(f"| {record['case'].removeprefix('wrong: ')} | {record['trace']} | {theirs} |")
-    return "\n".join(lines)
-
-
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["--launch"]:
-        launch(*arguments[1:])
-        return
+def run(console: Console) -> Iterator[Measured]:
+    """All records at once; that a count differs is a result, not an error."""
     predicted, measured = predict(), measure()
     wrong = {kind: sanitize(kind) for kind in WRONG}
     for name, counts in predicted.items():
         different = {k: (v, measured[name][k]) for k, v in counts.items() if v != measured[name][k]}
-        print(f"{name:24s} {'equal' if not different else f'(predicted, measured) {different}'}")
+        said = f"(predicted, measured) {different}" if different else "equal"
+        console.print(f"{name:24s} {said}", soft_wrap=True)
     for kind, (ours, theirs) in wrong.items():
-        print(f"{kind}: {ours} | {theirs}")
-    if arguments[:1] == ["--save"]:
-        here = environment()
-        run = f"{here['date']}-trace-{here['commit']}"
-        results.save(results.path_of(here["card"]), run, here, records(predicted, measured, wrong))
+        console.print(escape(f"{kind}: {ours} | {theirs}"), soft_wrap=True)
+    yield records(predicted, measured, wrong), True
+
+
+def bench(options: Options, console: Console) -> bool:
+    """Traces, profiles, prints the comparison and, if asked to, saves it. NoGpu on the simulator."""
+    if cuda.backend() != "gpu":
+        raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
+    return driver.run("trace", run(console), options, console, more=programs())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    launch(*sys.argv[1:])  # this program under a profiler

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .roofline import Peaks, Work, floor_us, roof_of
+from ..files import replacing
+from ..measure.roofline import Peaks, Work, floor_us, roof_of
 
 COLOURS = {
     "stem": "#555555", "expand": "#0072b2", "depthwise": "#e69f00", "project": "#009e73", "head": "#cc79a7",
@@ -505,12 +506,13 @@ def save_svg(figure: Any, path: Path, records: Iterable[Mapping[str, Any]]) -> N
     # identifiers are hashes of what they name with this salt, else with a random one
     with mpl.rc_context({"svg.hashsalt": "mobilenetv2-engine-course", "svg.fonttype": "path"}):
         metadata = {"Date": None, "Creator": "Matplotlib", "Description": f"records sha256:{digest(records)}"}
-        figure.savefig(path, format="svg", metadata=metadata)
+        with replacing(path) as file:
+            figure.savefig(file, format="svg", metadata=metadata)
 
 
 def digest_of(path: Path) -> str:
     """The digest of the records that an SVG file of save_svg shows. ValueError if it names none."""
     found = re.search(r"records sha256:([0-9a-f]{64})", path.read_text(encoding="utf-8"))
     if found is None:
-        raise ValueError(f"{path.name} does not say which records it shows: common.measure.plots.save_svg writes it")
+        raise ValueError(f"{path.name} does not say which records it shows: common.report.plots.save_svg writes it")
     return found[1]

@@ -3,16 +3,16 @@
 import json
 
 import pytest
-from measure_records import H200, network, operator, peaks, rung, saved
+from report_records import H200, network, operator, peaks, rung, saved
 
-from common.measure import generated, tables
 from common.measure.roofline import Work
-from common.measure.tables import NOT_YET
+from common.report import results, tables
+from common.report.tables import NOT_YET
 
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "card.json"
+    return tmp_path / "card"
 
 
 def rows(text, start="|"):
@@ -22,12 +22,15 @@ def rows(text, start="|"):
 
 
 def test_nothing_is_measured_yet(path):
-    for name, text in generated.texts().items():
-        if name == "tracks":  # made of notebooks, not of results
-            continue
-        assert text(path) == NOT_YET, name
+    for name, text in tables.TEXTS.items():
+        assert text(results.load(path)) == NOT_YET, name
     saved(path, [network("ours", 60.0)])
-    assert tables.peak_copy(path) == tables.peaks(path) == tables.operators_cudnn(path) == NOT_YET
+    assert (
+        tables.peak(results.load(path), "peak-copy")
+        == tables.peaks(results.load(path))
+        == tables.operators_cudnn(results.load(path))
+        == NOT_YET
+    )
 
 
 def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
@@ -45,7 +48,7 @@ def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
 def test_the_texts_that_the_course_asks_for():
     wanted = {"peak-copy", "peak-fma", "peak-tf32", "peak-fp16", "peaks", "network-peers", "network-repeat", "trace"}
     wanted |= {"headline"}
-    assert wanted | {"operators-cudnn"} <= set(generated.texts())
+    assert wanted | {"operators-cudnn"} <= set(tables.TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +61,9 @@ def test_three_digits(value, text):
 
 def test_peaks(path):
     saved(path, peaks())
-    values = [f(path) for f in (tables.peak_copy, tables.peak_fma, tables.peak_tf32, tables.peak_fp16)]
+    values = [tables.peak(results.load(path), name) for name in tables.PEAKS]
     assert values == ["4.2 TB/s", "60.0 TFLOP/s", "400 TFLOP/s", "790 TFLOP/s"]
-    assert tables.peaks(path) == (
+    assert tables.peaks(results.load(path)) == (
         "NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0: copies at 4.2 TB/s (read + written), fp32"
         " multiply-adds at 60.0 TFLOP/s, tensor cores at 400 TFLOP/s in tf32 and 790 TFLOP/s in fp16."
     )
@@ -87,7 +90,7 @@ def peers(path):
 
 
 def test_rows_by_implementation_columns_by_batch(peers):
-    assert rows(tables.network_peers(peers)) == [
+    assert rows(tables.network_peers(results.load(peers))) == [
         ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
         ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
         ["ours", "NHWC", "3xTF32", "a CUDA graph", "**88.8**", "–", "–", "–", "2e-06"],
@@ -104,7 +107,7 @@ def test_rows_by_implementation_columns_by_batch(peers):
 
 
 def test_each_precision_has_a_table_and_a_name(peers):
-    lines = tables.network_peers(peers).splitlines()
+    lines = tables.network_peers(results.load(peers)).splitlines()
     named = [line.split()[0] for line in lines if line.endswith(":")]
     assert named == ["fp32,", "tf32:", "fp16"]
     assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds a batch")
@@ -115,7 +118,7 @@ def test_each_precision_has_a_table_and_a_name(peers):
 
 def test_rotating_buffers_compete_among_themselves(path):
     saved(path, [network("ours", 61.3), network("ours", 80.0, mode="rotating"), network("xla", 90.0, mode="rotating")])
-    assert [(row[0], row[3], row[4]) for row in rows(tables.network_peers(path))[2:]] == [
+    assert [(row[0], row[3], row[4]) for row in rows(tables.network_peers(results.load(path)))[2:]] == [
         ("ours", "a CUDA graph", "**61.3**"),
         ("ours", "a CUDA graph, rotating buffers", "**80.0**"),
         ("XLA (JAX)", "a CUDA graph, rotating buffers", "90.0"),
@@ -124,13 +127,13 @@ def test_rotating_buffers_compete_among_themselves(path):
 
 def test_another_network_is_not_in_the_table(path):
     saved(path, [network("ours", 61.3) | {"case": "mobilenetv2-0.35-96"}])
-    assert tables.network_peers(path) == NOT_YET
+    assert tables.network_peers(results.load(path)) == NOT_YET
 
 
 def test_where_several_runs_are_shown_all_are_named(path):
     newer = H200 | {"date": "2031-03-04", "driver": "999.2", "torch": "2.11.0"}
     saved(path, [network("xla", 978.0)], (newer, [network("ours", 61.3)]))
-    first = tables.network_peers(path).splitlines()[0]
+    first = tables.network_peers(results.load(path)).splitlines()[0]
     assert first.startswith(
         "NVIDIA H200, 2031-02-03 to 2031-03-04, driver 999.2 and 999.1, CUDA 13.2, cuDNN 9.19.0, PyTorch 2.11.0."
     )
@@ -144,7 +147,7 @@ def test_the_headline_has_the_best_of_each(path):
         network("cudnn", 80.0, "fp32", layout="NCHW"),
     ]
     saved(path, first, again, [network("ours", 7.0, "fp32", mode="rotating"), network("ours", 5000.0, batch=256)])
-    assert [row for row in rows(tables.headline(path)) if "---" not in row] == [
+    assert [row for row in rows(tables.headline(results.load(path))) if "---" not in row] == [
         ["", "batch 1", "batch 8", "batch 32", "batch 256"],
         ["ours", "60.0", "–", "–", "–"],
         ["cuDNN, layer by layer", "80.0", "–", "–", "–"],
@@ -156,12 +159,12 @@ def test_the_headline_has_the_best_of_each(path):
 
 def test_without_ours_there_is_no_headline(path):
     saved(path, [network("xla", 900.0)])
-    assert tables.headline(path) == NOT_YET
+    assert tables.headline(results.load(path)) == NOT_YET
 
 
 def test_how_well_two_runs_agree(path):
     saved(path, [network("ours", 60.0), network("xla", 900.0)], [network("ours", 61.2), network("xla", 990.0)])
-    assert tables.network_repeat(path) == (
+    assert tables.network_repeat(results.load(path)) == (
         "1 of 2 medians measured in two runs agree within 5 % (the largest difference among them: 2.0 %); beyond that:"
         " XLA (JAX) fp16 NHWC at batch 1 (900 and 990 µs)"
     )
@@ -170,14 +173,16 @@ def test_how_well_two_runs_agree(path):
 def test_other_programs_are_no_repetition(path):
     other = H200 | {"commit": "0ther"}
     saved(path, [network("ours", 60.0)], (other, [network("ours", 30.0)]))
-    assert tables.network_repeat(path) == NOT_YET
+    assert tables.network_repeat(results.load(path)) == NOT_YET
     saved(path, [network("xla", 900.0)], (other, [network("xla", 909.0)]))  # which is not of this repository
-    assert tables.network_repeat(path).startswith("1 of 1 medians measured in two runs agree within 5 % (the largest")
+    assert tables.network_repeat(results.load(path)).startswith(
+        "1 of 1 medians measured in two runs agree within 5 % (the largest"
+    )
 
 
 def test_another_card_is_no_repetition(path):
     saved(path, [network("xla", 900.0)], (H200 | {"card": "NVIDIA H100"}, [network("xla", 909.0)]))
-    assert tables.network_repeat(path) == NOT_YET
+    assert tables.network_repeat(results.load(path)) == NOT_YET
 
 
 # ---- The layers
@@ -198,7 +203,7 @@ def test_layers_with_their_share_of_the_roof(path):
             operator("expand", 1.0, implementation="ours"),
         ],
     )
-    text = tables.operators_cudnn(path)
+    text = tables.operators_cudnn(results.load(path))
     assert rows(text) == [
         ["layer", "shape", "times", "batch 1", "batch 32", "batch 256"],
         ["---", "---", "---:", "---:", "---:", "---:"],
@@ -216,7 +221,7 @@ def test_layers_with_their_share_of_the_roof(path):
 
 def test_without_peaks_there_is_no_share(path):
     saved(path, [operator("stem", 20.0, mode="hot")])
-    text = tables.operators_cudnn(path)
+    text = tables.operators_cudnn(results.load(path))
     assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–"]
     assert "roof" not in text and "hot buffers:" in text
 
@@ -247,7 +252,7 @@ def test_the_fastest_rung_stands_to_the_fastest_library_layer_by_layer():
 
 
 def test_the_standings_are_a_table_a_precision(path):
-    text = tables.kernels(saved(path, RUNGS))
+    text = tables.kernels(results.load(saved(path, RUNGS)))
     assert text.startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. The library's time over")
     head = ["", "layers", "batch 1", "batch 32", "batch 256"]
     assert [row for row in rows(text) if "---" not in row[0]] == [
@@ -265,5 +270,5 @@ def test_the_bandwidth_of_depthwise_layers(path):
         rung("naive", 9.0, 1, batch=256, case=other, count=1, work=Work(21_250_000, 10**6)),
         rung("cudnn", 20.0, 3, batch=256, case=other, count=1, work=Work(21_250_000, 10**6)),
     ]  # fmt: skip
-    assert tables.kernels_bandwidth(saved(path, peaks() + RUNGS)) == NOT_YET
-    assert tables.kernels_bandwidth(saved(path, peaks() + large)) == "78 % in fp32"
+    assert tables.kernels_bandwidth(results.load(saved(path, peaks() + RUNGS))) == NOT_YET
+    assert tables.kernels_bandwidth(results.load(saved(path, peaks() + large))) == "78 % in fp32"

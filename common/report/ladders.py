@@ -15,18 +15,17 @@ chooses. Tables are shown as Markdown, C++ as HTML, and both as plain text where
 import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..cuda import graphs, listing
+from ..measure import timing
+from ..measure.roofline import Peaks, Work, bound, floor_us, roof_of
 from ..text import aligned
-from . import plots, results, tables, timing
-from .roofline import Peaks, Work, bound, floor_us, roof_of
+from . import plots, results, tables
+from .results import Record, Results
 
 SAMPLES = 10  # of each call that is timed live
 WIDTH = 95  # columns of what is shown as plain text
-
-Record = dict[str, Any]
 
 
 # ---- Showing
@@ -71,12 +70,8 @@ def _plain(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> s
 # ---- Looking up
 
 
-def _content(path: Path | None) -> dict[str, Any]:
-    return results.load(path or results.path_of(tables.CARD))
-
-
 def chosen(
-    content: Mapping[str, Any],
+    recorded: Results,
     case: str,
     batch: int = 1,
     precision: str = "fp32",
@@ -87,7 +82,7 @@ def chosen(
 
     layout: None for all; matrices have none. operator: None for the one whose rungs have plain names.
     """
-    found = results.find(content, suite="kernels", case=case, batch=batch, precision=precision)
+    found = results.find(recorded, suite="kernels", case=case, batch=batch, precision=precision)
     if layout is not None:
         found = [r for r in found if r.get("layout") == layout]
     rungs = [
@@ -112,21 +107,21 @@ def us(
     batch: int = 1,
     precision: str = "fp32",
     layout: str | None = None,
-    path: Path | None = None,
+    recorded: Results | None = None,
 ) -> float | None:
     """Median µs of a rung, or of "cudnn" or "cublas"; in its fastest layout, if none is given. None without a record.
 
     implementation: as the record has it, "rows" or "conv2d/naive".
     """
     keys = {"case": case, "implementation": implementation, "batch": batch, "precision": precision}
-    found = results.find(_content(path), suite="kernels", **keys)
+    found = results.find(recorded or results.load(tables.CARD), suite="kernels", **keys)
     fastest = _fastest(r for r in found if layout in (None, r.get("layout")))
     return None if fastest is None else fastest["median_us"]
 
 
-def _peaks(content: Mapping[str, Any]) -> Peaks | None:
+def _peaks(recorded: Results) -> Peaks | None:
     try:
-        return Peaks.recorded(content)
+        return Peaks.recorded(recorded)
     except ValueError:
         return None
 
@@ -154,21 +149,21 @@ def table(
     precision: str = "fp32",
     layout: str | None = None,
     operator: str | None = None,
-    path: Path | None = None,
+    recorded: Results | None = None,
 ) -> None:
     """Shows the recorded rungs of a case, in the order of the ladder, and the libraries' times below.
 
     Columns: median µs; the share of the roof, which is that of the bytes or of the FLOPs in the rung's own arithmetic,
     whichever is higher; how many times faster than the first rung, and than cuDNN or cuBLAS; the error against float64.
     """
-    content = _content(path)
-    records = chosen(content, case, batch, precision, layout, operator)
+    recorded = recorded or results.load(tables.CARD)
+    records = chosen(recorded, case, batch, precision, layout, operator)
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
-    peaks = _peaks(content)
+    peaks = _peaks(recorded)
     heads, rows = _cells(records, peaks)
-    title = f"{title} ({tables.card_and_date(content, records)})"
+    title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
     texts = heads.index("µs")
@@ -221,20 +216,20 @@ def plot(
     precision: str = "fp32",
     layout: str | None = None,
     operator: str | None = None,
-    path: Path | None = None,
+    recorded: Results | None = None,
 ) -> None:
     """Shows the recorded rungs of a case as bars, with the roof and the share of it, cuDNN and cuBLAS in grey."""
-    content = _content(path)
-    records = chosen(content, case, batch, precision, layout, operator)
+    recorded = recorded or results.load(tables.CARD)
+    records = chosen(recorded, case, batch, precision, layout, operator)
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
     import matplotlib as mpl
 
-    peaks = _peaks(content)
+    peaks = _peaks(recorded)
     with mpl.rc_context():
         plots.style()
-        figure = _figure(records, peaks, f"{title} ({tables.card_and_date(content, records)})")
+        figure = _figure(records, peaks, f"{title} ({tables.card_and_date(recorded, records)})")
     return plots.show(figure, _described(title, records, peaks))
 
 

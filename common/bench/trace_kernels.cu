@@ -1,5 +1,5 @@
 // trace_kernels.cu - small kernels whose memory accesses can be counted by hand: what the simulator's trace predicts for
-// them is compared with what the profiler measures on a GPU (confirm.py).
+// them is compared with what the profiler measures on a GPU (trace.py).
 
 // ---- Global memory: 32 threads read 32 floats, in six orders
 extern "C" __global__ void copy(const float* __restrict__ in, float* __restrict__ out, int n) {

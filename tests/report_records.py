@@ -1,8 +1,8 @@
 """Results files made up for tests."""
 
-from common.measure import results
 from common.measure.roofline import Work
 from common.measure.timing import Timing
+from common.report import results
 
 H200 = {
     "card": "NVIDIA H200",

@@ -8,12 +8,13 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from measure_records import saved
+from report_records import saved
 
 from common import cuda
-from common.measure import peaks
+from common.bench import peaks
 from common.measure.roofline import CASES, Peaks
 from common.measure.timing import Timing
+from common.report import results
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 7, 1021, 4096, 33_331])
@@ -137,7 +138,7 @@ def card(monkeypatch):
 
 def test_four_records_that_can_be_saved(card, tmp_path):
     records = peaks.measure_peaks(samples=7)
-    saved(tmp_path / "card.json", records)
+    saved(tmp_path / "card", records)
     assert [r["case"] for r in records] == list(CASES)
     assert [r["precision"] for r in records] == ["fp32", "fp32", "tf32", "fp16"]
     assert [r["implementation"] for r in records] == ["ours", "ours", "cublas", "cublas"]
@@ -147,7 +148,7 @@ def test_four_records_that_can_be_saved(card, tmp_path):
     # 2 multiprocessors of 1536 threads, an FMA is 2 FLOPs
     assert (fma["bytes"], fma["flops"]) == (4 * 3072, 2 * 3072 * 64 * fma["chains"])
     assert tf32["flops"] == fp16["flops"] == 2 * 64**3 and tf32["bytes"] == 2 * fp16["bytes"] == 3 * 4 * 64 * 64
-    assert Peaks.recorded({"records": records}).tensor_fp16 > 0
+    assert Peaks.recorded(results.load(tmp_path / "card")).tensor_fp16 > 0
 
 
 def test_cards_before_tf32_have_no_record_of_it(card, monkeypatch):

@@ -1,0 +1,113 @@
+"""What the suites share: options, the run that records belong to, saving them as soon as they are measured."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from rich.console import Console
+
+from ..measure import environment
+from ..measure.environment import Watch
+from ..report import results
+from ..report.results import Record
+
+Measured = tuple[list[Record], bool]  # records, and whether all that was to be measured computed the right thing
+Superseded = Callable[[Record], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every suite takes; where nothing is given, the suite chooses.
+
+    batches: pictures at a time. samples: of each thing that is timed, at least 6, which an interval needs. save: into
+    the results of this card; folder: of all cards' results, instead of the course's. ValueError names what does not
+    fit, here and in the suites' own options.
+    """
+
+    batches: tuple[int, ...] = ()
+    precisions: tuple[str, ...] = ()
+    samples: int | None = None
+    save: bool = False
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        for batch in self.batches:
+            if batch < 1:
+                raise ValueError(f"batch must be at least 1, got {batch}")
+        if self.samples is not None and self.samples < 6:
+            raise ValueError(f"samples must be at least 6, got {self.samples}")
+
+
+def choose(name: str, given: tuple[Any, ...], known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What was given, each once, or else the default. ValueError for what is not known."""
+    for value in given:
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
+    return tuple(dict.fromkeys(given)) or default
+
+
+class Run:
+    """One run of a suite in the results of this card: its records may be saved bit by bit."""
+
+    def __init__(self, suite: str, watch: Watch | None = None, folder: Path | None = None) -> None:
+        """The run is called <date>-<suite>-<commit>, and if there is such a run, with -2, -3, … after it.
+
+        FileNotFoundError where there is no folder of results.
+        """
+        self._watch = watch
+        here = environment.environment()
+        self.path = results.path_of(here["card"], folder)
+        first = f"{here['date']}-{suite}-{here['commit']}"
+        taken, self.name, number = results.load(self.path).runs, first, 1
+        while self.name in taken:
+            number += 1
+            self.name = f"{first}-{number}"
+
+    def save(
+        self,
+        records: list[Record],
+        superseded: Superseded = lambda r: False,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add records, and what the clocks did until now. superseded: as for results.save; more: of the environment."""
+        if records:
+            results.save(self.path, self.name, {**environment.environment(self._watch), **more}, records, superseded)
+
+
+def same(records: Iterable[Record], *keys: str, which: Callable[[Record], bool] = lambda r: True) -> Superseded:
+    """Whether an older record agrees in these keys with one of the records: then it is what they replace."""
+    now = {tuple(r.get(key) for key in keys) for r in records if which(r)}
+    return lambda r: tuple(r.get(key) for key in keys) in now
+
+
+def run(
+    suite: str,
+    groups: Iterable[Measured],
+    options: Options,
+    console: Console,
+    superseded: Callable[[list[Record]], Superseded] = lambda records: lambda r: False,
+    conclude: Callable[[list[Record]], None] = lambda records: None,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
+    """Measure one group after the other, and save each as soon as it is measured, if asked to.
+
+    superseded: of a group's records, which older ones go. conclude: what is done with all records in the end. more:
+    what the run's environment says besides. Whether something was measured, and all of it computed the right thing.
+    """
+    all_right = True
+    every: list[Record] = []
+    with Watch() as watch:
+        keeper = Run(suite, watch, options.folder) if options.save else None
+        for records, right in groups:
+            all_right &= right
+            every += records
+            if keeper is not None:
+                keeper.save(records, superseded(records), more)
+    conclude(every)
+    if not every:
+        console.print("nothing was timed")
+    elif keeper is not None:
+        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
+    return all_right and bool(every)
