@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from .. import cuda, kernels
 from ..cuda import graphs
@@ -163,17 +162,14 @@ def _show(
     rows: Sequence[Row], comparison: timing.Comparison, records: Sequence[dict[str, Any]], batch: int, precision: str,
     console: Console,
 ) -> None:  # fmt: skip
-    table = Table("rung", "layout", "launch", title=f"batch {batch}, {precision}", title_justify="left", box=None)
-    for column in ("steps", "median µs", "p5 – p95", "error", "× the rung before", "× the first"):
-        table.add_column(column, justify="right", no_wrap=True)
+    shown = []
     for i, (row, r) in enumerate(zip(rows, records, strict=True)):
         before, first = (comparison.ratio(other.name, row.name).median for other in (rows[max(i - 1, 0)], rows[0]))
-        table.add_row(
-            row.configuration.implementation, r["layout"], r["launch"], str(r["steps"]), f"{r['median_us']:,.1f}",
-            f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}", f"{r['error']:.1e}", f"{before:.2f}", f"{first:.2f}",
+        shown.append(
+            {"rung": r["implementation"], "layout": r["layout"], "launch": r["launch"], "steps": str(r["steps"])}
+            | driver.cells(r) | {"× the rung before": f"{before:.2f}", "× the first": f"{first:.2f}"}
         )  # fmt: skip
-    console.print(table)
-    console.print()
+    console.print(driver.table(shown, 3, f"batch {batch}, {precision}"), end="\n\n")
 
 
 def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:

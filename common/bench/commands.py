@@ -191,7 +191,7 @@ def energy(
     seed: Annotated[int | None, typer.Option(help="Of the random order; drawn if not given.")] = None,
     save: Save = False, results: Folder = None,
 ) -> None:  # fmt: skip
-    """Meter the energy of an image, mJ above idle power; exit status 1 if results are wrong, 2 where it cannot be told.
+    """Meter the energy of an image, mJ above idle power; exit status 1 if results are wrong, 2 if it cannot be metered.
 
     What it will take is printed first: with torch.compile, minutes for each batch and precision.
     """

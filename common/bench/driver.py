@@ -1,12 +1,14 @@
 """What the suites share: options, the run that records belong to, saving them as soon as they are measured."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from ..measure import environment
 from ..measure.environment import Watch
@@ -80,6 +82,25 @@ def same(records: Iterable[Record], *keys: str, which: Callable[[Record], bool] 
     """Whether an older record agrees in these keys with one of the records: then it is what they replace."""
     now = {tuple(r.get(key) for key in keys) for r in records if which(r)}
     return lambda r: tuple(r.get(key) for key in keys) in now
+
+
+def table(rows: Sequence[Mapping[str, str]], texts: int = 1, title: str = "") -> Table:
+    """A table for the console: a line for each row; columns are the first row's keys, `texts` of them texts, first."""
+    made = Table(title=title or None, title_justify="left", box=None)
+    for i, name in enumerate(rows[0] if rows else ()):
+        made.add_column(name, justify="left" if i < texts else "right", no_wrap=i >= texts)
+    for row in rows:
+        made.add_row(*map(escape, row.values()))
+    return made
+
+
+def cells(r: Record) -> dict[str, str]:
+    """The columns of a table that say what a record's times and error are, µs."""
+    return {
+        "median µs": f"{r['median_us']:,.2f}" if r["median_us"] < 100 else f"{r['median_us']:,.1f}",
+        "p5 – p95": f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}",
+        "error": f"{r['error']:.1e}",
+    }
 
 
 def run(

@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ..cuda import graphs
 from ..measure import energy, timing
@@ -134,7 +133,7 @@ def measure(
         measured = energy.measure(
             {row.configuration.implementation: _workload(row, batch, waiting) for row in chosen},
             seconds=options.seconds, rounds=options.rounds, seed=options.seed, machine=machine,
-            told=lambda line: console.print(escape(f"batch {batch}, {precision}: {line}"), soft_wrap=True),
+            log=lambda line: console.print(escape(f"batch {batch}, {precision}: {line}"), soft_wrap=True),
         )  # fmt: skip
     kept = []
     for row in chosen:
@@ -199,28 +198,21 @@ def _show(
     peer = best_peer(records)
     how = {"counter": "energy counter", "power": "power readings, integrated"}[measured.method]
     title = f"batch {batch}, {precision}; {how}, orders of seed {measured.seed}"
-    table = Table("implementation", "layout", "launch", title=title, title_justify="left", box=None)
-    heads = ("mJ / image", "low – high", "with idle", "÷ best peer's", "W", "idle W", "images / s", "MHz")
-    for column in heads:
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
-    for r in records:
-        told = "" if peer is None else "best peer" if r is peer else "{:.3f} ({:.3f} – {:.3f})".format(*ratio(r, peer))
-        table.add_row(
-            " ".join(filter(None, (r["implementation"], r.get("composition")))),
-            r["layout"],
-            r["launch"],
-            f"{r['mj_per_image']:.4g}",
-            f"{r['mj_low']:.4g} – {r['mj_high']:.4g}",
-            f"{r['gross_mj']:.4g}",
-            told,
-            f"{r['watts']:.0f}",
-            f"{r['idle_w']:.1f}",
-            f"{r['images'] / r['seconds']:,.0f}",
-            f"{r['sm_mhz'][1]:.0f}" if "sm_mhz" in r else "",
-            ", ".join(r["throttle"]),
-        )
-    console.print(table)
+    shown = [
+        {
+            "implementation": " ".join(filter(None, (r["implementation"], r.get("composition")))),
+            "layout": r["layout"], "launch": r["launch"], "throttled by": ", ".join(r["throttle"]),
+            "mJ / image": f"{r['mj_per_image']:.4g}", "low – high": f"{r['mj_low']:.4g} – {r['mj_high']:.4g}",
+            "with idle": f"{r['gross_mj']:.4g}",
+            "÷ best peer's": "" if peer is None else "best peer" if r is peer
+            else "{:.3f} ({:.3f} – {:.3f})".format(*ratio(r, peer)),
+            "W": f"{r['watts']:.0f}", "idle W": f"{r['idle_w']:.1f}",
+            "images / s": f"{r['images'] / r['seconds']:,.0f}",
+            "MHz": f"{r['sm_mhz'][1]:.0f}" if "sm_mhz" in r else "",
+        }
+        for r in records
+    ]  # fmt: skip
+    console.print(driver.table(shown, 4, title))
     for r in records:
         for note in (*filter(None, [r.get("note")]), *r.get("notes", ())):
             console.print(f"{r['implementation']}: {escape(note)}", soft_wrap=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .. import cuda, kernels
 from ..cuda.graphs import on_stream
@@ -99,7 +98,7 @@ class Implementation:
     arithmetic: str
     setup: Setup
     launch: Launch
-    told: str = ""
+    plan: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} {self.setup.layout or ''}".rstrip()
@@ -121,8 +120,8 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
             arithmetic = kernels.arithmetic(operator, variant, problem.precision)
             yield Implementation(name, operator, order, arithmetic, setup, launch_of(operator, variant, setup.given))
     for name, launch in setup.peers.items():
-        told = setup.told if name == "cudnn" else ""
-        yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, told)
+        plan = setup.plan if name == "cudnn" else ""
+        yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, plan)
 
 
 def measure(problem: Problem, options: Options, console: Console) -> Measured:
@@ -184,7 +183,7 @@ def _record(problem: Problem, one: Implementation, measured: timing.Timing, erro
         kind=problem.kind,
         shape=problem.shape,
         count=problem.count,
-        **({"plan": one.told} if one.told else {}),
+        **({"plan": one.plan} if one.plan else {}),
     )
 
 
@@ -268,7 +267,7 @@ def superseded(new: list[dict[str, Any]]) -> driver.Superseded:
 def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> None:
     """The fastest rung and the fastest library, in a line."""
 
-    def told(r: Mapping[str, Any]) -> str:
+    def said(r: Mapping[str, Any]) -> str:
         return f"{r['implementation']} {r['layout'] or ''} {r['median_us']:,.2f} µs".replace("  ", " ")
 
     fastest = [
@@ -278,7 +277,7 @@ def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> 
     ]
     ratio = f" ({fastest[1]['median_us'] / fastest[0]['median_us']:.2f}×)" if len(fastest) == 2 else ""
     console.print(
-        f"{problem.case}, batch {problem.batch}, {problem.precision}: {', '.join(map(told, fastest))}{ratio},"
+        f"{problem.case}, batch {problem.batch}, {problem.precision}: {', '.join(map(said, fastest))}{ratio},"
         f" {len(records)} timed",
         soft_wrap=True,
     )
@@ -286,14 +285,12 @@ def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> 
 
 def _conclude(records: list[dict[str, Any]], options: Options, console: Console) -> None:
     """How the rungs stand to the libraries, kind by kind."""
-    table = Table(title="library's time / fastest rung's, geometric mean over the layers", box=None)
-    table.add_column("kind", no_wrap=True)
-    for column in ("precision", "batch", "layers", "ratio"):
-        table.add_column(column, justify="right")
-    table.add_column("fastest of most", no_wrap=True)
-    for s in tables.standings(records):
-        table.add_row(s.kind, s.precision, str(s.batch), str(s.layers), f"{s.ratio:.2f}×", s.best)
-    console.print(table)
+    shown = [
+        {"kind": s.kind, "fastest of most": s.best, "precision": s.precision, "batch": str(s.batch)}
+        | {"layers": str(s.layers), "ratio": f"{s.ratio:.2f}×"}
+        for s in tables.standings(records)
+    ]
+    console.print(driver.table(shown, 2, "library's time / fastest rung's, geometric mean over the layers"))
     try:
         peaks = results.load(results.path_of(environment.environment()["card"], options.folder)).suite("peaks")
     except FileNotFoundError:  # not in the course's folder

@@ -6,7 +6,7 @@
     the others: peers.py
 
 Everything of one batch and one precision is timed in one process, a sample of each in turn, on the same pictures. A
-result that is further from ONNX Runtime's than network.compare allows is told with its error and gets no time.
+result that is further from ONNX Runtime's than network.compare allows is named with its error and not timed.
 """
 
 import ctypes
@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .. import cuda
 from ..cuda import graphs
@@ -127,7 +126,8 @@ class Check:
     images: int
 
     def within(self, precision: str) -> bool:
-        return self.error <= TOLERANCES[precision]  # false for NaN
+        """Whether the error is one that the precision explains, see network.compare.TOLERANCES; False for NaN."""
+        return self.error <= TOLERANCES[precision]
 
 
 def check(built: Built, reference: Reference, batch: int) -> Check:
@@ -296,10 +296,11 @@ class Row:
 
     @property
     def name(self) -> str:
+        """In one line of the console: "cudnn fp16 NHWC graph"."""
         return f"{self.configuration} {self.launch}"
 
 
-def _told(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """An error as one line."""
     lines = str(error).strip().splitlines()
     return " ".join((lines[0] if lines else type(error).__name__).split())[:300]
@@ -318,7 +319,7 @@ def prepared(
             built = builder(configuration, model, reference.pictures(batch), options.mode, options.tune)
             found = check(built, reference, batch)
         except Exception as error:  # the libraries' exceptions have no common base; the others can be timed
-            console.print(f"{configuration}, batch {batch}: not timed: {escape(_told(error))}", soft_wrap=True)
+            console.print(f"{configuration}, batch {batch}: not timed: {escape(_first_line(error))}", soft_wrap=True)
             continue
         if not found.within(configuration.precision):
             console.print(
@@ -334,7 +335,7 @@ def prepared(
                 built.benchmark(launch).prepare()
             except Exception as error:
                 what = f"{configuration}, batch {batch}, {launch}"
-                console.print(f"{what}: not timed: {escape(_told(error))}", soft_wrap=True)
+                console.print(f"{what}: not timed: {escape(_first_line(error))}", soft_wrap=True)
                 continue
             rows.append(Row(configuration, launch, built, found))
     return rows, right
@@ -375,7 +376,7 @@ def timed_in_turn(
         comparison = timing.compare(benchmarks, samples=options.samples or SAMPLES)
     except Exception as error:
         precision = rows[0].configuration.precision
-        console.print(f"batch {batch}, {precision}: not timed: {escape(_told(error))}", soft_wrap=True)
+        console.print(f"batch {batch}, {precision}: not timed: {escape(_first_line(error))}", soft_wrap=True)
         return [], None, True
     timed, right = [], True
     for row in rows:
@@ -437,27 +438,23 @@ def _show(
 ) -> None:
     if not rows:
         return
-    title = f"batch {batch}, {rows[0].configuration.precision}"
-    table = Table("implementation", "layout", "launch", title=title, title_justify="left", box=None)
-    heads = ("median µs", "p5 – p95", "error", "same top 5", *(f"time / {NAMES[name]} best" for name in STEPS))
-    for column in heads:
-        table.add_column(column, justify="right", no_wrap=True)
+    shown = []
     for row, r in zip(rows, records, strict=True):
-        ratios = (r.get("ratios", {}).get(name) for name in STEPS)
-        table.add_row(
-            " ".join(filter(None, (row.configuration.implementation, row.configuration.optimize))),
-            row.configuration.layout,
-            r["launch"],
-            f"{r['median_us']:,.1f}",
-            f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}",
-            f"{row.check.error:.1e}",
-            f"{row.check.same_top5} of {row.check.images}",
-            *("" if q is None else f"{q['median']:.3f} ({q['low']:.3f} – {q['high']:.3f})" for q in ratios),
-        )
-    console.print(table)
+        c, ratios = row.configuration, r.get("ratios", {})
+        shown.append(
+            {"implementation": " ".join(filter(None, (c.implementation, c.optimize))), "layout": c.layout}
+            | {"launch": r["launch"]} | driver.cells(r)
+            | {"same top 5": f"{row.check.same_top5} of {row.check.images}"}
+            | {f"time / {NAMES[name]} best": _in_words(ratios[name]) if name in ratios else "" for name in STEPS}
+        )  # fmt: skip
+    console.print(driver.table(shown, 3, f"batch {batch}, {rows[0].configuration.precision}"))
     if line := _side_by_side(rows, comparison):
         console.print(line, soft_wrap=True)
     console.print()
+
+
+def _in_words(ratio: dict[str, Any]) -> str:
+    return f"{ratio['median']:.3f} ({ratio['low']:.3f} – {ratio['high']:.3f})"
 
 
 def _side_by_side(rows: Sequence[Row], comparison: timing.Comparison) -> str:
@@ -468,13 +465,13 @@ def _side_by_side(rows: Sequence[Row], comparison: timing.Comparison) -> str:
     )
     if ours is None or not others:
         return ""
-    told = []
+    said = []
     for name in others:
         best = _best(name, rows, comparison)
         assert best is not None
         ratio = comparison.ratio(best.name, ours.name)
-        told.append(f"{ratio.median:.2f}× as fast as {name} ({ratio.low:.2f} – {ratio.high:.2f})")
-    return f"ours is {', '.join(told)}"
+        said.append(f"{ratio.median:.2f}× as fast as {name} ({ratio.low:.2f} – {ratio.high:.2f})")
+    return f"ours is {', '.join(said)}"
 
 
 def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from .. import cuda, kernels
 from ..cuda import checks
@@ -86,6 +84,7 @@ class Operator:
 
     @property
     def case(self) -> str:
+        """What records call it: "expand 56×56 24>144"."""
         return f"{self.kind} {self.shape}"
 
 
@@ -252,19 +251,13 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
         return
     first = records[0]
     title = f"{first['implementation']}, batch {first['batch']}, {first['precision']} {first['layout']}"
-    table = Table(title=title, box=None)
-    table.add_column("step", no_wrap=True)
-    for column in ("times", "median µs", "error", "TB/s", "TFLOP/s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("what runs", overflow="ellipsis", no_wrap=True)
-    for r in records:
-        us = r["median_us"]
-        table.add_row(
-            escape(r["case"]), str(r["count"]), f"{us:,.2f}", f"{r['error']:.1e}", f"{r['bytes'] / us / 1e6:.2f}",
-            f"{r['flops'] / us / 1e6:.1f}", escape(r["plan"]),
-        )  # fmt: skip
+    shown = [
+        {"step": r["case"], "what runs": r["plan"][:60], "times": str(r["count"])} | driver.cells(r)
+        | {"TB/s": f"{r['bytes'] / r['median_us'] / 1e6:.2f}", "TFLOP/s": f"{r['flops'] / r['median_us'] / 1e6:.1f}"}
+        for r in records
+    ]  # fmt: skip
     total = sum(r["count"] * r["median_us"] for r in records)
-    console.print(table)
+    console.print(driver.table(shown, 2, title))
     console.print(f"all {sum(r['count'] for r in records)} steps one by one: {total:,.1f} µs\n")
 
 

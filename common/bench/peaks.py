@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from .. import cuda
 from ..cuda import graphs
@@ -204,11 +203,12 @@ def _properties() -> dict[str, Any]:
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """The records, all at once: each peak is right, or a RuntimeError. NoGpu on the simulator."""
     records = measure_peaks(options.samples or SAMPLES)
-    table = Table("", "median µs", "a second", box=None)
-    for r in records:
-        unit = "TB" if r["case"] == "copy" else "TFLOP"
-        table.add_row(r["case"], f"{r['median_us']:,.1f}", f"{rate(r) / 1e12:,.2f} {unit}")
-    console.print(table)
+    units = {r["case"]: "TB/s" if r["case"] == "copy" else "TFLOP/s" for r in records}
+    shown = [
+        {"": r["case"], "median µs": f"{r['median_us']:,.1f}", "a second": f"{rate(r) / 1e12:,.2f} {units[r['case']]}"}
+        for r in records
+    ]
+    console.print(driver.table(shown))
     yield records, True
 
 

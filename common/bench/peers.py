@@ -150,7 +150,7 @@ def switches(precision: str) -> Iterator[None]:
     try:
         import torch
     except ImportError:
-        yield  # nobody there to be told
+        yield  # no PyTorch, no switches
         return
     cudnn = torch.backends.cudnn
     before = cudnn.allow_tf32, cudnn.benchmark, torch.get_float32_matmul_precision()
@@ -179,6 +179,7 @@ class TorchEager(Peer):
     implementation = "torch-eager"
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """As Peer.build."""
         torch = _torch(device)
         module, given, feed = self._prepared(torch, model, x, device)
         last: list[Any] = [None]
@@ -214,6 +215,7 @@ class TorchGraph(TorchEager):
     implementation = "torch-graph"
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """As Peer.build."""
         torch = _torch(device)
         if device != "cuda":
             raise Unavailable(f"torch-graph needs a GPU, got device {device!r}")
@@ -248,7 +250,7 @@ NO_TEMPLATES = "its search left out Triton's templates for convolutions"
 
 
 class TorchCompile(TorchEager):
-    """torch.compile, told to try every kernel it can write or find for each layer."""
+    """torch.compile in the mode that tries every kernel it can write or find for each layer."""
 
     implementation = "torch-compile"
 
@@ -351,6 +353,7 @@ class Xla(Peer):
     implementation = "xla"
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """As Peer.build."""
         jax = _jax(device)
         kind = np.float16 if self.precision == "fp16" else np.float32
         given: list[Any] = [None]

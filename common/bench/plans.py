@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from .. import cuda, cudnn
 from ..cuda.graphs import on_stream
@@ -48,10 +46,10 @@ class Options(driver.Options):
 def in_words(graphs: tuple[Graph, ...]) -> str:
     """A way to ask, shortly: "conv + identity + add + clamp", or "conv + add | clamp" for two graphs."""
     names = {"conv_fprop": "conv"}
-    return " | ".join(" + ".join(names.get(node.op, _told(node)) for node in graph.nodes) for graph in graphs)
+    return " | ".join(" + ".join(names.get(node.op, _node_in_words(node)) for node in graph.nodes) for graph in graphs)
 
 
-def _told(node: Any) -> str:
+def _node_in_words(node: Any) -> str:
     if node.op != "clamp":
         return f"{node.operand}" if node.operand else node.op
     high = dict(node.attributes)["high"]
@@ -128,19 +126,19 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """(records, whether all were right) of one case in one precision and layout after the other."""
-    table = Table("operator", "precision", "layout", "µs", "error", "way", "plans", box=None)
+    shown: list[dict[str, str]] = []
     with on_stream():
         for case in CASES:
             for precision in options.precisions or PRECISIONS:
                 for layout in options.layouts or LAYOUTS:
                     records, right = measure(case, precision, layout, options, console)
-                    for r in records:
-                        table.add_row(
-                            case, precision, layout, f"{r['median_us']:,.2f}", f"{r['error']:.1e}", r["way"],
-                            escape(", ".join(r["plans"])),
-                        )  # fmt: skip
+                    shown += (
+                        {"operator": case, "precision": precision, "layout": layout, "way": r["way"]}
+                        | {"plans": ", ".join(r["plans"])} | driver.cells(r)
+                        for r in records
+                    )  # fmt: skip
                     yield records, right
-    console.print(table)
+    console.print(driver.table(shown, 5))
 
 
 def bench(options: Options, console: Console) -> bool:

@@ -45,7 +45,7 @@ class Setup:
 
     layout: None for matrices, and for what is computed element by element. given: the operators' arguments by name,
     `out` among them. want: the result in float64, of the first pictures; k: the length of its sums. peers: what has
-    "cudnn" or "cublas" write to `out`; told: by which plans, where that is known.
+    "cudnn" or "cublas" write to `out`; plan: cuDNN's, where that is known.
     """
 
     layout: str | None
@@ -53,7 +53,7 @@ class Setup:
     want: Any
     k: int
     peers: Mapping[str, Launch]
-    told: str = ""
+    plan: str = ""
 
     def poison(self) -> None:
         """NaN where the result is to be."""
@@ -79,6 +79,7 @@ class Problem:
 
     @property
     def case(self) -> str:
+        """What records call it: "depthwise 56×56 144"."""
         return f"{self.kind} {self.shape}"
 
 

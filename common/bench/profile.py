@@ -68,8 +68,8 @@ def parse(text: str) -> list[dict[str, Any]]:
         waits = {name: round(counts.pop(name), 2) for name in WAITS}
         counts["conflicts"] /= max(1.0, counts.pop("wavefronts"))
         whole = ("registers", "instructions", "l2_bytes", "dram_bytes")
-        told = {name: round(v) if name in whole else round(v, 3) for name, v in counts.items()}
-        found.append({"kernel": row["Kernel Name"], **told, "waits": {k: v for k, v in waits.items() if v >= 0.1}})
+        rounded = {name: round(v) if name in whole else round(v, 3) for name, v in counts.items()}
+        found.append({"kernel": row["Kernel Name"], **rounded, "waits": {k: v for k, v in waits.items() if v >= 0.1}})
     return found
 
 
@@ -126,15 +126,15 @@ def profiled(precision: str, batch: int) -> list[dict[str, Any]]:
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     """The records of one precision and batch, a line a kernel."""
-    made = Table(title=f"batch {rows[0]['batch']}, {rows[0]['precision']}", title_justify="left", box=None)
-    for name in ("kernel", "µs", "issue", "warps", "tensor cores", "shared memory", "conflicts", "waits for"):
-        made.add_column(name, justify="left" if name in ("kernel", "waits for") else "right")
+    shown = []
     for r in rows:
-        shares = (f"{r[key]:.0%}" for key in ("warps", "tensor", "shared", "conflicts"))
         worst = sorted(r["waits"].items(), key=lambda wait: -wait[1])[:3]
-        told = ", ".join(f"{name} {cycles:.1f}" for name, cycles in worst)
-        made.add_row(r["case"], f"{r['us']:.1f}", f"{r['issue']:.2f}", *shares, told)
-    return made
+        shown.append(
+            {"kernel": r["case"], "waits for": ", ".join(f"{name} {cycles:.1f}" for name, cycles in worst)}
+            | {"µs": f"{r['us']:.1f}", "issue": f"{r['issue']:.2f}"}
+            | {head: f"{r[head.split()[0]]:.0%}" for head in ("warps", "tensor cores", "shared memory", "conflicts")}
+        )
+    return driver.table(shown, 2, f"batch {rows[0]['batch']}, {rows[0]['precision']}")
 
 
 @dataclass(frozen=True, kw_only=True)

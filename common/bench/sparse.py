@@ -14,7 +14,6 @@ reads, as a ReLU leaves of numbers of which half are negative; none elsewhere; f
 network with seeded weights, on the sample photo. Zeros lie in a pattern: elements, pixels or tiles.
 """
 
-import csv
 import dataclasses
 import functools
 import re
@@ -27,7 +26,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .. import cuda, cudnn, kernels, weights
 from ..cuda import cubin
@@ -190,6 +188,7 @@ class Layer:
             self._add(sparse.PREFIX + scheme, str(self.tile(scheme)), self._recorded(sparse.PREFIX + scheme, call))
 
     def tile(self, scheme: str) -> sparse.Tile:
+        """The tile of a scheme's kernel on this card."""
         return sparse.rule(self.shape, scheme, self.x.dtype.itemsize, cuda.multiprocessors())
 
     def _out(self, name: str) -> Any:
@@ -277,8 +276,8 @@ def time_layer(one: Distinct, precision: str, given: float, label: str, options:
             errors = layer.errors(names)
             wrong = {name: error for name, error in errors.items() if not error <= most}
             for name, error in wrong.items():
-                told = f"{case_of(shape, pattern)} {level:.0%}, batch {shape.batch}, {precision}: {name}"
-                console.print(f"{told} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
+                what = f"{case_of(shape, pattern)} {level:.0%}, batch {shape.batch}, {precision}: {name}"
+                console.print(f"{what} is [red]wrong[/], not timed: {error:.1e}, allowed {most:.1e}", soft_wrap=True)
                 right = False
             good = {name: benchmarks[name] for name in names if name not in wrong}
             if not good:
@@ -459,22 +458,26 @@ def _in_line(line: Mapping[str, Any]) -> str:
 
 def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The table as a file, COLUMNS in its first line; times in µs."""
+    import pandas
+
+    rows = lines([r for r in records if r["kind"] != "activations"])
     with replacing(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines([r for r in records if r["kind"] != "activations"]))
+        pandas.DataFrame(rows, columns=list(COLUMNS)).to_csv(file, index=False)
 
 
 def conclude(records: Sequence[dict[str, Any]], console: Console) -> None:
     """The zeros that were counted, and what sparse kernels gain each network."""
-    table = Table("network", "weights", "convolutions", "elements", "pixels", "32 ch.", "8×8×32", box=None)
+    shares = {"elements": "elements", "pixels": "pixels", "groups_32": "32 ch.", "tiles_8": "8×8×32"}
+    shown = []
     for source, label in SOURCES.items():
         rows = [r for r in records if r["kind"] == "activations" and r["network"] == source]
         rows = [r for r in rows if r["after"] in ("ReLU", "ReLU6")]
         if rows:
-            shares = [np.mean([r[key] for r in rows]) for key in ("elements", "pixels", "groups_32", "tiles_8")]
-            table.add_row(source, label, f"{len(rows)} after ReLU", *(f"{share:.1%}" for share in shares))
-    console.print(table)
+            shown.append(
+                {"network": source, "weights": label, "convolutions": f"{len(rows)} after ReLU"}
+                | {head: f"{np.mean([r[key] for r in rows]):.1%}" for key, head in shares.items()}
+            )
+    console.print(driver.table(shown, 2))
     timed = [r for r in records if r["kind"] != "activations"]
     for precision in dict.fromkeys(r["precision"] for r in timed):
         for batch in dict.fromkeys(r["batch"] for r in timed):

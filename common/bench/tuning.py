@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from .. import topology, weights
 from ..cuda import graphs
@@ -17,6 +16,7 @@ from ..optimize import search, tiles
 from ..optimize.features import missing
 from ..optimize.generate import Block, Tile
 from ..optimize.tiles import Found, Problem
+from . import driver
 
 BATCHES = (1, 8, 32, 256)
 
@@ -105,13 +105,13 @@ def _searched(problem: Problem, tried: int, timer: search.Timer | None, console:
 
 
 def _show(founds: Sequence[Found], batch: int, dtype: str, console: Console) -> None:
-    table = Table("block", "tile", title=f"batch {batch}, {dtype}", title_justify="left", box=None)
-    for column in ("predicted µs", "measured µs", "unfused µs", "gain"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for found in founds:
-        told = tiles.describe(found.best) + ("" if found.tile else "; separate kernels are faster")
-        table.add_row(
-            str(found.problem.block), told, f"{found.predicted_us:,.2f}", f"{found.us:,.2f}",
-            f"{found.unfused_us:,.2f}", f"{found.gain:.2f}×",
-        )  # fmt: skip
-    console.print(table)
+    shown = [
+        {
+            "block": str(found.problem.block),
+            "tile": tiles.describe(found.best) + ("" if found.tile else "; separate kernels are faster"),
+            "predicted µs": f"{found.predicted_us:,.2f}", "measured µs": f"{found.us:,.2f}",
+            "unfused µs": f"{found.unfused_us:,.2f}", "gain": f"{found.gain:.2f}×",
+        }
+        for found in founds
+    ]  # fmt: skip
+    console.print(driver.table(shown, 2, f"batch {batch}, {dtype}"))

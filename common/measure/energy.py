@@ -104,7 +104,8 @@ class Card:
 class Workload:
     """What is measured: a call that enqueues one inference of `images` pictures on the current stream.
 
-    mark: as Machine.mark, for a runtime with streams of its own. ValueError and TypeError name what does not fit.
+    mark: as Machine.mark, for a runtime with streams of its own. TypeError if `call` is not callable, ValueError if
+    `images` is not an integer of at least 1.
     """
 
     call: Callable[[], Any]
@@ -130,6 +131,7 @@ class Stretch:
 
     @property
     def watts(self) -> float:
+        """The mean power, W."""
         return self.joules / self.seconds
 
 
@@ -184,10 +186,12 @@ class Energy:
 
     @property
     def low(self) -> float:
+        """mJ: the lower end of the lowest round's range."""
         return min(r.net_range[0] for r in self.rounds)
 
     @property
     def high(self) -> float:
+        """mJ: the upper end of the highest round's range."""
         return max(r.net_range[1] for r in self.rounds)
 
     @property
@@ -518,8 +522,8 @@ def _work(
         notes.append(f"the counter says {stretch.watts:.0f} W, the power readings {readings[1]:.0f} W")
     (start_least, start_most), (end_least, end_most) = feeder.done(first), feeder.done(last)
     least, most = end_least - start_most, end_most - start_least
-    calls, told = (least + most) / 2, tuple(note for note in notes if note)
-    return lambda idle: Round(stretch, workload.images * calls, (most - least) / 2 / calls, idle, seen, told)
+    calls, noted = (least + most) / 2, tuple(note for note in notes if note)
+    return lambda idle: Round(stretch, workload.images * calls, (most - least) / 2 / calls, idle, seen, noted)
 
 
 # ---- All together
@@ -553,14 +557,14 @@ def measure(
     idle_seconds: float = IDLE_SECONDS,
     seed: int | None = None,
     machine: Machine | None = None,
-    told: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Measured:
     """Energy an image of every workload, as this module says at its beginning; nothing else may use the card.
 
     seconds: of each workload in each round, at the least; idle_seconds: of idleness before, between and after. seed: of
-    the orders; drawn if not given. machine: the current GPU unless another is given. told: gets a line for each step.
-    ValueError names what does not fit; NoGpu on the simulator; Unmetered where there is no way to know, and when the
-    counter goes back or stops.
+    the orders; drawn if not given. machine: the current GPU unless another is given. log: gets a line for each step.
+    ValueError without workloads, for fewer than LEAST_SECONDS or 2 rounds; NoGpu on the simulator; Unmetered where
+    there is no way to know, and when the counter goes back or stops.
     """
     if not workloads:
         raise ValueError("workloads must be at least one, got none")
@@ -574,13 +578,13 @@ def measure(
     order_of = orders(list(workloads), rounds, random.Random(seed))
     gauge, word = _gauge(machine)
     if word:
-        told(word)
+        log(word)
     chunks = {name: _chunk(machine, workload) for name, workload in workloads.items()}
 
     idle = [_idle(machine, gauge, idle_seconds)]
     worked: dict[str, list[Callable[[tuple[float, float]], Round]]] = {name: [] for name in workloads}
     for number, order in enumerate(order_of, 1):
-        told(f"round {number} of {rounds}, the card idles at {idle[-1]:.1f} W")
+        log(f"round {number} of {rounds}, the card idles at {idle[-1]:.1f} W")
         for name in order:
             worked[name].append(_work(machine, gauge, workloads[name], chunks[name], seconds))
         idle.append(_idle(machine, gauge, idle_seconds))

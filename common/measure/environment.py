@@ -265,10 +265,9 @@ def _installed(*distributions: str) -> str | None:
 
 
 def commit() -> str:
-    """The commit of this checkout. A machine that got the files without their history is told by COURSE_COMMIT."""
-    told = os.environ.get("COURSE_COMMIT")
-    if told:
-        return told
+    """The commit of this checkout. COURSE_COMMIT says it where the files came without their history."""
+    if given := os.environ.get("COURSE_COMMIT"):
+        return given
     try:
         done = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True

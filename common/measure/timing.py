@@ -60,7 +60,8 @@ class Benchmark:
     launch: "graph", rounds of the calls recorded in one CUDA graph and replayed; "eager", enqueued from Python one
     after the other; "host", for a runtime with streams of its own: wall clock around the calls and one `wait()`, which
     returns when the last of them is done. A call that replays a graph of its own is "eager".
-    ValueError and TypeError name what does not fit.
+    ValueError for no calls, an unknown launch, or a `wait` with another launch than "host"; TypeError for what is not
+    callable.
     """
 
     def __init__(

@@ -202,12 +202,12 @@ def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], l
 
 def _roofs(records: Sequence[Record], peaks: Peaks) -> str:
     """The roof of every arithmetic among the records, in words."""
-    told = []
+    parts = []
     for r in records:
         work, roof = Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"])
         what = "its bytes" if bound(work, roof, peaks) == "memory" else f"its FLOPs in {roof}"
-        told.append(f"{tables.us(floor_us(work, roof, peaks))} µs for {what}")
-    return ", ".join(dict.fromkeys(told))
+        parts.append(f"{tables.us(floor_us(work, roof, peaks))} µs for {what}")
+    return ", ".join(dict.fromkeys(parts))
 
 
 def plot(

@@ -79,8 +79,8 @@ def plot(profiles: Sequence[Profile]) -> Any:
             if row.copied:
                 axes.bar(row.index, row.copy_ms, bottom=row.median_ms, color=COLOURS["copies"], width=0.85)
         side = " on the simulator" if any(row.where == "simulator" for row in one.rows) else ""
-        told = f"{one.placement}{side}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
-        axes.set_title(told, fontsize=10, loc="left")
+        title = f"{one.placement}{side}: {one.total_ms:.2f} ms an inference, {one.copies_ms:.2f} ms of them copies"
+        axes.set_title(title, fontsize=10, loc="left")
         axes.set_ylabel("ms")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="0.92", linewidth=0.8)

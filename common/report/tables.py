@@ -148,8 +148,8 @@ def tracks(root: Path) -> str:
     rows = []
     for name, chosen in TRACKS.items():
         taken = [(chapter, number) for chapter, numbers in chosen.items() for number in numbers]
-        told = "; ".join(f"{chapter}: {', '.join(map(str, numbers))}" for chapter, numbers in chosen.items())
-        rows.append([name, told, f"{sum(time[one] for one in taken) / 60:.0f}"])
+        numbers = "; ".join(f"{chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
+        rows.append([name, numbers, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
     return markdown(["track", "chapter: notebooks", "hours"], rows, 2)
 
@@ -171,7 +171,7 @@ class _Marks:
             self._notes.append(note)
         return "¹²³⁴⁵⁶⁷⁸⁹"[self._notes.index(note)]
 
-    def told(self) -> list[str]:
+    def footnotes(self) -> list[str]:
         """The lines below a table, a paragraph a note."""
         return [line for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False) for line in ("", f"{mark} {note}")]
 
@@ -191,7 +191,7 @@ def network_peers(recorded: Results) -> str:
         chosen = [record for record in found if record["precision"] == precision]
         if chosen:
             lines += ["", f"{meaning}:", "", *_peers(chosen, marks)]
-    return "\n".join([*lines, *marks.told()])
+    return "\n".join([*lines, *marks.footnotes()])
 
 
 def _peers(records: Sequence[Record], marks: _Marks) -> list[str]:
@@ -237,7 +237,7 @@ def headline(recorded: Results) -> str:
             if any(best):
                 cells = [us(time(r)) + marks(r) if r else DASH for r in best]
                 lines.append(_row([IMPLEMENTATIONS[implementation], *cells]))
-    return "\n".join([*lines, *marks.told()])
+    return "\n".join([*lines, *marks.footnotes()])
 
 
 REPEATS = 0.05  # two runs that differ by no more agree
@@ -258,17 +258,17 @@ def network_repeat(recorded: Results) -> str:
     if not pairs:
         return NOT_YET
     within = [change for change, _ in pairs if change <= REPEATS]
-    told = f"{len(within)} of {len(pairs)} medians measured in two runs agree within {100 * REPEATS:.0f} %"
+    text = f"{len(within)} of {len(pairs)} medians measured in two runs agree within {100 * REPEATS:.0f} %"
     if within:
-        told += f" (the largest difference among them: {100 * max(within):.1f} %)"
+        text += f" (the largest difference among them: {100 * max(within):.1f} %)"
     beyond = sorted((pair for pair in pairs if pair[0] > REPEATS), key=lambda pair: -pair[0])
     if beyond:
-        told += "; beyond that: " + ", ".join(
+        text += "; beyond that: " + ", ".join(
             f"{IMPLEMENTATIONS[r['implementation']]} {r['precision']} {r['layout']} at batch {r['batch']}"
             f" ({r['previous_median_us']:,.0f} and {r['median_us']:,.0f} µs)"
             for _, r in beyond
         )
-    return told
+    return text
 
 
 # ---- Energy
@@ -308,7 +308,7 @@ def energy(recorded: Results) -> str:
                 cells.append(f"**{median}**" if r["mj_per_image"] == least[batch] else median)
                 cells += [f"{us(r['mj_low'])} – {us(r['mj_high'])}", us(r["gross_mj"])]
             lines.append(_row(cells))
-    return "\n".join([*lines, *marks.told()])
+    return "\n".join([*lines, *marks.footnotes()])
 
 
 def energy_ratio(recorded: Results) -> str:
@@ -657,5 +657,6 @@ TEXTS: dict[str, Callable[[Results], str]] = {
 def texts() -> dict[str, Callable[[], str]]:
     """The functions that make the course's texts, by the name between their markers."""
     recorded, root = results.load(CARD), results.course()
+    _ = recorded.records  # what is damaged is said now, once
     made: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
     return made | {"tracks": lambda: tracks(root)}

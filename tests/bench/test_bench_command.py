@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +171,22 @@ def test_generate(run, monkeypatch, check):
         assert result.exit_code == (0 if stale is None else 1)
         assert stale is None or "python -m common generate" in result.stderr
         assert asked == [check] * 3  # nobody is left out because another is stale
+
+
+def test_generate_says_what_is_damaged_in_one_line(run, monkeypatch, tmp_path):
+    folder = tmp_path / "nvidia-h200"
+    shutil.copytree(results.path_of("NVIDIA H200"), folder)
+    table = folder / "network.csv"
+    table.write_text(table.read_text(encoding="utf-8")[:-100], encoding="utf-8")
+    monkeypatch.setattr(results, "path_of", lambda card, folder=None: tmp_path / "nvidia-h200")
+    result = run("generate", "--check")
+    assert result.exit_code == 2 and one_line(result.stderr) and result.stdout == ""
+    assert "network.csv, line 165: expected a whole line" in result.stderr
+
+
+def test_a_table_on_the_console():
+    console = Console(file=io.StringIO(), width=80)
+    console.print(driver.table([{"step": "[1×1]", "µs": "2.06"}, {"step": "3×3", "µs": "16,598"}], 1, "batch 1"))
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == ["batch 1", " step       µs", " [1×1]    2.06", " 3×3    16,598"]
+    console.print(driver.table([]))

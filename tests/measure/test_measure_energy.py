@@ -193,7 +193,7 @@ def test_how_long_it_takes_is_known_beforehand():
 
 def test_the_steps_are_told():
     card, lines = SimulatedCard(), []
-    measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card, told=lines.append)
+    measure({"x": Workload(card.work("x", 1e-3, 0.5), 4)}, machine=card, log=lines.append)
     assert lines == [f"round {i} of 4, the card idles at 120.0 W" for i in (1, 2, 3, 4)]
 
 
@@ -255,7 +255,7 @@ def test_readings_that_contradict_the_counter_are_noted():
 
 def test_without_a_counter_power_is_integrated_and_a_word_says_so():
     card, lines = SimulatedCard(counter=None), []
-    found = measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card, told=lines.append)
+    found = measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card, log=lines.append)
     assert found.method == "power" and found.word == lines[0]
     assert found.word.startswith("the card has no energy counter: power readings are integrated instead")
     assert found["x"].low <= 50 <= found["x"].high and found["x"].mj_per_image == pytest.approx(50, rel=5e-3)
