@@ -243,10 +243,3 @@ def test_every_occurrence_counts(folder):
     path = folder / "README.md"
     path.write_text(INLINE)
     assert generated.stale(path, {"y": lambda: "4 TB/s"}) == ["y"]  # the second is "4"
-
-
-def test_two_texts_of_one_name_are_refused(monkeypatch):
-    monkeypatch.setattr(generated, "TEXTS", {})
-    generated.text("a")(lambda: "1")
-    with pytest.raises(ValueError, match="two texts are called 'a'"):
-        generated.text("a")(lambda: "2")

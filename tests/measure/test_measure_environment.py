@@ -11,7 +11,7 @@ import pytest
 from common import cuda
 from common.measure import environment as env
 from common.measure.environment import Sensors, Watch, environment
-from common.report.generated import ROOT
+from common.report.results import course
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_machine_without_a_card(simulator, monkeypatch):
     assert found["card"] == "none, the simulator" and "driver" not in found
     assert found["torch"].split("+")[0] == importlib.metadata.version("torch").split("+")[0]
     head = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=course()
     ).stdout.strip()
     assert found["commit"] == (head or "unknown")
 
@@ -124,7 +124,7 @@ def test_nothing_heavy_is_imported(simulator):
     code = (
         "import sys, common.measure.environment as e; e.environment(); print({'torch', 'jax', 'cupy'} & {*sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=course())
     assert done.stdout.strip() == "set()", done.stderr
 
 

@@ -126,8 +126,8 @@ def of(shape, us, kind="given", sparsity=0.5, **more):
 
 
 def test_twins_and_libraries_skip_nothing():
-    assert {s for s in sparse.SCHEMES if tables.skips(tables.SPARSE + s)} == set(sparse.DENSE)
-    assert not any(map(tables.skips, ("ours", "cudnn", "cudnn-2nd")))
+    assert {s for s in sparse.SCHEMES if sparse.skips(sparse.PREFIX + s)} == set(sparse.DENSE)
+    assert not any(map(sparse.skips, ("ours", "cudnn", "cudnn-2nd")))
 
 
 def test_the_gain_of_a_network():
