@@ -4,7 +4,7 @@ import heapq
 import math
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from .errors import InvalidModel, UnsupportedModel
 from .tensors import decode
@@ -90,6 +90,10 @@ class Node:
         """A tensor attribute as an array, None if it is not given."""
         attribute = self._attribute(name, AttributeProto.TENSOR)
         return None if attribute is None else decode(attribute.t)
+
+    def tensors(self) -> list[TensorProto]:
+        """The tensors among the attributes, not decoded."""
+        return [attribute.t for attribute in self._attributes.values() if attribute.HasField("t")]
 
     def pair(self, name: str, default: tuple[int, int]) -> tuple[int, int]:
         """An attribute with one integer for the height and one for the width."""

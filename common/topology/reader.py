@@ -14,7 +14,7 @@ from .loading import load_model, opset_version
 from .node import Node, nodes_in_order
 from .operators import TRANSLATE
 from .simplify import simplify
-from .tensors import FLOATS, checked_size, decode, element_type
+from .tensors import FLOATS, decode, element_type
 from .translation import Activation, Translation, as_written
 
 DEFAULT_SIZE = 224  # height and width where the file leaves them open, the paper's own
@@ -66,11 +66,12 @@ def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> 
     if dtype not in FLOATS:
         raise UnsupportedModel(f"the input {inputs[0].name!r} is {dtype}, not floating-point")
 
-    elements = sum(checked_size(tensor, f"tensor {name!r}") for name, tensor in tensors.items())
+    # by their bytes, as what a tensor claims to hold may not be there
+    stored = sum(tensor.ByteSize() for tensor in [*tensors.values(), *(t for node in nodes for t in node.tensors())])
     values: dict[str, Activation | np.ndarray] = {name: decode(tensor) for name, tensor in tensors.items()}
     values[inputs[0].name] = as_written(inputs[0].name, shape, dtype)
     names = set(values) | {name for node in nodes for name in node.outputs}
-    state = Translation(values, names, file_batch, Budget(16 * elements + 2**20))
+    state = Translation(values, names, file_batch, Budget(4 * stored + 2**20))
     for node in nodes:
         run(state, node)
 

@@ -5,6 +5,7 @@ import tracemalloc
 from functools import partial
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, ModelProto, helper
@@ -209,6 +210,27 @@ def test_many_users_of_one_large_constant():
         result = read_or_refuse(m.build(y))
         assert (result is None) == refused
         assert refused or len(result[0]) == 502
+
+
+@pytest.mark.parametrize("constants_as_nodes", [False, True])
+def test_constants_that_are_in_the_file_are_not_too_many(constants_as_nodes):
+    m = Model(13, constants_as_nodes=constants_as_nodes)
+    y = m.conv("x", 3, 2000, 1)
+    for _ in range(100):
+        y = m.op("Add", m.op("Mul", m.op("Sigmoid", y), m.normal(1, 2000, 1, 1)), m.normal(1, 2000, 1, 1))
+    assert len(read_or_refuse(m.build(y))[0]) == 201
+
+
+def test_a_constant_that_claims_more_than_it_holds_pays_for_nothing():
+    m = Model(13, constants_as_nodes=True)
+    y = m.op("Add", "x", m.op("ConstantOfShape", m.ints(2**28)))
+    liar = m.normal(1)
+    m.nodes[-1].attribute[0].t.dims[:] = [2**30]
+    tracemalloc.start()
+    assert read_or_refuse(m.build(m.op("Add", y, liar))) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6
 
 
 def test_names_that_a_file_has_chosen_to_clash():
