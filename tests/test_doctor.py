@@ -144,3 +144,31 @@ def test_what_optimize_can_use(monkeypatch):
 def test_what_optimize_can_use_of_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(doctor.cuda, "compute_capability", _no_gpu)
     assert doctor.optimizations().state is State.OPTIONAL
+
+
+def test_what_breaks_while_it_looks_is_a_finding(monkeypatch):
+    def broken():
+        raise KeyError("no such field")
+
+    monkeypatch.setattr(doctor, "gpu", broken)
+    monkeypatch.setattr(doctor, "NEEDED", {})
+    monkeypatch.setattr(doctor, "OPTIONAL", {})
+    findings = {finding.name: finding for finding in doctor.examine()}
+    assert findings["broken"].state is State.MISSING and "KeyError: 'no such field'" in findings["broken"].value
+    assert findings["Python"].state is State.FINE and "a test kernel" in findings
+
+
+def test_another_package_of_the_same_name(monkeypatch):
+    def owners(*names):
+        monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: {"common": list(names)})
+        return doctor.package_name()
+
+    assert owners("mobilenetv2-engine-course").state is State.FINE
+    other = owners("mobilenetv2-engine-course", "another")
+    assert other.state is State.MISSING and "another" in other.value and "pip uninstall another" in other.mend
+
+
+def test_a_package_that_pip_installed_has_no_set_up_to_run_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor, "BOOTSTRAP", tmp_path / "bootstrap.py")
+    monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no_such_package": "distribution"})
+    assert doctor.package("no_such_package", "nothing", State.MISSING).mend == "pip install distribution"

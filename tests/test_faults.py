@@ -323,8 +323,12 @@ def words(name, inputs):
     [
         ("COURSE_DEVICE", "tpu", "COURSE_DEVICE must be 'gpu' or 'simulator', got 'tpu'"),
         ("COURSE_CACHE", "{inputs}/photo.png", "COURSE_CACHE"),
-        ("COURSE_CACHE", "{inputs}/photo.png/below", "COURSE_CACHE"),
-        *only_all([("HOME", "{inputs}/photo.png", "COURSE_CACHE")]),
+        *only_all(
+            [
+                ("COURSE_CACHE", "{inputs}/photo.png/below", "COURSE_CACHE"),
+                ("HOME", "{inputs}/photo.png", "COURSE_CACHE"),
+            ]
+        ),
     ],
 )
 def test_surroundings_that_are_wrong(inputs, name, variable, value, part):
