@@ -76,7 +76,9 @@ def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
         outcome = worker.judged(exercise.folder, objects, seconds)
     elif child.can_fork():
         if exercise.is_cuda:
-            compiler.find_compiler()  # once, for all the processes that follow
+            from ..cuda.simulator import symbols  # noqa: F401  once, for all the processes that follow
+
+            compiler.find_compiler()
             compiler.headers()
         call = functools.partial(_judge_in_child, exercise, objects)
         # the simulator reserves far more addresses than it uses

@@ -265,11 +265,13 @@ def _hide_luck(assembly: str) -> str:
 ENDS_THE_PROCESS = ("abort", "exit", "_exit", "_Exit", "quick_exit")
 
 
-def _link_flags() -> list[str]:
+def _link_flags(compiler: Compiler, kind: str) -> list[str]:
     if platform.system() == "Darwin":
         return ["-shared", "-undefined", "dynamic_lookup"]
+    # the C and C++ libraries are loaded with the runtime: to look into them again takes half of a kernel's linking
+    libraries = ["-nodefaultlibs", "-lm", "-lgcc"] if compiler.family == "gcc" and kind != "runtime" else ["-lm"]
     # a kernel that calls one of these would end the whole process: runtime/launch.cpp has others
-    return ["-shared", "-lm", *(f"-Wl,--wrap={name}" for name in ENDS_THE_PROCESS)]
+    return ["-shared", *libraries, *(f"-Wl,--wrap={name}" for name in ENDS_THE_PROCESS)]
 
 
 def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, extra_key: str = "") -> Path:
@@ -278,10 +280,9 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
     The name is a hash of everything the result depends on. A library that is not as it was written is built anew.
     CacheError if nothing can be kept there.
     """
+    link = _link_flags(compiler, kind)
     key = hashlib.sha256(
-        "\0".join(
-            [source, extra_key, compiler.version, *compiler.command, *flags, *_link_flags(), _processor()]
-        ).encode()
+        "\0".join([source, extra_key, compiler.version, *compiler.command, *flags, *link, _processor()]).encode()
     ).hexdigest()[:32]
     folder = cache_dir()
     library = folder / f"{kind}-{key}.so"
@@ -293,9 +294,9 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
             text, result = Path(inside, "kernel.cpp"), Path(inside, "kernel.so")
             text.write_text(source, encoding="utf-8", newline="")
             if "-fsanitize=thread" in flags:
-                done = _compile_checked(compiler, flags, text, result)
+                done = _compile_checked(compiler, flags, link, text, result)
             else:
-                done = _run([*compiler.command, *flags, str(text), "-o", str(result), *_link_flags()])
+                done = _run([*compiler.command, *flags, str(text), "-o", str(result), *link])
             if done.returncode:
                 raise _what_failed(done.stderr.replace(str(inside) + os.sep, ""), folder)
             unset = [asdict(found) for found in _uninitialised(done.stderr)]
@@ -318,7 +319,9 @@ def _what_failed(log: str, folder: Path) -> Exception:
     return CompileError(_without_warnings(log))
 
 
-def _compile_checked(compiler: Compiler, flags: Sequence[str], text: Path, result: Path) -> subprocess.CompletedProcess:
+def _compile_checked(
+    compiler: Compiler, flags: Sequence[str], link: Sequence[str], text: Path, result: Path
+) -> subprocess.CompletedProcess:
     """By way of the assembly, which _hide_luck changes; linked by itself, so that no library of sanitizers comes in."""
     assembly, unlinked = result.with_suffix(".s"), result.with_suffix(".o")
     done = _run([*compiler.command, *flags, "-S", str(text), "-o", str(assembly)])
@@ -328,7 +331,7 @@ def _compile_checked(compiler: Compiler, flags: Sequence[str], text: Path, resul
     assembly.write_text(_hide_luck(assembly.read_text(encoding="latin-1")), encoding="latin-1", newline="")
     for command in (
         [str(assembly), "-c", "-o", str(unlinked)],
-        [str(unlinked), "-o", str(result), "-g", *_link_flags()],
+        [str(unlinked), "-o", str(result), "-g", *link],
     ):
         further = _run([*compiler.command, *command])
         if further.returncode:

@@ -81,16 +81,17 @@ class Symbols:
         self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
         with library.open("rb") as file:
             elf = _elf(file)
-            for unit in elf.get_dwarf_info().iter_CUs():
-                self._read_lines(elf, unit)
-                self._read_inlined(elf, unit)
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)  # a linked library has no relocations there
+            for unit in dwarf.iter_CUs():
+                program = dwarf.line_program_for_CU(unit)
+                self._read_lines(program)
+                self._read_inlined(dwarf, program, unit)
                 self._read_elements(unit)
             self._read_symbols(elf)
         self._rows.sort()
         self._addresses = [address for address, _ in self._rows]
 
-    def _read_lines(self, elf: "ELFFile", unit: Any) -> None:
-        program: Any = elf.get_dwarf_info().line_program_for_CU(unit)
+    def _read_lines(self, program: Any) -> None:
         files = program["file_entry"]
         first = 0 if program["version"] >= 5 else 1
         ours = {i + first for i, entry in enumerate(files) if entry.name.decode() == SOURCE}
@@ -101,10 +102,8 @@ class Symbols:
             line = state.line if state.file in ours and not state.end_sequence else 0
             self._rows.append((state.address, line))
 
-    def _read_inlined(self, elf: "ELFFile", unit: Any) -> None:
+    def _read_inlined(self, dwarf: Any, program: Any, unit: Any) -> None:
         """Calls of inlined functions: code that comes from a header belongs to the line that calls it."""
-        dwarf = elf.get_dwarf_info()
-        program: Any = dwarf.line_program_for_CU(unit)
         first = 0 if program["version"] >= 5 else 1
         ours = {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
         ranges = dwarf.range_lists()
