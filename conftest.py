@@ -4,14 +4,19 @@ nbval leaves image/png out of its comparison. The same picture within an <img> o
 machines and releases of Matplotlib, so its bytes are replaced on both sides. Left out as well is how many cases a
 check of an exercise has tried. Everything else is compared.
 
-What tests draw at random is the same in every run, or what COURSE_SEED=... says. Tests that are marked `long` run
-with --all only.
+What tests draw at random is the same in every run, or what COURSE_SEED=... says. What tests/tiers.py says of two tiers
+is done here: --all runs everything.
 """
 
 import os
 from pathlib import Path
 
 import pytest
+from tiers import covering
+
+# What takes long in one file begins first, so that two workers end together
+FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/check/test_copies_run.py", ".ipynb",
+         "tests/kernels/", "tests/optimize/", "tests/test_code_quality.py", "tests/test_wheel.py"]  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,9 +36,34 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("COURSE_TESTS") == "all":
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if os.environ.get("COURSE_TESTS") != "all":
+        left = left_out(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
+    items.sort(key=lambda item: next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
+
+
+def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What only `make test-all` runs: tests marked `long`, and of those marked `pairwise` most combinations."""
+    left = {item for item in items if item.get_closest_marker("long")}
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("pairwise") and hasattr(item, "callspec"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for several in tests.values():
+        taken = covering([combination(item) for item in several])
+        left |= set(several) - {several[i] for i in taken}
+    return left
+
+
+def combination(item: pytest.Item) -> tuple:
+    """What each of a test's parameters is here. Parameters that one decorator gives together are one, but for types,
+    which count by themselves: of ("variant", "dtype"), [("naive", float32), …] both do.
+    """
+    given = item.callspec.params  # type: ignore[attr-defined]
+    values: list = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        together = tuple(id(given[name]) for name in names if not isinstance(given[name], type))
+        values += [given[name] for name in names if isinstance(given[name], type)] + [together] * bool(together)
+    return tuple(values)

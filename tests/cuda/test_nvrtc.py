@@ -36,7 +36,7 @@ def cards(source, newest=True):
 
 
 def kernel_files():
-    """(path, options) of every .cu file: those of common.kernels with the options that their launchers use."""
+    """(path, options) of the .cu files: those of common.kernels with the options that their launchers use."""
     found = {}
     try:
         from common.kernels import sources
@@ -46,6 +46,8 @@ def kernel_files():
         for path, options in sources():
             found.setdefault(Path(path), []).append(tuple(options))
     for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):
+        if "wrong" in path.parts and not ALL:  # answers that differ from a right one in a line or two
+            continue
         types = ("float", "__half") if "scalar_t" in path.read_text(encoding="utf-8") else ("float",)
         found.setdefault(path, [(f"-Dscalar_t={t}", f"-I{INCLUDE}") for t in types])
     return [(path, options) for path, several in found.items() for options in dict.fromkeys(several)]
@@ -60,7 +62,8 @@ def name_of(case):
 def test_every_kernel_compiles_for_every_card(case):
     path, options = case
     source = path.read_text()
-    for card in cards(source, newest="kernels" not in path.parts):  # of those the next test has the newest card's
+    able = cards(source, newest="kernels" not in path.parts)  # of those the next test has the newest card's
+    for card in able if ALL else able[-1:]:
         log = compile_with_nvrtc(source, card, options)
         assert log is None, f"{path.relative_to(ROOT)} for {card}:\n{log}"
 

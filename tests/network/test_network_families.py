@@ -7,6 +7,7 @@ import pytest
 import torch
 import zoo
 from network_models import CUDNN, run_onnxruntime
+from tiers import in_turn
 
 from common import topology, weights
 from common.network import Network
@@ -41,8 +42,15 @@ def error_of_pytorch_in_half(model, x, want):
     return relative_error(tensors[graph.output].float().numpy(), want)
 
 
-@pytest.mark.parametrize("how", WAYS, ids=lambda how: "-".join(how.values()))
-@pytest.mark.parametrize("name", [*zoo.NAMES, "tensorflow-style"])
+DEEP = ("resnet-101", "resnet-152", "densenet-169", "densenet-201")  # seconds each
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [(name, how) for name in [*zoo.NAMES, "tensorflow-style"] if name not in DEEP for how in WAYS]
+    + in_turn(DEEP, WAYS),
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else value,
+)
 def test_a_family_on_kernels(name, how):
     model = exported(name)
     net = Network(model, **how)

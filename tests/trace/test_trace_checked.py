@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import only_all
 
 from common import cuda
 from common.cuda.report import Report
@@ -23,7 +24,7 @@ N = 64
 INCLUDES = "#include <cuda_fp16.h>\n"
 
 
-@pytest.fixture(scope="module", params=["g++", "clang"], autouse=True)
+@pytest.fixture(scope="module", params=["g++", *only_all(["clang"])], autouse=True)
 def family(request: pytest.FixtureRequest) -> Iterator[str]:
     """The compiler of the whole file: the machine's own, then the clang of the ziglang wheel."""
     with pytest.MonkeyPatch.context() as patch:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiers import long
 
 from common import cuda
 from common.cuda.simulator import compiler, proof, tracing
@@ -52,6 +53,7 @@ def test_what_was_proven_is_remembered(fresh: Path) -> None:
     assert remembered.stat().st_mtime_ns == written
 
 
+@long
 def test_the_proof_is_quick(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def used() -> float:
         return time.process_time() + sum(os.times()[2:4])  # seconds of this process and the compiler
@@ -92,6 +94,7 @@ def test_a_compiler_that_cannot_build_the_probes_is_refused(fresh: Path, monkeyp
         cuda.trace(kernel, (1,), (32,), [np.zeros(32, np.float32)])
 
 
+@long
 def test_clang_with_its_own_order_of_blocks_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
     program = (
@@ -109,6 +112,7 @@ def test_clang_with_its_own_order_of_blocks_is_refused(tmp_path: Path) -> None:
     )
 
 
+@long
 def test_a_trace_compiled_by_clang_says_what_it_is_worth() -> None:
     pytest.importorskip("ziglang")
     program = (

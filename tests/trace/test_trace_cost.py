@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from leaks import growth
+from tiers import long
 
 from common import cuda
 from common.cuda.simulator import module
@@ -13,6 +14,7 @@ from common.cuda.simulator import module
 KERNELS = Path(cuda.__file__).parents[1] / "bench" / "trace_kernels.cu"
 
 
+@long
 def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one core, of an H200's host or the like; a slower or a busy machine is given three times that."""
     monkeypatch.setattr(module, "worker_count", lambda: 1)

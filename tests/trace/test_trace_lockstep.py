@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tiers import ALL, long
 
 from common import cuda
 from common.cuda.report import Report
@@ -69,7 +70,7 @@ def compare(seeds: list[int]) -> list[str]:
     return problems
 
 
-@settings(max_examples=10, derandomize=True, phases=[Phase.generate],
+@settings(max_examples=10 if ALL else 2, phases=[Phase.generate],
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=22, max_size=22, unique=True))
 def test_random_programs_are_counted_as_in_lockstep(seeds: list[int]) -> None:
@@ -77,6 +78,7 @@ def test_random_programs_are_counted_as_in_lockstep(seeds: list[int]) -> None:
     assert not problems, "\n".join(problems)
 
 
+@long
 def test_clang_counts_nearly_all_of_them_alike() -> None:
     """Loops in loops that lanes leave at different times: there clang's order of blocks is not always the source's,
     in four of a hundred such programs. (Kernels as one writes them are in test_trace_theory.py: equal, every one.)"""
