@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--all"):
         os.environ["COURSE_TESTS"] = "all"  # read by tests/tiers.py, in the workers too
     os.environ.setdefault("COURSE_SEED", "1")  # for the workers and for the notebooks' kernels as well
+    if getattr(config.option, "hypothesis_seed", "no hypothesis") is None:
+        config.option.hypothesis_seed = int(os.environ["COURSE_SEED"])
     if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
         config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
 

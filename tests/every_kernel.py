@@ -7,6 +7,7 @@ Arrays are allocated one by one, not from CuPy's pool, so that an access past th
 """
 
 import dataclasses
+import os
 
 import numpy as np
 
@@ -22,9 +23,11 @@ if cuda.backend() == "gpu":
 
     cupy.cuda.set_allocator(None)
 
+drawn = np.random.default_rng(int(os.environ.get("COURSE_SEED", 1)))
+
 
 def random(*shape: int, dtype: type) -> object:
-    return cuda.asarray(np.random.default_rng().standard_normal(shape).astype(dtype))
+    return cuda.asarray(drawn.standard_normal(shape).astype(dtype))
 
 
 def stored(array: object, variant: str) -> object:
@@ -147,9 +150,7 @@ def launch_fused(dtype: type) -> int:
     """What common.optimize generates; returns how many launches."""
 
     def nhwc(*shape: int, scale: float = 1.0) -> object:
-        return cuda.to_layout(
-            cuda.asarray((scale * np.random.default_rng().standard_normal(shape)).astype(dtype)), "NHWC"
-        )
+        return cuda.to_layout(cuda.asarray((scale * drawn.standard_normal(shape)).astype(dtype)), "NHWC")
 
     made = fused_blocks(dtype)
     for block, tile in made:

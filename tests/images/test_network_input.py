@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from PIL import Image
+from tiers import seed
 
 from common import images
 
@@ -10,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 
 def noise(width, height):
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(seed())
     return rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageDraw
-from tiers import ALL
+from tiers import ALL, seed
 
 from common import images
 from common.images import ImageError
@@ -156,7 +156,7 @@ def assert_one_line(error, path, reason):
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.gif", "a.tiff", "a.webp", "a.bmp"])
 def test_a_file_cut_off_anywhere_is_an_error_of_one_line(tmp_path, name):
-    noise = np.random.default_rng().integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    noise = np.random.default_rng(seed()).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     whole = tmp_path / name
     Image.fromarray(noise).save(whole)
     data = whole.read_bytes()

@@ -16,8 +16,7 @@ def red_pixels(path):
     return (np.asarray(images.read(path)) == RED).all(axis=-1)
 
 
-def test_a_sheet_of_several_hundred_digits(tmp_path):
-    rng = np.random.default_rng()
+def test_a_sheet_of_several_hundred_digits(tmp_path, rng):
     digits = list(rng.integers(0, 256, (445, 8, 8), dtype=np.uint8))
     began = time.perf_counter()
     path = images.contact_sheet(digits, ["7"] * 445, [False] * 445, tmp_path / "new folder" / "sheet.png")

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tiers import long
 
 from common import cuda, kernels
 from common.cuda.signature import declarations, without_comments
@@ -90,6 +91,7 @@ def test_sources_come_with_options_for_every_dtype_that_the_rung_takes():
         assert {re.search(r"-Dscalar_t=(\w+)", o)[1] for o in options} == set(taken)
 
 
+@long  # NVRTC compiles them all as well
 @names
 def test_every_file_compiles_with_those_options(path):
     for source, options in kernels.sources():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_models import Nodes, layers, random_parameters, run_onnxruntime
+from tiers import ALL, long
 
 from common import cuda, kernels, topology, weights
 from common.network import Network
@@ -338,7 +339,7 @@ def test_calls_on_several_streams(rng):
         assert relative_error(cupy.asnumpy(result), reference(x)) <= TOLERANCE
 
 
-def test_ten_thousand_calls_in_flat_memory(rng):
+def test_many_calls_in_flat_memory(rng):
     """A small network on the simulator, MobileNetV2 in a graph on a GPU."""
     from common.network.profile import memory_in_use
 
@@ -354,9 +355,9 @@ def test_ten_thousand_calls_in_flat_memory(rng):
     for _ in range(100):
         net(x)
     before = memory_in_use()
-    for _ in range(10_000):
+    for _ in range(10_000 if ALL else 1_000):
         net(x)
-    assert memory_in_use() - before < 16 * 2**20  # one activation of 49 KB kept at each call would be 490 MB
+    assert memory_in_use() - before < 16 * 2**20  # one activation of 49 KB kept at each call would be 49 MB or more
 
 
 def test_steps_say_what_they_move():
@@ -368,6 +369,7 @@ def test_steps_say_what_they_move():
     assert plan.step_bytes(0) == moved and step.title == "Conv2d(3, 16, 3, 2, 1, 1) + ReLU6"
 
 
+@long
 def test_a_picture_takes_the_simulator_half_a_second_at_most(seeded, rng):
     """MobileNetV2 at 224×224 on two cores: the best of 20 calls. Where others use the cores too, half of the work."""
     if cuda.backend() == "gpu" or (os.cpu_count() or 1) < 2:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiers import long
 
 from common import weights
 from common.topology import build
@@ -29,6 +30,7 @@ def script():
     torch.use_deterministic_algorithms(deterministic)
 
 
+@long
 def test_an_epoch_writes_weights_that_fit(tmp_path, script, capsys):
     out = tmp_path / "new" / "a.npz"
     command = [sys.executable, SCRIPT, "--out", out, "--epochs", "1", "--limit", "64", "--threads", "1"]
