@@ -23,12 +23,15 @@ demo: setup
 lab: setup
 	@$(PY) -m common lab
 
+# Two files at a time, in the order of conftest.py; what is compiled, Python as well, is kept for the other processes
+PYTEST = COURSE_CXXFLAGS="$${COURSE_CXXFLAGS--O1}" PYTHONDONTWRITEBYTECODE= \
+	$(PY) -m pytest --nbval -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+
 test: setup
-	@COURSE_CXXFLAGS="$${COURSE_CXXFLAGS--O1}" $(PY) -m pytest --nbval -n 2 --dist loadfile --durations=10
+	@$(PYTEST)
 
 test-all: setup
-	@COURSE_SEED="$${COURSE_SEED-$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}" \
-	COURSE_CXXFLAGS="$${COURSE_CXXFLAGS--O1}" $(PY) -m pytest --nbval --all -n 2 --dist loadfile --durations=10
+	@COURSE_SEED="$${COURSE_SEED-$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}" $(PYTEST) --all
 
 doctor: setup
 	@$(PY) -m common doctor

@@ -15,8 +15,8 @@ import pytest
 from tiers import covering
 
 # What takes long in one file begins first, so that two workers end together
-FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/check/test_copies_run.py", ".ipynb",
-         "tests/kernels/", "tests/optimize/", "tests/test_code_quality.py", "tests/test_wheel.py"]  # fmt: skip
+FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/kernels/", "tests/optimize/", ".ipynb",
+         "tests/check/test_copies_run.py", "tests/network/", "tests/test_code_quality.py"]  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
