@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--all"):
         os.environ["COURSE_TESTS"] = "all"  # read by tests/tiers.py, in the workers too
+    # kernels of some thousand shapes, each launched once: -Og compiles in half of the time
+    os.environ.setdefault("COURSE_CXXFLAGS", "-Og")
     os.environ.setdefault("COURSE_SEED", "1")  # for the workers and for the notebooks' kernels as well
     if getattr(config.option, "hypothesis_seed", "no hypothesis") is None:
         config.option.hypothesis_seed = int(os.environ["COURSE_SEED"])

@@ -25,14 +25,9 @@ def torch_draws_from_the_seed() -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def little_optimization(request):
-    """Kernels of some thousand shapes, each launched once: -O1 compiles in two thirds of the time.
-
-    `make test` asks for it everywhere else, too; the simulator's own tests have its -O3.
-    """
+def optimized(request):
+    """The simulator itself, in tests/cuda, is compiled as its users compile; all else as conftest.py says, quickly."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.parent.name in ("kernels", "optimize"):
-            patch.setenv("COURSE_CXXFLAGS", "-O1")
-        elif request.path.parent.name == "cuda":  # the simulator itself, as its users compile
+        if request.path.parent.name == "cuda":
             patch.delenv("COURSE_CXXFLAGS", raising=False)
         yield

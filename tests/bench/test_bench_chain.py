@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bench_models import small
 from rich.console import Console
+from tiers import only_all
 
 from common import cuda, topology, weights
 from common.bench import chain, network, tuning
@@ -73,7 +74,7 @@ def test_rungs_are_in_the_order_of_the_lesson():
     assert [rung.launch for rung in chain.rungs()] == ["eager"] * 3 + ["graph"] * 4
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", *only_all(["fp16"])])
 def test_records_of_every_rung(clock, model, said, tmp_path, precision):
     chosen = without("persistent")
     records, right = chain.measure(

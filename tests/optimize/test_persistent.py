@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from nvrtc import compile_with_nvrtc
+from tiers import in_turn, only_all, pairwise
 
 from common import cuda, kernels
 from common.optimize import generate, persistent
@@ -99,6 +100,7 @@ def _sums(layer):
     return (layer.channels,) if isinstance(layer, Head) else (layer.channels, layer.hidden)
 
 
+@pairwise
 @both_dtypes
 @pytest.mark.parametrize("cluster", [1, pytest.param(8, marks=needs_clusters)])
 @pytest.mark.parametrize(("batch", "warps"), [(1, 4), (2, 8)])
@@ -157,8 +159,7 @@ def test_given_tiles(rng, dtype, blocks):
 
 
 @needs_clusters
-@both_dtypes
-@pytest.mark.parametrize("early", [(2,), (2, 5, 6), (1, 3, 4)], ids=str)
+@pytest.mark.parametrize(("early", "dtype"), in_turn([(2,), (2, 5, 6), (1, 3, 4)], [np.float32, np.float16]), ids=str)
 def test_weights_that_are_fetched_late(rng, dtype, early):
     """Where two phases' weights do not fit, those of the second one are fetched when the first one is over."""
     plan, layers = given_tiles(np.dtype(dtype).name)
@@ -257,8 +258,10 @@ def test_mobilenet_fits(dtype):
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(taken))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(("card", "cluster"), [("sm_80", 1), ("sm_90", 8)])
+@pytest.mark.parametrize(
+    ("card", "cluster", "dtype"),
+    [("sm_80", 1, "float32"), ("sm_90", 8, "float16"), *only_all([("sm_80", 1, "float16"), ("sm_90", 8, "float32")])],
+)
 def test_nvrtc_compiles_it(dtype, card, cluster):
     layers = [*small_network()[:-2], *[Block(5, 6, 40, 80, 40, residual=True)] * 2, *small_network()[-2:]]
     plan = chosen(layers, dtype, warps=(8,), clusters=(cluster,), multiprocessors=108, shared_memory=163 * 1024)
