@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tiers import long
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -48,11 +49,13 @@ def test_importing_is_quick_and_touches_no_gpu(module):
     assert loaded.strip() == "[]"
 
 
+@long
 def test_importing_common_takes_well_under_half_a_second():
     code = "import time; t = time.perf_counter(); import common; print(time.perf_counter() - t)"
     assert min(float(in_a_fresh_process(code)) for _ in range(3)) < 0.1
 
 
+@long
 def test_the_command_line_answers_quickly():
     def seconds() -> float:
         began = time.perf_counter()

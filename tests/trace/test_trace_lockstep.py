@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import lockstep
 import numpy as np
@@ -83,7 +84,8 @@ def test_clang_counts_nearly_all_of_them_alike() -> None:
     """Loops in loops that lanes leave at different times: there clang's order of blocks is not always the source's,
     in four of a hundred such programs. (Kernels as one writes them are in test_trace_theory.py: equal, every one.)"""
     pytest.importorskip("ziglang")
-    environment = {**os.environ, "CXX": "/nowhere/c++", "PYTHONWARNINGS": "ignore"}
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "CXX": "/nowhere/c++", "PYTHONWARNINGS": "ignore", "PYTHONPATH": path}
     done = subprocess.run([sys.executable, __file__, "0", "44"], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout.split()[0]) <= 4, done.stdout
