@@ -31,6 +31,11 @@ def in_turn(cases: Sequence, others: Sequence, each: int = 1) -> list[tuple]:
     return [(case, others[(i * each + j) % len(others)]) for i, case in enumerate(cases) for j in range(count)]
 
 
+def examples(count: int) -> int:
+    """How many examples hypothesis tries: the half in `make test`, four times as many in `make test-all`."""
+    return 4 * count if ALL else (count + 1) // 2
+
+
 def seed() -> int:
     """What everything drawn at random begins with: COURSE_SEED."""
     return int(os.environ["COURSE_SEED"])

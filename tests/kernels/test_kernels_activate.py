@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 
@@ -40,7 +41,7 @@ def test_slope_and_middle_of_hardsigmoid(rng, variant, dtype):
 @functions
 @every_rung("activate")
 @both_dtypes
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(size=st.integers(1, 3000), start=st.integers(0, 9), to=st.integers(0, 9), seed=st.integers(0, 2**32 - 1))
 def test_arrays_that_start_anywhere(function, variant, dtype, size, start, to, seed):
     """Nothing past the end is read, no neighbour is overwritten; in place too."""

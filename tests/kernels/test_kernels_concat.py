@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import both_dtypes, draw, every_rung, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 
@@ -41,7 +42,7 @@ def test_concat(rng, variant, dtype, layout, shape, dim, sizes):
 
 @every_rung("concat")
 @both_dtypes
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     shape=st.tuples(*[st.integers(1, 9)] * 4),
     dim=st.integers(1, 3),

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import pairwise
+from tiers import examples, pairwise
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
@@ -112,7 +112,7 @@ GEOMETRIES = [
 ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.sampled_from(GEOMETRIES),
     st.tuples(st.integers(1, 3), st.sampled_from([1, 3, 4, 8, 40]), st.integers(1, 14), st.integers(1, 34)),
@@ -131,7 +131,7 @@ def test_any_shape(geometry, x, padding, rung, layout, seed):
     check(np.random.default_rng(seed), case, np.dtype(dtype).type, variant, layout)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 14), st.integers(1, 14)),
     st.tuples(*[st.integers(1, 4)] * 6),
@@ -221,7 +221,7 @@ def test_arrays_that_no_vector_fits(rng, variant, dtype):
         agrees(out, F.conv2d(f64(image), f64(weight), None, 1, 1, 1, 8), k=9)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.tuples(st.integers(1, 300), st.integers(1, 2000), st.integers(1, 300), st.integers(1, 300)),
     st.tuples(*[st.integers(1, 7)] * 2, *[st.integers(1, 3)] * 2, *[st.integers(1, 6)] * 2),

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung, f64, poisoned
-from tiers import pairwise
+from tiers import examples, pairwise
 
 from common import cuda, kernels, topology
 from common.kernels import depthwise_gradients
@@ -135,14 +135,14 @@ def cases(draw_value):
     return Case((n, c, *sizes), *[getattr(known, name) for name in ("kernel", "stride", "padding", "dilation")])
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.data(), cases(), st.sampled_from(OPERATORS), st.sampled_from(LAYOUTS), st.integers(0, 2**32 - 1))
 def test_gradients_of_any_shape(data, case, operator, where, seed):
     variant = data.draw(st.sampled_from(kernels.variants(operator, "float32", where)))
     check(np.random.default_rng(seed), operator, case, np.float32, where, variant)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data(), cases(), st.sampled_from(OPERATORS), st.integers(0, 2**32 - 1))
 def test_gradients_of_any_geometry(data, case, operator, seed):
     """Kernels, strides and paddings that nobody thought of, on the rungs that need no compilation for each."""

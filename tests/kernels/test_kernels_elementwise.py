@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 from common.kernels import vectors
@@ -35,7 +36,7 @@ def view(array, offset):
 
 @every_rung("add")
 @both_dtypes
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(
     size=st.integers(1, 3000),
     offsets=st.tuples(*[st.integers(0, 9)] * 3) | st.integers(0, 9).map(lambda offset: (offset,) * 3),

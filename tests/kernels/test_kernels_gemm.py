@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import pairwise
+from tiers import examples, pairwise
 
 from common import cuda, kernels
 from common.kernels.gemm import geometry, ladder
@@ -49,7 +49,7 @@ def test_gemm_bias_and_activation(rng, variant, dtype, with_bias, activation):
 ABLE = [(v, t) for t in (np.float32, np.float16) for v in kernels.variants("gemm", t) if ladder.takes(v, t)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
     st.sampled_from(list(ACTIVATIONS)), st.sampled_from(ABLE), st.integers(0, 2**32 - 1),

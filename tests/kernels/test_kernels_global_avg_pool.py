@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import pairwise
+from tiers import examples, pairwise
 
 from common import cuda, kernels
 from common.kernels.global_avg_pool import ladder
@@ -40,7 +40,7 @@ def test_global_avg_pool(rng, variant, dtype, shape):
 
 
 @every_rung_and_dtype("global_avg_pool")
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 70), st.integers(1, 21), st.integers(1, 21)),
     offset=st.integers(0, 9),

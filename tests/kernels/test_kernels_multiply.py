@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import both_dtypes, draw, every_rung, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 
@@ -45,7 +46,7 @@ def test_multiply(rng, variant, dtype, layout, first, second):
 
 @every_rung("multiply")
 @both_dtypes
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     shape=st.lists(st.integers(1, 19), min_size=4, max_size=4).map(tuple),
     ones=st.tuples(*[st.sampled_from("ab=")] * 4),

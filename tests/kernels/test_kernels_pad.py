@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import both_dtypes, draw, every_rung, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 
@@ -34,7 +35,7 @@ def test_pad(rng, variant, dtype, layout, padding, shape):
 
 @every_rung("pad")
 @both_dtypes
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     shape=st.tuples(*[st.integers(1, 12)] * 4),
     padding=st.tuples(sides, sides),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import both_dtypes, draw, on_device, poisoned
+from tiers import ALL, examples
 
 from common import cuda, kernels
 from common.kernels import strided
@@ -44,9 +45,9 @@ def test_other_ranks(rng, dtype, shape):
 
 
 @both_dtypes
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
-    shape=st.tuples(*[st.integers(1, 40)] * 4),
+    shape=st.tuples(*[st.integers(1, 40 if ALL else 18)] * 4),
     lies=st.permutations(range(4)),
     dims=st.permutations(range(4)),
     seed=st.integers(0, 2**32 - 1),

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, f64, on_device, poisoned
-from tiers import pairwise
+from tiers import examples, pairwise
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
@@ -120,7 +120,7 @@ def cases(draw_value):
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     cases(),
     st.sampled_from([rung.values for rung in rungs(np.float32, np.float16) if not rung.marks[0].args[0]]),

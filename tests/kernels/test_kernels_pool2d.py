@@ -8,6 +8,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, every_rung_and_dtype, f64, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels, topology
 from common.kernels.pool2d import ladder
@@ -95,7 +96,7 @@ def test_pool2d(rng, variant, dtype, kind, ceil_mode, count_include_pad, shape, 
 
 @every_rung_and_dtype("pool2d")
 @kinds
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_any_window(variant, dtype, kind, data, seed):
     shape = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 40), st.integers(1, 12), st.integers(1, 12)))

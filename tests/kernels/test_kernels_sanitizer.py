@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiers import long
 
 from common import cuda
 
 PROGRAM = Path(__file__).parents[1] / "every_kernel.py"
 
 
+@long  # each operator has its own tests
 def test_every_kernel_is_launched():
     assert runpy.run_path(str(PROGRAM))["launch_all"]() > 0
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, every_rung_and_dtype, f64, on_device, poisoned
+from tiers import examples
 
 from common import cuda, kernels
 from common.kernels.winograd import TILE
@@ -60,7 +61,7 @@ def test_what_follows_the_convolution(rng, variant, dtype, bias, residual):
     check(rng, (2, 5, 9, 7), 6, PADDINGS["one"], dtype, variant, bias, residual, "relu6")
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.tuples(st.integers(1, 2), st.integers(1, 20), st.integers(3, 15), st.integers(3, 15)),
     st.integers(1, 70),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nvrtc import compile_with_nvrtc
-from tiers import in_turn, only_all
+from tiers import examples, in_turn, only_all
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
@@ -170,7 +170,7 @@ def test_nan_goes_no_further_than_its_window(rng, dtype):
         assert spoilt[5:8, 4:7].all()
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks_with_ranked_tiles(data):
     """Whatever the ranking proposes computes the right thing."""

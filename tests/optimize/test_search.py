@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from common import cuda
 from common.cuda.graphs import NoGpu
@@ -62,7 +63,7 @@ def fitting(block):
     )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(random_blocks, st.sampled_from([1, 2, 7, 300]), st.sampled_from([2, 4]))
 def test_the_rules_tile_is_possible(block, batch, itemsize):
     block = fitting(block)
@@ -73,7 +74,7 @@ def test_the_rules_tile_is_possible(block, batch, itemsize):
     assert cuda.compute_capability() >= 90 or tile.split == 1
 
 
-@settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=examples(6), phases=(Phase.explicit, Phase.generate))
 @given(random_blocks, st.integers(1, 3), st.sampled_from(["float32", "float16"]))
 def test_the_rules_tile_computes_the_right_thing(block, batch, dtype):
     block = dataclasses.replace(fitting(block), residual=False)  # whose shape would have to be that of the output

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nvrtc import compile_with_nvrtc
-from tiers import in_turn, only_all
+from tiers import examples, in_turn, only_all
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
@@ -110,7 +110,7 @@ def test_every_kind_of_tile(rng, shape, scheme, tile, dtype):
     check(rng, shape, scheme, dtype, [made.at(0.5), made.at(0.9)], tile=tile)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_shapes_and_sparsities(data):
     kernel, groups = data.draw(st.sampled_from([1, 3, 5])), data.draw(st.sampled_from([1, 1, 2, 4]))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from leaks import growth
-from tiers import long
+from tiers import ALL, long
 
 from common import cuda
 from common.cuda.simulator import module
@@ -31,17 +31,17 @@ def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> Non
     assert best < 180e-9
 
 
-def test_two_hundred_traces_leave_nothing_behind() -> None:
+def test_many_traces_leave_nothing_behind() -> None:
     kernel = cuda.RawModule(KERNELS.read_text()).get_function("reduce_shuffle")
     arguments = [np.ones(5000, np.float32), np.zeros(20, np.float32), 5000]
-    for _ in range(20):
+    for _ in range(10):
         cuda.trace(kernel, (20,), (256,), arguments)
 
     def traces() -> None:
-        for _ in range(50):
+        for _ in range(50 if ALL else 12):
             cuda.trace(kernel, (20,), (256,), arguments)
 
-    assert growth(traces, rounds=4) < 1 << 20
+    assert growth(traces, rounds=4) < (1 << 20 if ALL else 1 << 18)
 
 
 def test_large_arrays_need_memory_only_where_they_are_touched() -> None:
