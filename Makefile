@@ -2,8 +2,9 @@
 #
 #   make demo     a trained MobileNetV2 reads real pictures through the course's own CUDA kernels
 #   make lab      your own copies of the chapters, in work/, opened in JupyterLab
-#   make test     the tests and every notebook, two files at a time; kernels are compiled with -O1 for it
-#   make test-all what takes long as well: stress, fuzzers, more cards, more shapes, with new random numbers each time
+#   make test     the tests and every notebook, two files at a time; kernels are compiled with -Og for it
+#   make test-all what takes long as well: stress, fuzzers, clang, more cards, more shapes, with new random numbers each
+#                 time; about half an hour on two idle cores
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
 #   make lock     after a change of the dependencies in pyproject.toml: what requirements/ pins; deleted first, all newest
@@ -24,8 +25,7 @@ lab: setup
 	@$(PY) -m common lab
 
 # Two files at a time, in the order of conftest.py; what is compiled, Python as well, is kept for the other processes
-PYTEST = COURSE_CXXFLAGS="$${COURSE_CXXFLAGS--O1}" PYTHONDONTWRITEBYTECODE= \
-	$(PY) -m pytest --nbval -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --nbval -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 test: setup
 	@$(PYTEST)

@@ -35,8 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
 
 
-def pytest_report_header() -> str:
-    return f"COURSE_SEED={os.environ['COURSE_SEED']}"
+def pytest_report_header() -> list[str]:
+    everything = ["everything: about half an hour on two idle cores"] if os.environ.get("COURSE_TESTS") == "all" else []
+    return [f"COURSE_SEED={os.environ['COURSE_SEED']}", *everything]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
