@@ -79,8 +79,8 @@ class Arrays:
         return math.sqrt(float(((self.out - expected) ** 2).sum()) / float((expected**2).sum()))
 
 
-def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
-    """The same block by the separate kernels, over arrays of their own: what a fused one must beat."""
+def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], None]:
+    """The same block by the separate kernels, over arrays of their own, or into `out`: what a fused one must beat."""
     b, hidden = problem.block, arrays.x
     with kernels.recorded(programmatic=problem.programmatic) as launches:
         if arrays.expand is not None:
@@ -96,7 +96,7 @@ def unfused(arrays: Arrays, problem: Problem) -> Callable[[], None]:
         kernels.depthwise(
             hidden, arrays.depthwise, arrays.depthwise_bias, b.stride, 1, activation=b.bounds[1], out=made
         )  # fmt: skip
-        out = layouts.empty(arrays.out.shape, problem.dtype, "NHWC")
+        out = layouts.empty(arrays.out.shape, problem.dtype, "NHWC") if out is None else out
         kernels.pointwise(
             made, arrays.project, arrays.project_bias, residual=arrays.residual, activation=b.bounds[2], out=out
         )  # fmt: skip

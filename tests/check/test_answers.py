@@ -164,6 +164,30 @@ def test_tolerances_are_zero_unless_given():
     assert "expected nan" in message(0.0, float("nan"), atol=1e9)
 
 
+@pytest.mark.parametrize(
+    ("want", "tolerance", "allowed"),
+    [
+        (8.0, {"rtol": 2**-10}, 2**-7),
+        (-8.0, {"rtol": 2**-10}, 2**-7),
+        (8.0, {"atol": 2**-7}, 2**-7),
+        (8.0, {"rtol": 2**-10, "atol": 2**-7}, 2**-6),
+        (np.array([8.0, -16.0, 0.0]), {"rtol": 2**-10}, 2**-6),  # of the largest, for each element
+    ],
+)
+def test_a_tolerance_is_as_wide_as_it_says(want, tolerance, allowed):
+    """All numbers are powers of two and their sums, so that the bound itself is met exactly."""
+    for off in (allowed, -allowed):
+        passes(want + off, want, **tolerance)
+        assert "expected" in message(want + off * (1 + 2**-20), want, **tolerance)
+
+
+@pytest.mark.parametrize(("off", "nearly"), [(0.9e-3, True), (1.1e-3, False)])
+def test_nearly_right_ends_at_a_thousandth(off, nearly):
+    with pytest.raises(Wrong) as error:
+        expect(4 * (1 + off), 4.0, what="f(x)", hint="a hint", rtol=1e-4)
+    assert (error.value.hint == NEARLY) is nearly
+
+
 def test_equal_arrays_pass():
     x = np.random.default_rng(seed()).random((3, 5))
     passes(x, x)

@@ -1,0 +1,615 @@
+"""Plants known bugs, one at a time, and asks whether the tests find them: what a faster suite must not lose.
+
+    python tests/mutants.py                     all of them, some 40 minutes on one core with a warm cache
+    python tests/mutants.py add-tail ladder     those whose names contain one of the words
+    python tests/mutants.py --list              what is wrong with each, and which tests should catch it
+    python tests/mutants.py --check             only that each still fits the sources
+    python tests/mutants.py --wide              what escapes its tests is tried with their whole folders
+
+What git tracks, or would track, is copied to a temporary folder. There a mutant's text is replaced, its tests run until
+the first failure, and the text is put back. Compiled kernels are kept between mutants (COURSE_CACHE names where; keys are
+content hashes). Printed is a line a mutant: whether it was caught, seconds, the first failing test. Exit status: 1 if one
+escapes, 2 if the text of one is not found exactly once, or its tests fail without it. pytest does not collect this file.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS, RUNTIME = "common/kernels", "common/cuda/simulator"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old`, which occurs once in the file `path`, becomes `new`. wrong: what is wrong then; tests: pytest's arguments."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    wrong: str
+    tests: str
+
+    def applied(self, root: Path) -> str:
+        """The file's text with the mutant in it. ValueError unless `old` occurs exactly once."""
+        file = root / self.path
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        if (count := text.count(self.old)) != 1:
+            raise ValueError(f"{self.name}: {self.path} holds this {count} times, not once: {self.old!r}")
+        return text.replace(self.old, self.new)
+
+
+ADD = "tests/kernels/test_kernels_elementwise.py"
+POOL = "tests/kernels/test_kernels_pool2d.py"
+GEMM = "tests/kernels/test_kernels_gemm.py"
+TENSOR = "tests/kernels/test_kernels_gemm_tensor_cores.py"
+CONV = "tests/kernels/test_kernels_conv2d.py"
+DEPTHWISE = "tests/kernels/test_kernels_depthwise.py"
+BACKWARD = "tests/kernels/test_kernels_depthwise_backward.py"
+POINTWISE = "tests/kernels/test_kernels_pointwise.py"
+WINOGRAD = "tests/kernels/test_kernels_winograd.py"
+MEAN = "tests/kernels/test_kernels_global_avg_pool.py"
+BLOCK = "tests/optimize/test_inverted_residual.py"
+SEARCH = "tests/optimize/test_search.py"
+PLAN = "tests/network/test_network_plan.py"
+LAYERS = "tests/network/test_network_layers.py"
+OPTIMIZE = "tests/network/test_network_optimize.py"
+READER = "tests/topology/test_topology_reader.py"
+FOLDING = "tests/weights/test_batch_norm_folding.py"
+
+MUTANTS = [
+    # ---- Kernels
+    Mutant(
+        "add-tail", f"{KERNELS}/add/3_vectorised.cu",
+        "if (i < n) out[i] =", "if (i + 1 < n) out[i] =",
+        "the last element of a tail is never added", f"{ADD} -k add",
+    ),
+    Mutant(
+        "softmax-max", f"{KERNELS}/softmax/1_naive.cu",
+        "float largest = (float)x[0];", "float largest = 0.0f;",
+        "of negative scores not the largest is taken off but 0: all exponentials may vanish", f"{ADD} -k softmax",
+    ),
+    Mutant(
+        "pool-pad-edge", f"{KERNELS}/pool2d/1_naive.cu",
+        "ih < H + pad_bottom", "ih <= H + pad_bottom",
+        "with ceil_mode a row beyond the padding counts in the mean", f"{POOL} -k naive",
+    ),
+    Mutant(
+        "pool-nan", f"{KERNELS}/pool2d/2_channels_last.cu",
+        "v[k] > acc[k] || isnan(v[k]) ?", "v[k] > acc[k] ?",
+        "a NaN is dropped by max", f"{POOL} -k channels_last",
+    ),
+    Mutant(
+        "pool-ceil", f"{KERNELS}/pool2d/__init__.py",
+        ">= extent + pads[0]", "> extent + pads[0]",
+        "with ceil_mode a window that starts right behind the image is kept", POOL,
+    ),
+    Mutant(
+        "mean-vector", f"{KERNELS}/vectors.py",
+        "math.gcd(WIDEST, row * itemsize, *map(address, arrays))", "math.gcd(WIDEST, *map(address, arrays))",
+        "accesses are as wide where rows are no multiple of them", MEAN,
+    ),
+    Mutant(
+        "mean-shuffle", f"{KERNELS}/global_avg_pool/6_warp_per_channel.cu",
+        "for (int step = 16; step > 0;", "for (int step = 16; step > 1;",
+        "the sum of neighbouring lanes is left out", f"{MEAN} -k warp_per_channel",
+    ),
+    Mutant(
+        "gemm-barrier", f"{KERNELS}/gemm/5_register_block.cu",
+        "        __syncthreads();\n        A += BK;", "        A += BK;",
+        "a slice is overwritten while others still read it", f"{GEMM} -k register_block",
+    ),
+    Mutant(
+        "gemm-bias-column", f"{KERNELS}/gemm/4_register_column.cu",
+        "(float)bias[col0 + col]", "(float)bias[col]",
+        "the bias of the first tile of columns serves all tiles", f"{GEMM} -k register_column",
+    ),
+    Mutant(
+        "gemm-wait", f"{KERNELS}/gemm/9_tensor_cores.cu",
+        "cp_async_wait<STAGES - 2>();  // the next slice is here,", "cp_async_wait<STAGES - 1>();",
+        "a slice is multiplied that may still be on its way", f"{TENSOR} -k tensor_cores",
+    ),
+    Mutant(
+        "gemm-tf32-term", f"{KERNELS}/gemm/11_split_k.cu",
+        "    mma_tf32(sum, a_small, b_big);\n", "",
+        "one of three products of tf32 parts is missing: an error of 1e-4", f"{TENSOR} -k split_k",
+    ),
+    Mutant(
+        "gemm-swizzle-group", f"{KERNELS}/gemm/9_tensor_cores.cu",
+        "const int group = tiles_m - first < GROUP ? tiles_m - first : GROUP;", "const int group = GROUP;",
+        "the last group of rows of tiles is taken to be full", TENSOR,
+    ),
+    Mutant(
+        "conv-groups", f"{KERNELS}/conv2d/1_naive.cu",
+        "o / (O / groups) * group_channels", "o % groups * group_channels",
+        "an output reads the channels of another group", f"{CONV} -k naive",
+    ),
+    Mutant(
+        "conv-padding", f"{KERNELS}/conv2d/2_direct.cu",
+        "oh * stride_h - pad_top :", "oh * stride_h - pad_left :",
+        "the padding at the left is taken for that at the top", f"{CONV} -k direct",
+    ),
+    Mutant(
+        "conv-parts-residual", f"{KERNELS}/conv2d/5_halo.cu",
+        "    if (residual) load(more, residual + at);", "    if (residual && !SUM) load(more, residual + at);",
+        "a reduction in parts loses its residual", f"{CONV} -k halo",
+    ),
+    Mutant(
+        "conv-im2col-activation", f"{KERNELS}/conv2d/__init__.py",
+        "len(ones),\n            call.bounds,", "len(ones),\n            checks.bounds(None),",
+        "im2col and gemm with a bias forget the activation", f"{CONV} -k im2col",
+    ),
+    Mutant(
+        "depthwise-tail", f"{KERNELS}/depthwise/5_register_tile.cu",
+        "|| ow + u < oW)", "|| ow + u <= oW)",
+        "a tile writes one column too many, into the next row", f"{DEPTHWISE} -k register_tile",
+    ),
+    Mutant(
+        "depthwise-barrier", f"{KERNELS}/depthwise/6_async_tile.cu",
+        "    cp_async_wait<0>();\n    __syncthreads();\n", "    cp_async_wait<0>();\n",
+        "a thread reads what others have copied without waiting for them", f"{DEPTHWISE} -k async_tile",
+    ),
+    Mutant(
+        "depthwise-dilation", f"{KERNELS}/depthwise/2_rows.cu",
+        "iw + kw * DILATION_W < W;", "iw + kw < W;",
+        "a dilated tap beyond the right edge reads the next row", f"{DEPTHWISE} -k rows",
+    ),
+    Mutant(
+        "pointwise-residual", f"{KERNELS}/pointwise/5_split_k.cu",
+        "(float)residual[p * O + o + e]", "(float)residual[p * O + o]",
+        "rows that no vector fits add one residual to several outputs", f"{POINTWISE} -k split_k",
+    ),
+    Mutant(
+        "winograd-edge", f"{KERNELS}/winograd/2_fused_f2x2.cu",
+        "iw0 + s < W;", "iw0 + s <= W;",
+        "the padding at the right reads the next row", f"{WINOGRAD} -k f2x2",
+    ),
+    Mutant(
+        "winograd-sign", f"{KERNELS}/winograd_weight/1_naive.cu",
+        "g0 / 24 - g1 / 12 + g2 / 6", "g0 / 24 - g1 / 12 - g2 / 6",
+        "a wrong sign in the filters of F(4×4, 3×3)", f"{WINOGRAD} -k f4x4",
+    ),
+    Mutant(
+        "backward-edge", f"{KERNELS}/depthwise_backward_input/2_phases.cu",
+        "oh < 0 || oh >= oH", "oh < 0 || oh > oH",
+        "the lower edge takes in a gradient of the next image", f"{BACKWARD} -k phases",
+    ),
+    Mutant(
+        "backward-accumulate", f"{KERNELS}/depthwise_backward_weight/3_block_reduction.cu",
+        "ACCUMULATE ? (acc_t)out[i] + sum : sum", "sum",
+        "a gradient replaces what it should be added to", f"{BACKWARD} -k block_reduction",
+    ),
+    Mutant(
+        "training-same", f"{KERNELS}/training.py",
+        "(total // 2, total - total // 2)", "(total - total // 2, total // 2)",
+        "padding='same' has the odd zero on the other side", "tests/kernels/test_training.py",
+    ),
+    Mutant(
+        "block-outside", "common/optimize/inverted_residual.h",
+        "                        if (mine < 0) store_16(at, make_uint4(0, 0, 0, 0));\n", "",
+        "hidden pixels outside of the image are not zero but clamp(bias)", BLOCK,
+    ),
+    Mutant(
+        "block-barrier", "common/optimize/inverted_residual.h",
+        "if (slice > 0 || S::WARPS_P > 1) __syncthreads();", "if (S::WARPS_P > 1) __syncthreads();",
+        "a slice's results are overwritten while other warps still read them", BLOCK,
+    ),
+    # ---- Launchers
+    Mutant(
+        "ladder-tile", f"{KERNELS}/ladder.py",
+        "defines |= dict(self.rungs[variant].tiles) | dict(switches)",
+        "defines |= dict(switches) | dict(self.rungs[variant].tiles)",
+        "a rung's default tile wins over the launcher's", f"{POOL} {CONV}",
+    ),
+    Mutant(
+        "ladder-digest", f"{KERNELS}/ladder.py",
+        ', f"-I{INCLUDE}", f"-DHEADERS={_digest()}"', ', f"-I{INCLUDE}"',
+        "CuPy's cache does not notice that a shared header has changed", "tests/kernels/test_kernels_sources.py",
+    ),
+    Mutant(
+        "windows-padding", "common/cuda/checks.py",
+        "count = (extent + sum(pads) - dilation", "count = (extent + 2 * pads[0] - dilation",
+        "the padding behind is taken to be that before", CONV,
+    ),
+    Mutant(
+        "layout-one-channel", "common/cuda/layout.py",
+        "        size == 1 or stride == want * itemsize\n", "        stride == want * itemsize\n",
+        "an array with one channel or pixel has one layout only", "tests/cuda/test_cuda_layout.py",
+    ),
+    # ---- The network's passes
+    Mutant(
+        "steps-order", "common/network/steps.py",
+        "if all(other != later.output for later in steps[steps.index(step) + 1 :]):", "if True:",
+        "an addition joins a step that runs before its other operand is there", f"{PLAN} {LAYERS}",
+    ),
+    Mutant(
+        "steps-after-activation", "common/network/steps.py",
+        "            del writer[layer.output]  # what comes after an activation is another step\n", "",
+        "an addition behind an activation is fused in front of it", f"{LAYERS} {PLAN}",
+    ),
+    Mutant(
+        "arena-meets", "common/network/arena.py",
+        "return self.first <= other.last and other.first", "return self.first < other.last and other.first",
+        "an output may lie where the step's input lies", PLAN,
+    ),
+    Mutant(
+        "sharing-reader", "common/network/program.py",
+        "until[root(name)] <= i]", "until[root(name)] <= i + 1]",
+        "a step works in place on what the next step still reads", PLAN,
+    ),
+    Mutant(
+        "lives-input", "common/network/program.py",
+        "{root[graph.input]: len(steps), root[graph.output]", "{root[graph.input]: 0, root[graph.output]",
+        "the input is overwritten, and a second launch runs on something else", PLAN,
+    ),
+    Mutant(
+        "batch-norm-sign", "common/network/program.py",
+        "shift = beta - mean * scale", "shift = beta + mean * scale",
+        "a batch-norm that stays adds its mean", LAYERS,
+    ),
+    Mutant(
+        "merge-residual", "common/network/blocks.py",
+        "readers[found.output] != 1 or found.residual is not None or last", "readers[found.output] != 1 or last",
+        "a block takes in a step with a residual and drops that", OPTIMIZE,
+    ),
+    Mutant(
+        "merge-pool-residual", "common/network/blocks.py",
+        "isinstance(conv, BlockStep) or conv.residual is not None or readers", "isinstance(conv, BlockStep) or readers",
+        "a convolution and its pool become one and drop the residual", OPTIMIZE,
+    ),
+    Mutant(
+        "terms-of-groups", "common/network/compare.py",
+        "return layer.in_channels // layer.groups * math.prod", "return layer.in_channels * math.prod",
+        "the tolerance of a depthwise step is that of a dense one", "tests/network/test_network_compare.py",
+    ),
+    # ---- Readers
+    Mutant(
+        "same-lower", "common/topology/operators/windows.py",
+        'mode == "SAME_UPPER" else', 'mode == "SAME_LOWER" else',
+        "SAME_UPPER and SAME_LOWER are exchanged", READER,
+    ),
+    Mutant(
+        "constant-minus", "common/topology/operators/pointwise.py",
+        "-numbers if position == 0 else numbers)", "-numbers)",
+        "a constant minus a tensor has the wrong sign of the constant", READER,
+    ),
+    Mutant(
+        "divide-rounding", "common/topology/constants.py",
+        "(np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)).astype(a.dtype)", "a // b",
+        "integers are divided towards minus infinity", "tests/topology/test_topology_reader.py",
+    ),
+    Mutant(
+        "slice-backward", "common/topology/constants.py",
+        "step < 0 and end < -array.shape[axis]", "step < 0 and end <= -array.shape[axis]",
+        "a backward slice that ends at −n takes the first element as well", READER,
+    ),
+    Mutant(
+        "per-channel-permuted", "common/topology/translation.py",
+        "np.transpose(aligned, np.argsort(value.dims))", "np.transpose(aligned, value.dims)",
+        "a constant's axes are permuted the wrong way round", READER,
+    ),
+    Mutant(
+        "pad-value", "common/topology/simplify.py",
+        "isinstance(layer, Pad) and layer.value == 0 and", "isinstance(layer, Pad) and",
+        "a Pad with ones becomes a convolution's zeros", READER,
+    ),
+    Mutant(
+        "fold-shared-conv", "common/weights/folding.py",
+        "            and readers[conv.output] == 1\n", "",
+        "a batch-norm is folded though others read the convolution", FOLDING,
+    ),
+    Mutant(
+        "fold-eps", "common/weights/folding.py",
+        "variance = np.asarray(var, np.float64) + eps\n", "variance = np.asarray(var, np.float64) + eps * eps\n",
+        "eps is too small by five orders of magnitude", FOLDING,
+    ),
+    Mutant(
+        "text-digits", "common/weights/files.py",
+        '"float32": 9,', '"float32": 8,',
+        "a text file loses the last bit of some floats", "tests/weights/test_weight_files.py",
+    ),
+    Mutant(
+        "seeded-variance", "common/weights/seeded.py",
+        "var * scale**2", "var * scale",
+        "what a seeded network expects behind a batch-norm is off", "tests/weights/test_weight_sources.py",
+    ),
+    Mutant(
+        "image-scale", "common/images/reading.py",
+        '"F": [1, 255]', '"F": [255]',
+        "a float picture from 0 to 1 is taken to run to 255", "tests/images/test_reading.py",
+    ),
+    # ---- Checks
+    Mutant(
+        "check-rtol", "common/check/answers.py",
+        "return self.atol + self.rtol * abs(want)", "return self.atol + 2 * self.rtol * abs(want)",
+        "twice the relative tolerance", "tests/check/test_answers.py",
+    ),
+    Mutant(
+        "check-nearly", "common/check/answers.py",
+        "1e-3 * abs(want))", "1e-1 * abs(want))",
+        "a number that is 5 % off is called nearly right", "tests/check/test_answers.py",
+    ),
+    Mutant(
+        "check-unwritten", "common/check/kernels.py",
+        "require(not lost.any(), what", "require(not lost.all(), what",
+        "an output with some unwritten elements passes", "tests/check/test_kernel_checks.py",
+    ),
+    Mutant(
+        "check-beyond", "common/check/kernels.py",
+        "sorted({number + 1 for number", "sorted({number for number",
+        "sizes stop at the numbers of an answer, not beyond them", "tests/check/test_kernel_checks.py",
+    ),
+    Mutant(
+        "check-slips", "common/check/trials.py",
+        "if len(self._fitting) == 1 else", "if len(self._fitting) >= 1 else",
+        "of several slips that fit the first is named", "tests/check/test_trials.py",
+    ),
+    Mutant(
+        "check-counter", "common/check/judge.py",
+        "    answers.counter = 0\n", "",
+        "the number of checks of all checks before is added", "tests/check/test_runner.py tests/check/test_magic.py",
+    ),
+    # ---- Results, tables, roofline, timing, energy
+    Mutant(
+        "results-identity", "common/measure/results.py",
+        '"precision", "arithmetic", "layout", "launch", "batch", "mode", "placement"\n',
+        '"precision", "arithmetic", "launch", "batch", "mode", "placement"\n',
+        "a measurement in NHWC replaces the one in NCHW", "tests/measure/test_measure_results.py",
+    ),
+    Mutant(
+        "results-previous", "common/measure/results.py",
+        "    if old[\"run\"] == run:\n", "    if False:\n",
+        "a run that is saved twice becomes its own predecessor", "tests/measure/test_measure_results.py",
+    ),
+    Mutant(
+        "table-headline", "common/measure/tables.py",
+        'r.get("previous_median_us") if r["implementation"] != "ours" else None', 'r.get("previous_median_us")',
+        "the headline shows the better of two runs of ours, too", "tests/measure/test_measure_tables.py",
+    ),
+    Mutant(
+        "table-digits", "common/measure/tables.py",
+        "if value >= 9.995 else", "if value >= 99.5 else",
+        "tens have four digits", "tests/measure/test_measure_tables.py",
+    ),
+    Mutant(
+        "roofline-residual", "common/measure/roofline.py",
+        "(out if residual else 0)", "0",
+        "the bytes of a residual are not counted", "tests/measure/test_measure_roofline.py",
+    ),
+    Mutant(
+        "ratio-interval", "common/measure/timing.py",
+        "while 40 * below <= 2**m:", "while 20 * below <= 2**m:",
+        "an interval of 90 % is called one of 95 %", "tests/measure/test_measure_timing.py",
+    ),
+    Mutant(
+        "rotations-once", "common/measure/timing.py",
+        "max(2, 2 * l2 // bytes_of_one_set + 1)", "max(2, l2 // bytes_of_one_set + 1)",
+        "rotating buffers are only once the cache's size", "tests/measure/test_measure_timing.py",
+    ),
+    Mutant(
+        "energy-trapezoid", "common/measure/energy.py",
+        "(self._last[1] + watts) / 2", "watts",
+        "power is integrated by its last reading", "tests/measure/test_measure_energy.py",
+    ),
+    Mutant(
+        "energy-range", "common/measure/energy.py",
+        "for watts in (max(self.idle_w), min(self.idle_w)))", "for watts in (min(self.idle_w), max(self.idle_w)))",
+        "idle power before and after narrows the range in place of widening it", "tests/measure/test_measure_energy.py",
+    ),
+    # ---- The simulator
+    Mutant(
+        "trace-sectors", f"{RUNTIME}/runtime/trace.h",
+        "(address[lane] + s->size - 1) / 32;", "(address[lane] + s->size) / 32;",
+        "an access up to a sector's end counts the next one, too", "tests/trace/test_trace_theory.py",
+    ),
+    Mutant(
+        "trace-warp-race", f"{RUNTIME}/runtime/trace.h",
+        "return touch.warp != thread / 32 || touch.warp_epoch == t->warp_epoch[thread / 32];",
+        "return touch.warp != thread / 32;",
+        "races within a warp are not seen", "tests/trace/test_trace_findings.py",
+    ),
+    Mutant(
+        "async-uncommitted", f"{RUNTIME}/runtime/block.h",
+        "if (c.group >= me->copy_group - groups)", "if (c.group > me->copy_group - groups)",
+        "a wait completes copies of a group that it need not wait for", "tests/kernels/test_ptx.py",
+    ),
+    Mutant(
+        "shuffle-border", f"{RUNTIME}/include/simulator/warp.h",
+        "source < (lane & ~(width - 1)) ? lane : source", "source <= (lane & ~(width - 1)) ? lane : source",
+        "a shuffle up does not reach the first lane of a section", "tests/cuda/test_cuda_features.py -k shfl or shuffle",
+    ),
+    Mutant(
+        "fence-before", f"{RUNTIME}/memory.py",
+        "in ((self.end, self.high), (self.low, self.start)):", "in ((self.end, self.high),):",
+        "writes in front of an array are not noticed", "tests/cuda/test_cuda_errors.py",
+    ),
+    Mutant(
+        "cache-headers", f"{RUNTIME}/compiler.py",
+        "[source, extra_key, compiler.version,", "[source, compiler.version,",
+        "a changed header leaves the compiled kernel as it was", "tests/cuda/test_cuda_compilers.py",
+    ),
+    Mutant(
+        "grid-limit", "common/cuda/signature.py",
+        "(2**31 - 1, 65535, 65535)", "(2**31 - 1, 65536, 65536)",
+        "a grid may be one higher than on any card", "tests/cuda/test_cuda_errors.py",
+    ),
+    Mutant(
+        "long-is-int", "common/cuda/signature.py",
+        '"unsigned long long": "uint64"', '"unsigned long long": "int64"',
+        "an unsigned parameter refuses its upper half", "tests/cuda/test_cuda_arrays.py tests/cuda/test_cuda_errors.py",
+    ),
+    # ---- Tiles and what they cost
+    Mutant(
+        "unfused-residual", "common/optimize/search.py",
+        "residual=arrays.residual, activation=b.bounds[2], out=out", "activation=b.bounds[2], out=out",
+        "the baseline of every fusion lacks the residual", SEARCH,
+    ),
+    Mutant(
+        "cost-tensor", "common/optimize/tune.py",
+        "tensor += mma * (2.1 if fp32 else 1.6)", "tensor += mma * (9.9 if fp32 else 1.6)",
+        "a product of tf32 seems to cost five times as much", SEARCH,
+    ),
+    Mutant(
+        "cost-bandwidth", "common/optimize/tune.py",
+        "BANDWIDTH = 23.5e3", "BANDWIDTH = 4.7e3",
+        "memory seems five times slower to separate kernels", SEARCH,
+    ),
+    Mutant(
+        "tiles-nearest", "common/optimize/search.py",
+        "batch / int(n)), -int(n)))", "batch / int(n)), int(n)))",
+        "of two equally near batches the smaller one counts", SEARCH,
+    ),
+    Mutant(
+        "tiles-sources", "common/optimize/search.py",
+        '(cache_path(), ("card", "driver", "sources"))', '(cache_path(), ("card", "driver"))',
+        "tiles that were tuned for other kernels count", SEARCH,
+    ),
+    Mutant(
+        "tiles-digest", "common/optimize/search.py",
+        ', generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]', ', generate.FOLDER / "generate.py"]',
+        "a changed shared header leaves tuned tiles as they were", "tests/optimize/test_search.py",
+    ),
+    # ---- cuDNN, as far as it is checked without a GPU
+    Mutant(
+        "cudnn-relu", "common/cudnn/graphs.py",
+        "and self.bounds and self.bounds[0] == 0:", "and self.bounds:",
+        "a clamp from −1 on is cut off at 0", "tests/cudnn/test_cudnn_graphs.py",
+    ),
+    Mutant(
+        "cudnn-product", "common/cudnn/blas.py",
+        "w.shape[2:] != (1, 1) or w.shape[1] != x.shape[1]", "w.shape[2:] != (1, 1)",
+        "a grouped convolution is taken for one product", "tests/cudnn/test_cudnn_graphs.py",
+    ),
+    Mutant(
+        "cudnn-stride", "common/cudnn/blas.py",
+        "strides=(c * pixels, 0, o * pixels)", "strides=(c * pixels, 0, c * pixels)",
+        "pictures of a product lie as far apart in the output as in the input", "tests/cudnn/test_cudnn_graphs.py",
+    ),
+    # ---- Judging a learner's engine
+    Mutant(
+        "judge-concat", "common/lab/judging.py",
+        'commutes = type(one).__name__ == "ResidualAdd"', 'commutes = type(one).__name__ in ("ResidualAdd", "Concat")',
+        "a concatenation in the wrong order is right", "tests/lab/test_milestones.py tests/lab/test_milestones_later.py",
+    ),
+    Mutant(
+        "judge-tolerance", "common/lab/judging.py",
+        "TOLERANCE = 1e-6", "TOLERANCE = 1e-2",
+        "a folded network may be off by a percent", "tests/lab/test_milestones.py tests/lab/test_milestones_later.py",
+    ),
+    Mutant(
+        "judge-padding", "common/lab/judging.py",
+        "windows(layer, x, -math.inf).max", "windows(layer, x, 0.0).max",
+        "the judge's max pool pads with zeros", "tests/lab/test_milestones.py tests/lab/test_milestones_later.py",
+    ),
+]  # fmt: skip
+
+
+def copied(to: Path) -> Path:
+    """What git tracks, or does not ignore, of the working tree, in a new folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+    return to
+
+
+def first_failure(root: Path, tests: str, cache: str) -> str:
+    """The first of the tests that fails in a copy, "" if none does. ValueError if pytest cannot run them."""
+    words = shlex.split(tests)
+    if "-k" in words:  # all words behind -k are one expression
+        at = words.index("-k") + 1
+        words[at:] = [" ".join(words[at:])]
+    environment = {"COURSE_CXXFLAGS": "-O1", **os.environ, "PYTHONPATH": str(root), "COURSE_CACHE": cache}
+    environment["PYTHONDONTWRITEBYTECODE"] = (
+        "1"  # a mutant may be as long, and as old to the second, as what it replaces
+    )
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", *words]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, errors="replace")
+    if done.returncode in (0, 1):
+        found = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.M)
+        return found[1] if found else "" if done.returncode == 0 else "a test"
+    if found := re.search(r"^ERROR (.*?)(?: - .*)?$", done.stdout, re.M):
+        return found[1]  # which cannot even be imported
+    if done.returncode < 0:
+        return f"pytest ended by signal {-done.returncode}"
+    raise ValueError(f"pytest {tests}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def wider(tests: str) -> str:
+    """The folders of some tests, without the slow ones."""
+    return " ".join(dict.fromkeys(str(Path(word).parent) for word in tests.split(" -k ")[0].split()))
+
+
+def tried(mutant: Mutant, root: Path, cache: str, wide: bool) -> tuple[str, float]:
+    """The first test that fails with a mutant in a copy, "" if it escapes, and seconds."""
+    began, file = time.monotonic(), root / mutant.path
+    text, changed = file.read_text(encoding="utf-8"), mutant.applied(root)
+    file.write_text(changed, encoding="utf-8")
+    try:
+        found = first_failure(root, mutant.tests, cache)
+        if not found and wide:
+            found = first_failure(root, wider(mutant.tests), cache)
+    finally:
+        file.write_text(text, encoding="utf-8")
+    return found, time.monotonic() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="words in the names of the mutants to try; all without")
+    parser.add_argument("--list", action="store_true", help="only say what there is")
+    parser.add_argument("--check", action="store_true", help="only see that each fits the sources")
+    parser.add_argument("--wide", action="store_true", help="try what escapes with the whole folders of its tests")
+    parser.add_argument("--jobs", type=int, default=1, help="so many side by side, each in a copy of its own")
+    options = parser.parse_args()
+    chosen = [m for m in MUTANTS if not options.names or any(word in m.name for word in options.names)]
+    if options.list:
+        for mutant in chosen:
+            print(f"{mutant.name:24} {mutant.path}: {mutant.wrong}\n{'':24} {mutant.tests}")
+        return 0
+    misfits = []
+    for mutant in chosen:
+        try:
+            mutant.applied(ROOT)
+        except ValueError as error:
+            misfits.append(str(error))
+    if misfits or options.check:
+        print("\n".join(misfits) or f"all {len(chosen)} fit")
+        return 2 if misfits else 0
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
+        cache = os.environ.get("COURSE_CACHE") or str(Path(folder, "cache"))
+        free: SimpleQueue[Path] = SimpleQueue()
+        for number in range(options.jobs):
+            free.put(copied(Path(folder, str(number))))
+
+        def one(mutant: Mutant) -> bool:
+            root = free.get()
+            try:
+                found, seconds = tried(mutant, root, cache, options.wide)
+            finally:
+                free.put(root)
+            print(f"{'caught' if found else 'ESCAPED':8} {mutant.name:24} {seconds:5.0f} s  {found}", flush=True)
+            return bool(found)
+
+        caught = sum(pool.map(one, chosen))
+    print(f"{caught} of {len(chosen)} caught")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
