@@ -1,9 +1,9 @@
 """The whole repository is linted, formatted, typed, and imports in one direction only."""
 
+import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -51,15 +51,16 @@ def test_importing_is_quick_and_touches_no_gpu(module):
 
 @long
 def test_importing_common_takes_well_under_half_a_second():
-    code = "import time; t = time.perf_counter(); import common; print(time.perf_counter() - t)"
+    code = "import time; t = time.process_time(); import common; print(time.process_time() - t)"
     assert min(float(in_a_fresh_process(code)) for _ in range(3)) < 0.1
 
 
 @long
 def test_the_command_line_answers_quickly():
     def seconds() -> float:
-        began = time.perf_counter()
+        began = os.times()
         in_a_fresh_process("import sys; sys.argv[1:] = ['--version']; import common.__main__")
-        return time.perf_counter() - began
+        ended = os.times()  # of the processor: others may use it, too
+        return ended.children_user + ended.children_system - began.children_user - began.children_system
 
     assert min(seconds() for _ in range(3)) < 1

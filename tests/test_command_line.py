@@ -190,9 +190,8 @@ def test_imagenet_offline_says_what_to_do(run, monkeypatch, tmp_path, command):
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", offline)
-    start = time.perf_counter()
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"waits for {seconds} s, as if to try again"))
     result = run(command, "--weights", "imagenet")
-    assert time.perf_counter() - start < 5
     assert result.exit_code == 2 and one_line(result.stderr)
     assert "imagenet" in result.stderr and "https://" in result.stderr and str(tmp_path) in result.stderr
 

@@ -156,7 +156,8 @@ def test_the_chain_as_a_plot():
     roof = 4_000_000 / PEAKS["copy"] * 1e6  # of the rung that moves least
     texts = [t.get_text() for t in first.texts]
     assert texts[0] == f"1,333   {4000 / 3 / max(roof, 1e9 / 8e14 * 1e6):.3g}× the roof"
-    assert plots.chain(chain_records((1,))[:3], peaks) is not None
+    (alone,) = plots.chain(chain_records((1,))[:3], peaks).axes
+    assert [label.get_text() for label in alone.get_yticklabels()] == NAMES[:3]
     with pytest.raises(ValueError, match="records must be at least one"):
         plots.chain([], peaks)
 

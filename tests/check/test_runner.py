@@ -115,7 +115,7 @@ def test_an_endless_loop_ends(chapter, capsys, tmp_path, body):
     text = f"def double(x):\n    while True:\n        {body}\n"
     began = time.monotonic()
     assert not check.run("double", written(tmp_path, text), seconds=0.2)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # a busy machine starts processes slowly
     assert "not finished after 0.2 s" in printed(capsys)
 
 

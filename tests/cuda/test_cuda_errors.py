@@ -324,13 +324,9 @@ def test_messages_do_not_depend_on_the_language_of_the_machine(monkeypatch):
 
 
 def test_text_beyond_ascii_compiles():
-    run(
-        '// größer ≤ 3 → 漢字\nextern "C" __global__ void k(float* y) { y[0] = 1; /* é */ }',
-        "k",
-        (1,),
-        (1,),
-        cuda.zeros(1),
-    )
+    y = cuda.zeros(1)
+    run('// größer ≤ 3 → 漢字\nextern "C" __global__ void k(float* y) { y[0] = 1; /* é */ }', "k", (1,), (1,), y)
+    assert cuda.asnumpy(y) == [1]
 
 
 # ---- Faults

@@ -242,6 +242,8 @@ def test_the_result_outlives_its_file(tmp_path):
     image = images.read(path)
     path.unlink()
     ImageDraw.Draw(image).point((0, 0), fill="red")  # writable, loaded
+    np.testing.assert_array_equal(np.asarray(image)[1:], gradient()[1:])
+    assert image.getpixel((0, 0)) == (255, 0, 0)
 
 
 def test_the_sample_photo_is_found_without_importing_matplotlib():

@@ -82,6 +82,7 @@ CASES = [
     Case((1, 6, 11, 9), (7, 7), padding=((3, 3), (3, 3)), residual=True),
     Case((2, 12, 1, 67), (1, 2), (1, 3), ((0, 0), (1, 0)), (1, 3)),
     Case((1, 2, 37, 1), (4, 1), (3, 1), ((0, 2), (0, 0))),
+    Case((1, 8, 12, 10), padding=((3, 2), (2, 4)), dilation=(2, 2)),  # dilated windows over every edge
     Case((1, 8, 13, 13), (9, 11), (2, 1), ((5, 4), (5, 5))),  # more taps than fit into registers
     Case((1, 4, 5, 6), padding=((7, 7), (5, 5))),  # windows that see nothing of the image
 ]

@@ -96,4 +96,6 @@ def test_sources_come_with_options_for_every_dtype_that_the_rung_takes():
 def test_every_file_compiles_with_those_options(path):
     for source, options in kernels.sources():
         if source == path:
-            assert cuda.RawKernel(source.read_text(), path.parent.name, options=options) is not None
+            kernel = cuda.RawKernel(source.read_text(), path.parent.name, options=options)
+            declared = declarations(source.read_text())[path.parent.name].parameters
+            assert [one.name for one in kernel.parameters] == [one.name for one in declared]

@@ -133,6 +133,6 @@ def test_importing_the_package_needs_neither_torch_nor_onnx():
 
 def test_every_public_name_is_there():
     for name in t.__all__:
-        assert getattr(t, name) is not None
+        assert hasattr(t, name), name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         t.nothing  # noqa: B018

@@ -33,11 +33,11 @@ def test_first_rungs_have_no_findings_and_trace_quickly(dtype: type, monkeypatch
 
     original = module.SimulatedKernel.__call__
     monkeypatch.setattr(module.SimulatedKernel, "__call__", call)
-    start = time.process_time()
+    start = time.process_time()  # of all threads, without compilers
     for operator, calls in every_kernel().cases(dtype).items():
         for one in calls:
             one(kernels.variants(operator)[0])
-    seconds = time.process_time() - start  # of all threads
+    seconds = time.process_time() - start
     accesses = sum(e.counts.accesses for r in reports for e in r.lines)
     print(f"{len(reports)} launches, {accesses} accesses, {seconds:.1f} s")
     assert len(reports) >= len(kernels.OPERATORS)
