@@ -217,7 +217,9 @@ def test_a_notebook_is_the_same_but_for_its_texts(folder):
 
 
 def test_the_notebooks_of_the_course_would_be_written_back_as_they_are():
-    for path in sorted(results.course().glob("[0-9]*_*/*.ipynb")):
+    paths = sorted(results.course().glob("[0-9]*_*/*.ipynb"))
+    assert {path.parent.name[:2] for path in paths} == {"01", "02", "03", "04", "05", "06"}
+    for path in paths:
         text = path.read_text(encoding="utf-8")
         assert generated.dumped(json.loads(text)) == text, path
 

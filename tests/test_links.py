@@ -84,7 +84,9 @@ def test_the_navigation_is_not_stale():
 
 
 def test_no_other_cell_says_what_comes_next():
-    for path in links.notebooks():
+    paths = links.notebooks()
+    assert paths
+    for path in paths:
         for text in texts(path):
             assert not re.search(r"^(- )?Next: ", text, re.MULTILINE), path
 

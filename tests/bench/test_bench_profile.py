@@ -75,7 +75,9 @@ def test_without_a_gpu_it_says_where_the_counts_are(monkeypatch):
 
 def test_what_was_recorded_names_every_kernel():
     content = results.load("NVIDIA H200")
-    for batch, precision in {(r["batch"], r["precision"]) for r in results.find(content, suite="profile")}:
+    profiled = {(r["batch"], r["precision"]) for r in results.find(content, suite="profile")}
+    assert profiled
+    for batch, precision in profiled:
         rows = results.find(content, suite="profile", batch=batch, precision=precision)
         assert [r["order"] for r in rows] == list(range(1, len(rows) + 1))
         assert all(0 < r["issue"] <= 1 and 0 <= r["shared"] <= 1 and r["waits"] for r in rows)

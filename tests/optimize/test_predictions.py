@@ -1,4 +1,4 @@
-"""The cost model (common/optimize/tune.py) beside what an H200 measured (tiles.json)."""
+"""The cost model (common/optimize/cost.py) beside what an H200 measured (tiles.json)."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.optimize import search, tune
+from common.optimize import cost, tiles
 from common.optimize.generate import Block, Tile
 
 
@@ -41,7 +41,7 @@ H200 = 132, 232_448  # multiprocessors, bytes of shared memory
 def test_predictions_of_fused_blocks_go_with_what_was_measured(dtype):
     """A constant that is several times off shows here: in the mean or the spread where it decides, else just below."""
     found = [(block, batch, tile, entry) for block, batch, tile, entry in recorded(dtype) if tile]
-    predicted = [tune.predicted(b, tile, np.dtype(dtype).itemsize, n, *H200) for b, n, tile, _ in found]
+    predicted = [cost.predicted(b, tile, np.dtype(dtype).itemsize, n, *H200) for b, n, tile, _ in found]
     ranks, mean, spread = compared(predicted, [entry["us"] for *_, entry in found])
     assert len(found) >= 40 and ranks >= 0.95 and 0.75 <= mean <= 1 and spread <= 1.35, (ranks, mean, spread)
     # what the file says of the model is what the model says: the two are to be changed together
@@ -51,6 +51,6 @@ def test_predictions_of_fused_blocks_go_with_what_was_measured(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_predictions_of_separate_kernels_go_with_what_was_measured(dtype):
     found = recorded(dtype)
-    predicted = [tune.separate(block, batch, np.dtype(dtype).itemsize, H200[0]) for block, batch, *_ in found]
+    predicted = [cost.separate(block, batch, np.dtype(dtype).itemsize, H200[0]) for block, batch, *_ in found]
     ranks, mean, spread = compared(predicted, [entry["unfused_us"] for *_, entry in found])
     assert len(found) >= 50 and ranks >= 0.95 and 0.65 <= mean <= 1 and spread <= 1.35, (ranks, mean, spread)

@@ -202,8 +202,9 @@ def test_the_shipped_file_can_be_read():
 
     path = resources.files("common.optimize") / "tiles.json"
     content = tiles._read(path)
-    for dtype, of_blocks in content["found"].items():
-        assert dtype in ("float32", "float16")
+    assert set(content["found"]) == {"float32", "float16"}
+    for of_blocks in content["found"].values():
+        assert of_blocks
         for batches in of_blocks.values():
             assert all(entry["us"] > 0 for entry in batches.values())
 

@@ -95,6 +95,7 @@ def test_everything_lies_within_the_axes():
     few = [Point("add", Work(10**6, 10), 1000.0), Point("head", Work(10**3, 10**9), 1.0)]  # slow; above the roof
     (axes,) = plots.roofline(few, PEAKS, ["fp16"]).axes
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    assert len(axes.lines) > len(few)  # the points and the roofs
     for line in axes.lines:
         assert all(left <= x <= right for x in line.get_xdata()) and all(bottom <= y <= top for y in line.get_ydata())
 
