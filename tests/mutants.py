@@ -32,7 +32,10 @@ KERNELS, RUNTIME = "common/kernels", "common/cuda/simulator"
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old`, once in the file `path`, becomes `new`. wrong: what is wrong then; tests: pytest's arguments."""
+    """`old` becomes `new`; it stands once in the file `path`, or in all files below the folder `path`.
+
+    wrong: what is wrong then; tests: pytest's arguments.
+    """
 
     name: str
     path: str
@@ -41,13 +44,14 @@ class Mutant:
     wrong: str
     tests: str
 
-    def applied(self, root: Path) -> str:
-        """The file's text with the mutant in it. ValueError unless `old` occurs exactly once."""
-        file = root / self.path
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
-        if (count := text.count(self.old)) != 1:
+    def applied(self, root: Path) -> tuple[Path, str]:
+        """The file, and its text with the mutant in it. ValueError unless `old` stands there exactly once."""
+        place = root / self.path
+        files = [f for f in place.rglob("*") if f.suffix in (".py", ".h", ".cpp", ".cu")] if place.is_dir() else [place]
+        texts = {file: file.read_text(encoding="utf-8") for file in files if file.is_file()}
+        if (count := sum(text.count(self.old) for text in texts.values())) != 1:
             raise ValueError(f"{self.name}: {self.path} holds this {count} times, not once: {self.old!r}")
-        return text.replace(self.old, self.new)
+        return next((file, text.replace(self.old, self.new)) for file, text in texts.items() if self.old in text)
 
 
 ADD = "tests/kernels/test_kernels_elementwise.py"
@@ -230,12 +234,12 @@ MUTANTS = [
     ),
     # ---- The network's passes
     Mutant(
-        "steps-order", "common/network/steps.py",
+        "steps-order", "common/network",
         "if all(other != later.output for later in steps[steps.index(step) + 1 :]):", "if True:",
         "an addition joins a step that runs before its other operand is there", f"{PLAN} {LAYERS}",
     ),
     Mutant(
-        "steps-after-activation", "common/network/steps.py",
+        "steps-after-activation", "common/network",
         "            del writer[layer.output]  # what comes after an activation is another step\n", "",
         "an addition behind an activation is fused in front of it", f"{LAYERS} {PLAN}",
     ),
@@ -245,32 +249,32 @@ MUTANTS = [
         "an output may lie where the step's input lies", PLAN,
     ),
     Mutant(
-        "sharing-reader", "common/network/program.py",
-        "until[root(name)] <= i]", "until[root(name)] <= i + 1]",
+        "sharing-reader", "common/network",
+        ")] <= i]", ")] <= i + 1]",
         "a step works in place on what the next step still reads", PLAN,
     ),
     Mutant(
-        "lives-input", "common/network/program.py",
+        "lives-input", "common/network",
         "{root[graph.input]: len(steps), root[graph.output]", "{root[graph.input]: 0, root[graph.output]",
         "the input is overwritten, and a second launch runs on something else", PLAN,
     ),
     Mutant(
-        "batch-norm-sign", "common/network/program.py",
+        "batch-norm-sign", "common/network",
         "shift = beta - mean * scale", "shift = beta + mean * scale",
         "a batch-norm that stays adds its mean", LAYERS,
     ),
     Mutant(
-        "merge-residual", "common/network/blocks.py",
+        "merge-residual", "common/network",
         "readers[found.output] != 1 or found.residual is not None or last", "readers[found.output] != 1 or last",
         "a block takes in a step with a residual and drops that", OPTIMIZE,
     ),
     Mutant(
-        "merge-pool-residual", "common/network/blocks.py",
+        "merge-pool-residual", "common/network",
         "isinstance(conv, BlockStep) or conv.residual is not None or readers", "isinstance(conv, BlockStep) or readers",
         "a convolution and its pool become one and drop the residual", OPTIMIZE,
     ),
     Mutant(
-        "terms-of-groups", "common/network/compare.py",
+        "terms-of-groups", "common/network",
         "return layer.in_channels // layer.groups * math.prod", "return layer.in_channels * math.prod",
         "the tolerance of a depthwise step is that of a dense one", "tests/network/test_network_compare.py",
     ),
@@ -363,23 +367,23 @@ MUTANTS = [
     ),
     # ---- Results, tables, roofline, timing, energy
     Mutant(
-        "results-identity", "common/measure/results.py",
+        "results-identity", "common",
         '"precision", "arithmetic", "layout", "launch", "batch", "mode", "placement"\n',
         '"precision", "arithmetic", "launch", "batch", "mode", "placement"\n',
         "a measurement in NHWC replaces the one in NCHW", "tests/measure/test_measure_results.py",
     ),
     Mutant(
-        "results-previous", "common/measure/results.py",
+        "results-previous", "common",
         "    if old[\"run\"] == run:\n", "    if False:\n",
         "a run that is saved twice becomes its own predecessor", "tests/measure/test_measure_results.py",
     ),
     Mutant(
-        "table-headline", "common/measure/tables.py",
+        "table-headline", "common",
         'r.get("previous_median_us") if r["implementation"] != "ours" else None', 'r.get("previous_median_us")',
         "the headline shows the better of two runs of ours, too", "tests/measure/test_measure_tables.py",
     ),
     Mutant(
-        "table-digits", "common/measure/tables.py",
+        "table-digits", "common",
         "if value >= 9.995 else", "if value >= 99.5 else",
         "tens have four digits", "tests/measure/test_measure_tables.py",
     ),
@@ -410,18 +414,18 @@ MUTANTS = [
     ),
     # ---- The simulator
     Mutant(
-        "trace-sectors", f"{RUNTIME}/runtime/trace.h",
+        "trace-sectors", f"{RUNTIME}/runtime",
         "(address[lane] + s->size - 1) / 32;", "(address[lane] + s->size) / 32;",
         "an access up to a sector's end counts the next one, too", "tests/trace/test_trace_theory.py",
     ),
     Mutant(
-        "trace-warp-race", f"{RUNTIME}/runtime/trace.h",
+        "trace-warp-race", f"{RUNTIME}/runtime",
         "return touch.warp != thread / 32 || touch.warp_epoch == t->warp_epoch[thread / 32];",
         "return touch.warp != thread / 32;",
         "races within a warp are not seen", "tests/trace/test_trace_findings.py",
     ),
     Mutant(
-        "async-uncommitted", f"{RUNTIME}/runtime/block.h",
+        "async-uncommitted", f"{RUNTIME}/runtime",
         "if (c.group >= me->copy_group - groups)", "if (c.group > me->copy_group - groups)",
         "a wait completes copies of a group that it need not wait for", "tests/kernels/test_ptx.py",
     ),
@@ -452,32 +456,32 @@ MUTANTS = [
     ),
     # ---- Tiles and what they cost
     Mutant(
-        "unfused-residual", "common/optimize/search.py",
+        "unfused-residual", "common/optimize",
         "residual=arrays.residual, activation=b.bounds[2], out=out", "activation=b.bounds[2], out=out",
         "the baseline of every fusion lacks the residual", SEARCH,
     ),
     Mutant(
-        "cost-tensor", "common/optimize/tune.py",
+        "cost-tensor", "common/optimize",
         "tensor += mma * (2.1 if fp32 else 1.6)", "tensor += mma * (9.9 if fp32 else 1.6)",
         "a product of tf32 seems to cost five times as much", f"{SEARCH} tests/optimize/test_predictions.py",
     ),
     Mutant(
-        "cost-bandwidth", "common/optimize/tune.py",
-        "BANDWIDTH = 23.5e3", "BANDWIDTH = 4.7e3",
+        "cost-bandwidth", "common/optimize",
+        "23.5e3", "4.7e3",
         "memory seems five times slower to separate kernels", f"{SEARCH} tests/optimize/test_predictions.py",
     ),
     Mutant(
-        "tiles-nearest", "common/optimize/search.py",
+        "tiles-nearest", "common/optimize",
         "batch / int(n)), -int(n)))", "batch / int(n)), int(n)))",
         "of two equally near batches the smaller one counts", SEARCH,
     ),
     Mutant(
-        "tiles-sources", "common/optimize/search.py",
+        "tiles-sources", "common/optimize",
         '(cache_path(), ("card", "driver", "sources"))', '(cache_path(), ("card", "driver"))',
         "tiles that were tuned for other kernels count", SEARCH,
     ),
     Mutant(
-        "tiles-digest", "common/optimize/search.py",
+        "tiles-digest", "common/optimize",
         ', generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]', ', generate.FOLDER / "generate.py"]',
         "a changed shared header leaves tuned tiles as they were", "tests/optimize/test_search.py",
     ),
@@ -558,8 +562,9 @@ def wider(tests: str) -> str:
 
 def tried(mutant: Mutant, root: Path, cache: str, wide: bool) -> tuple[str, float]:
     """The first test that fails with a mutant in a copy, "" if it escapes, and seconds."""
-    began, file = time.monotonic(), root / mutant.path
-    text, changed = file.read_text(encoding="utf-8"), mutant.applied(root)
+    began = time.monotonic()
+    file, changed = mutant.applied(root)
+    text = file.read_text(encoding="utf-8")
     file.write_text(changed, encoding="utf-8")
     try:
         found = first_failure(root, mutant.tests, cache)
