@@ -8,6 +8,7 @@ from tiers import long
 
 from common import cuda, kernels
 from common.cuda.signature import declarations, without_comments
+from common.kernels import ladder
 
 FILES = sorted({path for path, _ in kernels.sources()})
 names = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -99,3 +100,22 @@ def test_every_file_compiles_with_those_options(path):
             kernel = cuda.RawKernel(source.read_text(), path.parent.name, options=options)
             declared = declarations(source.read_text())[path.parent.name].parameters
             assert [one.name for one in kernel.parameters] == [one.name for one in declared]
+
+
+def test_a_changed_header_is_another_compilation(tmp_path, monkeypatch):
+    """CuPy's cache of compiled kernels looks at the source and the options alone."""
+
+    def options():
+        ladder._digest.cache_clear()
+        return [option for option in ladder.header_options() if not option.startswith("-I")]
+
+    before = options()
+    for path in ladder.INCLUDE.glob("*.h"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(ladder, "INCLUDE", tmp_path)
+    assert options() == before
+    with open(tmp_path / "vec.h", "a") as file:
+        file.write("// more\n")
+    assert options() != before
+    monkeypatch.undo()
+    assert options() == before

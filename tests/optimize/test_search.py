@@ -174,6 +174,19 @@ def test_what_was_found_elsewhere_is_left_aside_with_a_word(cache, key):
     assert chosen(BLOCK, 1, "float16") == rule(BLOCK, 1, 2) and chosen(OTHER, 1, "float16") == TILE
 
 
+def test_a_changed_header_is_another_source(tmp_path, monkeypatch):
+    """Kernels that were tuned with one text of vec.h are others with another."""
+    digest = search.sources.__wrapped__
+    before = digest()
+    for path in search.INCLUDE.glob("*.h"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(search, "INCLUDE", tmp_path)
+    assert digest() == before
+    with open(tmp_path / "vec.h", "a") as file:
+        file.write("// more\n")
+    assert digest() != before
+
+
 def test_a_file_is_written_as_a_whole_or_not_at_all(cache, monkeypatch):
     remember([found()])
     before = cache.read_text()

@@ -396,6 +396,22 @@ def test_shape_arithmetic_is_folded():
     assert kinds(agree(m.build(y, ("n", 3, 9, 8)), (3, 3, 9, 8))) == ["Conv2d", "Linear"]
 
 
+@pytest.mark.parametrize("end", [0, -5, -6, -7, -(2**63)])
+def test_weights_in_reverse(end):
+    """A backward slice that ends at −n of n elements leaves the first one out; only what lies below takes it in."""
+    m = Model(13)
+    w = m.op("Slice", m.normal(6, 3, 2, 2), m.ints(5), m.ints(end), m.ints(0), m.ints(-1))
+    (conv,) = agree(m.build(m.op("Conv", "x", w)))
+    assert conv.out_channels == {0: 5, -5: 4, -6: 5}.get(end, 6)
+
+
+def test_integers_are_divided_towards_zero():
+    m = Model(13)
+    three = m.op("Neg", m.op("Div", m.ints(-7), m.ints(2)))
+    w = m.op("Reshape", m.normal(4 * 3 * 3 * 3), m.op("Concat", m.ints(4, 3), three, m.ints(3), axis=0))
+    assert kinds(agree(m.build(m.op("Conv", "x", w)))) == ["Conv2d"]
+
+
 def test_half_precision_files():
     model = mobilenet(13, dtype=np.float16, norm=True)
     assert agree(model, dtype=np.float16, tolerance=5e-3).census()["Conv2d"] == 5
