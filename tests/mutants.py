@@ -68,6 +68,7 @@ BLOCK = "tests/optimize/test_inverted_residual.py"
 SEARCH = "tests/optimize/test_search.py"
 PLAN = "tests/network/test_network_plan.py"
 LAYERS = "tests/network/test_network_layers.py"
+STEPS = "tests/network/test_network_backends.py -k small_networks"
 OPTIMIZE = "tests/network/test_network_optimize.py"
 READER = "tests/topology/test_topology_reader.py"
 FOLDING = "tests/weights/test_batch_norm_folding.py"
@@ -236,12 +237,12 @@ MUTANTS = [
     Mutant(
         "steps-order", "common/network",
         "if all(other != later.output for later in steps[steps.index(step) + 1 :]):", "if True:",
-        "an addition joins a step that runs before its other operand is there", f"{PLAN} {LAYERS}",
+        "an addition joins a step that runs before its other operand is there", STEPS,
     ),
     Mutant(
         "steps-after-activation", "common/network",
         "            del writer[layer.output]  # what comes after an activation is another step\n", "",
-        "an addition behind an activation is fused in front of it", f"{LAYERS} {PLAN}",
+        "an addition behind an activation is fused in front of it", STEPS,
     ),
     Mutant(
         "arena-meets", "common/network/arena.py",

@@ -9,6 +9,7 @@ from common.network import available
 from common.network import compare as comparing
 from common.network.compare import TOLERANCES, compare, compare_steps, first_drift, relative_error, top
 from common.network.kernels import KernelBackend
+from common.network.steps import fuse
 
 
 @pytest.fixture
@@ -30,6 +31,12 @@ def spoil(monkeypatch, change):
         parameter[(0,) * parameter.ndim] = change(parameter[(0,) * parameter.ndim])
 
     monkeypatch.setattr(KernelBackend, "__init__", init)
+
+
+def test_a_grouped_convolution_adds_up_the_channels_of_a_group(rng):
+    nodes = Nodes(rng)
+    (step,) = fuse(topology.read_onnx(nodes.model(nodes.conv("x", 6, 12, group=3), ("n", 6, 9, 8))))
+    assert comparing.terms(step) == 2 * 9
 
 
 def test_all_backends_are_within_the_contract(model):

@@ -143,6 +143,23 @@ def test_what_somebody_else_reads_is_not_fused_away(rng, extra, kinds):
     assert relative_error(net(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
 
 
+@pytest.mark.parametrize(("place", "kinds"), [("expand", ["none"]), ("depthwise", []), ("project", ["pointwise"])])
+def test_only_the_last_convolution_of_a_block_may_have_a_residual(rng, place, kinds):
+    net = Nodes(rng)
+    others = {"project": "x", "expand": net.conv("x", 8, 16, k=1), "depthwise": net.conv("x", 8, 16, k=1)}
+
+    def added(tensor, where):
+        return net("Relu", net("Add", tensor, others[where]) if where == place else tensor)
+
+    hidden = added(net.conv("x", 8, 16, k=1), "expand")
+    convolved = added(net.conv(hidden, 16, 16, group=16, pads=[1, 1, 1, 1]), "depthwise")
+    model = net.model(added(net.conv(convolved, 16, 8, k=1), "project"), ("n", 8, 9, 8))
+    assert [block.expand for block in blocks_in(merged(graph_of(model)))] == kinds
+    x = rng.standard_normal((2, 8, 9, 8), dtype=np.float32)
+    optimized = Network(model, optimize="throughput")
+    assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
+
+
 SHAPES = {
     "padding-0": {"pads": [0, 0, 0, 0]},
     "stride-3": {"pads": [1, 1, 1, 1], "strides": [3, 3]},
