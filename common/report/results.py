@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from ..cuda.layout import LAYOUTS
 from ..files import replacing
 from ..measure.roofline import Work
-from ..measure.timing import Timing
+from ..measure.timing import LAUNCHES, Timing
 
 if TYPE_CHECKING:
     import pandas
@@ -62,7 +62,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if it was timed
     "energy": _METERED,
     "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
-    "trace": (),
+    "trace": (),  # of a launch predicted and measured, COUNTS each; of a wrong kernel trace and compute-sanitizer
 }
 _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _OPTIONAL = ("bytes", "flops", "error")  # may be None: not everything that is timed has a floor or a reference
@@ -70,6 +70,13 @@ _KNOWN = {  # where they may not
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",),
 }  # fmt: skip
+
+
+# what the suite "trace" counts in a launch, by the simulator's trace and by the profiler
+COUNTS = (
+    "global load requests", "global load sectors", "global store requests", "global store sectors",
+    "shared load wavefronts", "shared store wavefronts", "shared load conflicts", "shared store conflicts",
+)  # fmt: skip
 
 
 class DamagedResults(ValueError):
@@ -199,7 +206,9 @@ def _parsed_runs(path: Path, state: tuple[int, ...]) -> dict[str, Record]:
         raise DamagedResults(f"{path}: expected an object of runs, each an object")
     for name, run in runs.items():
         if missing := _unnamed(run):
-            raise DamagedResults(f"{path}: expected run {name!r} to have its {missing}, got {run.get(missing)!r}")
+            raise DamagedResults(
+                f"{path}: expected run {_short(name)} to have its {missing}, got {_short(run.get(missing))}"
+            )
     return runs
 
 
@@ -227,7 +236,7 @@ def _parsed_table(path: Path, runs: frozenset[str], state: tuple[int, ...]) -> l
             r = {"run": cells[names.index("run")], "suite": path.stem}
             r |= {name: value_of(cell) for name, cell in zip(names, cells, strict=True) if cell}
             if r["run"] not in runs:
-                raise ValueError(f"expected a run of runs.json, got {r['run']!r}")
+                raise ValueError(f"expected a run of runs.json, got {_short(r['run'])}")
             if complaints := _complaints(r):
                 raise ValueError("; ".join(complaints))
             made.append(r)
@@ -250,7 +259,7 @@ def value_of(cell: str) -> Any:
         try:
             return json.loads(cell)
         except json.JSONDecodeError as error:
-            raise ValueError(f"expected JSON, got {cell[:60]!r}: {error}") from None
+            raise ValueError(f"expected JSON, got {_short(cell)}: {error}") from None
     return cell
 
 
@@ -354,6 +363,12 @@ def runs(recorded: Results, records: Iterable[Mapping[str, Any]]) -> list[Record
 # ---- Checking
 
 
+def _short(value: Any) -> str:
+    """A value in a message, its first 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -370,9 +385,13 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("method",), lambda v: v in ("counter", "power"), "one of counter, power"),
     (_OPTIONAL, lambda v: v is None or (_is_number(v) and v >= 0), "a finite number of at least 0"),
     (("batch", "count", "order", "rounds", "images"), lambda v: type(v) is int and v >= 1, "an integer of at least 1"),
-    (_TIMES, _above_0, "a finite number above 0"),
+    (("launch",), lambda v: v in LAUNCHES, f"one of {', '.join(LAUNCHES)}"),
+    ((*_TIMES, "previous_median_us", "previous_mj_per_image"), _above_0, "a finite number above 0"),
     (("mj_per_image", "gross_mj", "idle_w", "watts", "seconds"), _above_0, "a finite number above 0"),
     (("mj_low", "mj_high"), _is_number, "a finite number"),
+    (("predicted", "measured"), lambda v: isinstance(v, dict) and set(v) == set(COUNTS), "a number for each of COUNTS"),
+    (("ratios", "waits"), lambda v: isinstance(v, dict), "an object"),
+    (("plans", "memory", "notes", "throttle", "sm_mhz"), lambda v: isinstance(v, list), "a list"),
     (("us_at",), lambda v: isinstance(v, dict) and all(map(_above_0, v.values())), "µs above 0, by sparsity"),
 )
 
@@ -380,22 +399,24 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 def _complaints(r: Mapping[str, Any]) -> list[str]:
     """What is wrong with a record, a line each."""
     if r.get("suite") not in SUITES:
-        return [f"suite must be one of {', '.join(SUITES)}, got {r.get('suite')!r}"]
+        return [f"suite must be one of {', '.join(SUITES)}, got {_short(r.get('suite'))}"]
     needed = ("case", "implementation", *SUITES[r["suite"]])
     if r["suite"] == "sparse" and r.get("kind") != "activations":  # those are counted, not timed
         needed += _SPARSE
+    if r["suite"] == "trace":
+        needed += ("predicted", "measured") if "predicted" in r else ("trace", "compute-sanitizer")
     may_be_none = set(_OPTIONAL) - set(_KNOWN.get(r["suite"], ()))
     missing = [key for key in needed if r.get(key) is None and not (key in r and key in may_be_none)]
     if missing:
         return [f"a record of the suite {r['suite']} has no {', '.join(missing)}"]
     wrong = [
-        f"{key} must be {expected}, got {r[key]!r}"
+        f"{key} must be {expected}, got {_short(r[key])}"
         for keys, fits, expected in _RULES for key in keys if key in r and not fits(r[key])
     ]  # fmt: skip
     for keys in (_TIMES, _MILLIJOULES):
         values = [r[key] for key in keys if key in r]
         if not wrong and values != sorted(values):
-            wrong.append(f"{keys[0]}, {keys[1]} and {keys[2]} must ascend, got {', '.join(map(str, values))}")
+            wrong.append(f"{keys[0]}, {keys[1]} and {keys[2]} must ascend, got {', '.join(map(_short, values))}")
     return wrong
 
 

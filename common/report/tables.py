@@ -166,7 +166,8 @@ class _Marks:
     def __call__(self, record: Record) -> str:
         if not record.get("note"):
             return ""
-        note = f"{IMPLEMENTATIONS[record['implementation']]}: {record['note']}."
+        name = IMPLEMENTATIONS.get(record["implementation"], record["implementation"])
+        note = f"{name}: {record['note']}."
         if note not in self._notes:
             self._notes.append(note)
         return "¹²³⁴⁵⁶⁷⁸⁹"[self._notes.index(note)]

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_records import H200, network, operator, peaks, saved, timing
+from tiers import ALL
 
 from common.measure.roofline import Work
-from common.report import results
+from common.report import results, tables
 
 
 @pytest.fixture
@@ -365,3 +366,48 @@ def test_a_file_like_any_other(path):
     saved(path, [network("xla", 900.0)])
     (other := path / "other").write_text("")
     assert {file.stat().st_mode for file in path.iterdir()} == {other.stat().st_mode}
+
+
+def damaged(rng, content):
+    """A file's bytes after one of the things that happen to files: bits, cuts, copies, strange bytes, depth."""
+    made, i = bytearray(content), rng.integers(len(content))
+    match rng.integers(6):
+        case 0:
+            made[i] ^= 1 << rng.integers(8)
+        case 1:
+            del made[i : i + rng.choice([1, 5, 100, 10**6])]
+        case 2:
+            made[i:i] = made[i : i + 200]
+        case 3:
+            j = rng.integers(len(made))
+            made[i], made[j] = made[j], made[i]
+        case 4:
+            made[i:i] = rng.choice([b"\x00", b'"', b"\n", b",", b"{", b"\xff", b"NaN", b"1e999"])
+        case 5:
+            made[i:i] = b"[" * 50_000
+    return bytes(made)
+
+
+def test_whatever_happens_to_a_file_is_read_or_one_sentence(rng, tmp_path):
+    """Also when tables are made of what could be read."""
+    folder = results.path_of("NVIDIA H200")
+    names = ("runs.json", "network.csv", "energy.csv", "peaks.csv", "trace.csv", "steps.csv", "plans.csv")
+    original = {name: (folder / name).read_bytes() for name in names}
+    for name, content in original.items():
+        (tmp_path / name).write_bytes(content)
+    refused = 0
+    for _ in range(2500 if ALL else 150):
+        name = names[rng.integers(len(names))]
+        (tmp_path / name).write_bytes(damaged(rng, original[name]))
+        try:
+            recorded = results.load(tmp_path)
+            assert recorded.records
+            for text in tables.TEXTS.values():
+                assert text(recorded)
+        except results.DamagedResults as error:
+            refused += 1
+            assert name in str(error) and "\n" not in str(error) and len(str(error)) < 500
+        except ValueError as error:
+            assert str(error)
+        (tmp_path / name).write_bytes(original[name])
+    assert refused > 50
