@@ -405,6 +405,8 @@ def _complaints(r: Mapping[str, Any]) -> list[str]:
         needed += _SPARSE
     if r["suite"] == "trace":
         needed += ("predicted", "measured") if "predicted" in r else ("trace", "compute-sanitizer")
+    if "previous_run" in r:
+        needed += ("previous_mj_per_image" if r["suite"] == "energy" else "previous_median_us",)
     may_be_none = set(_OPTIONAL) - set(_KNOWN.get(r["suite"], ()))
     missing = [key for key in needed if r.get(key) is None and not (key in r and key in may_be_none)]
     if missing:
