@@ -261,6 +261,17 @@ def test_without_a_counter_power_is_integrated_and_a_word_says_so():
     assert found["x"].low <= 50 <= found["x"].high and found["x"].mj_per_image == pytest.approx(50, rel=5e-3)
 
 
+def test_power_that_changes_is_integrated_by_trapezoids():
+    seconds = [0.0]
+    card = SimpleNamespace(now=lambda: seconds[0], read=lambda: {"power_w": 100 * (1 + seconds[0])})
+    gauge = energy._Power(card)
+    gauge.look()
+    seconds[0] = 1.0
+    assert gauge.edge(lambda: None).joules == 150
+    seconds[0] = 3.0
+    assert gauge.edge(lambda: None).joules == 150 + 600
+
+
 def test_a_counter_that_stands_still_is_none():
     card = SimulatedCard(counter=lambda joules: 5.0)
     found = measure({"x": Workload(card.work("x", 2e-3, 0.8), 16)}, machine=card)
