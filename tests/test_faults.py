@@ -369,7 +369,7 @@ def test_terminals_that_are_not_utf_8(inputs, name, environment):
     done = program(*words(name, inputs), environment=environment)
     assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
     done.stdout.decode(environment.get("PYTHONIOENCODING", "ascii"))
-    assert name != "topology" or b"?" in done.stdout
+    assert name != "topology" or "latin-1" in environment.values() or b"?" in done.stdout
 
 
 @pytest.mark.parametrize("name", CHEAP + only_all([name for name in READERS if name not in CHEAP]))
@@ -391,7 +391,7 @@ def test_standard_output_that_takes_nothing(inputs, tmp_path, name, fault):
             os.close(writing)
             assert (done.returncode, done.stderr) == (1, b"")
         case "full":
-            code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))"
+            code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
             if name != "demo":  # which has a file to write
                 assert program(*command).returncode == 0  # its kernels are compiled
                 with open(tmp_path / "output", "wb") as output:
