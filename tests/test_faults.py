@@ -149,6 +149,10 @@ WRITERS = {  # the file, and the command that writes it; {inputs} is the folder 
     "demo": ("digits.png", "demo --out {folder}"),
     "profile --csv": ("rows.csv", "profile --weights resnet20 --runs 1 --csv {target}"),
     "profile --plot": ("steps.png", "profile --weights resnet20 --runs 1 --plot {target}"),
+    "images pack": ("inputs.npy", "images pack {inputs}/photo.png --size 8 --out {target}"),
+    "weights make .npz": ("weights.npz", "weights make digits --force --out {target}"),
+    "weights make .onnx": ("digits.onnx", "weights make digits --force --out {target}"),
+    "weights extract": ("weights.npz", "weights extract {inputs}/small.onnx --force --out {target}"),
 }
 
 
@@ -427,8 +431,7 @@ def test_sigterm_removes_temporary_files(tmp_path):
         os.fsync = wait
     """
     start = f"{textwrap.dedent(code)}\nfrom common.__main__ import main\nmain()"
-    target = tmp_path / "steps.svg"
-    command = [sys.executable, "-c", start, "profile", "--weights", "resnet20", "--runs", "1", "--plot", target]
+    command = [sys.executable, "-c", start, "weights", "make", "seeded", "--out", tmp_path / "w.npz"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         for line in process.stdout:
             if line == b"writing\n":
