@@ -13,9 +13,9 @@ see, and a solution beside it:
                                   that changes an argument, or gives back a view of one, is refused, unless
                                   INOUT = {"fill": ["out"]} names the parameters that are to be written, and
                                   VIEWS_ALLOWED = ["transposed"] the functions whose results may be views
-    exercises/<name>/hints.md     two or three hints and the explanation of the solution, which unfold below the cell
-                                  (unfold.py)
     exercises/<name>/skeleton.py  only where any line may change, as in the hunt for a bug: what the learner starts from
+    exercises/hints.md            two or three hints and the explanation of the solution of each exercise, which unfold
+                                  below its cell (unfold.py)
     solutions/<name>.py           the answer as the source notebook's cell holds it, word for word; what a learner is to
                                   write stands in marked regions (markup.py), which become one line in the learner's
                                   copy

@@ -1,4 +1,4 @@
-"""Exercises on disk: <chapter>/exercises/<name>/ with check and hints, <chapter>/solutions/<name>.py or .cu."""
+"""Exercises on disk: <chapter>/exercises/<name>/ with check, <chapter>/solutions/<name>.py or .cu."""
 
 import difflib
 import functools

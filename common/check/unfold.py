@@ -1,8 +1,8 @@
 """Hints that unfold one by one, and the solution below, for the cell behind an exercise's cell.
 
-An exercise's hints.md has two or three sections `## Hint`, each of which says more than the one before, and one
-`## Solution`, which explains it; the code itself is solutions/<name>.py or .cu. `python -m common generate` writes all
-of that into the Markdown cells tagged `hints-<name>`.
+<chapter>/exercises/hints.md has a section `# <name>` for each exercise: two or three sections `## Hint`, each of which
+says more than the one before, and one `## Solution`, which explains it; the code itself is solutions/<name>.py or .cu.
+`python -m common generate` writes all of that into the Markdown cells tagged `hints-<name>`.
 """
 
 import re
@@ -15,21 +15,24 @@ from ..report import generated
 from .exercises import REPOSITORY, Exercise, find_all
 
 TAG = "hints-"
+_EXERCISE = re.compile(r"^# (.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
 def sections(exercise: Exercise) -> tuple[list[str], str]:
-    """(the hints, the explanation of the solution) of an exercise's hints.md.
+    """(the hints, the explanation of the solution) in its chapter's hints.md.
 
-    ValueError for a file that is missing, or is no sequence of hints and one solution.
+    ValueError for an exercise that has none, or whose section is no sequence of hints and one solution.
     """
-    path = exercise.folder / "hints.md"
-    if not path.exists():
-        raise ValueError(f"{exercise.name} has no hints.md")
-    before, *rest = _HEADING.split(path.read_text(encoding="utf-8"))
+    path = exercise.folder.parent / "hints.md"
+    _, *parts = _EXERCISE.split(path.read_text(encoding="utf-8") if path.exists() else "")
+    named = dict(zip(parts[::2], parts[1::2], strict=True))
+    if exercise.name not in named:
+        raise ValueError(f"{exercise.name} has no hints in hints.md")
+    before, *rest = _HEADING.split(named[exercise.name])
     headings, texts = rest[::2], [text.strip() for text in rest[1::2]]
     if before.strip() or not all(texts) or headings != ["Hint"] * (len(headings) - 1) + ["Solution"]:
-        raise ValueError(f"{exercise.name}: hints.md must be sections '## Hint' and then one '## Solution', none empty")
+        raise ValueError(f"{exercise.name}: hints.md must have sections '## Hint' and one '## Solution', none empty")
     return texts[:-1], texts[-1]
 
 
@@ -69,7 +72,7 @@ def notebooks(root: Path = REPOSITORY) -> list[Path]:
 def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> list[str]:
     """The names of the exercises whose hints in a notebook were not those of their folders; with `change` they are now.
 
-    ValueError for a cell of an exercise that there is none of, or whose hints.md is out of order.
+    ValueError for a cell of an exercise that there is none of, or whose hints are out of order.
     """
     content = path.read_text(encoding="utf-8")
     if TAG not in content:

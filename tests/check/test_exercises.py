@@ -64,7 +64,7 @@ def test_every_solution_and_file_of_answers_belongs_to_an_exercise():
 
 def test_a_learner_may_see_all_of_an_exercise_folder():
     seen = {path.name for exercise in EXERCISES for path in exercise.folder.iterdir() if path.name != "__pycache__"}
-    assert seen <= {"check.py", "hints.md", "skeleton.cu", "skeleton.py"}
+    assert seen <= {"check.py", "skeleton.cu", "skeleton.py"}
 
 
 def test_every_exercise_cell_belongs_to_an_exercise():

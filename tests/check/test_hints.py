@@ -6,7 +6,7 @@ from common import check
 from common.check import hints
 from common.lab import progress
 
-HINTS = "## Hint\nLook at `x`.\n\n## Hint\nTwo of it.\n\n## Solution\nTwice is two times.\n"
+HINTS = "# double\n\n## Hint\nLook at `x`.\n\n## Hint\nTwo of it.\n\n## Solution\nTwice is two times.\n"
 SOLUTION = """def double(x):
     # BEGIN SOLUTION
     # write: twice x
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     solutions = tmp_path / "01_toys" / "solutions"
     solutions.mkdir()
     (solutions / "double.py").write_text(SOLUTION)
-    (folder / "hints.md").write_text(HINTS)
+    (folder.parent / "hints.md").write_text(HINTS)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(hints, "_given", {})
     return folder
@@ -52,7 +52,7 @@ def test_the_furthest_hint_is_recorded(folder, capsys, monkeypatch):
 
 
 def test_without_hints_the_solution(folder, capsys):
-    (folder / "hints.md").unlink()
+    (folder.parent / "hints.md").unlink()
     assert shown(capsys) == "double, solution\n\n```python\ndef double(x):\n    return 2 * x\n```\n\n"
 
 

@@ -75,7 +75,8 @@ def outputs(tmp_path_factory):
         folder.mkdir(parents=True)
         (folder / "check.py").write_text(text)
         (solutions / solution).write_text("")
-        (folder / "hints.md").write_text("## Hint\nLook at `x`.\n\n## Solution\nTwice.\n")
+    hints = "# {}\n## Hint\nLook at `x`.\n\n## Solution\nTwice.\n"
+    (folder.parent / "hints.md").write_text(hints.format("double") + hints.format("twice"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS.values()])
     path = f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(path))

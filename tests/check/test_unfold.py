@@ -65,7 +65,7 @@ def chapter(tmp_path):
     solutions = tmp_path / "04_toys" / "solutions"
     solutions.mkdir()
     (solutions / "clear.cu").write_text("if (i < n)\n    out[i] = 0;\n")
-    (folder / "hints.md").write_text(HINTS)
+    (folder.parent / "hints.md").write_text("# other\n## Hint\nNo.\n" + "# clear\n" + HINTS)
     cells = [
         cell("code", ["%%exercise clear\n", "// write: it"], "exercise-clear"),
         cell("markdown", ["…"], "hints-clear"),
@@ -117,15 +117,15 @@ def test_stale_then_written_then_not(chapter, capsys):
      HINTS + "## Solution\nTwice.\n", HINTS.replace("## Hint", "## Tip")],
 )  # fmt: skip
 def test_hints_out_of_order(chapter, capsys, text):
-    (exercise_of(chapter).folder / "hints.md").write_text(text)
+    (chapter.parent / "exercises" / "hints.md").write_text("# clear\n" + text)
     assert not unfold.run(check=False, root=chapter.parents[1])
-    assert "04_toys/1_toys.ipynb: clear: hints.md must be sections '## Hint'" in capsys.readouterr().out
+    assert "04_toys/1_toys.ipynb: clear: hints.md must have sections '## Hint'" in capsys.readouterr().out
 
 
 def test_hints_of_nothing(chapter, capsys):
-    (exercise_of(chapter).folder / "hints.md").unlink()
+    (chapter.parent / "exercises" / "hints.md").unlink()
     assert not unfold.run(check=True, root=chapter.parents[1])
-    assert "clear has no hints.md" in capsys.readouterr().out
+    assert "clear has no hints in hints.md" in capsys.readouterr().out
     chapter.write_text(chapter.read_text().replace("hints-clear", "hints-other"))
     assert not unfold.run(check=True, root=chapter.parents[1])
     assert "a cell is tagged hints-other, and no exercise is called so" in capsys.readouterr().out
