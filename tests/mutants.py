@@ -364,7 +364,7 @@ MUTANTS = [
     Mutant(
         "check-counter", "common/check/judge.py",
         "    answers.counter = 0\n", "",
-        "the number of checks of all checks before is added", "tests/check/test_runner.py tests/check/test_magic.py",
+        "the number of checks of all checks before is added", "tests/check/test_child.py tests/check/test_runner.py",
     ),
     # ---- Results, tables, roofline, timing, energy
     Mutant(
@@ -453,7 +453,7 @@ MUTANTS = [
     Mutant(
         "long-is-int", "common/cuda/signature.py",
         '"unsigned long long": "uint64"', '"unsigned long long": "int64"',
-        "an unsigned parameter refuses its upper half", "tests/cuda/test_cuda_arrays.py tests/cuda/test_cuda_errors.py",
+        "an unsigned parameter refuses its upper half", "tests/cuda/test_cuda_gpu_kernel.py",
     ),
     # ---- Tiles and what they cost
     Mutant(

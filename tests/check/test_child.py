@@ -11,6 +11,7 @@ from tiers import long
 
 from common import check
 from common.check import child, exercises, worker
+from common.check.judge import judge
 
 pytestmark = pytest.mark.skipif(not child.can_fork(), reason="a copy of this process is not safe on this system")
 
@@ -90,6 +91,10 @@ def test_whatever_an_answer_does_ends_with_a_message(exercise, monkeypatch, kind
     result.message.encode()
     assert time.monotonic() - began < 20
     assert check.run("double", lambda x: 2 * x), "the next answer"
+
+
+def test_the_statements_of_each_answer_are_counted_anew(exercise):
+    assert [judge(exercise, [lambda x: 2 * x]).checks for _ in range(2)] == [1, 1]
 
 
 def test_the_memory_is_watched(exercise, monkeypatch):

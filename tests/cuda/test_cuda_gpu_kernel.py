@@ -7,6 +7,7 @@ import types
 import numpy as np
 import pytest
 
+from common import cuda
 from common.cuda import kernels, signature
 from common.cuda.kernels import GpuKernel
 
@@ -179,3 +180,18 @@ def test_clusters_are_read_where_they_stand(text, cluster):
     declared = signature.declarations(source, macros)["k"]
     assert [p.name for p in declared.parameters] == ["y", "n"] and declared.extern_c
     assert signature.cluster_from_text(declared.cluster, source, macros) == cluster
+
+
+@pytest.mark.skipif(cuda.backend() != "simulator", reason="compares with what the simulator's compiler says")
+def test_types_in_the_text_are_those_that_a_compiler_sees():
+    """On a GPU arguments are checked against the kernel's text alone."""
+    types = sorted(set(signature._SCALARS) - {"void"})
+    parameters = ", ".join(f"{name} v{i}, const {name}* p{i}" for i, name in enumerate(types))
+    source = f'#include <cuda_fp16.h>\nextern "C" __global__ void k({parameters}) {{}}'
+    compiled = {one.name: one for one in cuda.RawKernel(source, "k").parameters}
+    for i, name in enumerate(types):
+        for of_text in (
+            one for one in signature.declarations(source)["k"].parameters if one.name in (f"v{i}", f"p{i}")
+        ):
+            seen = compiled[of_text.name]
+            assert (of_text.type, of_text.size, of_text.pointer) == (seen.type, seen.size, seen.pointer), name

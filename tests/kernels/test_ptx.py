@@ -194,6 +194,27 @@ def test_a_copy_that_nobody_waited_for_is_nan_on_the_simulator():
     assert np.isnan(y).all()
 
 
+def test_a_wait_completes_no_more_copies_than_it_must_on_the_simulator():
+    """So that a wait for too few groups, or one before the commit, shows."""
+    if cuda.backend() != "simulator":
+        pytest.skip("on a GPU the copies may have arrived by then")
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const float* x, float* y) {
+        __shared__ float s[3];
+        for (int i = 0; i < 3; ++i) {
+            cp_async_4(s + i, x + i);
+            if (i < 2) cp_async_commit();
+        }
+        cp_async_wait<1>();
+        for (int i = 0; i < 3; ++i) y[i] = s[i];
+        cp_async_wait<0>();
+        for (int i = 0; i < 3; ++i) y[3 + i] = s[i];
+    }"""
+    y = cuda.zeros(6)
+    run(source, [cuda.asarray(np.ones(3, np.float32)), y], block=1)
+    np.testing.assert_array_equal(y, [1, np.nan, np.nan, 1, 1, np.nan])
+
+
 def test_the_trace_counts_copies_and_matrices():
     """cp.async: a load and a store of 16 bytes a lane; ldmatrix: four wavefronts where rows lie in different banks."""
     source = """#include "ptx.h"
