@@ -137,6 +137,17 @@ def test_the_judge_computes_what_pytorch_computes(rng):
             assert judging.relative_error(values[layer.output], theirs) < 1e-12, layer
 
 
+def test_the_judges_padding_is_never_the_largest_and_parts_have_an_order():
+    def one(kind, inputs, **fields):
+        return kind(name="a", inputs=inputs, output="y", input_shapes=((1, 1, 2, 2),) * len(inputs), **fields)
+
+    pool = one(topology.MaxPool2d, ("x",), kernel_size=(3, 3), stride=(1, 1), padding=((1, 1), (1, 1)))
+    assert (judging.compute(pool, [np.full((1, 1, 2, 2), -3.0)], {}) == -3).all()
+    joined = one(topology.Concat, ("x", "z"), dim=1)
+    assert judging._same_sources(("x", "z"), joined) and not judging._same_sources(("z", "x"), joined)
+    assert judging._same_sources(("z", "x"), one(topology.ResidualAdd, ("x", "z")))
+
+
 # Right engines
 
 

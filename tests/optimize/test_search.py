@@ -176,11 +176,11 @@ def test_what_was_found_elsewhere_is_left_aside_with_a_word(cache, key):
 
 def test_a_changed_header_is_another_source(tmp_path, monkeypatch):
     """Kernels that were tuned with one text of vec.h are others with another."""
-    digest = search.sources.__wrapped__
+    digest = tiles.sources.__wrapped__
     before = digest()
-    for path in search.INCLUDE.glob("*.h"):
+    for path in tiles.INCLUDE.glob("*.h"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(search, "INCLUDE", tmp_path)
+    monkeypatch.setattr(tiles, "INCLUDE", tmp_path)
     assert digest() == before
     with open(tmp_path / "vec.h", "a") as file:
         file.write("// more\n")
