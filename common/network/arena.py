@@ -6,6 +6,8 @@ and one simple rule comes close to the bound: the largest first, each as low as 
 "Efficient Memory Management for Deep Neural Net Inference", arXiv:2001.03288, section 5.2).
 """
 
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -43,7 +45,11 @@ class Arena:
 
     @property
     def bound(self) -> int:
-        return max((self.needed(step) for step in {one.first for one in self.lifetimes}), default=0)
+        change: Counter[int] = Counter()
+        for one in self.lifetimes:
+            change[one.first] += aligned(one.bytes)
+            change[one.last + 1] -= aligned(one.bytes)
+        return max(itertools.accumulate(change[step] for step in sorted(change)), default=0)
 
     @property
     def kept(self) -> int:
@@ -65,20 +71,25 @@ def place(lifetimes: Iterable[Lifetime]) -> Arena:
     ValueError for two of one name, for a size below 1 byte, and for a life that ends before it begins.
     """
     every = tuple(lifetimes)
-    names = [one.name for one in every]
+    names: set[str] = set()
     for one in every:
-        if names.count(one.name) > 1:
+        if one.name in names:
             raise ValueError(f"lifetimes: there are several of {one.name!r}")
         if one.bytes < 1 or one.last < one.first:
             raise ValueError(f"lifetimes: {one} needs at least a byte, and an end that is not before its beginning")
+        names.add(one.name)
     offsets: dict[str, int] = {}
-    placed: list[Lifetime] = []
+    alive: dict[int, list[Lifetime]] = defaultdict(list)  # those with a place, by each step at which they must be there
+    begun: dict[int, list[Lifetime]] = defaultdict(list)  # and by the first of them
     for one in sorted(every, key=lambda one: (-one.bytes, one.first)):
+        later = (other for step in range(one.first + 1, one.last + 1) for other in begun[step])
         offset = 0
-        for other in sorted((p for p in placed if p.meets(one)), key=lambda p: offsets[p.name]):
+        for other in sorted([*alive[one.first], *later], key=lambda other: offsets[other.name]):
             if offset + aligned(one.bytes) <= offsets[other.name]:
                 break  # it fits into the gap below
             offset = max(offset, offsets[other.name] + aligned(other.bytes))
         offsets[one.name] = offset
-        placed.append(one)
+        begun[one.first].append(one)
+        for step in range(one.first, one.last + 1):
+            alive[step].append(one)
     return Arena(every, offsets)
