@@ -7,7 +7,7 @@
 NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnumpy` brings them back.
 """
 
-from .arrays import asarray, asnumpy, empty, full, give_as, operator, stream_of, synchronize, zeros
+from .arrays import asarray, asnumpy, empty, full, give_as, operator, shapes_only, stream_of, synchronize, zeros
 from .cache import cache_dir
 from .device import (
     SHARED_DEFAULT,
@@ -46,6 +46,7 @@ __all__ = [
     "multiprocessors",
     "operator",
     "prepare_trace",
+    "shapes_only",
     "shared_memory",
     "stream_of",
     "synchronize",

@@ -1,10 +1,13 @@
 """Arrays of the backend, and operators that take anyone's arrays and give back the same kind."""
 
 import contextlib
+import ctypes
 import functools
 import inspect
+import math
 import sys
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -19,15 +22,46 @@ def _cupy() -> Any:
     return cupy
 
 
+_shapes_only: ContextVar[int | None] = ContextVar("shapes_only", default=None)  # the next free address
+
+
+@contextlib.contextmanager
+def shapes_only() -> Iterator[None]:
+    """Inside, `empty`, `full` and `zeros` give arrays of shape, dtype, strides and addresses, without memory.
+
+    They may be viewed, and bound to launches that are never made; reading or writing one ends the process or fails as
+    an illegal address. Within the thread that asks for it.
+    """
+    token = _shapes_only.set(1 << 46)  # beyond what is handed out to processes and by CUDA, and a multiple of anything
+    try:
+        yield
+    finally:
+        _shapes_only.reset(token)
+
+
+def _without_memory(shape: Any, dtype: Any, address: int) -> Any:
+    """An array at the next addresses, which nobody has."""
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+    _shapes_only.set(address + -(-size // 512) * 512)  # as CuPy's pool does
+    if backend() == "gpu":
+        memory = _cupy().cuda.UnownedMemory(address, size, None, _cupy().cuda.Device().id)
+        return _cupy().ndarray(shape, dtype, _cupy().cuda.MemoryPointer(memory, 0))
+    return np.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address))
+
+
 def empty(shape: Any, dtype: Any = np.float32) -> Any:
     """A new C-contiguous array of the backend. Its bytes are 0xFF (NaN) on the simulator."""
+    if (address := _shapes_only.get()) is not None:
+        return _without_memory(shape, dtype, address)
     return _cupy().empty(shape, dtype) if backend() == "gpu" else fenced(shape, dtype)
 
 
 def full(shape: Any, value: Any, dtype: Any = np.float32) -> Any:
     """A new C-contiguous array of the backend with one value everywhere."""
     array = empty(shape, dtype)
-    array[...] = value
+    if _shapes_only.get() is None:
+        array[...] = value
     return array
 
 

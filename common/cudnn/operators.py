@@ -73,8 +73,8 @@ def _symmetric(x: Any, pads: checks.Pads, layout: str) -> tuple[Any, tuple[int, 
     if top == bottom and left == right:
         return x, (top, left), []
     n, c, h, w = x.shape
-    padded = layouts.empty((n, c, h + top + bottom, w + left + right), x.dtype, layout)
-    padded[...] = 0
+    size = (n, c, h + top + bottom, w + left + right)
+    padded = layouts.shaped(cuda.zeros(math.prod(size), x.dtype), size, layout)
     inside = padded[:, :, top : top + h, left : left + w]
 
     def copy() -> None:
