@@ -10,10 +10,11 @@ from rich.markup import escape
 
 from .. import topology, weights
 from ..cuda import graphs
-from ..network import DTYPES, blocks
+from ..network import DTYPES
 from ..network.steps import fuse
 from ..optimize import search, tiles
 from ..optimize.features import missing
+from ..optimize.fusions import InvertedResidual, is_pointwise
 from ..optimize.generate import Block, Tile
 from ..optimize.tiles import Found, Problem
 from . import driver
@@ -55,19 +56,18 @@ def tune(
     for dtype in dtypes:
         name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
         for batch in batches:
-            steps = fuse(graph.with_batch(batch))
-            count = sum(blocks.is_pointwise(step.layer) for step in steps)
+            count = sum(map(is_pointwise, fuse(graph.with_batch(batch))))
             found: dict[Block, Found | None] = {}
             with tqdm(total=count, desc=f"batch {batch}, {dtype}", unit="", leave=False, disable=None) as bar:
 
-                def choose(block: Block, batch: int = batch, found: Any = found, bar: Any = bar) -> Tile | None:
+                def choose(block: Block, batch: int, _: str, found: Any = found, bar: Any = bar) -> Tile | None:
                     if block not in found:
                         bar.set_postfix_str(str(block))
                         found[block] = _searched(Problem(block, batch, name), tried, timer, console)  # noqa: B023
                     bar.update()
                     return found[block].tile if found[block] else None
 
-                blocks.merge(steps, graph, choose)
+                fuse(graph.with_batch(batch), InvertedResidual(choose))
             made = [one for one in found.values() if one is not None]
             every += made
             _show(made, batch, dtype, console)
@@ -83,11 +83,11 @@ def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list
         name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
         for batch in batches:
 
-            def note(block: Block, batch: int = batch, name: str = name) -> Tile | None:
+            def note(block: Block, batch: int, _: str, name: str = name) -> Tile | None:
                 problems[Problem(block, batch, name)] = None
                 return tiles.rule(block, batch, np.dtype(name).itemsize)
 
-            blocks.merge(fuse(graph.with_batch(batch)), graph, note)
+            fuse(graph.with_batch(batch), InvertedResidual(note))
     return list(problems)
 
 

@@ -104,11 +104,12 @@ def compare(
 
     With --layers one backend, step by step: its error so far, and that of each step alone on exact inputs.
     """
+    from ..network import backends
     from ..network import compare as comparing
 
     model = _model(onnx, weights)
     if layers:
-        choices = comparing.CHOICES.get(backend, ())
+        choices = backends.choices(backend)
         given = {"dtype": dtype, "layout": layout, "arithmetic": arithmetic, "optimize": optimize}
         options = {name: value for name, value in given.items() if name in choices}
         rows = comparing.compare_steps(model, backend, seed=seed, size=size, **options)

@@ -3,11 +3,16 @@
     net = Network.from_onnx("mobilenetv2.onnx")     the project's own kernels
     logits = net(x)                                 x (N, C, H, W); NumPy, CuPy or PyTorch, and so are the logits
 
+    net = Network(model, Kernels(dtype="fp16", optimize="latency"))
+
 What is where:
 
-    network   this file: choosing a backend, checking what comes in
-    steps     which layers run as one
-    blocks    which steps run as one: inverted-residual blocks
+    network   this file: what comes in is checked, and run by the backend's runner
+    backends  Kernels, Cudnn, Torch, OnnxRuntime: the backends with their options
+    registry  what runs a layer: one entry per operator and per fusion, and the steps that they run
+    operators the entries of common.topology's layers
+    passes    graph in, graph out: patterns of layers become steps
+    steps     the pass that every network has: a convolution with its epilogue
     arena     where activations lie that share one piece of memory
     program   steps as launches over buffers: the plan, and what runs it
     kernels   the steps on common.kernels
@@ -19,19 +24,21 @@ What is where:
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from .. import cuda, topology
+from . import operators  # noqa: F401 (which registers them)
+from .backends import BACKENDS, DTYPES, Backend, Cudnn, Kernels, OnnxRuntime, Torch, backend_of
+from .passes import DEFAULT, resolve
 
 if TYPE_CHECKING:
-    from ..optimize.compositions import Composition
     from .profile import Placement, Profile
     from .program import Captured, Plan, Program
 
-BACKENDS = ("kernels", "cudnn", "torch", "onnxruntime")
-STEPPED = ("kernels", "cudnn")  # those that run steps over buffers: with a plan, programs, a choice of layout
-DTYPES = ("fp32", "fp16")
+__all__ = [
+    "BACKENDS", "DEFAULT", "DTYPES", "Cudnn", "Kernels", "Network", "OnnxRuntime", "Torch", "available",
+]  # fmt: skip
 
 
 def available() -> tuple[str, ...]:
@@ -39,12 +46,6 @@ def available() -> tuple[str, ...]:
     from ..cudnn import missing
 
     return tuple(name for name in BACKENDS if name != "cudnn" or missing() is None)
-
-
-class Backend(Protocol):
-    """Runs the network on one array (N, C, H, W), float32, and returns its output as a NumPy or CuPy array."""
-
-    def __call__(self, x: Any) -> Any: ...
 
 
 class Network:
@@ -55,66 +56,29 @@ class Network:
     """
 
     def __init__(
-        self, model: Any, backend: str = "kernels", *, dtype: str = "fp32", layout: str | None = None,
-        arithmetic: str | None = None, tune: bool | int = False, variants: Mapping[str, str] | None = None,
-        operators: Mapping[str, Callable[..., Any]] | None = None, optimize: "str | Composition | None" = None,
-    ) -> None:  # fmt: skip
-        """model: an ONNX ModelProto or a path; backend: one of BACKENDS.
+        self, model: Any, backend: str | Backend = "kernels", *, passes: Iterable[Any] | None = None, **options: Any
+    ) -> None:
+        """model: an ONNX ModelProto or a path. backend: Kernels(…), Cudnn(…), Torch() or OnnxRuntime(), or in short
+        its name, one of BACKENDS, with its options beside it: dtype, layout, optimize, variants, operators of
+        "kernels"; dtype, layout, arithmetic, tune of "cudnn".
 
-        dtype: "fp32" or "fp16", of weights and activations in memory. layout: "NCHW" or "NHWC", of backends "kernels"
-        and "cudnn"; without it NCHW, and NHWC for the kernels on a GPU, which are faster so. variants, operators: of
-        backend "kernels": other rungs, or functions of your own, see KernelBackend. optimize: of backend "kernels",
-        "latency" for the shortest time of one picture, "throughput" for the most pictures in a second, or a
-        composition of your own, see common.optimize.compositions; always NHWC. arithmetic, tune: of backend "cudnn",
-        as in common.cudnn. Raises what topology.read_onnx raises, ValueError for what a backend cannot do,
-        RuntimeError where there is no cuDNN.
+        passes: what is done with the graph, in order, see passes.resolve; without it what the backend does by
+        itself, `Kernels(…).passes`. Of backends "kernels" and "cudnn".
+        Raises what topology.read_onnx raises, ValueError for what a backend cannot do, RuntimeError where there is no
+        cuDNN.
         """
-        if backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-        self.backend, self.dtype, self.arithmetic = backend, dtype, arithmetic or dtype
-        own = {"variants": variants, "operators": operators, "optimize": optimize}
-        self._check_options(layout, tune, own)
-        channels_last = backend == "kernels" and (cuda.backend() == "gpu" or optimize is not None)
-        self.layout = layout or ("NHWC" if channels_last else "NCHW")
-        self.optimize: str | None = optimize if isinstance(optimize, str) else getattr(optimize, "name", None)
+        self.target: Any = backend_of(backend, options)
+        self.backend, self.dtype, self.layout = self.target.name, self.target.dtype, self.target.layout
+        self.arithmetic = self.target.arithmetic
+        self.optimize: str | None = getattr(getattr(self.target, "optimize", None), "name", None)
+        own = getattr(self.target, "passes", None)
+        if passes is not None and own is None:
+            raise ValueError(f"passes: backend {self.backend!r} has no choice of it, leave it out")
+        pipeline = [] if own is None else resolve(own if passes is None else passes, self.target)
         self.model = topology.load_model(model)
         self.graph = topology.read_onnx(self.model)
         self._lock = threading.Lock()
-        self._run = self._make(tune, own)
-
-    def _check_options(self, layout: str | None, tune: bool | int, own: dict[str, Any]) -> None:
-        """ValueError for what the backend cannot do."""
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
-        if layout not in (None, *cuda.LAYOUTS):
-            raise ValueError(f"layout must be one of {', '.join(cuda.LAYOUTS)}, got {layout!r}")
-        able = {"fp32": ("fp32", "tf32"), "fp16": ("fp16",)}[self.dtype] if self.backend == "cudnn" else (self.dtype,)
-        if self.arithmetic not in able:
-            raise ValueError(
-                f"arithmetic of backend {self.backend!r} with dtype {self.dtype!r} must be {' or '.join(able)}, "
-                f"got {self.arithmetic!r}"
-            )
-        wrong = {
-            "layout": layout is not None and self.backend not in STEPPED,
-            "tune": tune is not False and self.backend != "cudnn",
-            "dtype": self.dtype != "fp32" and self.backend not in STEPPED,
-            **{name: value is not None and self.backend != "kernels" for name, value in own.items()},
-        }
-        for name in (name for name, given in wrong.items() if given):
-            raise ValueError(f"{name}: backend {self.backend!r} has no choice of it, leave it out")
-
-    def _make(self, tune: bool | int, own: dict[str, Any]) -> Backend:
-        if self.backend == "kernels":
-            from .kernels import KernelBackend
-
-            return KernelBackend(self.model, self.dtype, self.layout, **own)
-        if self.backend == "cudnn":
-            from .cudnn import CudnnBackend
-
-            return CudnnBackend(self.model, self.dtype, self.layout, self.arithmetic, tune)
-        from .reference import OnnxRuntimeBackend, TorchBackend
-
-        return TorchBackend(self.model) if self.backend == "torch" else OnnxRuntimeBackend(self.model)
+        self.runner = self.target.runner(self.model, pipeline)
 
     def program(self, shape: tuple[int, ...], arena: bool = False) -> "Program":
         """The network's launches for an input shape (N, C, H, W), over new buffers: see program.Program.
@@ -129,8 +93,9 @@ class Network:
             return run.program(tuple(shape), arena)
 
     def plan(self, shape: tuple[int, ...] | None = None) -> "Plan":
-        """What runs for an input shape, without it the model's own: steps, kernels, memory. Nothing is launched.
+        """What runs for an input shape, without it the model's own: steps, kernels, memory.
 
+        Nothing is allocated and nothing launched, so a network may be planned that does not fit into memory.
         `print(net)` shows it. For backends "kernels" and "cudnn"; ValueError for the others.
         """
         run = self._stepped("plan")
@@ -138,6 +103,20 @@ class Network:
         self._check_shape(shape)
         with self._lock:
             return run.plan(shape)
+
+    def stages(self, shape: tuple[int, ...] | None = None) -> Iterator[tuple[str, topology.Graph]]:
+        """The graph as it is read, without batch-norms, and after each pass, with what did it: to be printed.
+
+        shape: of the input, without it the model's own. For backends "kernels" and "cudnn"; ValueError for the others.
+        """
+        run = self._stepped("passes")
+        shape = tuple(shape or self.input_shape)
+        self._check_shape(shape)
+        return run.stages(shape)
+
+    def explain(self, shape: tuple[int, ...] | None = None) -> str:
+        """How many layers each pass leaves, what it made of them, and what it found and refused, with the reason."""
+        return self._stepped("passes").explain(tuple(shape or self.input_shape))
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Records the network for so many images in a CUDA graph, which later calls of that shape replay.
@@ -169,15 +148,22 @@ class Network:
             raise ValueError(f"runs must be an integer of at least 1, got {runs!r}")
         self._check_input(x)
         with self._lock:
-            return profile(self._run, x, runs, placement, progress)  # type: ignore[arg-type]
+            return profile(self.runner, x, runs, placement, progress)
 
     def _stepped(self, what: str) -> Any:
-        if self.backend not in STEPPED:
+        if not self._planned:
             raise ValueError(f"backend {self.backend!r} has no {what}, only 'kernels' and 'cudnn' have")
-        return self._run
+        return self.runner
+
+    @property
+    def _planned(self) -> bool:
+        """Whether the backend runs steps over buffers, and so has a plan."""
+        return hasattr(self.runner, "plan")
 
     @classmethod
-    def from_onnx(cls, path_or_model: str | os.PathLike | Any, backend: str = "kernels", **options: Any) -> "Network":
+    def from_onnx(
+        cls, path_or_model: str | os.PathLike | Any, backend: str | Backend = "kernels", **options: Any
+    ) -> "Network":
         """The network in an ONNX file or ModelProto; arguments as those of the class."""
         return cls(path_or_model, backend, **options)
 
@@ -196,7 +182,7 @@ class Network:
         if str(x.dtype) == "torch.bfloat16":
             x = x.float()  # NumPy has no such type
         with self._lock, cuda.stream_of(x):
-            return cuda.give_as(self._run(x), x)
+            return cuda.give_as(self.runner(x), x)
 
     def _check_input(self, x: Any) -> None:
         if not hasattr(x, "shape") or not hasattr(x, "dtype"):
@@ -211,9 +197,9 @@ class Network:
             raise ValueError(f"x must have shape (N, {channels}, H, W), got {shape}")
 
     def __str__(self) -> str:
-        return str(self.plan() if self.backend in STEPPED else self.graph)
+        return str(self.plan() if self._planned else self.graph)
 
     def __repr__(self) -> str:
-        how = f", {self.arithmetic}, {self.layout}" if self.backend in STEPPED else ""
+        how = f", {self.arithmetic}, {self.layout}" if self._planned else ""
         how += f", optimize={self.optimize!r}" if self.optimize else ""
         return f"Network({self.graph.name!r}, backend={self.backend!r}{how}, input_shape={self.input_shape})"

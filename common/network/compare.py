@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, topology, weights
-from ..topology import layers as kinds
-from . import STEPPED, Network, available
-from .blocks import BlockStep, PoolStep
+from . import Network, available
+from .backends import choices
+from .program import StepBackend
 from .reference import run_layer
-from .steps import Step, fuse
+from .registry import Step, terms
+from .steps import fuse
 
 # ‖out − ref‖ / ‖ref‖ of a whole network, by arithmetic
 TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
@@ -21,11 +22,6 @@ TOLERANCE = TOLERANCES["fp32"]
 
 # of one step on exact inputs: that of fp32 grows with the root of the number of terms
 STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
-
-CHOICES = {
-    "kernels": ("dtype", "layout", "variants", "operators", "optimize"),
-    "cudnn": ("dtype", "layout", "arithmetic", "tune"),
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,7 @@ def compare(
 
     rows = []
     for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
-        mine = {name: value for name, value in options.items() if name in CHOICES.get(backend, ())}
+        mine = {name: value for name, value in options.items() if name in choices(backend)}
         try:
             net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
         except topology.UnsupportedModel:
@@ -160,7 +156,8 @@ def compare_steps(
     x = cuda.asnumpy(x).astype(np.float32)
     net._check_input(x)
     graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(net.model, x.shape))
-    run: _Stepped | _OnTorch = _Stepped(net, x) if backend in STEPPED else _OnTorch(fuse(graph), parameters)
+    stepped = isinstance(net.runner, StepBackend)
+    run: _Stepped | _OnTorch = _Stepped(net, x) if stepped else _OnTorch(fuse(graph), parameters)
     steps = run.steps
     wanted = reference_outputs(graph, parameters, steps, x)
     tensors = {graph.input: x}
@@ -182,25 +179,6 @@ def compare_steps(
 def first_drift(rows: Sequence[StepError]) -> StepError | None:
     """The first step whose own error does not fit, None if all do."""
     return next((row for row in rows if not row.fits), None)
-
-
-def terms(step: Step) -> int:
-    """How many products or terms are added up for one number of the output; of a block, in all of its parts."""
-    if isinstance(step, (BlockStep, PoolStep)):
-        return sum(map(terms, step.parts))
-    layer = step.layer
-    match layer:
-        case kinds.Conv2d():
-            return layer.in_channels // layer.groups * math.prod(layer.kernel_size)
-        case kinds.Linear():
-            return layer.in_features
-        case kinds.GlobalAveragePool():
-            return math.prod(layer.input_shapes[0][2:])
-        case kinds.AveragePool2d():
-            return math.prod(layer.kernel_size)
-        case kinds.Softmax():
-            return layer.output_shape[layer.dim]
-    return 1
 
 
 def reference_outputs(
@@ -260,9 +238,7 @@ class _OnTorch:
         step = self.steps[index]
         with torch.no_grad():
             given = {name: torch.from_numpy(np.array(tensors[name])) for name in step.reads}
-            for layer in step.layers:
-                given[layer.output] = run_layer(layer, [given[name] for name in layer.inputs], self._parameters)
-        return given[step.output].numpy()
+            return run_layer(step, [given[name] for name in step.inputs], self._parameters).numpy()
 
     def told(self, index: int) -> str:
         return "PyTorch"

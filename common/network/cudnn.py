@@ -4,95 +4,87 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda, kernels, topology
-from ..cuda.checks import bounds
+from .. import cuda
+from ..cuda import layout as layouts
 from ..cudnn import library, operators, pooling
-from ..topology import layers as kinds
-from .program import Launch, StepBackend, as_pictures, copied, in_turn, rows
-from .steps import Step, activation_of
+from .passes import Pipeline
+from .program import Captured, Launch, Plan, StepBackend, in_turn
+
+Bound = tuple[operators.Call, Launch | None]  # a call that is given scratch memory, and what comes before it
 
 
 class CudnnBackend(StepBackend):
-    """A network's steps on common.cudnn, NCHW or NHWC.
-
-    softmax, for which it pays no one to ask cuDNN, runs on common.kernels.
-    """
+    """A network's steps on common.cudnn; target: backends.Cudnn."""
 
     name = "cudnn"
-    layers = frozenset(
-        {
-            kinds.BatchNorm2d, kinds.Clip, kinds.Conv2d, kinds.GlobalAveragePool, kinds.Linear, kinds.Permute,
-            kinds.ReLU, kinds.ReLU6, kinds.Reshape, kinds.ResidualAdd, kinds.Softmax,
-        }
-    )  # fmt: skip
 
-    def __init__(
-        self, model: Any, dtype: str = "fp32", layout: str = "NCHW", arithmetic: str | None = None,
-        tune: bool | int = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, model: Any, target: Any, pipeline: Pipeline) -> None:
         library.require()
-        self._how: dict[str, Any] = {"arithmetic": arithmetic, "tune": tune}
-        super().__init__(model, dtype, layout)
+        self._tune, self._arithmetic = target.tune, target.arithmetic
+        super().__init__(model, target, pipeline)
 
-    def refuses(self, layer: topology.Layer) -> str | None:
-        if isinstance(layer, kinds.Softmax) and any(size != 1 for size in layer.output_shape[layer.dim + 1 :]):
-            return f"runs Softmax along the last dimension, not along dimension {layer.dim} of {layer.output_shape}"
-        return super().refuses(layer)
+    def plan(self, shape: tuple[int, ...]) -> Plan:
+        """As of every backend: nothing is tuned for it, so before a network has run at a shape and an operator was
+        tuned, the engine is shown that cuDNN's heuristics put first.
+        """
+        kept = self._captured.get(shape) or self._programs.get(shape)
+        if kept is not None:
+            return kept.program.plan if isinstance(kept, Captured) else kept.plan
+        tune, self._tune = self._tune, False
+        try:
+            return super().plan(shape)
+        finally:
+            self._tune = tune
 
-    def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> tuple[operators.Call, Launch | None]:
-        layer, x, parameters = step.layer, inputs[0], self.parameters
-        match layer:
-            case kinds.Conv2d():
-                call, _ = operators.convolution(
-                    x, parameters[layer.weight], parameters[layer.bias] if layer.bias else None,
-                    layer.stride, layer.padding, layer.dilation, layer.groups,
-                    residual=residual, activation=step.activation, out=out, **self._how,
-                )  # fmt: skip
-            case kinds.BatchNorm2d():
-                shape = as_pictures(x.shape)
-                scale, shift = parameters[f"{layer.name}/scale"], parameters[f"{layer.name}/shift"]
-                call, _ = operators.convolution(
-                    x.reshape(shape),
-                    scale,
-                    shift,
-                    groups=shape[1],
-                    activation=step.activation,
-                    residual=None if residual is None else residual.reshape(shape),
-                    out=out.reshape(shape),
-                    **self._how,
-                )
-            case kinds.Linear():
-                flat, before = rows(x)
-                bias = parameters[layer.bias] if layer.bias else None
-                call, _ = operators.gemm_as_convolution_call(
-                    flat, parameters[layer.weight], bias, True, None, out=out, **self._how
-                )
-                return call, in_turn(before) if before else None
-            case kinds.ReLU() | kinds.ReLU6() | kinds.Clip():
-                low, high = map(float, bounds(activation_of(layer)))
-                call = operators.elementwise_call(
-                    x, [operators.clamp_node(low, high)], {}, out, self._layout, self._how["tune"]
-                )
-            case kinds.ResidualAdd():
-                chain = [operators.Node("add", "b")]
-                call = operators.elementwise_call(x, chain, {"b": inputs[1]}, out, self._layout, self._how["tune"])
-            case kinds.GlobalAveragePool():
-                call, _ = pooling.pooling_call(x, tuple(x.shape[2:]), out=out)
-            case kinds.Softmax():
-                flat, before = rows(x)
-                probabilities = cuda.empty(flat.shape, flat.dtype)
+    # What operators ask for, with arrays bound
 
-                def softmax() -> None:
-                    kernels.softmax(flat, out=probabilities)
+    def convolution(self, *args: Any, **named: Any) -> Bound:
+        """conv2d, as in common.cudnn."""
+        return operators.convolution(*args, **named, arithmetic=self._arithmetic, tune=self._tune)[0], None
 
-                return _plain([*before, softmax, copied(probabilities.reshape(x.shape), out)], "common.kernels.softmax")
-            case kinds.Reshape():
-                return _plain([copied(x, out)], "copy")
-            case _:
-                return _plain([copied(x, out, layer.dims)], "copy")
-        return call, None
+    def product(self, x: Any, weight: Any, bias: Any, out: Any, before: list[Launch]) -> Bound:
+        """x · weightᵀ + bias, as a 1×1 convolution."""
+        how: dict[str, Any] = {"arithmetic": self._arithmetic, "tune": self._tune}
+        call, _ = operators.gemm_as_convolution_call(x, weight, bias, True, None, out=out, **how)
+        return call, in_turn(before) if before else None
 
-    def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
+    def clamp(self, x: Any, low: float, high: float, out: Any) -> Bound:
+        """min(max(x, low), high)"""
+        node = operators.clamp_node(low, high)
+        return operators.elementwise_call(x, [node], {}, out, self._layout, self._tune), None
+
+    def add(self, a: Any, b: Any, out: Any) -> Bound:
+        """a + b"""
+        chain = [operators.Node("add", "b")]
+        return operators.elementwise_call(a, chain, {"b": b}, out, self._layout, self._tune), None
+
+    def average(self, x: Any, out: Any) -> Bound:
+        """The mean over height and width."""
+        return pooling.pooling_call(x, tuple(x.shape[2:]), out=out)[0], None
+
+    def plain(self, launches: list[Launch], told: str) -> Bound:
+        """What needs no scratch memory, and what runs it, in words."""
+        together = in_turn(launches)
+        return operators.Call(lambda _: together(), told=told), None
+
+    def copied(self, x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
+        """Moves elements: x, its dimensions permuted if `dims` says so, into the elements of out in logical order."""
+        source = x if dims is None else x.transpose(dims)
+        target = out if out.shape == source.shape else out.reshape(source.shape)
+
+        def launch() -> None:
+            target[...] = source
+
+        return launch
+
+    def rows(self, x: Any) -> tuple[Any, list[Launch]]:
+        """x as (N, rest), C-contiguous: a view where its layout allows it, else an array and the copy to make first."""
+        if layouts.has(x, "NCHW"):
+            return x.reshape(x.shape[0], -1), []
+        flat = cuda.empty((x.shape[0], int(np.prod(x.shape[1:]))), x.dtype)
+        return flat, [self.copied(x, flat)]
+
+    def finish(self, bound: list[Bound]) -> tuple[list[Launch], list[str]]:
         """One piece of scratch memory serves all steps, as they run one after the other."""
         scratch = cuda.empty(max([1, *(call.scratch for call, _ in bound)]), np.uint8)
         address = scratch.data.ptr
@@ -107,8 +99,3 @@ class CudnnBackend(StepBackend):
             return launch
 
         return [launch_of(*entry) for entry in bound], [call.told for call, _ in bound]
-
-
-def _plain(launches: list[Launch], told: str) -> tuple[operators.Call, None]:
-    together = in_turn(launches)
-    return operators.Call(lambda _: together(), told=told), None

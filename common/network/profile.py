@@ -187,7 +187,7 @@ class Placed:
                 cuda.synchronize()
                 there.add(step.output)
             else:
-                self._on_cpu(step, here)
+                here[step.output] = run_layer(step, [here[name] for name in step.inputs], self._parameters)
             times[i] = time.perf_counter() - middle, middle - start
             for name in self._dies[i]:
                 if name != self.output:
@@ -197,13 +197,6 @@ class Placed:
         self.copied[-1] = self._bring(self.output, False, here, there)
         times[-1] = 0.0, time.perf_counter() - start
         return here[self.output].numpy()
-
-    def _on_cpu(self, step: Step, here: dict[str, Any]) -> None:
-        """The step's layers, one after the other; what is between them is forgotten."""
-        tensors = {name: here[name] for name in step.reads}
-        for layer in step.layers:
-            tensors[layer.output] = run_layer(layer, [tensors[name] for name in layer.inputs], self._parameters)
-        here[step.output] = tensors[step.output]
 
     def _bring(self, name: str, to_gpu: bool, here: dict[str, Any], there: set[str]) -> int:
         """Copies a tensor to where it is needed, if it is not there; the bytes of it."""

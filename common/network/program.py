@@ -3,8 +3,9 @@
 import abc
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +14,9 @@ from .. import cuda, topology, weights
 from ..cuda import layout as layouts
 from ..text import aligned
 from ..topology import layers as kinds
+from . import passes, registry
 from .arena import Arena, Lifetime, place
-from .steps import Step, fuse
+from .registry import Arrays, Step
 
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
 Launch = Callable[[], None]
@@ -47,33 +49,31 @@ def lives(
 
 
 def sharing(
-    graph: topology.Graph, steps: list[Step], seen_as: Callable[[Step], bool], in_place: tuple
+    graph: topology.Graph, steps: list[Step], is_view: Callable[[Step], bool], in_place: bool
 ) -> dict[str, str]:
     """For each tensor that needs no memory of its own the tensor where it lies.
 
-    seen_as: whether a step only sees its input under another shape. in_place: kinds of layers that may write where they
-    read, if no later step reads that.
+    is_view: whether a step only sees its input under another shape. in_place: whether steps whose operator may do so
+    write where they read, if no later step reads that.
     """
     until = {name: i for i, step in enumerate(steps) for name in step.reads}  # the last step that reads what lies there
     until[graph.output] = until[graph.input] = len(steps)
     shares: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while name in shares:
-            name = shares[name]
-        return name
+    roots: dict[str, str] = {}  # of those in shares, what they lie in
 
     for i, step in enumerate(steps):
-        if seen_as(step):
-            able = step.inputs[:1]
-        elif len(step.layers) == 1 and isinstance(step.layer, in_place):
-            sizes = zip(step.inputs, step.layer.input_shapes, strict=True)
-            able = [name for name, shape in sizes if shape == step.output_shape and until[root(name)] <= i]
+        entry = registry.operator_of(step)
+        if is_view(step):
+            able = list(step.inputs[:1])
+        elif in_place and entry is not None and entry.in_place:
+            sizes = zip(step.inputs, step.input_shapes, strict=True)
+            able = [name for name, shape in sizes if shape == step.output_shape and until[roots.get(name, name)] <= i]
         else:
             able = []
         if able:
-            shares[step.output] = able[0]
-            until[root(able[0])] = max(until[root(able[0])], until.get(step.output, i))
+            root = roots.get(able[0], able[0])
+            shares[step.output], roots[step.output] = able[0], root
+            until[root] = max(until[root], until.get(step.output, i))
     return shares
 
 
@@ -125,8 +125,7 @@ class Plan:
         """What a step moves."""
         if self.sees(index):
             return 0
-        step = self.steps[index]
-        return step.activation_bytes(self.itemsize) + step.parameter_bytes(self.itemsize)
+        return registry.cost(self.steps[index], self.itemsize).bytes
 
     def sees(self, index: int) -> bool:
         """Whether a step only sees its input under another shape, and launches nothing."""
@@ -137,8 +136,11 @@ class Plan:
         """Where a tensor lies, in words: "1,204,224 at 0", in bytes; "as conv1" if it lies where another one does."""
         if tensor in self.shares:
             return f"as {self.shares[tensor]}"
-        size = next(one.bytes for one in self.lifetimes if one.name == tensor)
-        return f"{size:,}" + (f" at {self.arena.offsets[tensor]:,}" if self.arena else "")
+        return f"{self._sizes[tensor]:,}" + (f" at {self.arena.offsets[tensor]:,}" if self.arena else "")
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {one.name: one.bytes for one in self.lifetimes}
 
     def __str__(self) -> str:
         heads = ("", "step", "runs as", "output", "bytes of it", "MACs", "bytes moved")
@@ -230,22 +232,21 @@ class Captured:
 class StepBackend(abc.ABC):
     """Runs a network's steps in order. The programs of the last few input shapes are kept.
 
-    Calls on several streams take turns on the GPU: they share buffers.
+    model: an onnx.ModelProto. target: the backend's options, with dtype and layout. pipeline: the passes, with their
+    names. Calls on several streams take turns on the GPU: they share buffers.
     """
 
     KEPT = 4
     name: ClassVar[str]
-    layers: ClassVar[frozenset[type]]  # that it can run
-    in_place: ClassVar[tuple[type, ...]] = ()  # layers that may write where they read
-    views: ClassVar[bool] = False  # whether a Reshape that moves nothing costs nothing
+    shares: ClassVar[bool] = False  # whether tensors may lie where others do: views, and what is written in place
     composed: str | None = None  # the name of the composition, see common.optimize
 
-    def __init__(self, model: Any, dtype: str = "fp32", layout: str = "NCHW") -> None:
-        self._model, self._dtype, self._layout = model, dtype, layout
+    def __init__(self, model: Any, target: Any, pipeline: passes.Pipeline) -> None:
+        self._model, self.target, self._pipeline = model, target, pipeline
+        self._dtype, self._layout = target.dtype, target.layout
         graph, parameters = self.folded()
         for layer in graph.layers:
-            if isinstance(layer, kinds.BatchNorm2d):
-                parameters |= as_depthwise(layer, parameters)
+            parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
         self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
         cuda.synchronize()  # calls may come on other streams
         self._programs: OrderedDict[tuple[int, ...], Program | Captured] = OrderedDict()
@@ -255,6 +256,12 @@ class StepBackend(abc.ABC):
     def _on_device(self, value: np.ndarray) -> Any:
         array = cuda.asarray(value, DTYPES[self._dtype])
         return cuda.to_layout(array, self._layout) if array.ndim == 4 else array
+
+    def weights(self, layer: Any) -> tuple[Any, Any]:
+        """A layer's weight and bias, or None where it has none."""
+        return self.parameters[layer.weight], self.parameters[layer.bias] if layer.bias else None
+
+    # What runs
 
     def check(self, graph: topology.Graph) -> None:
         """UnsupportedModel for a layer that this backend cannot run."""
@@ -267,10 +274,13 @@ class StepBackend(abc.ABC):
 
     def refuses(self, layer: topology.Layer) -> str | None:
         """What this backend runs instead of such a layer, in words; None if it runs it."""
-        if type(layer) not in self.layers:
-            able = ", ".join(sorted(kind.__name__ for kind in self.layers))
-            return f"runs {able}, not {type(layer).__name__}"
-        return None
+        entry = registry.operator_of(layer)
+        if isinstance(entry, registry.Fusion):
+            return None if entry.runs_on(self.name) else f"runs no fusion {entry.name!r}"
+        if entry is None or not entry.runs_on(self.name):
+            able = ", ".join(kind.__name__ for kind in registry.layers_on(self.name))
+            return f"runs {able}, not {type(registry.first(layer)).__name__}"
+        return entry.refuses(self.name, registry.first(layer))
 
     def folded(self, shape: tuple[int, ...] | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
         """The layers for an input shape with their parameters (float32, NumPy), batch-norms folded; checked.
@@ -281,41 +291,48 @@ class StepBackend(abc.ABC):
         self.check(graph)
         return graph, parameters
 
-    def plan(self, shape: tuple[int, ...]) -> Plan:
-        """The plan for an input shape. Its memory is asked for, never touched, and given back."""
-        untouched = np.empty if cuda.backend() == "simulator" else cuda.empty
-        return self.program(shape, arena=True, allocate=untouched, compiled=False).plan
+    def stages(self, shape: tuple[int, ...]) -> Iterator[tuple[str, topology.Graph]]:
+        """The graph for an input shape as it is read, without batch-norms, and after each pass; with what did it."""
+        yield "read", topology.read_onnx(self._model, shape)
+        graph, _ = self.folded(shape)
+        yield "fold batch-norm", graph
+        yield from passes.stages(graph, self._pipeline)
 
-    def program(
-        self, shape: tuple[int, ...], arena: bool = False, allocate: Callable[..., Any] = cuda.empty,
-        compiled: bool = True,
-    ) -> Program:  # fmt: skip
+    def rewritten(self, graph: topology.Graph) -> topology.Graph:
+        """A folded graph after all passes; checked."""
+        done = [graph, *(after for _, after in passes.stages(graph, self._pipeline))]
+        self.check(done[-1])
+        return done[-1]
+
+    def explain(self, shape: tuple[int, ...]) -> str:
+        """How many layers each pass leaves, and what it found and refused, in words."""
+        return passes.explain(self.folded(shape)[0], self._pipeline)
+
+    # Where it lies
+
+    def plan(self, shape: tuple[int, ...]) -> Plan:
+        """The plan for an input shape. Its arrays have no memory: nothing is allocated, nothing launched."""
+        with cuda.shapes_only():
+            return self.program(shape, arena=True, compiled=False).plan
+
+    def program(self, shape: tuple[int, ...], arena: bool = False, compiled: bool = True) -> Program:
         """A new program for an input shape; arena: activations share one piece of memory.
 
         compiled: to be launched: kernels are compiled here, and one for the whole network is made if there is one.
         """
-        graph, _ = self.folded(shape)
-        steps, dtype = self.steps(graph), np.dtype(DTYPES[self._dtype])
-        shares = sharing(graph, steps, self._only_seen, self.in_place if arena else ()) if self.views else {}
-        lifetimes = lives(graph, steps, dtype.itemsize, shares)
+        folded, _ = self.folded(shape)
+        graph, dtype = self.rewritten(folded), np.dtype(DTYPES[self._dtype])
+        steps = passes.as_steps(graph)
+        shares = sharing(graph, steps, self.is_view, in_place=arena) if self.shares else {}
+        lifetimes = lives(folded, steps, dtype.itemsize, shares)
         placed = place(lifetimes) if arena else None
-        memory: Any = allocate(placed.bytes, np.uint8) if placed else None
-        buffers: dict[str, Any] = {}
-        shapes = graph.shapes
-        for one in lifetimes:
-            name, shape = one.name, shapes[one.name]
-            if placed is None:
-                buffers[name] = layouts.empty(shape, dtype, self._layout)
-            else:
-                start = placed.offsets[name]
-                buffers[name] = layouts.shaped(memory[start : start + one.bytes].view(dtype), shape, self._layout)
-        for name, source in shares.items():
-            buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)
-        whole = self.whole(graph, steps, buffers) if compiled else None
+        buffers = self._buffers(folded.shapes, lifetimes, shares, placed, dtype)
+        whole = self.whole(graph, buffers) if compiled else None
         bound = []
         for step in steps:
             residual = buffers[step.residual] if step.residual else None
-            bound.append(self.bind(step, [buffers[name] for name in step.inputs], residual, buffers[step.output]))
+            arrays = Arrays([buffers[name] for name in step.inputs], residual, buffers[step.output])
+            bound.append(self.bind(step, arrays))
         if compiled:
             self.compile(bound)
         launches, told = self.finish(bound)
@@ -325,24 +342,40 @@ class StepBackend(abc.ABC):
         )  # fmt: skip
         return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches, whole)
 
-    def steps(self, graph: topology.Graph) -> list[Step]:
-        """The layers as the steps that this backend runs."""
-        return fuse(graph)
+    def _buffers(
+        self, shapes: Mapping[str, kinds.Shape], lifetimes: list[Lifetime], shares: Mapping[str, str],
+        placed: Arena | None, dtype: np.dtype,
+    ) -> dict[str, Any]:  # fmt: skip
+        """An array for each tensor, in one piece of memory if it was placed there, or where it shares another's."""
+        memory = cuda.empty(placed.bytes, np.uint8) if placed else None
+        buffers: dict[str, Any] = {}
+        for one in lifetimes:
+            if placed is None:
+                buffers[one.name] = layouts.empty(shapes[one.name], dtype, self._layout)
+            else:
+                start = placed.offsets[one.name]
+                elements = memory[start : start + one.bytes].view(dtype)  # type: ignore[index]
+                buffers[one.name] = layouts.shaped(elements, shapes[one.name], self._layout)
+        for name, source in shares.items():
+            buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)
+        return buffers
 
-    def whole(self, graph: topology.Graph, steps: list[Step], buffers: dict[str, Any]) -> Launch | None:
-        """One launch that computes all steps, if there is one; it may put an array of its own in the output's place."""
-        return None
-
-    def _only_seen(self, step: Step) -> bool:
+    def is_view(self, step: Step) -> bool:
         """Whether a step is a reshape that leaves every element where it is."""
-        shapes = (*step.layer.input_shapes, step.output_shape)
+        shapes = (*step.input_shapes, step.output_shape)
         return isinstance(step.layer, kinds.Reshape) and (
             self._layout == "NCHW" or all(layouts.is_plain(shape) for shape in shapes)
         )
 
-    @abc.abstractmethod
-    def bind(self, step: Step, inputs: list[Any], residual: Any, out: Any) -> Any:
-        """What launches a step that reads and writes these arrays."""
+    # How it runs
+
+    def bind(self, step: Step, arrays: Arrays) -> Any:
+        """What launches a step that reads and writes these arrays: its operator's, or its fusion's."""
+        return getattr(registry.operator_of(step), self.name)(self, step, arrays)
+
+    def whole(self, graph: topology.Graph, buffers: dict[str, Any]) -> Launch | None:
+        """One launch that computes all steps, if there is one; it may put an array of its own in the output's place."""
+        return None
 
     def compile(self, bound: list[Any]) -> None:  # noqa: B027 (most have nothing to compile)
         """Makes ready what `bind` gave, before the first launch."""
@@ -401,17 +434,6 @@ class StepBackend(abc.ABC):
         self._last = current.ptr, event
 
 
-def as_depthwise(layer: kinds.BatchNorm2d, parameters: dict) -> dict[str, np.ndarray]:
-    """A batch-norm that no convolution could take in, as the weight and bias of a depthwise 1×1 convolution."""
-    gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in layer.parameter_shapes)
-    scale = gamma / np.sqrt(variance + layer.eps)
-    shift = beta - mean * scale
-    return {
-        f"{layer.name}/scale": scale.astype(np.float32).reshape(-1, 1, 1, 1),
-        f"{layer.name}/shift": shift.astype(np.float32),
-    }
-
-
 def in_turn(launches: Iterable[Launch]) -> Launch:
     """Several launches as one."""
     every = tuple(launches)
@@ -423,28 +445,3 @@ def in_turn(launches: Iterable[Launch]) -> Launch:
             one()
 
     return launch
-
-
-def copied(x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
-    """Moves elements, without arithmetic: x, its dimensions permuted if `dims` says so, into the elements of out."""
-    source = x if dims is None else x.transpose(dims)
-    target = out if out.shape == source.shape else out.reshape(source.shape)
-
-    def launch() -> None:
-        target[...] = source
-
-    return launch
-
-
-def as_pictures(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a batch-norm's array, which may have any number of dimensions, as (N, C, H, W)."""
-    n, c, *extent = shape
-    return (n, c, *extent) if len(extent) == 2 else (n, c, math.prod(extent), 1)
-
-
-def rows(x: Any) -> tuple[Any, list[Launch]]:
-    """x as (N, rest), C-contiguous: a view where its layout allows it, else an array and the copy to make first."""
-    if layouts.has(x, "NCHW"):
-        return x.reshape(x.shape[0], -1), []
-    flat = cuda.empty((x.shape[0], int(np.prod(x.shape[1:]))), x.dtype)
-    return flat, [copied(x, flat)]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, topology
-from ..topology import layers as kinds
+from .registry import Fusion, first, operator_of
 
 
 class TorchBackend:
@@ -40,94 +40,15 @@ class TorchBackend:
             torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = strict
 
 
-def run_layer(layer: Any, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
-    """One layer through torch.nn.functional: its inputs and parameters as tensors, wherever and of whatever type.
+def run_layer(layer: topology.Layer, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
+    """One layer, or the layers of a step, on PyTorch: inputs and parameters are tensors, wherever and of whatever type.
 
     UnsupportedModel for a kind of layer that is not known here.
     """
-    import torch
-    import torch.nn.functional as F
-
-    x, p = inputs[0], parameters
-    match layer:
-        case kinds.Conv2d():
-            x = F.pad(x, _sides(layer.padding))
-            bias = p[layer.bias] if layer.bias else None
-            return F.conv2d(x, p[layer.weight], bias, layer.stride, 0, layer.dilation, layer.groups)
-        case kinds.Linear():
-            return F.linear(x.flatten(1), p[layer.weight], p[layer.bias] if layer.bias else None)
-        case kinds.BatchNorm2d():
-            # written out, as older versions of F.batch_norm refuse an eps of 0
-            per_channel = (1, -1) + (1,) * (x.dim() - 2)
-            mean, variance, gamma, beta = (
-                p[name].reshape(per_channel)
-                for name in (layer.running_mean, layer.running_var, layer.weight, layer.bias)
-            )
-            return (x - mean) / torch.sqrt(variance + layer.eps) * gamma + beta
-        case kinds.ReLU6():
-            return F.relu6(x)
-        case kinds.ReLU():
-            return F.relu(x)
-        case kinds.Clip():
-            return torch.clamp(x, layer.min, layer.max)
-        case kinds.Sigmoid():
-            return torch.sigmoid(x)
-        case kinds.HardSigmoid():
-            return torch.clamp(layer.alpha * x + layer.beta, 0, 1)
-        case kinds.HardSwish():
-            return F.hardswish(x)
-        case kinds.Softmax():
-            return torch.softmax(x, layer.dim)
-        case kinds.ResidualAdd():
-            return inputs[0] + inputs[1]
-        case kinds.Mul():
-            return inputs[0] * inputs[1]
-        case kinds.Concat():
-            return torch.cat(list(inputs), layer.dim)
-        case kinds.GlobalAveragePool():
-            return x.mean((2, 3), keepdim=True)
-        case kinds.MaxPool2d() | kinds.AveragePool2d():
-            return _pool(layer, x)
-        case kinds.Pad():
-            return F.pad(x, _sides(layer.padding), value=layer.value)
-        case kinds.Reshape():
-            return x.reshape(x.shape[0], *layer.shape)
-        case kinds.Permute():
-            return x.permute(layer.dims)
-    raise topology.UnsupportedModel(f"layer '{layer.name}': backend 'torch' does not run {type(layer).__name__}")
-
-
-def _pool(layer: Any, x: Any) -> Any:
-    """Pads by hand up to what the output needs, so that unequal padding and ceil_mode follow the layer's shape."""
-    import torch
-    import torch.nn.functional as F
-
-    is_max = isinstance(layer, kinds.MaxPool2d)
-    dilation = layer.dilation if is_max else (1, 1)
-    sides = []
-    for size, out, kernel, stride, (before, after), d in zip(
-        x.shape[2:], layer.output_shape[2:], layer.kernel_size, layer.stride, layer.padding, dilation, strict=True
-    ):
-        needed = (out - 1) * stride + d * (kernel - 1) + 1
-        sides.append((before, max(after, needed - size - before)))
-    padded = F.pad(x, _sides(tuple(sides)), value=float("-inf") if is_max else 0.0)
-    rows, columns = layer.output_shape[2:]
-    if is_max:
-        return F.max_pool2d(padded, layer.kernel_size, layer.stride, 0, dilation)[..., :rows, :columns]
-    area = layer.kernel_size[0] * layer.kernel_size[1]
-    sums = F.avg_pool2d(padded, layer.kernel_size, layer.stride) * area
-    counted = torch.ones_like(x[:1, :1])
-    if layer.count_include_pad:
-        counted = F.pad(counted, _sides(layer.padding), value=1.0)
-        sides = [(0, total - size) for total, size in zip(padded.shape[2:], counted.shape[2:], strict=True)]
-    counts = F.avg_pool2d(F.pad(counted, _sides(tuple(sides))), layer.kernel_size, layer.stride) * area
-    return (sums / counts)[..., :rows, :columns]
-
-
-def _sides(padding: Any) -> tuple[int, int, int, int]:
-    """((top, bottom), (left, right)) in the order of torch.nn.functional.pad: left, right, top, bottom."""
-    (top, bottom), (left, right) = padding
-    return left, right, top, bottom
+    entry = operator_of(layer)
+    if entry is None or not entry.runs_on("torch"):
+        raise topology.UnsupportedModel(f"layer '{layer.name}': backend 'torch' does not run {type(layer).__name__}")
+    return entry.torch(layer if isinstance(entry, Fusion) else first(layer), inputs, parameters)
 
 
 class OnnxRuntimeBackend:

@@ -10,5 +10,6 @@ What is where:
     tiles               which tile computes a block: what a search found, what tiles.json ships, or a rule
     search              the most promising candidates, timed on the card
     features            what the card has of what compositions use
-    compositions        "latency" and "throughput": which blocks are one kernel, how kernels are launched
+    fusions             the patterns of layers that these run, registered with common.network
+    compositions        "latency" and "throughput": which fusions a network has, how kernels are launched
 """

@@ -9,16 +9,18 @@ to the next. "latency" has the head as one kernel too: that saves a launch, and 
 longer than those of a kernel that does nothing else. What a card lacks is left out: see `features`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..network.passes import matches
+from ..network.registry import Fusion
+from ..topology.graph import Graph
+from .features import missing
+from .fusions import Choice, FewRows, InvertedResidual, PointwisePool, WholeNetwork
 from .generate import Block, Tile
 from .tiles import chosen, rule
-
-# (block, batch, "float32" or "float16") → the tile to compute it with in one kernel, or None for separate kernels
-Choice = Callable[[Block, int, str], Tile | None]
 
 
 def always(block: Block, batch: int, dtype: str) -> Tile | None:
@@ -41,19 +43,38 @@ class Composition:
     head: bool = True
     persistent: bool = False
 
+    @property
+    def passes(self) -> tuple[Fusion, ...]:
+        """What becomes of a graph whose convolutions have their epilogues, on the card at hand."""
+        if missing("fused blocks"):
+            return ()
+        blocks = () if self.fuse is None else (InvertedResidual(self.fuse),)
+        return (*blocks, PointwisePool(), FewRows()) if self.head else blocks
 
-COMPOSITIONS = {
-    "latency": Composition("latency", programmatic=True),
-    "throughput": Composition("throughput", programmatic=True, head=False),
-}
+    @property
+    def overlaps(self) -> bool:
+        """Whether kernels are launched programmatically, on the card at hand."""
+        return self.programmatic and not missing("programmatic launches")
+
+    def whole(self, run: Any, graph: Graph, buffers: dict[str, Any]) -> Any:
+        """What launches a network as one kernel, or None: if it is to be one, all of it is phases, and tiles fit.
+
+        run: the KernelBackend; buffers: by tensor, of which the output becomes the kernel's own.
+        """
+        match = next(matches(graph, WholeNetwork()), None) if self.persistent else None
+        if match is None or WholeNetwork().condition(match) is not True:
+            return None
+        from .persistent import Persistent
+
+        try:
+            network = Persistent(buffers[graph.input], WholeNetwork.phases(match, run.weights))
+        except (ValueError, RuntimeError):  # no tiles fit, or the card launches no such kernel
+            return None
+        if network.output.shape != buffers[graph.output].shape:
+            return None
+        buffers[graph.output] = network.output
+        return network.launch
 
 
-def composition(optimize: "str | Composition | None") -> Composition | None:
-    """The composition of a name, or the one given. ValueError for an unknown name, TypeError for anything else."""
-    if optimize is None or isinstance(optimize, Composition):
-        return optimize
-    if not isinstance(optimize, str):
-        raise TypeError(f"optimize must be a name, a Composition or None, got {type(optimize).__name__}")
-    if optimize not in COMPOSITIONS:
-        raise ValueError(f"optimize must be one of {', '.join(COMPOSITIONS)} or None, got {optimize!r}")
-    return COMPOSITIONS[optimize]
+LATENCY = Composition("latency", programmatic=True)
+THROUGHPUT = Composition("throughput", programmatic=True, head=False)

@@ -91,7 +91,7 @@ class Graph:
 
     def describe(self, layer: Layer) -> str:
         """`str(layer)`, with layers that have several inputs naming them by index: `ResidualAdd(9, 14)`."""
-        if layer.arity == 1:
+        if layer.arity == 1 or type(layer).__str__ is not Layer.__str__:
             return str(layer)
         names = (self._indices.get(tensor, "input") for tensor in layer.inputs)
         return f"{type(layer).__name__}({', '.join(names)})"

@@ -108,7 +108,7 @@ def test_a_result_is_not_overwritten_by_the_next_call(rng, tiny, backend):
 
 
 def test_buffers_are_used_again(rng, tiny):
-    net = KernelBackend(tiny)
+    net = Network(tiny).runner
     x = images(rng)
     net(x)
     before = addresses(net.kept(x.shape))
@@ -118,7 +118,7 @@ def test_buffers_are_used_again(rng, tiny):
 
 
 def test_buffers_of_shapes_long_unused_are_let_go(rng, tiny):
-    net = KernelBackend(tiny)
+    net = Network(tiny).runner
     first = net.kept((1, 3, 9, 8))
     for height in range(10, 10 + KernelBackend.KEPT):
         net(images(rng, 1, height))

@@ -12,8 +12,8 @@ from tiers import in_turn
 from common import topology, weights
 from common.network import Network
 from common.network.compare import TOLERANCES, compare_steps, first_drift, relative_error
-from common.network.kernels import KernelBackend
 from common.network.reference import run_layer
+from common.network.registry import layers_on
 from common.topology import layers as kinds
 
 BATCH = 2
@@ -86,4 +86,4 @@ def test_the_families_need_every_layer_that_the_kernels_run():
     used = {
         type(layer) for name in [*zoo.NAMES, "tensorflow-style"] for layer in Network(exported(name), "torch").graph
     }
-    assert KernelBackend.layers - used <= {kinds.Clip, kinds.Pad, kinds.Reshape, kinds.Sigmoid}
+    assert set(layers_on("kernels")) - used <= {kinds.Clip, kinds.Pad, kinds.Reshape, kinds.Sigmoid}

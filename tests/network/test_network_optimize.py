@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from network_models import Nodes, run_onnxruntime
 
 from common import cuda, topology, weights
-from common.network import Network
-from common.network.blocks import BlockStep, PoolStep, block_of, merge, merge_pool
+from common.network import Network, passes
 from common.network.compare import TOLERANCES, compare, compare_steps, relative_error
 from common.network.steps import fuse
 from common.optimize import compositions, features
 from common.optimize.compositions import Composition, always
+from common.optimize.fusions import BlockStep, InvertedResidual, PointwisePool, PoolStep, WholeNetwork, block_of
 from common.optimize.generate import Block, Tile
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
@@ -41,8 +41,8 @@ def graph_of(model, shape=None):
     return weights.fold_batch_norm(*topology.read_onnx_with_parameters(model, shape))[0]
 
 
-def merged(graph, choose=lambda block: ANY):
-    return merge(fuse(graph), graph, choose)
+def merged(graph, choose=lambda *_: ANY):
+    return fuse(graph, InvertedResidual(choose))
 
 
 def blocks_in(steps):
@@ -63,7 +63,7 @@ def test_mobilenetv2_is_seventeen_blocks():
     assert sum(block.residual for block in found) == 10
     assert sum(step.macs for step in steps) == graph.macs == 300_774_272
     assert sum(step.parameter_bytes(4) for step in steps) == 4 * graph.params
-    assert len(merge_pool(steps, graph)) == 19
+    assert len(fuse(graph, InvertedResidual(lambda *_: ANY), PointwisePool())) == 19
 
 
 def test_what_a_block_moves_is_its_input_and_its_output():
@@ -79,14 +79,14 @@ def test_what_a_block_moves_is_its_input_and_its_output():
 def test_where_a_block_is_not_chosen_its_last_two_layers_may_be():
     asked = []
 
-    def choose(block):
+    def choose(block, *_):
         asked.append(block)
         return ANY if block.expand == "none" else None
 
     steps = merged(graph_of(weights.model("seeded")), choose)
     assert [block.expand for block in blocks_in(steps)] == ["none"] * 17 and len(asked) == 34
     assert len(steps) == 37
-    assert blocks_in(merged(graph_of(weights.model("seeded")), lambda block: None)) == []
+    assert blocks_in(merged(graph_of(weights.model("seeded")), lambda *_: None)) == []
 
 
 FAMILIES = {  # how many blocks there are of each kind of expansion
@@ -179,17 +179,28 @@ def test_other_convolutions_between_are_no_block(rng, attributes):
     assert blocks_in(merged(graph_of(model))) == []
 
 
+def test_a_depthwise_convolution_that_adds_is_no_part_of_a_block(rng):
+    net = Nodes(rng)
+    hidden = net("Relu", net.conv("x", 8, 8, k=1))
+    added = net("Add", net.conv(hidden, 8, 8, group=8, pads=[1, 1, 1, 1]), "x")
+    model = net.model(net.conv(added, 8, 8, k=1), ("n", 8, 9, 8))
+    assert blocks_in(merged(graph_of(model))) == []
+    x = rng.standard_normal((2, 8, 9, 8), dtype=np.float32)
+    assert relative_error(Network(model, optimize="latency")(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
+
+
 def test_a_pool_is_merged_with_the_convolution_before_it_alone(rng):
     net = Nodes(rng)
     model = net.model(net("GlobalAveragePool", net("Relu", net.conv("x", 8, 24, k=1))), ("n", 8, 5, 7))
     graph = graph_of(model)
-    (step,) = merge_pool(fuse(graph), graph)
+    (step,) = fuse(graph, PointwisePool())
     assert isinstance(step, PoolStep) and step.title == "Conv2d(8, 24, 1, 1, 0, 1) + ReLU + GlobalAveragePool"
     x = rng.standard_normal((3, 8, 5, 7), dtype=np.float32)
     optimized = Network(model, optimize="latency")
     assert "pointwise_pool" in str(optimized)
     assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
-    assert len(merge_pool(fuse(graph), graph, lambda step: False)) == 2
+    kept = Network(model, optimize="latency", variants={"global_avg_pool": "naive"})
+    assert len(kept.plan().steps) == 2 and "global_avg_pool has a rung or a function of its own" in kept.explain()
 
 
 @settings(max_examples=8)
@@ -256,6 +267,9 @@ def test_a_persistent_network_is_one_launch(digits, rng):
 
 
 def test_what_is_no_chain_of_blocks_is_launched_step_by_step(rng):
+    *_, (_, graph) = Network(chain(rng, lambda net, t: net("Sigmoid", t[2])), optimize=PERSISTENT).stages()
+    (match,) = passes.matches(graph, WholeNetwork())
+    assert WholeNetwork().condition(match) == "1 of 2 steps are a chain of blocks, a head and linear layers"
     model = chain(rng, READERS["of-hidden"][0])
     program = Network(model, optimize=PERSISTENT).program((1, 8, 9, 8))
     assert program.whole is None

@@ -4,6 +4,7 @@ import itertools
 import os
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 from network_models import Nodes, layers, random_parameters, run_onnxruntime
 from tiers import ALL, long
 
-from common import cuda, kernels, topology, weights
+from common import cuda, cudnn, kernels, topology, weights
+from common.cuda import arrays
+from common.kernels import ladder, vectors
 from common.network import Network
 from common.network.arena import ALIGNMENT, Lifetime, aligned, place
 from common.network.compare import TOLERANCE, TOLERANCES, relative_error
 from common.topology import layers as kinds
 from common.topology import write_onnx
+
+needs_cudnn = pytest.mark.skipif(cudnn.missing() is not None, reason=str(cudnn.missing()))
 
 lifetimes = st.lists(
     st.tuples(st.integers(1, 5000), st.integers(0, 20), st.integers(0, 8)).map(
@@ -88,9 +93,71 @@ def test_print_shows_every_step(seeded):
     assert " times less than the " in text and "no placement takes less than" in text
 
 
-def test_a_plan_launches_and_compiles_nothing(seeded, monkeypatch):
+WAYS = [
+    {}, {"dtype": "fp16", "layout": "NHWC"}, {"optimize": "latency"}, {"optimize": "throughput", "dtype": "fp16"},
+    {"passes": []}, {"variants": {"conv2d": "im2col_gemm"}, "layout": "NCHW"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_a_plan_allocates_launches_and_compiles_nothing(seeded, monkeypatch, options):
+    """A hundred pictures would take half a gigabyte: a plan of them takes no more memory than one of a single one."""
+    net = Network(seeded, **options)
+    for batch in (1, 100):
+        net.plan((batch, 3, 224, 224))  # which chooses tiles, and remembers them
+    asked, real = [], arrays.fenced
+    monkeypatch.setattr(arrays, "fenced", lambda *args: asked.append(args) or real(*args))
     monkeypatch.setattr(cuda, "RawKernel", lambda *_, **__: pytest.fail("a kernel was compiled"))
-    assert len(Network(seeded).plan((3, 3, 96, 64)).told) == 54
+    monkeypatch.setattr(ladder.Launch, "__call__", lambda _: pytest.fail("a kernel was launched"))
+    peaks = []
+    for batch in (1, 100):
+        tracemalloc.start()
+        plan = net.plan((batch, 3, 224, 224))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert plan.macs == batch * 300_774_272 and str(plan)
+    assert asked == [] and plan.arena.bytes > 80e6
+    assert peaks[1] < peaks[0] + 4e6
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_a_plan_is_that_of_what_runs(seeded, batch):
+    """Addresses without memory have the alignment that memory has: the same kernels, in the same places."""
+    for options in ({"layout": "NCHW"}, {"layout": "NHWC", "dtype": "fp16"}):
+        net = Network(seeded, **options)
+        plan, run = net.plan((batch, 3, 32, 48)), net.program((batch, 3, 32, 48), arena=True).plan
+        assert (str(plan), plan.arena, plan.shares) == (str(run), run.arena, run.shares)
+
+
+def test_arrays_without_memory_are_those_of_one_thread_alone():
+    with cuda.shapes_only():
+        first, second = cuda.empty((1 << 20, 1 << 10)), cuda.zeros(3, np.float16)
+        found = []
+        other = threading.Thread(target=lambda: found.append(cuda.zeros(3)))
+        other.start()
+        other.join()
+    assert first.shape == (1 << 20, 1 << 10) and first.strides == (4096, 4) and second.dtype == np.float16
+    assert vectors.address(second) - vectors.address(first) == 1 << 32 and vectors.address(first) % 512 == 0
+    assert (found[0] == 0).all() and (cuda.zeros(3) == 0).all()
+
+
+@needs_cudnn
+@pytest.mark.parametrize("tune", [False, 2])
+def test_a_plan_on_cudnn_allocates_and_tunes_nothing(seeded, tune):
+    import cupy
+
+    from common.cudnn import plans
+
+    net = Network(seeded, "cudnn", dtype="fp16", layout="NHWC", tune=tune)
+    net.plan()  # which loads the library
+    before = cupy.get_default_memory_pool().used_bytes(), len(plans._tuned)
+    plan = net.plan((1000, 3, 224, 224))
+    assert (cupy.get_default_memory_pool().used_bytes(), len(plans._tuned)) == before
+    assert len(plan.told) == 54 and plan.arena.bytes > 800e6
+    x = np.zeros((1, 3, 64, 64), np.float32)
+    net(x)
+    kept = net.plan(x.shape)
+    assert kept is net.plan(x.shape) and kept.told == net.program(x.shape).told
 
 
 def run(graph, rng, **options):
@@ -143,6 +210,20 @@ def test_what_another_shape_of_it_is_read_of_is_not_overwritten(rng):
         rng, layout="NCHW",
     )  # fmt: skip
     assert plan.shares == {"t1": "t0", "t3": "t2", "t4": "t0"}
+
+
+def test_what_is_read_under_another_shape_is_not_overwritten(rng):
+    """t1 is t0 under another shape, and is read after t0's last reader: that one may not write in t0's place."""
+    plan = run(
+        layers(
+            (1, 3, 5, 4), (kinds.Sigmoid, {}), (kinds.Reshape, {"shape": (60,)}),
+            (kinds.ResidualAdd, {"inputs": ("t1", "t1")}), (kinds.HardSwish, {"inputs": ("t0",)}),
+            (kinds.ResidualAdd, {"inputs": ("t2", "t1")}), (kinds.Reshape, {"shape": (3, 5, 4)}),
+            (kinds.ResidualAdd, {"inputs": ("t3", "t5")}),
+        ),
+        rng, layout="NCHW",
+    )  # fmt: skip
+    assert plan.shares == {"t1": "t0", "t4": "t2", "t5": "t4", "t6": "t3"}
 
 
 def test_a_network_whose_output_is_seen_of_its_input(rng):

@@ -48,7 +48,7 @@ def copies(plan, on_gpu, source, output):
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=lambda p: getattr(p, "__name__", p))
 def test_every_placement_computes_the_same(resnet, x, placement):
-    placed = Placed(resnet._run, x.shape, placement)
+    placed = Placed(resnet.runner, x.shape, placement)
     times = np.zeros((len(placed.program.steps) + 1, 2))
     want = Network(weights.resnet20_model(), "onnxruntime")(x)
     for _ in range(2):
@@ -61,14 +61,14 @@ def test_a_random_placement_computes_the_same(resnet, x, rng):
     want = Network(weights.resnet20_model(), "onnxruntime")(x)
     for _ in range(5):
         chosen = {step.output for step in fuse(resnet.graph) if rng.random() < 0.5}
-        placed = Placed(resnet._run, x.shape, lambda step, chosen=chosen: step.output in chosen)
+        placed = Placed(resnet.runner, x.shape, lambda step, chosen=chosen: step.output in chosen)
         result = placed.run(x, np.zeros((24, 2)))
         assert relative_error(result, want) <= TOLERANCE
         assert sum(placed.copied) == copies(placed.plan, placed.on_gpu, placed.input, placed.output)
 
 
 def test_concatenations_and_other_layers_on_either_side(rng):
-    nodes = Nodes(rng)
+    nodes = Nodes(rng, opset=14)
     a, b = nodes("Sigmoid", "x"), nodes.conv("x", 3, 4)
     pooled = nodes("MaxPool", a, kernel_shape=[3, 3])
     x = nodes("HardSwish", nodes("Concat", pooled, b, axis=1))
@@ -76,7 +76,7 @@ def test_concatenations_and_other_layers_on_either_side(rng):
     image = rng.standard_normal((1, 3, 9, 8), dtype=np.float32)
     want = net(image)
     for placement in ("cpu", "*conv*", "*concat*", "*pool*"):
-        placed = Placed(net._run, image.shape, placement)
+        placed = Placed(net.runner, image.shape, placement)
         steps = len(placed.program.steps)
         assert relative_error(placed.run(image, np.zeros((steps + 1, 2))), want) <= TOLERANCE
 

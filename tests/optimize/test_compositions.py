@@ -3,8 +3,9 @@
 import pytest
 
 from common import cuda
+from common.network.backends import COMPOSITIONS, composition
 from common.optimize import features as features_module
-from common.optimize.compositions import COMPOSITIONS, Composition, composition
+from common.optimize.compositions import Composition
 from common.optimize.features import features, missing
 from common.optimize.tiles import chosen
 
@@ -13,7 +14,7 @@ def test_by_name():
     assert composition(None) is None
     latency, throughput = composition("latency"), composition("throughput")
     assert latency.programmatic and throughput.programmatic and latency.head and not throughput.head
-    assert all(one.name == name and one.fuse is chosen for name, one in COMPOSITIONS.items())
+    assert all(composition(name).name == name and composition(name).fuse is chosen for name in COMPOSITIONS)
     mine = Composition("mine")
     assert composition(mine) is mine
 

@@ -1,0 +1,198 @@
+"""Passes: functions from a graph to a graph that computes the same, and the matcher behind those that fuse layers.
+
+    Network(model, passes=["conv-hard-swish", *DEFAULT])            names of fusions, fusions, or functions
+    for name, graph in net.stages(): print(name, graph, sep="\\n")   the graph after each
+
+A pass gets and gives a topology.Graph; some of its layers may be steps (registry.Step), layers that run as one.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..topology.graph import Graph
+from ..topology.layers import Layer
+from .registry import FUSIONS, Fusion, Match, Step, as_step
+
+Pass = Callable[[Graph], Graph]
+Pipeline = list[tuple[str, Pass]]  # passes in order, with their names
+
+DEFAULT = ("epilogue",)  # of backends "kernels" and "cudnn" without anything else
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A pattern that was found, and why its layers are no step: their names, and the reason."""
+
+    layers: tuple[str, ...]
+    reason: str
+
+
+class _Nodes:
+    """A graph's nodes by number, and who reads what they write."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.nodes = graph, graph.layers
+        self.written = {graph.input: -1} | {node.output: i for i, node in enumerate(graph.layers)}
+        self._readers: dict[str, list[int]] = {graph.output: [-1]}  # the caller
+        for i, node in enumerate(graph.layers):
+            for name in node.inputs:
+                self._readers.setdefault(name, []).append(i)
+
+    def reader(self, tensor: str) -> int | None:
+        """The number of the only one that reads a tensor, once."""
+        found = self._readers.get(tensor, ())
+        return found[0] if len(found) == 1 and found[0] >= 0 else None
+
+    def match(self, fusion: Fusion, start: int, gone: set[int]) -> tuple[list[int], dict[str, Layer]] | None:
+        """The pattern from a node on, as long as its parts fit: numbers, and the parts by name."""
+        numbers: list[int] = []
+        parts: dict[str, Layer] = {}
+        at: int | None = start
+
+        def fits(part: Any) -> bool:
+            if at is None or at in gone or not part.fits(self.nodes[at]):
+                return False
+            return (
+                fusion.waits
+                or not numbers
+                or all(
+                    self.written[name] < start
+                    for name in self.nodes[at].inputs
+                    if name != self.nodes[numbers[-1]].output
+                )
+            )
+
+        for part in fusion.pattern:
+            while fits(part):
+                assert at is not None
+                numbers.append(at)
+                parts[part.name] = self.nodes[at]
+                at = self.reader(self.nodes[at].output)
+                if not part.many:
+                    break
+            if part.name not in parts and not part.optional:
+                return None
+        return (numbers, parts) if numbers else None
+
+
+def matches(graph: Graph, fusion: Fusion, target: Any = None) -> Iterator[Match]:
+    """Where a fusion's pattern is found, from every node; conditions are not asked."""
+    nodes = _Nodes(graph)
+    for start in range(len(graph)):
+        if found := nodes.match(fusion, start, set()):
+            yield Match(tuple(graph.layers[i] for i in found[0]), found[1], graph, target)
+
+
+def rewrite(
+    graph: Graph, fusions: Sequence[Fusion], target: Any = None, refusals: list[Refusal] | None = None
+) -> Graph:
+    """The graph with every match of a fusion as its step: from each node on, in order, the first that is not refused.
+
+    Layers become part of one step at most. The time grows with the number of layers, times what a refused match has.
+    refusals: where to note what was found and refused.
+    """
+    nodes = _Nodes(graph)
+    made: dict[int, Layer] = {}
+    gone: set[int] = set()
+    for start in range(len(graph)):
+        if start in gone:
+            continue
+        for fusion in fusions:
+            found = nodes.match(fusion, start, gone)
+            if found is None:
+                continue
+            numbers, parts = found
+            match = Match(tuple(graph.layers[i] for i in numbers), parts, graph, target)
+            able = fusion.condition(match)
+            step = fusion.build(match) if able is True else able
+            if isinstance(step, Layer):
+                place = numbers[-1] if fusion.waits else start
+                made[place] = step
+                nodes.written[step.output] = place
+                gone.update(numbers)
+                break
+            if refusals is not None and step:
+                refusals.append(Refusal(tuple(node.name for node in match.nodes), str(step)))
+    layers = (made.get(i, node) for i, node in enumerate(graph.layers) if i in made or i not in gone)
+    return replace(graph, layers=tuple(layers))
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """The pass that rewrites with a fusion, for a backend's options or none."""
+
+    fusion: Fusion
+    target: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.fusion.name
+
+    def __call__(self, graph: Graph, refusals: list[Refusal] | None = None) -> Graph:
+        return rewrite(graph, (self.fusion,), self.target, refusals)
+
+
+def resolve(passes: Iterable[Any], target: Any = None) -> Pipeline:
+    """Passes with their names: each a function of a graph, a fusion, its class, or the name of one that is registered.
+
+    TypeError for what is none of these, ValueError for an unknown name.
+    """
+    if isinstance(passes, str) or not isinstance(passes, Iterable):
+        raise TypeError(f"passes must be a list of passes, got {passes!r}")
+    found: Pipeline = []
+    for one in passes:
+        if isinstance(one, str):
+            if one not in FUSIONS:
+                raise ValueError(f"passes: a fusion must be one of {', '.join(FUSIONS)}, got {one!r}")
+            one = FUSIONS[one]
+        elif isinstance(one, type) and issubclass(one, Fusion):
+            one = one()
+        if isinstance(one, Fusion):
+            one = Fuse(one, target)
+        elif not callable(one):
+            raise TypeError(f"passes: must be functions, fusions or their names, got {one!r}")
+        found.append((getattr(one, "name", getattr(one, "__name__", type(one).__name__)), one))
+    return found
+
+
+def stages(graph: Graph, pipeline: Pipeline) -> Iterator[tuple[str, Graph]]:
+    """The graph after each pass, with the pass's name.
+
+    TypeError for a pass that gives no graph, ValueError for one that gives another input, output or shape of them, or
+    needs parameters that the graph before it has not.
+    """
+    for name, one in pipeline:
+        after = one(graph)
+        if not isinstance(after, Graph):
+            raise TypeError(f"pass {name!r} must give a Graph, got {type(after).__name__}")
+        for what in ("input", "input_shape", "output", "output_shape"):
+            if getattr(after, what) != getattr(graph, what):
+                raise ValueError(
+                    f"pass {name!r} must keep the {what} {getattr(graph, what)}, got {getattr(after, what)}"
+                )
+        if unknown := after.parameter_shapes.keys() - graph.parameter_shapes.keys():
+            raise ValueError(f"pass {name!r} must use the graph's own parameters, got {sorted(unknown)[0]!r}")
+        graph = after
+        yield name, graph
+
+
+def explain(graph: Graph, pipeline: Pipeline) -> str:
+    """How many layers each pass leaves, and what fusions found and refused: how often, why, and the first."""
+    lines = [f"{len(graph)} layers"]
+    for name, one in pipeline:
+        refusals: list[Refusal] = []
+        noting = functools.partial(one, refusals=refusals) if isinstance(one, Fuse) else one
+        ((_, graph),) = stages(graph, [(name, noting)])
+        lines.append(f"{name}: {len(graph)} layers")
+        for reason, count in Counter(refusal.reason for refusal in refusals).items():
+            layers = next(refusal.layers for refusal in refusals if refusal.reason == reason)
+            lines.append(f"    refused {count} times, first {' + '.join(layers)}: {reason}")
+    return "\n".join(lines)
+
+
+def as_steps(graph: Graph) -> list[Step]:
+    """The layers of a graph as steps, those that are none as steps of their own."""
+    return [as_step(layer) for layer in graph.layers]
