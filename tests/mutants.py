@@ -236,12 +236,17 @@ MUTANTS = [
     # ---- The network's passes
     Mutant(
         "steps-order", "common/network",
-        "if all(other != later.output for later in steps[steps.index(step) + 1 :]):", "if True:",
+        "                    self.written[name] < start\n", "                    True\n",
         "an addition joins a step that runs before its other operand is there", STEPS,
     ),
     Mutant(
         "steps-after-activation", "common/network",
-        "            del writer[layer.output]  # what comes after an activation is another step\n", "",
+        """        Part("add", kinds.ResidualAdd, optional=True),
+        Part("activation", (kinds.ReLU6, kinds.ReLU, kinds.Clip), optional=True),
+""",
+        """        Part("activation", (kinds.ReLU6, kinds.ReLU, kinds.Clip), optional=True),
+        Part("add", kinds.ResidualAdd, optional=True),
+""",
         "an addition behind an activation is fused in front of it", STEPS,
     ),
     Mutant(
@@ -265,13 +270,14 @@ MUTANTS = [
         "a batch-norm that stays adds its mean", LAYERS,
     ),
     Mutant(
-        "merge-residual", "common/network",
-        "readers[found.output] != 1 or found.residual is not None or last", "readers[found.output] != 1 or last",
+        "merge-residual", "common/optimize/fusions.py",
+        "lambda node: _alone(node) and is_depthwise(node)", "is_depthwise",
         "a block takes in a step with a residual and drops that", OPTIMIZE,
     ),
     Mutant(
-        "merge-pool-residual", "common/network",
-        "isinstance(conv, BlockStep) or conv.residual is not None or readers", "isinstance(conv, BlockStep) or readers",
+        "merge-pool-residual", "common/optimize/fusions.py",
+        'Part("convolution", CONVOLUTION, lambda node: _alone(node) and is_pointwise(node))',
+        'Part("convolution", CONVOLUTION, is_pointwise)',
         "a convolution and its pool become one and drop the residual", OPTIMIZE,
     ),
     Mutant(
