@@ -280,6 +280,24 @@ def register(entry: type[Operator]) -> type[Operator]:
     return entry
 
 
+def unregister(entry: type[Operator]) -> None:
+    """Makes a registered operator or fusion unknown again, for instance at the end of a test.
+
+    KeyError if it is not registered.
+    """
+    key: Any = entry.name if issubclass(entry, Fusion) else entry.layer
+    table: dict[Any, Any] = FUSIONS if issubclass(entry, Fusion) else OPERATORS
+    if not isinstance(table.get(key), entry):
+        raise KeyError(f"{entry.__name__} is not registered")
+    from ..topology import operators, writer
+
+    made = table.pop(key)
+    for op in made.onnx:
+        del operators.TRANSLATE[op]
+    if made.onnx:
+        del writer.WRITE[made.layer]
+
+
 def _spelled(key: str | type) -> str:
     return key if isinstance(key, str) else key.__name__
 

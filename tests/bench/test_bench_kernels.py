@@ -103,7 +103,7 @@ def test_the_steps_of_a_network(program):
     for problem in kinds.values():
         (setup,) = problem.setups()
         assert setup.layout == (None if problem.kind == "linear" else "NCHW")
-        assert problem.work.flops > 0 and "cudnn" in setup.peers and setup.told in program.told
+        assert problem.work.flops > 0 and "cudnn" in setup.peers and setup.plan in program.told
         is_right(problem, setup)
         setup.poison()
         setup.peers["cudnn"]()

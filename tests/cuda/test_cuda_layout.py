@@ -24,7 +24,7 @@ def test_as_stored_is_a_dense_view_in_the_order_of_memory(rng, shape, where):
 def test_the_stride_of_a_single_element_is_no_matter():
     for shape in ((3, 1, 5, 7), (3, 7, 1, 1), (1, 1, 1, 1)):  # one channel, one pixel: they lie in either layout
         array = cuda.zeros(shape)
-        assert all(layout.has(array, where) for where in cuda.LAYOUTS) and layout.common(array=array) == "NCHW"
+        assert all(layout.has(array, where) for where in cuda.LAYOUTS) and layout.shared_layout(array=array) == "NCHW"
     picture = cuda.zeros((3, 4, 5, 7))
     assert layout.has(picture, "NCHW") and not layout.has(picture, "NHWC")
     assert layout.has(picture[1:2], "NCHW") and not layout.has(picture[:, :2], "NCHW")  # one image; gaps

@@ -11,10 +11,34 @@ from network_models import Nodes, layers, random_parameters, run_onnxruntime
 from common import cuda, topology, weights
 from common.network import DEFAULT, Cudnn, Kernels, Network, OnnxRuntime, Torch, passes
 from common.network.compare import TOLERANCE, TOLERANCES, compare_steps, first_drift, relative_error
-from common.network.registry import FUSIONS, OPERATORS, Arrays, Fusion, Operator, Part, Step, cost, layers_on, register
+from common.network.registry import (
+    FUSIONS,
+    OPERATORS,
+    Arrays,
+    Fusion,
+    Operator,
+    Part,
+    Step,
+    cost,
+    layers_on,
+    register,
+    unregister,
+)
 from common.network.steps import fuse
 from common.optimize.fusions import InvertedResidual
 from common.topology import layers as kinds
+from common.topology import operators, writer
+
+
+@pytest.fixture(autouse=True, scope="module")
+def from_outside():
+    """Registered while this file's tests run: other tests ask what the course itself has."""
+    for entry in (LeakyReLUOperator, ConvHardSwish):
+        register(entry)
+    yield
+    for entry in (LeakyReLUOperator, ConvHardSwish):
+        unregister(entry)
+
 
 # An operator from outside: one file, one line
 
@@ -75,6 +99,20 @@ def test_what_cannot_be_registered():
     assert register(LeakyReLUOperator) is LeakyReLUOperator and len(OPERATORS) == before  # made anew
 
 
+def test_what_is_unregistered_is_unknown():
+    tables = [dict(table) for table in (OPERATORS, FUSIONS, operators.TRANSLATE, writer.WRITE)]
+    for entry in (LeakyReLUOperator, ConvHardSwish):
+        unregister(entry)
+        with pytest.raises(KeyError, match=f"{entry.__name__} is not registered"):
+            unregister(entry)
+    assert LeakyReLU not in OPERATORS and LeakyReLU not in writer.WRITE and "LeakyRelu" not in operators.TRANSLATE
+    assert ConvHardSwish.name not in FUSIONS
+    for entry in (LeakyReLUOperator, ConvHardSwish):
+        register(entry)
+    now = (OPERATORS, FUSIONS, operators.TRANSLATE, writer.WRITE)
+    assert [list(table) for table in now] == [list(table) for table in tables]
+
+
 def test_every_layer_of_the_topology_is_registered():
     known = {one for name in topology.__all__ if isinstance(one := getattr(topology, name), type)}
     known = {one for one in known if issubclass(one, kinds.Layer)} - {kinds.Layer}
@@ -102,7 +140,6 @@ SOURCE = """extern "C" __global__ void conv_hard_swish(
 }"""
 
 
-@register
 class ConvHardSwish(Fusion):
     """A dense convolution of stride 1 and its hard-swish, NCHW, float32."""
 

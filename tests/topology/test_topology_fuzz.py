@@ -1,5 +1,6 @@
 """Files that a hand or a disk has damaged: refused in time, or read as ONNX Runtime reads them."""
 
+import gc
 import time
 import tracemalloc
 from functools import partial
@@ -162,13 +163,26 @@ def test_long_chains_are_no_trouble():
 
 
 def in_proportion(read, small: int, factor: int = 8) -> None:
-    """Reading `factor` times as much takes less than 3·factor times as long: linear, not quadratic."""
-    times = []
-    for size in (small, factor * small):
-        start = time.process_time()
-        read(size)
-        times.append(time.process_time() - start)
-    assert times[1] < 3 * factor * max(times[0], 0.01), times
+    """Reading `factor` times as much takes less than 3·factor times as long: linear, not quadratic.
+
+    The best of three tries, without the garbage collector, which walks through all that other tests left.
+    """
+
+    def seconds(size: int) -> float:
+        gc.collect()
+        gc.disable()
+        try:
+            start = time.process_time()
+            read(size)
+            return time.process_time() - start
+        finally:
+            gc.enable()
+
+    allowed = 3 * factor * max(min(seconds(small) for _ in range(3)), 0.01)
+    tries: list[float] = []
+    while len(tries) < 3 and not (tries and min(tries) < allowed):
+        tries.append(seconds(factor * small))
+    assert min(tries) < allowed, (tries, allowed)
 
 
 def test_a_chain_of_biases_with_long_names_takes_neither_time_nor_memory():
