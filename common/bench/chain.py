@@ -15,7 +15,7 @@ checked before and after, as in the suite "network"; records are of that suite, 
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -85,16 +85,12 @@ class Options(driver.Options):
 
     rungs: tuple[str, ...] = ()
 
+    CHOICES: ClassVar = {"batches": (None, BATCHES), "precisions": (PRECISIONS, PRECISIONS)}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         every = tuple(rung.name for rung in rungs())
-        chosen = {
-            "rungs": choose("backend", self.rungs, every, every),
-            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
-            "precisions": choose("precision", self.precisions, PRECISIONS, PRECISIONS),
-        }
-        for name, value in chosen.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "rungs", choose("backend", self.rungs, every, every))
 
 
 def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Built, Any]:
@@ -185,6 +181,4 @@ def run(options: Options, console: Console, model: Model | None = None, checked:
                 yield measure(chosen, model, reference, batch, precision, options, console)
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
-    return driver.run("chain", run(options, console), options, console)
+bench = driver.suite("chain", run)

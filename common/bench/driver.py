@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,8 +25,11 @@ class Options:
 
     batches: pictures at a time. samples: of each thing that is timed, at least 6, which an interval needs. save: into
     the results of this card; folder: of all cards' results, instead of the course's. ValueError names what does not
-    fit, here and in the suites' own options.
+    fit, here and in the suites' own options. CHOICES: of a suite's fields, what they may hold (None: anything) and what
+    they hold if nothing is given.
     """
+
+    CHOICES: ClassVar[Mapping[str, tuple[tuple[Any, ...] | None, tuple[Any, ...]]]] = {}
 
     batches: tuple[int, ...] = ()
     precisions: tuple[str, ...] = ()
@@ -40,12 +43,20 @@ class Options:
                 raise ValueError(f"batch must be at least 1, got {batch}")
         if self.samples is not None and self.samples < 6:
             raise ValueError(f"samples must be at least 6, got {self.samples}")
+        for field, (known, default) in self.CHOICES.items():
+            given = tuple("ours" if field == "backends" and one == "kernels" else one for one in getattr(self, field))
+            object.__setattr__(self, field, choose(_NAMES.get(field) or field[:-1], given, known, default))
 
 
-def choose(name: str, given: tuple[Any, ...], known: tuple[Any, ...], default: tuple[Any, ...]) -> tuple[Any, ...]:
+_NAMES = {"batches": "batch", "rungs": "backend"}  # of options whose fields are not just their plural
+
+
+def choose(
+    name: str, given: tuple[Any, ...], known: tuple[Any, ...] | None, default: tuple[Any, ...] = ()
+) -> tuple[Any, ...]:
     """What was given, each once, or else the default. ValueError for what is not known."""
     for value in given:
-        if value not in known:
+        if known is not None and value not in known:
             raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
     return tuple(dict.fromkeys(given)) or default
 
@@ -103,32 +114,35 @@ def cells(r: Record) -> dict[str, str]:
     }
 
 
-def run(
-    suite: str,
-    groups: Iterable[Measured],
-    options: Options,
-    console: Console,
+def suite(
+    name: str,
+    run: Callable[[Any, Console], Iterable[Measured]],
     superseded: Callable[[list[Record]], Superseded] = lambda records: lambda r: False,
-    conclude: Callable[[list[Record]], None] = lambda records: None,
-    more: Mapping[str, Any] = MappingProxyType({}),
-) -> bool:
-    """Measure one group after the other, and save each as soon as it is measured, if asked to.
+    conclude: Callable[[list[Record], Any, Console], None] = lambda records, options, console: None,
+    more: Callable[[], Mapping[str, Any]] = dict,
+) -> Callable[[Any, Console], bool]:
+    """A suite's `bench(options, console)`: whether something was measured, and all of it computed the right thing.
 
+    It measures and prints one group of `run` after the other, and saves each as soon as it is measured, if asked to.
     superseded: of a group's records, which older ones go. conclude: what is done with all records in the end. more:
-    what the run's environment says besides. Whether something was measured, and all of it computed the right thing.
+    what the run's environment says besides.
     """
-    all_right = True
-    every: list[Record] = []
-    with Watch() as watch:
-        keeper = Run(suite, watch, options.folder) if options.save else None
-        for records, right in groups:
-            all_right &= right
-            every += records
-            if keeper is not None:
-                keeper.save(records, superseded(records), more)
-    conclude(every)
-    if not every:
-        console.print("nothing was timed")
-    elif keeper is not None:
-        console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
-    return all_right and bool(every)
+
+    def bench(options: Any, console: Console) -> bool:
+        all_right = True
+        every: list[Record] = []
+        with Watch() as watch:
+            keeper = Run(name, watch, options.folder) if options.save else None
+            for records, right in run(options, console):
+                all_right &= right
+                every += records
+                if keeper is not None:
+                    keeper.save(records, superseded(records), more())
+        conclude(every, options, console)
+        if not every:
+            console.print("nothing was timed")
+        elif keeper is not None:
+            console.print(f"saved as {keeper.name} in {keeper.path}", soft_wrap=True)
+        return all_right and bool(every)
+
+    return bench

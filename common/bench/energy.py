@@ -8,7 +8,7 @@ these is metered (`measure.energy`: how, and what the interval is). Afterwards i
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,7 +17,7 @@ from ..cuda import graphs
 from ..measure import energy, timing
 from ..report.results import PRECISIONS
 from . import driver, network
-from .driver import Measured, choose
+from .driver import Measured
 from .network import Row, composed, configurations, prepared, timed_in_turn
 from .peers import Model, switches
 
@@ -39,16 +39,13 @@ class Options(driver.Options):
     rounds: int = energy.ROUNDS
     seed: int | None = None
 
+    CHOICES: ClassVar = {
+        "backends": (network.IMPLEMENTATIONS, IMPLEMENTATIONS), "batches": (None, BATCHES),
+        "precisions": (PRECISIONS, DEFAULT_PRECISIONS),
+    }  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = tuple("ours" if name == "kernels" else name for name in self.backends)
-        chosen = {
-            "backends": choose("backend", given, network.IMPLEMENTATIONS, IMPLEMENTATIONS),
-            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
-            "precisions": choose("precision", self.precisions, PRECISIONS, DEFAULT_PRECISIONS),
-        }
-        for name, value in chosen.items():
-            object.__setattr__(self, name, value)
         least = SAVED_SECONDS if self.save else energy.LEAST_SECONDS
         if not self.seconds >= least:
             kept = " to be saved" if self.save else ""
@@ -257,6 +254,4 @@ def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
     return driver.same(records, "suite", "case", "implementation", "precision", "batch")
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Meters all of it and saves each batch and precision as soon as it is done; whether all results were right."""
-    return driver.run("energy", run(options, console), options, console, superseded)
+bench = driver.suite("energy", run, superseded)

@@ -9,7 +9,7 @@ gradients of its depthwise layers at batch 32, ResNet's 3×3 convolutions up to 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,7 +25,7 @@ from ..network.steps import fuse
 from ..report import results, tables
 from ..report.results import record
 from . import driver, problems
-from .driver import Measured, choose
+from .driver import Measured
 from .operators import BATCHES, TUNED, allowed, pictures
 from .peers import Model
 from .problems import DTYPES, Launch, Problem, Setup
@@ -78,11 +78,10 @@ class Options(driver.Options):
     layouts: tuple[str, ...] = ()
     tune: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("layout", self.layouts, LAYOUTS, ())
-        choose("operator", self.operators, tuple(ARGUMENTS), ())
-        choose("precision", self.precisions, tuple(DTYPES), ())
+    CHOICES: ClassVar = {
+        "operators": (tuple(ARGUMENTS), tuple(ARGUMENTS)), "batches": (None, BATCHES), "layouts": (LAYOUTS, LAYOUTS),
+        "precisions": (tuple(DTYPES), tuple(DTYPES)),
+    }  # fmt: skip
 
 
 # ---- One problem
@@ -128,7 +127,7 @@ def measure(problem: Problem, options: Options, console: Console) -> Measured:
     """(records of all that computed the right thing, whether all did)."""
     right, errors = True, {}
     for setup in problem.setups():
-        if setup.layout is not None and options.layouts and setup.layout not in options.layouts:
+        if setup.layout not in (None, *options.layouts):
             continue
         for one in implementations(problem, setup, options):
             setup.poison()
@@ -194,7 +193,7 @@ def programs(model: Model, batch: int, precision: str, options: Options) -> dict
     """The network on cuDNN in every layout, after a run over random pictures."""
     made = {}
     shape = model.graph.input_shape[1:]
-    for layout in options.layouts or LAYOUTS:
+    for layout in options.layouts:
         tune = TUNED if options.tune else False
         net = Network(model.onnx, "cudnn", dtype=precision, layout=layout, arithmetic=precision, tune=tune)
         made[layout] = net.program((batch, *shape))
@@ -207,7 +206,7 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
     """What is measured at one batch and precision. Matrices have no batch, and come with the first."""
     tune = TUNED if options.tune else False
     steps = fuse(model.graph.with_batch(batch))
-    if batch == min(options.batches or BATCHES):
+    if batch == min(options.batches):
         yield from problems.products(precision)
     if wanted(options, "conv2d", "depthwise", "gemm", "global_avg_pool", "pointwise"):
         yield from problems.network(programs(model, batch, precision, options), batch, precision)
@@ -220,18 +219,15 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
 
 def wanted(options: Options, *operators: str) -> bool:
     """Whether rungs of one of these operators are there and are asked for."""
-    return any(
-        operator in kernels.OPERATORS and (not options.operators or operator in options.operators)
-        for operator in operators
-    )
+    return any(operator in kernels.OPERATORS and operator in options.operators for operator in operators)
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """(records, whether all computed the right thing) of one batch in one precision after the other."""
     with on_stream():
         model = Model.of()
-        for batch in options.batches or BATCHES:
-            for precision in dict.fromkeys(options.precisions) or DTYPES:
+        for batch in options.batches:
+            for precision in options.precisions:
                 records, right = [], True
                 for problem in all_problems(model, batch, precision, options):
                     if wanted(options, *problem.operators):
@@ -240,13 +236,6 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
                         _show(problem, made, console)
                         records += made
                 yield records, right
-
-
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-    return driver.run(
-        "kernels", run(options, console), options, console, superseded, lambda every: _conclude(every, options, console)
-    )
 
 
 def _group(r: Mapping[str, Any]) -> tuple:
@@ -299,3 +288,6 @@ def _conclude(records: list[dict[str, Any]], options: Options, console: Console)
         share = tables.depthwise_bandwidth(results.Results(records=[*records, *peaks]), precision)
         if share is not None:
             console.print(f"depthwise, batch 256, {precision}: {share:.0%} of the copy bandwidth")
+
+
+bench = driver.suite("kernels", run, superseded, _conclude)

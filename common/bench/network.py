@@ -14,7 +14,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -78,22 +78,18 @@ class Options(driver.Options):
     optimize: str | None = None
     tune: bool = True
 
+    CHOICES: ClassVar = {
+        "backends": (IMPLEMENTATIONS, ()), "batches": (None, BATCHES), "layouts": (LAYOUTS, ()),
+        "precisions": (PRECISIONS, PRECISIONS),
+    }  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = tuple("ours" if name == "kernels" else name for name in self.backends)
-        default = tuple(name for name in IMPLEMENTATIONS if name not in SLOW)
-        choose("optimize", (self.optimize or "none",), OPTIMIZE, ())
-        choose("mode", (self.mode,), MODES, ())
-        choose("layout", self.layouts, LAYOUTS, ())
-        chosen = {
-            "backends": choose("backend", given, IMPLEMENTATIONS, default if self.mode == "hot" else tuple(STEPS)),
-            "batches": tuple(dict.fromkeys(self.batches)) or BATCHES,
-            "precisions": choose("precision", self.precisions, PRECISIONS, PRECISIONS),
-        }
-        if self.mode != "hot":
-            choose(f"backend with mode {self.mode!r}", chosen["backends"], tuple(STEPS), ())
-        for name, value in chosen.items():
-            object.__setattr__(self, name, value)
+        choose("optimize", (self.optimize or "none",), OPTIMIZE)
+        choose("mode", (self.mode,), MODES)
+        known = IMPLEMENTATIONS if self.mode == "hot" else tuple(STEPS)
+        default = tuple(name for name in known if name not in SLOW)
+        object.__setattr__(self, "backends", choose(f"backend with mode {self.mode!r}", self.backends, known, default))
 
 
 # ---- What goes in, and what must come out
@@ -500,6 +496,4 @@ def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
     return driver.same(records, *keys, which=lambda r: r["implementation"] == "ours")
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Runs the suite, and saves each batch and precision as soon as it is measured, if asked to."""
-    return driver.run("network", run(options, console), options, console, superseded)
+bench = driver.suite("network", run, superseded)

@@ -7,7 +7,7 @@ result is checked against PyTorch in float64 on the same inputs before its time 
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -24,7 +24,7 @@ from ..network.steps import Step
 from ..report.results import record
 from ..topology import Conv2d, GlobalAveragePool, Linear
 from . import driver
-from .driver import Measured, choose
+from .driver import Measured
 from .peers import PRECISIONS, Model
 
 BATCHES = (1, 32, 256)
@@ -44,17 +44,16 @@ class Options(driver.Options):
     layouts: tuple[str, ...] = ()
     tune: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("layout", self.layouts, LAYOUTS, ())
-        choose("backend", self.backends, IMPLEMENTATIONS, ())
-        choose("precision", self.precisions, PRECISIONS, ())
+    CHOICES: ClassVar = {
+        "backends": (IMPLEMENTATIONS, IMPLEMENTATIONS), "batches": (None, BATCHES), "layouts": (LAYOUTS, ()),
+        "precisions": (PRECISIONS, ("fp32", "fp16")),
+    }  # fmt: skip
 
     def combinations(self) -> Iterator[tuple[str, int, str, str]]:
         """(implementation, batch, precision, layout) of what is measured; ours has no tf32, by default one layout."""
-        for implementation in dict.fromkeys(self.backends) or IMPLEMENTATIONS:
-            for batch in self.batches or BATCHES:
-                for precision in dict.fromkeys(self.precisions) or ("fp32", "fp16"):
+        for implementation in self.backends:
+            for batch in self.batches:
+                for precision in self.precisions:
                     if implementation == "ours" and precision == "tf32":
                         continue
                     own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
@@ -271,6 +270,4 @@ def run(options: Options, console: Console, model: Model | None = None) -> Itera
             yield records, right
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-    return driver.run("operators", run(options, console), options, console)
+bench = driver.suite("operators", run)

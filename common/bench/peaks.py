@@ -212,6 +212,4 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     yield records, True
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Measures the peaks, prints them and, if asked to, saves them."""
-    return driver.run("peaks", run(options, console), options, console)
+bench = driver.suite("peaks", run)

@@ -6,7 +6,7 @@ there is to compute. Every result is checked against PyTorch in float64 before i
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +20,7 @@ from ..measure import timing
 from ..measure.roofline import ARITHMETIC, conv2d_work
 from ..report.results import record
 from . import driver
-from .driver import Measured, choose
+from .driver import Measured
 from .operators import SAMPLES, TUNED, allowed
 from .peers import PRECISIONS
 
@@ -37,10 +37,7 @@ class Options(driver.Options):
 
     layouts: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("layout", self.layouts, LAYOUTS, ())
-        choose("precision", self.precisions, PRECISIONS, ())
+    CHOICES: ClassVar = {"layouts": (LAYOUTS, LAYOUTS), "precisions": (PRECISIONS, PRECISIONS)}
 
 
 def in_words(graphs: tuple[Graph, ...]) -> str:
@@ -129,8 +126,8 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     shown: list[dict[str, str]] = []
     with on_stream():
         for case in CASES:
-            for precision in options.precisions or PRECISIONS:
-                for layout in options.layouts or LAYOUTS:
+            for precision in options.precisions:
+                for layout in options.layouts:
                     records, right = measure(case, precision, layout, options, console)
                     shown += (
                         {"operator": case, "precision": precision, "layout": layout, "way": r["way"]}
@@ -141,6 +138,4 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     console.print(driver.table(shown, 5))
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-    return driver.run("plans", run(options, console), options, console)
+bench = driver.suite("plans", run)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -29,7 +29,7 @@ from .. import cuda, weights
 from ..cuda.graphs import NoGpu
 from ..network import Network
 from . import driver
-from .driver import Measured, choose
+from .driver import Measured
 from .network import composed
 
 BATCHES = (1, 256)
@@ -141,9 +141,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
 class Options(driver.Options):
     """What to profile."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choose("precision", self.precisions, PRECISIONS, ())
+    CHOICES: ClassVar = {"batches": (None, BATCHES), "precisions": (PRECISIONS, PRECISIONS)}
 
 
 def superseded(rows: list[dict[str, Any]]) -> driver.Superseded:
@@ -155,16 +153,14 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     """Records of one batch in one precision after the other. NoGpu on the simulator."""
     if cuda.backend() != "gpu":
         raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
-    for batch in options.batches or BATCHES:
-        for precision in dict.fromkeys(options.precisions) or PRECISIONS:
+    for batch in options.batches:
+        for precision in options.precisions:
             rows = profiled(precision, batch)
             console.print(table(rows))
             yield rows, True
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Profiles, prints and, if asked to, saves. NoGpu on the simulator."""
-    return driver.run("profile", run(options, console), options, console, superseded)
+bench = driver.suite("profile", run, superseded)
 
 
 if __name__ == "__main__":

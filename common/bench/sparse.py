@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -44,7 +44,6 @@ from ..report import tables
 from ..report.results import record, rounded_us
 from . import driver
 from .driver import Measured
-from .driver import choose as chosen
 from .operators import TUNED, allowed, relative_error
 
 BATCHES = (1, 2, 4, 8)
@@ -79,11 +78,13 @@ class Options(driver.Options):
     tune: bool = True
     csv: Path | None = None
 
+    CHOICES: ClassVar = {
+        "networks": (NETWORKS, NETWORKS), "patterns": (PATTERNS, PATTERNS[:1]), "batches": (None, BATCHES),
+        "precisions": (tuple(DTYPES), tuple(DTYPES)),
+    }  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        chosen("precision", self.precisions, tuple(DTYPES), ())
-        chosen("pattern", self.patterns, PATTERNS, ())
-        chosen("network", self.networks, NETWORKS, ())
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
@@ -265,14 +266,13 @@ def time_layer(one: Distinct, precision: str, given: float, label: str, options:
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
     few = [name for name in every if name == BEHIND[0] or name.startswith(sparse.PREFIX)]
-    patterns = options.patterns or PATTERNS[:1]
-    for pattern in patterns:
+    for pattern in options.patterns:
         made = Synthetic(shape.x, pattern, layer.x.dtype)
         timed: dict[str, dict[float, timing.Timing]] = {}
         worst: dict[str, float] = {}
         for level in sorted({*(LEVELS if options.sweep else ()), given}):
             layer.x[...] = made.at(level)
-            names = every if pattern == patterns[0] and level == given else few
+            names = every if pattern == options.patterns[0] and level == given else few
             errors = layer.errors(names)
             wrong = {name: error for name, error in errors.items() if not error <= most}
             for name, error in wrong.items():
@@ -293,7 +293,7 @@ def time_layer(one: Distinct, precision: str, given: float, label: str, options:
                         "sparse", case_of(shape, pattern), name, precision=precision,
                         arithmetic=arithmetic_of(name, precision), batch=shape.batch, timing=timed[name][given],
                         work=work, error=worst[name], layout="NHWC", shape=str(shape), count=one.count,
-                        kind="given" if pattern == patterns[0] else "sweep", label=label, pattern=pattern,
+                        kind="given" if pattern == options.patterns[0] else "sweep", label=label, pattern=pattern,
                         sparsity=given, plan=layer.plans[name],
                         us_at={f"{level:g}": rounded_us(t.median_us) for level, t in timed[name].items()},
                     )
@@ -324,10 +324,9 @@ def selected(options: Options, batch: int) -> list[Distinct]:
 
     ValueError for a network that there is not, or if nothing is left.
     """
-    networks = tuple(dict.fromkeys(options.networks)) or NETWORKS
-    found = [one for one in distinct(networks, batch) if fnmatchcase(str(one.shape), options.layer or "*")]
+    found = [one for one in distinct(options.networks, batch) if fnmatchcase(str(one.shape), options.layer or "*")]
     if not found:
-        raise ValueError(f"layer {options.layer!r}: no convolution of {', '.join(networks)} has such a shape")
+        raise ValueError(f"layer {options.layer!r}: no convolution of {', '.join(options.networks)} has such a shape")
     found.sort(key=lambda one: (not one.after_relu, -one.count * one.shape.macs))
     return found[: options.limit]
 
@@ -350,8 +349,7 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
 
     ValueError, before anything is timed, if no shape is left.
     """
-    precisions = tuple(dict.fromkeys(options.precisions)) or tuple(DTYPES)
-    plan = {batch: selected(options, batch) for batch in options.batches or BATCHES}
+    plan = {batch: selected(options, batch) for batch in options.batches}
     with on_stream():
         rows, zeros = [], []
         for source in SOURCES:
@@ -359,10 +357,10 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
             rows += of_source if source == "seeded" else []
             zeros += counted(source, of_source, 8 if source == "digits" else 1)
         yield zeros, True
-        compile_ahead([one for ones in plan.values() for one in ones], precisions, cuda.multiprocessors())
+        compile_ahead([one for ones in plan.values() for one in ones], options.precisions, cuda.multiprocessors())
         for batch, ones in plan.items():
             given = given_sparsity(ones, rows)
-            for precision in precisions:
+            for precision in options.precisions:
                 for some in (ones[i : i + SAVED_EVERY] for i in range(0, len(ones), SAVED_EVERY)):
                     records, right = [], True
                     for one in some:
@@ -378,18 +376,6 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
                         for line in lines(made):
                             console.print(_in_line(line), soft_wrap=True)
                     yield records, right
-
-
-def bench(options: Options, console: Console) -> bool:
-    """Measures, prints and, if asked to, saves; whether all results were right."""
-
-    def end(every: list[dict[str, Any]]) -> None:
-        conclude(every, console)
-        if options.csv is not None:
-            write_csv(every, options.csv)
-            console.print(f"written: {options.csv}", soft_wrap=True)
-
-    return driver.run("sparse", run(options, console), options, console, conclude=end)
 
 
 # ---- What is shown
@@ -465,8 +451,8 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
         pandas.DataFrame(rows, columns=list(COLUMNS)).to_csv(file, index=False)
 
 
-def conclude(records: Sequence[dict[str, Any]], console: Console) -> None:
-    """The zeros that were counted, and what sparse kernels gain each network."""
+def conclude(records: Sequence[dict[str, Any]], options: Options, console: Console) -> None:
+    """The zeros that were counted, and what sparse kernels gain each network; and the table as a file, if asked for."""
     shares = {"elements": "elements", "pixels": "pixels", "groups_32": "32 ch.", "tiles_8": "8×8×32"}
     shown = []
     for source, label in SOURCES.items():
@@ -485,3 +471,9 @@ def conclude(records: Sequence[dict[str, Any]], console: Console) -> None:
                 gain = choose(timed, network, batch, precision)
                 if gain.choices:
                     console.print(f"batch {batch}, {precision}: {gain}", soft_wrap=True)
+    if options.csv is not None:
+        write_csv(records, options.csv)
+        console.print(f"written: {options.csv}", soft_wrap=True)
+
+
+bench = driver.suite("sparse", run, conclude=conclude)

@@ -118,10 +118,8 @@ def predict() -> dict[str, dict[str, int]]:
         kernel, arguments = _prepared(case, module)
         r = cuda.trace(kernel, case.grid, case.block, arguments)
         counts[case.name] = {
-            "global load requests": r.global_loads.requests, "global load sectors": r.global_loads.sectors,
-            "global store requests": r.global_stores.requests, "global store sectors": r.global_stores.sectors,
-            "shared load wavefronts": r.shared_loads.wavefronts, "shared store wavefronts": r.shared_stores.wavefronts,
-            "shared load conflicts": r.shared_loads.conflicts, "shared store conflicts": r.shared_stores.conflicts,
+            name: getattr(getattr(r, f"{memory}_{way}s"), what)
+            for name in METRICS for memory, way, what in [name.split()]
         }  # fmt: skip
     return counts
 
@@ -194,8 +192,10 @@ def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) 
     return [{"suite": "trace", "implementation": "simulator", **r} for r in made]
 
 
-def run(console: Console) -> Iterator[Measured]:
-    """All records at once; that a count differs is a result, not an error."""
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """All records at once; that a count differs is a result, not an error. NoGpu on the simulator."""
+    if cuda.backend() != "gpu":
+        raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
     predicted, measured = predict(), measure()
     wrong = {kind: sanitize(kind) for kind in WRONG}
     for name, counts in predicted.items():
@@ -207,11 +207,7 @@ def run(console: Console) -> Iterator[Measured]:
     yield records(predicted, measured, wrong), True
 
 
-def bench(options: Options, console: Console) -> bool:
-    """Traces, profiles, prints the comparison and, if asked to, saves it. NoGpu on the simulator."""
-    if cuda.backend() != "gpu":
-        raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
-    return driver.run("trace", run(console), options, console, more=programs())
+bench = driver.suite("trace", run, more=programs)
 
 
 if __name__ == "__main__":

@@ -132,10 +132,11 @@ def test_outside_of_the_course_nothing_is_measured_that_cannot_be_saved(monkeypa
     measured = []
     console = Console(file=io.StringIO())
     groups = (measured.append(group) or group for group in [([], True)])
+    bench = driver.suite("network", lambda options, console: groups)
     with pytest.raises(FileNotFoundError, match="is not in a folder of the course"):
-        driver.run("network", groups, driver.Options(save=True), console)
+        bench(driver.Options(save=True), console)
     assert not measured and not list(tmp_path.iterdir())
-    driver.run("network", groups, driver.Options(save=True, folder=tmp_path / "mine"), console)
+    bench(driver.Options(save=True, folder=tmp_path / "mine"), console)
     assert measured and not list(tmp_path.iterdir())  # there was nothing to save
 
 
