@@ -14,7 +14,7 @@ chooses. Tables are shown as Markdown, C++ as HTML, and both as plain text where
 
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..cuda import graphs, listing
@@ -71,13 +71,9 @@ def _plain(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> s
 
 
 def chosen(
-    recorded: Results,
-    case: str,
-    batch: int = 1,
-    precision: str = "fp32",
-    layout: str | None = None,
+    recorded: Results, case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None,
     operator: str | None = None,
-) -> list[Record]:
+) -> list[Record]:  # fmt: skip
     """The records of one case: its rungs in the order of the ladder, then cuDNN's and cuBLAS's fastest.
 
     layout: None for all; matrices have none. operator: None for the one whose rungs have plain names.
@@ -92,38 +88,25 @@ def chosen(
     ]  # fmt: skip
     rungs.sort(key=lambda r: (r["order"], r.get("layout") or ""))
     peers = [
-        fastest for name in tables.LIBRARIES if (fastest := _fastest(r for r in found if r["implementation"] == name))
+        fastest
+        for name in tables.LIBRARIES
+        if (fastest := results.fastest(r for r in found if r["implementation"] == name))
     ]
     return rungs + peers if rungs else []
 
 
-def _fastest(records: Iterable[Record]) -> Record | None:
-    return min(records, key=lambda r: r["median_us"], default=None)
-
-
 def us(
-    case: str,
-    implementation: str,
-    batch: int = 1,
-    precision: str = "fp32",
-    layout: str | None = None,
+    case: str, implementation: str, batch: int = 1, precision: str = "fp32", layout: str | None = None,
     recorded: Results | None = None,
-) -> float | None:
+) -> float | None:  # fmt: skip
     """Median µs of a rung, or of "cudnn" or "cublas"; in its fastest layout, if none is given. None without a record.
 
     implementation: as the record has it, "rows" or "conv2d/naive".
     """
     keys = {"case": case, "implementation": implementation, "batch": batch, "precision": precision}
     found = results.find(recorded or results.load(tables.CARD), suite="kernels", **keys)
-    fastest = _fastest(r for r in found if layout in (None, r.get("layout")))
+    fastest = results.fastest(r for r in found if layout in (None, r.get("layout")))
     return None if fastest is None else fastest["median_us"]
-
-
-def _peaks(recorded: Results) -> Peaks | None:
-    try:
-        return Peaks.recorded(recorded)
-    except ValueError:
-        return None
 
 
 def _floor(record: Record, peaks: Peaks) -> float:
@@ -144,13 +127,9 @@ def _title(case: str, batch: int, precision: str, layout: str | None) -> str:
 
 
 def table(
-    case: str,
-    batch: int = 1,
-    precision: str = "fp32",
-    layout: str | None = None,
-    operator: str | None = None,
+    case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
     recorded: Results | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Shows the recorded rungs of a case, in the order of the ladder, and the libraries' times below.
 
     Columns: median µs; the share of the roof, which is that of the bytes or of the FLOPs in the rung's own arithmetic,
@@ -161,7 +140,7 @@ def table(
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
-    peaks = _peaks(recorded)
+    peaks = tables.roofs_of(recorded)
     heads, rows = _cells(records, peaks)
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
@@ -211,13 +190,9 @@ def _roofs(records: Sequence[Record], peaks: Peaks) -> str:
 
 
 def plot(
-    case: str,
-    batch: int = 1,
-    precision: str = "fp32",
-    layout: str | None = None,
-    operator: str | None = None,
+    case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
     recorded: Results | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Shows the recorded rungs of a case as bars, with the roof and the share of it, cuDNN and cuBLAS in grey."""
     recorded = recorded or results.load(tables.CARD)
     records = chosen(recorded, case, batch, precision, layout, operator)
@@ -226,7 +201,7 @@ def plot(
         return _nothing(title)
     import matplotlib as mpl
 
-    peaks = _peaks(recorded)
+    peaks = tables.roofs_of(recorded)
     with mpl.rc_context():
         plots.style()
         figure = _figure(records, peaks, f"{title} ({tables.card_and_date(recorded, records)})")

@@ -28,8 +28,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files import replacing
 from ..measure.roofline import Peaks, Work, floor_us, roof_of
+from .results import grouped
 
 COLOURS = {
     "stem": "#555555", "expand": "#0072b2", "depthwise": "#e69f00", "project": "#009e73", "head": "#cc79a7",
@@ -55,10 +58,7 @@ class Point:
 
 def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
     """A point for each record; the kind is the record's "kind", or else its implementation."""
-    return [
-        Point(r.get("kind", r["implementation"]), Work(r["bytes"], r["flops"]), r["median_us"])
-        for r in records
-    ]  # fmt: skip
+    return [Point(r.get("kind", r["implementation"]), Work(r["bytes"], r["flops"]), r["median_us"]) for r in records]
 
 
 def _colours(kinds: Iterable[str]) -> dict[str, str]:
@@ -118,9 +118,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     ridge = top / bandwidth
     axes.plot([left, ridge], [left * bandwidth, top], color="black", linewidth=1.4, zorder=1)
     box = axes.get_window_extent()
-    slope = math.degrees(
-        math.atan2(box.height / math.log10(ceiling / bottom), box.width / math.log10(right / left))
-    )  # fmt: skip
+    slope = math.degrees(math.atan2(box.height / math.log10(ceiling / bottom), box.width / math.log10(right / left)))
     start = left * (right / left) ** 0.03
     axes.annotate(
         f"memory: copies at {_engineering(bandwidth, 'B/s')}", (start, start * bandwidth), (-4, 8),
@@ -137,11 +135,9 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
 
     colours = _colours(point.kind for point in points)
     for kind, (marker, size) in zip(_ordered(colours), itertools.cycle(_MARKERS.items()), strict=False):
-        chosen = [n for n, point in enumerate(points) if point.kind == kind]
-        axes.plot(
-            [xs[n] for n in chosen], [ys[n] for n in chosen], marker, color=colours[kind], markersize=size,
-            markeredgecolor="white", markeredgewidth=0.6, label=kind, zorder=2,
-        )  # fmt: skip
+        places = zip(*((x, y) for point, x, y in zip(points, xs, ys, strict=True) if point.kind == kind), strict=True)
+        style = {"color": colours[kind], "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        axes.plot(*places, marker, label=kind, zorder=2, **style)
     axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=10)
     plt.close(figure)  # shown once, as the value of a notebook's cell
     return figure
@@ -178,13 +174,11 @@ def bars(
 
     if not times:
         raise ValueError("times must hold at least one bar, got none")
-    names = list(times)
+    names, places, sums = list(times), range(len(times)), [0.0] * len(times)
     kinds = _ordered(kind for parts in times.values() for kind in parts)
     colours = _colours(kinds)
     size = (WIDTH, 4.6) if vertical else (WIDTH, 1.2 + 0.42 * len(names))
     figure, axes = plt.subplots(figsize=size, layout="constrained")
-    places = range(len(names))
-    sums = [0.0] * len(names)
     for kind in kinds:
         lengths = [times[name].get(kind, 0.0) for name in names]
         style: dict[str, Any] = {"color": colours[kind], "label": kind, "edgecolor": "white", "linewidth": 0.4}
@@ -195,7 +189,7 @@ def bars(
         sums = [a + b for a, b in zip(sums, lengths, strict=True)]
     known = [(i, floors[name]) for i, name in enumerate(names) if floors and name in floors]
     if known:
-        across = [i for i, _ in known], [floor for _, floor in known]
+        across = list(zip(*known, strict=True))
         marker: dict[str, Any] = {"color": "black", "linestyle": "none", "label": "roof", "markeredgewidth": 1.6}
         if vertical:
             axes.plot(*across, marker="_", markersize=max(3.0, min(20.0, 300 / len(names))), **marker)
@@ -209,19 +203,10 @@ def bars(
         _label_bars(axes, names, sums, [_three_digits(total) for total in sums], unit)
     axes.set_title(title, fontsize=11, loc="left")
     if len(kinds) > 1 or known:
-        place: Any = (
-            {"ncols": 1, "loc": "outside right upper"} if vertical else {"ncols": 5, "loc": "outside lower center"}
-        )
-        handles, labels = axes.get_legend_handles_labels()
-        order = sorted(range(len(labels)), key=lambda i: labels[i] == "roof")  # it comes last
-        figure.legend(
-            [handles[i] for i in order],
-            [labels[i] for i in order],
-            frameon=False,
-            fontsize=10,
-            markerscale=0.6,
-            **place,
-        )
+        place: Any = {"loc": "outside right upper"} if vertical else {"ncols": 5, "loc": "outside lower center"}
+        entries = zip(*axes.get_legend_handles_labels(), strict=True)
+        ordered = zip(*sorted(entries, key=lambda entry: entry[1] == "roof"), strict=True)  # it comes last
+        figure.legend(*ordered, frameon=False, fontsize=10, markerscale=0.6, **place)
     plt.close(figure)
     return figure
 
@@ -271,9 +256,7 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
 
     if not records:
         raise ValueError("records must be at least one, got none")
-    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-    for r in sorted(records, key=lambda r: (r["batch"], r["precision"], r["rung"])):
-        groups.setdefault((r["batch"], r["precision"]), []).append(r)
+    groups = grouped(sorted(records, key=lambda r: (r["batch"], r["precision"], r["rung"])), "batch", "precision")
     rows = max(len(group) for group in groups.values())
     columns = min(2, len(groups))
     lines = -(-len(groups) // columns)
@@ -284,9 +267,7 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
     for panel, ((batch, precision), group) in zip(panels.flat, groups.items(), strict=False):
         roof = chain_roof(group, peaks)
         names, values = [r["implementation"] for r in group], [r["median_us"] for r in group]
-        panel.barh(
-            range(len(names)), [value - roof for value in values], left=roof, height=0.7, color=COLOURS["expand"]
-        )
+        panel.barh(range(len(names)), np.subtract(values, roof), left=roof, height=0.7, color=COLOURS["expand"])
         texts = [f"{_three_digits(value)}   {value / roof:.3g}× the roof" for value in values]
         _label_bars(panel, names, values, texts, "µs, logarithmic; bars begin at the roof")
         panel.set_xscale("log")
@@ -312,9 +293,7 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
 
     from .tables import break_even, sparse_times
 
-    groups: dict[tuple, list[Mapping[str, Any]]] = {}
-    for r in records:
-        groups.setdefault((r["precision"], r["shape"], r["batch"], r["pattern"]), []).append(r)
+    groups = grouped(records, "precision", "shape", "batch", "pattern")
     groups = {key: group for key, group in groups.items() if len(sparse_times(group, key[3])) > 1}
     if not groups:
         raise ValueError("records must hold a sweep over sparsities, got none")
@@ -357,9 +336,7 @@ def zeros(records: Sequence[Mapping[str, Any]]) -> Any:
 
     if not records:
         raise ValueError("records must be at least one, got none")
-    networks: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for r in sorted(records, key=lambda r: r["order"]):
-        networks.setdefault((r["network"], r["label"]), []).append(r)
+    networks = grouped(sorted(records, key=lambda r: r["order"]), "network", "label")
     size = (WIDTH, 0.6 + 1.9 * len(networks))
     figure, panels = plt.subplots(len(networks), 1, figsize=size, sharey=True, squeeze=False, layout="constrained")
     named = {"elements": "elements", "groups_8": "8 channels of a pixel", "groups_32": "32 channels of a pixel",
@@ -400,7 +377,7 @@ def ladder(
     logarithmic = max(values) > 20 * min(values)
     # a bar on a logarithmic axis has no zero to begin at
     start = min([*values, *(floors or {}).values()]) / 2 if logarithmic else 0.0
-    axes.barh(range(len(names)), [value - start for value in values], left=start, height=0.7, color=colours)
+    axes.barh(range(len(names)), np.subtract(values, start), left=start, height=0.7, color=colours)
     texts = [f"{_three_digits(value)}   {values[0] / value:.2f}×" for value in values]
     if floors is not None:
         texts = [f"{text}   {percent(floors[name] / times[name])}" for name, text in zip(names, texts, strict=True)]

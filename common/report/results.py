@@ -353,6 +353,19 @@ def one(recorded: Results, **keys: Any) -> Record:
     return found[0]
 
 
+def grouped(records: Iterable[Mapping[str, Any]], *keys: str) -> dict[tuple, list[Mapping[str, Any]]]:
+    """Records by what they say of some keys, None where they say nothing, in their order."""
+    groups: dict[tuple, list[Mapping[str, Any]]] = {}
+    for r in records:
+        groups.setdefault(tuple(r.get(key) for key in keys), []).append(r)
+    return groups
+
+
+def fastest(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The one of the least median; None without any."""
+    return min(records, key=lambda r: r["median_us"], default=None)
+
+
 def runs(recorded: Results, records: Iterable[Mapping[str, Any]]) -> list[Record]:
     """The environments of the runs that these records come from, the newest first."""
     names = {r["run"] for r in records}

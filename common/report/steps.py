@@ -69,10 +69,8 @@ def plot(profiles: Sequence[Profile]) -> Any:
 
     if not profiles:
         raise ValueError("profiles must be at least one, got none")
-    height = 1.0 + 2.2 * len(profiles)
-    figure, panels = plt.subplots(
-        len(profiles), 1, figsize=(9.0, height), sharex=True, sharey=True, squeeze=False, layout="constrained"
-    )
+    size, shared = (9.0, 1.0 + 2.2 * len(profiles)), {"sharex": True, "sharey": True}
+    figure, panels = plt.subplots(len(profiles), 1, figsize=size, squeeze=False, layout="constrained", **shared)
     for axes, one in zip(panels[:, 0], profiles, strict=True):
         for row in one.rows:
             axes.bar(row.index, row.median_ms, color=COLOURS[row.where], width=0.85)

@@ -16,7 +16,7 @@ from typing import Any
 from ..measure.roofline import Peaks, Work, rate, share
 from ..optimize.sparse import skips
 from . import results
-from .results import Results
+from .results import Results, grouped
 
 CARD = "NVIDIA H200"  # that the course is measured on
 NOT_YET = "not measured yet"
@@ -53,26 +53,40 @@ def us(value: float) -> str:
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _head(texts: Sequence[str], numbers: Sequence[str]) -> list[str]:
-    """The first two lines of a table: columns of texts, then of numbers."""
-    return [_row([*texts, *numbers]), f"|{'---|' * len(texts)}{'---:|' * len(numbers)}"]
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int) -> str:
     """A table whose first `texts` columns are texts, the others numbers."""
-    return "\n".join([*_head(heads[:texts], heads[texts:]), *map(_row, rows)])
+    below = f"|{'---|' * texts}{'---:|' * (len(heads) - texts)}"
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return "\n".join([first, below, *others])
 
 
-def _grouped(records: Iterable[Record], *keys: str) -> dict[tuple, list[Record]]:
-    """Records by what they say of some keys, in their order."""
-    groups: dict[tuple, list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
-    return groups
+Titled = tuple[str, Sequence[str], Sequence[Sequence[str]], int]  # a title, and what `markdown` takes
+
+
+def _text(said: str, parts: Iterable[Titled], footnotes: Iterable[str] = ()) -> str:
+    """A sentence, and below it tables with a line above each; tables without rows are left out."""
+    shown = (
+        text for title, heads, rows, texts in parts if rows for text in (f"{title}:", markdown(heads, rows, texts))
+    )
+    return "\n\n".join([said, *shown, *footnotes])
+
+
+def _batches(batches: Iterable[int]) -> list[str]:
+    return [f"batch {batch}" for batch in batches]
+
+
+def _by_batch(records: Iterable[Record], batches: Iterable[int], *cells: Callable[[Record], str]) -> list[str]:
+    """For each batch the cells of its record, or dashes."""
+    by_batch = {r["batch"]: r for r in records}
+    return [cell(by_batch[batch]) if batch in by_batch else DASH for batch in batches for cell in cells]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _bold(text: str, whether: bool) -> str:
+    return f"**{text}**" if whether else text
 
 
 def card_and_date(recorded: Results, records: Sequence[Record]) -> str:
@@ -173,8 +187,8 @@ class _Marks:
         return "¹²³⁴⁵⁶⁷⁸⁹"[self._notes.index(note)]
 
     def footnotes(self) -> list[str]:
-        """The lines below a table, a paragraph a note."""
-        return [line for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False) for line in ("", f"{mark} {note}")]
+        """The paragraphs below a table, one a note."""
+        return [f"{mark} {note}" for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False)]
 
 
 def network_peers(recorded: Results) -> str:
@@ -182,40 +196,35 @@ def network_peers(recorded: Results) -> str:
     found = results.find(recorded, suite="network", case=NETWORK)
     if not found:
         return NOT_YET
-    lines = [
+    said = (
         f"{provenance(recorded, found)}. Microseconds a batch, median; inputs and weights lie in the card's memory."
         " Every result was checked before its time counted: the error is the largest of the row, against ONNX Runtime"
         " in fp32. Bold is the fastest of a column."
-    ]
+    )
     marks = _Marks()
-    for precision, meaning in PRECISIONS.items():
-        chosen = [record for record in found if record["precision"] == precision]
-        if chosen:
-            lines += ["", f"{meaning}:", "", *_peers(chosen, marks)]
-    return "\n".join([*lines, *marks.footnotes()])
+    heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
+    chosen = grouped(found, "precision")
+    parts = [(meaning, heads, _peers(chosen.get((p,), []), marks), 4) for p, meaning in PRECISIONS.items()]
+    return _text(said, parts, marks.footnotes())
 
 
-def _peers(records: Sequence[Record], marks: _Marks) -> list[str]:
-    """The table of one precision: a row for each way to run it, a column for each batch."""
-    rows = _grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
-    order = list(IMPLEMENTATIONS)
-    names = sorted(rows, key=lambda row: (order.index(row[0]) if row[0] in order else len(order), *row))
-    medians = {(row, r["batch"]): r["median_us"] for row, group in rows.items() for r in group}
-    marked = {(row, r["batch"]): marks(r) for row, group in rows.items() for r in group}
-    lines = _head(["", "layout", "arithmetic", "launched from"], [f"batch {batch}" for batch in BATCHES] + ["error"])
-    for row in names:
-        implementation, layout, arithmetic, launch, mode = row
-        cells = [
-            IMPLEMENTATIONS.get(implementation, implementation), layout, arithmetic,
-            LAUNCHED[launch] if mode == "hot" else f"{LAUNCHED[launch]}, {mode} buffers",
-        ]  # fmt: skip
-        for batch in BATCHES:
-            value = medians.get((row, batch))
-            best = min((m for (other, b), m in medians.items() if b == batch and other[-1] == mode), default=None)
-            shown = DASH if value is None else us(value) + marked[row, batch]
-            cells.append(f"**{shown}**" if value is not None and value == best else shown)
-        lines.append(_row([*cells, f"{max(record['error'] for record in rows[row]):.0e}"]))
-    return lines
+def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
+    """The rows of one precision: one for each way to run it, a column for each batch."""
+    ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
+    best = {key: min(r["median_us"] for r in group) for key, group in grouped(records, "mode", "batch").items()}
+    order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
+
+    def cell(r: Record) -> str:
+        return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best[r["mode"], r["batch"]])
+
+    rows = []
+    for way in sorted(ways, key=lambda way: (order.get(way[0], len(order)), *way)):
+        implementation, layout, arithmetic, launch, mode = way
+        launched = LAUNCHED[launch] if mode == "hot" else f"{LAUNCHED[launch]}, {mode} buffers"
+        error = f"{max(r['error'] for r in ways[way]):.0e}"
+        name = IMPLEMENTATIONS.get(implementation, implementation)
+        rows.append([name, layout, arithmetic, launched, *_by_batch(ways[way], BATCHES, cell), error])
+    return rows
 
 
 def headline(recorded: Results) -> str:
@@ -223,22 +232,24 @@ def headline(recorded: Results) -> str:
     found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    lines = [f"{provenance(recorded, found)}. Microseconds a batch, median; of the others the better of two runs."]
     marks = _Marks()
 
     def time(r: Record) -> float:
         before = r.get("previous_median_us") if r["implementation"] != "ours" else None
         return min(r["median_us"], before or math.inf)
 
+    best = {key: min(group, key=time) for key, group in grouped(found, "precision", "implementation", "batch").items()}
+    parts = []
     for precision in ("fp32", "fp16"):
-        lines += ["", f"{PRECISIONS[precision]}:", "", *_head([""], [f"batch {batch}" for batch in BATCHES])]
-        for implementation in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
-            of_it = [r for r in found if (r["implementation"], r["precision"]) == (implementation, precision)]
-            best = [min((r for r in of_it if r["batch"] == batch), key=time, default=None) for batch in BATCHES]
-            if any(best):
-                cells = [us(time(r)) + marks(r) if r else DASH for r in best]
-                lines.append(_row([IMPLEMENTATIONS[implementation], *cells]))
-    return "\n".join([*lines, *marks.footnotes()])
+        rows = []
+        for name in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
+            of_it = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
+            if of_it:
+                cells = _by_batch(of_it, BATCHES, lambda r: us(time(r)) + marks(r))
+                rows.append([IMPLEMENTATIONS[name], *cells])
+        parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
+    said = f"{provenance(recorded, found)}. Microseconds a batch, median; of the others the better of two runs."
+    return _text(said, parts, marks.footnotes())
 
 
 REPEATS = 0.05  # two runs that differ by no more agree
@@ -284,32 +295,28 @@ def energy(recorded: Results) -> str:
     how = "the card's energy counter" if counted else "the card's energy counter, or power readings where it has none"
     fewest, most = (end(r["rounds"] for r in found) for end in (min, max))
     rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
-    lines = [
+    said = (
         f"{provenance(recorded, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
         " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
         " was checked before and after. Bold is the least of a column."
-    ]
+    )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
-    for precision, meaning in PRECISIONS.items():
-        chosen = {(r["implementation"], r["batch"]): r for r in found if r["precision"] == precision}
-        if not chosen:
-            continue
-        heads = [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")]
-        lines += ["", f"{meaning}:", "", *_head([""], heads)]
-        least = {batch: min((r["mj_per_image"] for (_, b), r in chosen.items() if b == batch), default=None)
-                 for batch in batches}  # fmt: skip
-        for name in (name for name in IMPLEMENTATIONS if any(name == other for other, _ in chosen)):
-            cells = [IMPLEMENTATIONS[name]]
-            for batch in batches:
-                r = chosen.get((name, batch))
-                if r is None:
-                    cells += [DASH] * 3
-                    continue
-                median = us(r["mj_per_image"]) + marks(r)
-                cells.append(f"**{median}**" if r["mj_per_image"] == least[batch] else median)
-                cells += [f"{us(r['mj_low'])} – {us(r['mj_high'])}", us(r["gross_mj"])]
-            lines.append(_row(cells))
-    return "\n".join([*lines, *marks.footnotes()])
+    heads = ["", *(head for batch in batches for head in (f"batch {batch}", "range", "with idle power"))]
+    least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "precision", "batch").items()}
+    cells: tuple[Callable[[Record], str], ...] = (
+        lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["precision"], r["batch"]]),
+        lambda r: f"{us(r['mj_low'])} – {us(r['mj_high'])}",
+        lambda r: us(r["gross_mj"]),
+    )
+    measured = grouped(found, "precision", "implementation")
+    parts = [
+        (meaning, heads, [
+            [shown, *_by_batch(measured[precision, name], batches, *cells)]
+            for name, shown in IMPLEMENTATIONS.items() if (precision, name) in measured
+        ], 1)
+        for precision, meaning in PRECISIONS.items()
+    ]  # fmt: skip
+    return _text(said, parts, marks.footnotes())
 
 
 def energy_ratio(recorded: Results) -> str:
@@ -334,49 +341,50 @@ def operators_cudnn(recorded: Results) -> str:
     found = results.find(recorded, suite="operators", implementation="cudnn")
     if not found:
         return NOT_YET
-    try:
-        roofs = Peaks.recorded(recorded)
-    except ValueError:
-        roofs = None
-    groups = _grouped(found, "precision", "arithmetic", "layout", "launch")
-    order = list(PRECISIONS)
-    lines = [f"{provenance(recorded, found)}. Microseconds a layer, median."]
+    roofs = roofs_of(recorded)
+    said = f"{provenance(recorded, found)}. Microseconds a layer, median."
     if roofs is not None:
-        lines[0] += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
+        said += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
+    heads, order = ["layer", "shape", "times", *_batches(OPERATOR_BATCHES)], list(PRECISIONS)
+    groups, parts = grouped(found, "precision", "arithmetic", "layout", "launch"), []
     for precision, arithmetic, layout, launch in sorted(groups, key=lambda group: (order.index(group[0]), *group)):
         group = groups[precision, arithmetic, layout, launch]
         # from a cache a layer may be faster than its roof: rotating buffers are the fair ones, where there are any
         mode = "rotating" if any(record["mode"] == "rotating" for record in group) else "hot"
-        lines += ["", f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers:", ""]
-        lines += _operators([record for record in group if record["mode"] == mode], precision, roofs)
-    return "\n".join(lines)
+        title = f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
+        parts.append((title, heads, _operators([r for r in group if r["mode"] == mode], precision, roofs), 2))
+    return _text(said, parts)
 
 
-def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -> list[str]:
-    """The table of one precision and layout: a row for each different layer, in the order of the network."""
-    rows: dict[str, dict[int, Record]] = {}
-    for record in records:
-        rows.setdefault(record["case"], {})[record["batch"]] = record
-    lines = _head(["layer", "shape"], ["times", *(f"batch {batch}" for batch in OPERATOR_BATCHES)])
-    totals = dict.fromkeys(OPERATOR_BATCHES, 0.0)
-    for by_batch in rows.values():
-        first = next(iter(by_batch.values()))
-        cells = [first["kind"], first["shape"], str(first["count"])]
-        for batch in OPERATOR_BATCHES:
-            if batch not in by_batch:
-                cells.append(DASH)
-                totals[batch] = float("nan")  # a sum with a part missing is none
-                continue
-            record = by_batch[batch]
-            totals[batch] += record["count"] * record["median_us"]
-            reached = ""
-            if roofs is not None:
-                work = Work(record["bytes"], record["flops"])
-                reached = f" ({share(work, precision, roofs, record['median_us']):.0%})".replace("%", " %")
-            cells.append(us(record["median_us"]) + reached)
-        lines.append(_row(cells))
-    sums = [DASH if total != total else us(total) for total in totals.values()]
-    return [*lines, _row(["all", "", str(sum(next(iter(r.values()))["count"] for r in rows.values())), *sums])]
+def roofs_of(recorded: Results) -> Peaks | None:
+    """The card's roofs; None where they were not measured."""
+    try:
+        return Peaks.recorded(recorded)
+    except ValueError:
+        return None
+
+
+def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -> list[list[str]]:
+    """The rows of one precision and layout: each different layer, in the order of the network, and their sum."""
+
+    def cell(r: Record) -> str:
+        if roofs is None:
+            return us(r["median_us"])
+        reached = share(Work(r["bytes"], r["flops"]), precision, roofs, r["median_us"])
+        return f"{us(r['median_us'])} ({_percent(reached)})"
+
+    layers = list(grouped(records, "case").values())
+    rows = [
+        [r["kind"], r["shape"], str(r["count"]), *_by_batch(layer, OPERATOR_BATCHES, cell)]
+        for layer in layers for r in layer[:1]
+    ]  # fmt: skip
+    of_batch = grouped(records, "batch")
+    sums = [
+        us(sum(r["count"] * r["median_us"] for r in of_batch[batch,]))
+        if len(of_batch.get((batch,), [])) == len(layers) else DASH  # a sum with a part missing is none
+        for batch in OPERATOR_BATCHES
+    ]  # fmt: skip
+    return [*rows, ["all", "", str(sum(layer[0]["count"] for layer in layers)), *sums]]
 
 
 # ---- The rungs of chapter 04 beside the libraries
@@ -403,11 +411,11 @@ class Standing:
 
 def _fastest_of_each_case(records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
     """(the fastest rung, the fastest library) of every case, batch and precision that has both; layouts are free."""
-    for group in _grouped(records, "case", "batch", "precision").values():
-        ours = [r for r in group if r["implementation"] not in LIBRARIES]
-        theirs = [r for r in group if r["implementation"] in LIBRARIES]
+    for group in grouped(records, "case", "batch", "precision").values():
+        ours = results.fastest(r for r in group if r["implementation"] not in LIBRARIES)
+        theirs = results.fastest(r for r in group if r["implementation"] in LIBRARIES)
         if ours and theirs:
-            yield min(ours, key=lambda r: r["median_us"]), min(theirs, key=lambda r: r["median_us"])
+            yield ours, theirs
 
 
 def standings(records: Iterable[Record]) -> list[Standing]:
@@ -443,35 +451,33 @@ def depthwise_bandwidth(recorded: Results, precision: str, batch: int = 256) -> 
 def kernels_bandwidth(recorded: Results) -> str:
     """What the depthwise layers reach of the copy bandwidth at batch 256: 81 % in fp32 and 76 % in fp16."""
     shares = {precision: depthwise_bandwidth(recorded, precision) for precision in ("fp32", "fp16")}
-    return " and ".join(f"{value:.0%} in {p}".replace("%", " %") for p, value in shares.items() if value) or NOT_YET
+    return " and ".join(f"{_percent(value)} in {p}" for p, value in shares.items() if value) or NOT_YET
 
 
 def kernels(recorded: Results) -> str:
     """How many times as fast as cuDNN or cuBLAS the fastest rungs are, kind by kind, a table a precision."""
     found = results.find(recorded, suite="kernels")
-    every = standings(found)
+    every = grouped(map(vars, standings(found)), "precision", "kind")
     if not every:
         return NOT_YET
-    lines = [
+    said = (
         f"{provenance(recorded, found)}. The library's time over the fastest rung's, each in the layout that suits it"
         " best: above 1 the rung is faster. Geometric means over the layers of a kind; in brackets the rung that is the"
         " fastest of most of them."
-    ]
-    for precision, meaning in PRECISIONS.items():
-        rows: dict[str, dict[int, Standing]] = {}
-        for standing in every:
-            if standing.precision == precision:
-                rows.setdefault(standing.kind, {})[standing.batch] = standing
-        if not rows:
-            continue
-        lines += ["", f"{meaning}:", "", *_head(["", "layers"], [f"batch {batch}" for batch in OPERATOR_BATCHES])]
-        for kind, by_batch in rows.items():
-            cells = [kind, str(next(iter(by_batch.values())).layers)]
-            for batch in OPERATOR_BATCHES:
-                s = by_batch.get(batch)
-                cells.append(DASH if s is None else f"{s.ratio:.2f} ({s.best})")
-            lines.append(_row(cells))
-    return "\n".join(lines)
+    )
+    heads = ["", "layers", *_batches(OPERATOR_BATCHES)]
+
+    def ratio(standing: Record) -> str:
+        return f"{standing['ratio']:.2f} ({standing['best']})"
+
+    parts = [
+        (meaning, heads, [
+            [kind, str(of_kind[0]["layers"]), *_by_batch(of_kind, OPERATOR_BATCHES, ratio)]
+            for (p, kind), of_kind in every.items() if p == precision
+        ], 2)
+        for precision, meaning in PRECISIONS.items()
+    ]  # fmt: skip
+    return _text(said, parts)
 
 
 # ---- Sparse convolutions (chapter 06)
@@ -510,55 +516,32 @@ def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") 
     return s0 + (s1 - s0) * (r0 - 1) / (r0 - r1)
 
 
-def _sparse_groups(recorded: Results) -> dict[tuple, list[Record]]:
-    """The timed records of the suite by shape, batch and precision."""
-    timed = [r for r in results.find(recorded, suite="sparse") if r["kind"] != "activations"]
-    return _grouped(timed, "shape", "batch", "precision")
-
-
 def sparse_break_even(recorded: Results) -> str:
     """How many of the shapes that were swept have a break-even, and at what sparsity, by precision and batch."""
-    groups = _sparse_groups(recorded)
-    if not groups:
+    timed = [r for r in results.find(recorded, suite="sparse") if r["kind"] != "activations"]
+    if not timed:
         return NOT_YET
     meets: dict[tuple, list[tuple[float | None, float | None]]] = {}
-    for (_, batch, precision), group in groups.items():
+    for (_, batch, precision), group in grouped(timed, "shape", "batch", "precision").items():
         for pattern in dict.fromkeys(r["pattern"] for r in group):
             if len(sparse_times(group, pattern)) > 1:
                 both = break_even(group, pattern), break_even(group, pattern, "dense")
                 meets.setdefault((precision, pattern, batch), []).append(both)
-    every = [r for group in groups.values() for r in group]
-    lines = [
-        f"{provenance(recorded, every)}. Shapes whose fastest sparse kernel is faster from some sparsity on than"
-        " cuDNN's fastest plan, and than every kernel that skips nothing (cuDNN's, ours, the sparse kernels' twins); in"
-        " brackets the middle one of these sparsities. Zeros are synthetic.",
-        "",
-        *_head(["precision", "zeros"], ["batch", "shapes", "faster than cuDNN", "than all that skip nothing"]),
-    ]
-    order = list(PRECISIONS)
+    said = (
+        f"{provenance(recorded, timed)}. Shapes whose fastest sparse kernel is"
+        " faster from some sparsity on than cuDNN's fastest plan, and than every kernel that skips nothing (cuDNN's,"
+        " ours, the sparse kernels' twins); in brackets the middle one of these sparsities. Zeros are synthetic."
+    )
+    rows, order = [], list(PRECISIONS)
     for precision, pattern, batch in sorted(meets, key=lambda key: (order.index(key[0]), *key[1:])):
         found = meets[precision, pattern, batch]
         cells = [precision, pattern, str(batch), str(len(found))]
         for side in zip(*found, strict=True):
             known = sorted(value for value in side if value is not None)
             cells.append(f"{len(known)} ({known[len(known) // 2]:.0%})" if known else "0")
-        lines.append(_row(cells))
-    return "\n".join(lines)
-
-
-def sparse_activations(recorded: Results) -> str:
-    """The zeros that were counted, averaged over the convolutions that read what a ReLU or ReLU6 wrote."""
-    found = [r for r in results.find(recorded, suite="sparse", kind="activations") if r["after"] != "input"]
-    found = [r for r in found if r["after"].startswith("ReLU")]
-    if not found:
-        return NOT_YET
-    keys = ("elements", "pixels", "groups_8", "groups_32", "tiles_4", "tiles_8")
-    heads = ("elements", "pixels", "8 channels", "32 channels", "4×4×32", "8×8×32")
-    lines = _head(["network", "weights"], ["convolutions", *heads])
-    for (network, label), rows in _grouped(found, "network", "label").items():
-        shares = [f"{sum(r[key] for r in rows) / len(rows):.1%}".replace("%", " %") for key in keys]
-        lines.append(_row([network, label, str(len(rows)), *shares]))
-    return "\n".join(lines)
+        rows.append(cells)
+    heads = ["precision", "zeros", "batch", "shapes", "faster than cuDNN", "than all that skip nothing"]
+    return f"{said}\n\n{markdown(heads, rows, 2)}"
 
 
 # ---- The simulator's trace beside the profiler (chapter 04)
@@ -611,28 +594,28 @@ def trace(recorded: Results) -> str:
     version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
     equal = sum(not differences(record) for record in launches)
     counts = len(launches[0]["predicted"])
-    lines = [
+    said = (
         f"{environment['card']}, {environment['date']}, Nsight Compute (`ncu`) {version[0] if version else 'unknown'}:"
-        f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's.",
-        "",
-        f"| launch | {' | '.join(TRACED)} |",
-        f"|---|{'---:|' * len(TRACED)}",
+        f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's."
+    )
+
+    def cell(record: Record, count: str) -> str:
+        predicted, measured = record["predicted"][count], record["measured"][count]
+        return f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}"
+
+    rows = [[r["case"].replace("_", " "), *(cell(r, count) for count in TRACED.values())] for r in launches]
+    explained = [
+        f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."
+        for record in launches for count, (predicted, measured, why) in differences(record).items()
+    ]  # fmt: skip
+    found = [  # of compute-sanitizer without what it says of an option
+        [r["case"].removeprefix("wrong: "), r["trace"], r["compute-sanitizer"].partition(". Use ")[0]] for r in wrong
     ]
-    for record in launches:
-        cells = []
-        for count in TRACED.values():
-            predicted, measured = record["predicted"][count], record["measured"][count]
-            cells.append(f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}")
-        lines.append(f"| {record['case'].replace('_', ' ')} | {' | '.join(cells)} |")
-    for record in launches:
-        for count, (predicted, measured, why) in differences(record).items():
-            lines += ["", f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."]
-    lines += ["", "Wrong kernels, under the trace and under `compute-sanitizer`:", ""]
-    lines += ["| kernel | the trace says | compute-sanitizer says |", "|---|---|---|"]
-    for record in wrong:
-        theirs = record["compute-sanitizer"].partition(". Use ")[0]  # an option
-        lines.append(f"| {record['case'].removeprefix('wrong: ')} | {record['trace']} | {theirs} |")
-    return "\n".join(lines)
+    return "\n\n".join([
+        said, markdown(["launch", *TRACED], rows, 1), *explained,
+        "Wrong kernels, under the trace and under `compute-sanitizer`:",
+        markdown(["kernel", "the trace says", "compute-sanitizer says"], found, 3),
+    ])  # fmt: skip
 
 
 # ---- All of them
@@ -650,7 +633,6 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "kernels-bandwidth": kernels_bandwidth,
     "kernels": kernels,
     "sparse-break-even": sparse_break_even,
-    "sparse-activations": sparse_activations,
     "trace": trace,
 }
 
