@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from .. import cuda, kernels
+from .. import kernels
 from ..cuda import graphs
 from ..measure import timing
 from ..measure.roofline import Work
@@ -37,6 +37,7 @@ from .network import (
     Reference,
     Row,
     composed,
+    over,
     prepared,
     timed_in_turn,
     work,
@@ -100,17 +101,7 @@ def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Buil
     program = net.program(x.shape, arena=True)
     if rung.name == "persistent" and program.whole is None:
         raise Unavailable("no tiles of all layers fit into one kernel at this batch, or the card cannot launch it")
-
-    def feed(images: np.ndarray) -> None:
-        program.input[...] = cuda.asarray(images, program.input.dtype)
-
-    def results() -> list[np.ndarray]:
-        return [cuda.asnumpy(program.output).astype(np.float32)]
-
-    def poison() -> None:
-        program.output.fill(np.nan)
-
-    built = Built([program.launch], (rung.launch,), feed, results, OUR_ARITHMETIC[precision], poison)
+    built = over([program], (rung.launch,), OUR_ARITHMETIC[precision])
     built.feed(x)
     return built, program.plan
 

@@ -167,23 +167,11 @@ def timed(ones: Sequence[Implementation], samples: int) -> dict[Implementation, 
 
 def _record(problem: Problem, one: Implementation, measured: timing.Timing, error: float) -> dict[str, Any]:
     return record(
-        "kernels",
-        problem.case,
-        one.name,
-        precision=problem.precision,
-        arithmetic=one.arithmetic,
-        batch=problem.batch,
-        timing=measured,
-        work=problem.work,
-        error=error,
-        layout=one.setup.layout,
-        operator=one.operator,
-        order=one.order,
-        kind=problem.kind,
-        shape=problem.shape,
-        count=problem.count,
+        "kernels", problem.case, one.name, precision=problem.precision, arithmetic=one.arithmetic, batch=problem.batch,
+        timing=measured, work=problem.work, error=error, layout=one.setup.layout, operator=one.operator,
+        order=one.order, kind=problem.kind, shape=problem.shape, count=problem.count,
         **({"plan": one.plan} if one.plan else {}),
-    )
+    )  # fmt: skip
 
 
 # ---- All problems
@@ -259,11 +247,11 @@ def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> 
     def said(r: Mapping[str, Any]) -> str:
         return f"{r['implementation']} {r['layout'] or ''} {r['median_us']:,.2f} µs".replace("  ", " ")
 
-    fastest = [
-        min(chosen, key=lambda r: r["median_us"])
+    both = (
+        results.fastest(r for r in records if (r["implementation"] in tables.LIBRARIES) == libraries)
         for libraries in (False, True)
-        if (chosen := [r for r in records if (r["implementation"] in tables.LIBRARIES) == libraries])
-    ]
+    )
+    fastest = [r for r in both if r]
     ratio = f" ({fastest[1]['median_us'] / fastest[0]['median_us']:.2f}×)" if len(fastest) == 2 else ""
     console.print(
         f"{problem.case}, batch {problem.batch}, {problem.precision}: {', '.join(map(said, fastest))}{ratio},"

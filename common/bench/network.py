@@ -214,21 +214,26 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
         built = _from_host_to_host(programs[0], c.layout, arithmetic)
     else:
         launches = ("graph", "eager") if c.implementation == "cudnn" and mode == "hot" else ("graph",)
-
-        def feed(images: np.ndarray) -> None:
-            for program in programs:
-                program.input[...] = cuda.asarray(images, program.input.dtype)
-
-        def results() -> list[np.ndarray]:
-            return [cuda.asnumpy(program.output).astype(np.float32) for program in programs]
-
-        def poison() -> None:
-            for program in programs:
-                program.output.fill(np.nan)
-
-        built = Built([p.launch for p in programs], launches, feed, results, arithmetic, poison)
+        built = over(programs, launches, arithmetic)
     built.feed(x)
     return built
+
+
+def over(programs: Sequence[Any], launches: tuple[str, ...], arithmetic: str) -> Built:
+    """Programs of one network, each over buffers of its own."""
+
+    def feed(images: np.ndarray) -> None:
+        for program in programs:
+            program.input[...] = cuda.asarray(images, program.input.dtype)
+
+    def results() -> list[np.ndarray]:
+        return [cuda.asnumpy(program.output).astype(np.float32) for program in programs]
+
+    def poison() -> None:
+        for program in programs:
+            program.output.fill(np.nan)
+
+    return Built([program.launch for program in programs], launches, feed, results, arithmetic, poison)
 
 
 def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:

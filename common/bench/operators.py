@@ -5,6 +5,7 @@ result is checked against PyTorch in float64 on the same inputs before its time 
 """
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -89,13 +90,8 @@ class Operator:
 
 def operators(steps: list[Step]) -> list[Operator]:
     """The different steps of MobileNetV2, in the order of the network."""
-    first: dict[tuple[str, str], int] = {}
-    count: dict[tuple[str, str], int] = {}
-    for i, step in enumerate(steps):
-        name = kind_of(step), shape_of(step)
-        first.setdefault(name, i)
-        count[name] = count.get(name, 0) + 1
-    return [Operator(kind, shape, count[kind, shape], i) for (kind, shape), i in first.items()]
+    names = [(kind_of(step), shape_of(step)) for step in steps]
+    return [Operator(*name, count, names.index(name)) for name, count in Counter(names).items()]
 
 
 def kind_of(step: Step) -> str:
@@ -150,6 +146,15 @@ def float64(array: Any) -> Any:
     return torch.from_dlpack(cuda.asarray(array)).double()
 
 
+def convolved(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """A convolution of the backend's arrays, in float64; stride, padding, dilation as for kernels.conv2d."""
+    import torch.nn.functional as F
+
+    (top, bottom), (left, right) = checks.padding(padding)
+    x = F.pad(float64(x), (left, right, top, bottom))
+    return F.conv2d(x, float64(weight), float64(bias), stride, 0, dilation, groups)
+
+
 def relative_error(out: Any, want: Any) -> float:
     """‖out − want‖ / ‖want‖ over the pictures, or rows, that `want` has: a tensor in float64."""
     return float((float64(out[: len(want)]) - want).norm() / want.norm())
@@ -165,21 +170,19 @@ def reference(program: Program, index: int) -> tuple[Any, int]:
     import torch.nn.functional as F
 
     step, layer, parameters = program.steps[index], program.steps[index].layer, program.parameters
-    x = float64(program.buffers[step.inputs[0]][:CHECKED])
+    x = program.buffers[step.inputs[0]][:CHECKED]
     if isinstance(layer, Conv2d):
-        weight, bias = float64(parameters[layer.weight]), float64(parameters[str(layer.bias)])
-        (top, bottom), (left, right) = layer.padding
-        x = F.pad(x, (left, right, top, bottom))
-        want = F.conv2d(x, weight, bias, layer.stride, 0, layer.dilation, layer.groups)
+        weight, bias = parameters[layer.weight], parameters[str(layer.bias)]
+        want = convolved(x, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
         if step.residual:
             want = want + float64(program.buffers[step.residual][:CHECKED])
         low, high = map(float, checks.bounds(step.activation))
-        want, k = want.clamp(low, high), weight[0].numel()
+        want, k = want.clamp(low, high), weight[0].size
     elif isinstance(layer, GlobalAveragePool):
-        want, k = x.mean((2, 3), keepdim=True), x[0, 0].numel()
+        want, k = float64(x).mean((2, 3), keepdim=True), x[0, 0].size
     else:
         weight = float64(parameters[layer.weight])
-        want, k = F.linear(x.flatten(1), weight, float64(parameters[str(layer.bias)])), weight.shape[1]
+        want, k = F.linear(float64(x).flatten(1), weight, float64(parameters[str(layer.bias)])), weight.shape[1]
     return want, k
 
 
@@ -226,22 +229,12 @@ def measure(
         measured = timing.time(launch, samples=options.samples or SAMPLES)
         records.append(
             record(
-                "operators",
-                operator.case,
-                implementation,
-                precision=precision,
-                arithmetic=arithmetic(implementation, program.told[operator.index], precision),
-                batch=batch,
-                timing=measured,
-                work=work_of(step, 2 if precision == "fp16" else 4),
-                error=error,
-                layout=layout,
-                kind=operator.kind,
-                shape=operator.shape,
-                count=operator.count,
-                plan=program.told[operator.index],
+                "operators", operator.case, implementation, precision=precision, batch=batch,
+                arithmetic=arithmetic(implementation, program.told[operator.index], precision), timing=measured,
+                work=work_of(step, 2 if precision == "fp16" else 4), error=error, layout=layout, kind=operator.kind,
+                shape=operator.shape, count=operator.count, plan=program.told[operator.index],
             )
-        )
+        )  # fmt: skip
     return records, right
 
 

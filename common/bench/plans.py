@@ -21,7 +21,7 @@ from ..measure.roofline import ARITHMETIC, conv2d_work
 from ..report.results import record
 from . import driver
 from .driver import Measured
-from .operators import SAMPLES, TUNED, allowed
+from .operators import SAMPLES, TUNED, allowed, convolved, relative_error
 from .peers import PRECISIONS
 
 CASES = {  # x, weight, padding; each with bias and ReLU6
@@ -55,8 +55,6 @@ def _node_in_words(node: Any) -> str:
 
 def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
     """Random arrays by name in the convolution's layout and dtype, and the result in float64 on the GPU."""
-    import torch
-
     random = np.random.default_rng(0)
     dtype = np.float16 if c.dtype == "fp16" else np.float32
     shapes = {"x": c.x, "w": c.w, "bias": (1, c.w[0], 1, 1), "y": c.y}
@@ -64,15 +62,13 @@ def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
         name: cuda.to_layout(cuda.asarray(random.standard_normal(shape, np.float32).astype(dtype)), c.layout)
         for name, shape in shapes.items()
     }
-    x, w, bias = (torch.from_dlpack(arrays[name]).double() for name in ("x", "w", "bias"))
-    want = torch.conv2d(x, w, bias.flatten(), c.stride, c.padding, c.dilation, c.groups).clamp(*(c.bounds or ()))
-    return arrays, want
+    x, w, bias = arrays["x"], arrays["w"], arrays["bias"].ravel()
+    want = convolved(x, w, bias, c.stride, c.padding, c.dilation, c.groups)
+    return arrays, want.clamp(*(c.bounds or ()))
 
 
 def measure(case: str, precision: str, layout: str, options: Options, console: Console) -> Measured:
     """(a record of each way to ask that cuDNN has plans for and that is right, whether all are)."""
-    import torch
-
     x, w, padding = CASES[case]
     c = cudnn.Convolution(
         x, w, padding=(padding, padding), bias=True, bounds=(0.0, 6.0), layout=layout, arithmetic=precision
@@ -95,29 +91,19 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
             composition.launch(pointers, scratch.data.ptr)
 
         launch()
-        error = float((torch.from_dlpack(arrays["y"]).double() - want).norm() / want.norm())
+        error = relative_error(arrays["y"], want)
         if not error <= allowed(precision, int(np.prod(w[1:]))):
             console.print(f"{case}, {precision} {layout}, {way}: [red]wrong[/] by {error:.1e}", soft_wrap=True)
             right = False
             continue
         records.append(
             record(
-                "plans",
-                f"{case}: {way}",
-                "cudnn",
-                precision=precision,
-                arithmetic=ARITHMETIC[precision],
-                batch=1,
-                timing=timing.time(launch, samples=options.samples or SAMPLES),
-                error=error,
-                work=conv2d_work(x, w, 1, padding, 1, 2 if c.dtype == "fp16" else 4),
-                layout=layout,
-                operator=case,
-                way=way,
-                plans=[plan.name for plan in composition.plans],
-                workspace=composition.scratch,
+                "plans", f"{case}: {way}", "cudnn", precision=precision, arithmetic=ARITHMETIC[precision], batch=1,
+                timing=timing.time(launch, samples=options.samples or SAMPLES), error=error,
+                work=conv2d_work(x, w, 1, padding, 1, 2 if c.dtype == "fp16" else 4), layout=layout, operator=case,
+                way=way, plans=[plan.name for plan in composition.plans], workspace=composition.scratch,
             )
-        )
+        )  # fmt: skip
     return records, right
 
 

@@ -22,7 +22,7 @@ from ..measure.roofline import Work, add_work, conv2d_work, gemm_work
 from ..network.program import Program
 from ..network.steps import Step
 from ..topology import Conv2d
-from .operators import CHECKED, Operator, float64, operators, reference, relative_error, work_of
+from .operators import CHECKED, Operator, convolved, float64, operators, reference, relative_error, work_of
 
 DTYPES: dict[str, np.dtype] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 POINTWISE = ("expand", "project", "head")
@@ -182,8 +182,6 @@ def dense(batch: int, precision: str, tune: bool | int, sizes: Sequence[tuple[in
 
 
 def _dense(x_shape: tuple[int, ...], shape: tuple[int, ...], precision: str, tune: bool | int) -> Iterator[Setup]:
-    import torch.nn.functional as F
-
     for layout in layouts.LAYOUTS:
         x, weight = drawn(0, x_shape, precision, layout), drawn(1, shape, precision, layout)
         bias = drawn(2, shape[:1], precision)
@@ -191,7 +189,7 @@ def _dense(x_shape: tuple[int, ...], shape: tuple[int, ...], precision: str, tun
             "x": x, "weight": weight, "bias": bias, "stride": 1, "padding": 1, "dilation": 1, "groups": 1,
             "activation": "relu", "residual": None, "out": layouts.empty(x_shape, DTYPES[precision], layout),
         }  # fmt: skip
-        want = F.conv2d(float64(x[:CHECKED]), float64(weight), float64(bias), padding=1).clamp(min=0)
+        want = convolved(x[:CHECKED], weight, bias, 1, 1, 1, 1).clamp(min=0)
         peer = functools.partial(cudnn.conv2d, **given, tune=tune)
         yield Setup(layout, given, want, 9 * shape[1], {"cudnn": peer})
 
@@ -209,11 +207,11 @@ def gradients(steps: Sequence[Step], batch: int, precision: str, tune: bool | in
         window = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
         # what is read and what is written change places, and there are as many products as forward
         work = conv2d_work(x_shape, weight_shape, **window, itemsize=DTYPES[precision].itemsize, bias=False)
-        for which, setups in (("input", _to_input), ("weight", _to_weight)):
+        for which in ("input", "weight"):
             yield Problem(
                 f"depthwise backward {which}", operator.shape, operator.count, batch, precision, work,
                 (f"depthwise_backward_{which}",),
-                functools.partial(setups, x_shape, weight_shape, window, precision, tune),
+                functools.partial(_gradient, which, x_shape, weight_shape, window, precision, tune),
             )  # fmt: skip
 
 
@@ -229,37 +227,25 @@ def _torch_window(window: Mapping[str, Any], groups: int) -> dict[str, Any]:
     return {**window, "padding": (top, left), "groups": groups}
 
 
-def _to_input(
-    x_shape: tuple[int, ...], shape: tuple[int, ...], window: Mapping[str, Any], precision: str, tune: bool | int
-) -> Iterator[Setup]:
+def _gradient(
+    which: str, x_shape: tuple[int, ...], shape: tuple[int, ...], window: Mapping[str, Any], precision: str,
+    tune: bool | int,
+) -> Iterator[Setup]:  # fmt: skip
     from torch.nn import grad as gradient
 
+    groups, torchs = x_shape[1], _torch_window(window, x_shape[1])
     for layout in layouts.LAYOUTS:
         grad = drawn(0, _grad_shape(x_shape, shape, window), precision, layout)
-        weight, out = drawn(1, shape, precision), layouts.empty(x_shape, DTYPES[precision], layout)
-        given = {"grad": grad, "weight": weight, "input_shape": x_shape, **window, "out": out}
-        first, groups = float64(grad[:CHECKED]), x_shape[1]
-        want = gradient.conv2d_input(
-            (len(first), *x_shape[1:]), float64(weight), first, **_torch_window(window, groups)
-        )
-        peer = functools.partial(
-            cudnn.conv2d_backward_input, grad, weight, x_shape, **window, groups=groups, out=out, tune=tune
-        )
-        yield Setup(layout, given, want, weight[0].size, {"cudnn": peer})
-
-
-def _to_weight(
-    x_shape: tuple[int, ...], shape: tuple[int, ...], window: Mapping[str, Any], precision: str, tune: bool | int
-) -> Iterator[Setup]:
-    from torch.nn import grad as gradient
-
-    for layout in layouts.LAYOUTS:
-        grad = drawn(0, _grad_shape(x_shape, shape, window), precision, layout)
-        x, out = drawn(1, x_shape, precision, layout), cuda.empty(shape, DTYPES[precision])
-        given = {"grad": grad, "x": x, "kernel_size": shape[2:], **window, "out": out}
-        groups = x_shape[1]
-        want = gradient.conv2d_weight(float64(x), shape, float64(grad), **_torch_window(window, groups))
-        peer = functools.partial(
-            cudnn.conv2d_backward_weight, x, grad, shape, **window, groups=groups, out=out, tune=tune
-        )
-        yield Setup(layout, given, want, grad[:, 0].size, {"cudnn": peer})
+        if which == "input":
+            weight, out = drawn(1, shape, precision), layouts.empty(x_shape, DTYPES[precision], layout)
+            given = {"grad": grad, "weight": weight, "input_shape": x_shape}
+            first, k = float64(grad[:CHECKED]), weight[0].size
+            want = gradient.conv2d_input((len(first), *x_shape[1:]), float64(weight), first, **torchs)
+            peer = functools.partial(cudnn.conv2d_backward_input, grad, weight, x_shape)
+        else:
+            x, out = drawn(1, x_shape, precision, layout), cuda.empty(shape, DTYPES[precision])
+            given, k = {"grad": grad, "x": x, "kernel_size": shape[2:]}, grad[:, 0].size
+            want = gradient.conv2d_weight(float64(x), shape, float64(grad), **torchs)
+            peer = functools.partial(cudnn.conv2d_backward_weight, x, grad, shape)
+        launch = functools.partial(peer, **window, groups=groups, out=out, tune=tune)
+        yield Setup(layout, {**given, **window, "out": out}, want, k, {"cudnn": launch})

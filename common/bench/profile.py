@@ -17,7 +17,7 @@ import csv
 import io
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,9 +52,27 @@ _WAIT = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "%": 0.01}
 
 
-def parse(text: str) -> list[dict[str, Any]]:
-    """What ncu wrote with --csv --page raw, a dict a launch in their order. ValueError if a metric is missing."""
+def ncu(metrics: Iterable[str], program: Sequence[str], *more: str) -> str:
+    """What ncu says of these metrics of each launch of a module of Python. RuntimeError if it is missing or fails."""
+    command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", *more, "--metrics", ",".join(metrics)]
+    try:
+        done = subprocess.run([*command, sys.executable, "-m", *program], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise RuntimeError("ncu, the profiler of the CUDA toolkit, must be on the PATH") from None
+    if done.returncode:
+        raise RuntimeError(f"ncu failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    return done.stdout
+
+
+def rows_of(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """What ncu wrote, metrics by their names: (their units, their values launch by launch)."""
     units, *rows = csv.DictReader(line for line in io.StringIO(text) if line.startswith('"'))
+    return units, rows
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """What ncu wrote of the network, a dict a launch in their order. ValueError if a metric is missing."""
+    units, rows = rows_of(text)
     wanted = {**METRICS, **{name: _WAIT.format(name) for name in WAITS}}
     missing = [theirs for theirs in wanted.values() if theirs not in units]
     if missing:
@@ -111,17 +129,10 @@ def launch(precision: str, batch: int) -> None:
 
 def profiled(precision: str, batch: int) -> list[dict[str, Any]]:
     """Records of the network's kernels. RuntimeError if ncu is missing or fails."""
-    metrics = ",".join([*METRICS.values(), *(_WAIT.format(name) for name in WAITS)])
-    under = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--profile-from-start", "off"]
-    again = [sys.executable, "-m", __spec__.name, precision, str(batch)]
-    try:
-        done = subprocess.run([*under, "--metrics", metrics, *again], capture_output=True, text=True)
-    except FileNotFoundError:
-        raise RuntimeError("ncu, the profiler of the CUDA toolkit, must be on the PATH") from None
-    if done.returncode:
-        raise RuntimeError(f"ncu failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+    metrics = [*METRICS.values(), *(_WAIT.format(name) for name in WAITS)]
+    said = ncu(metrics, [__spec__.name, precision, str(batch)], "--profile-from-start", "off")
     steps = program(precision, batch).steps
-    return records(parse(done.stdout), [str(getattr(s, "title", s.layer.name)) for s in steps], precision, batch)
+    return records(parse(said), [str(getattr(s, "title", s.layer.name)) for s in steps], precision, batch)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:

@@ -16,7 +16,6 @@ network with seeded weights, on the sample photo. Zeros lie in a pattern: elemen
 
 import dataclasses
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -41,10 +40,10 @@ from ..optimize.sparse_activations import PATTERNS, Synthetic, Zeros, measure
 from ..optimize.sparse_choice import choose
 from ..optimize.sparse_layers import NETWORKS, Distinct, distinct
 from ..report import tables
-from ..report.results import record, rounded_us
+from ..report.results import grouped, record, rounded_us
 from . import driver
 from .driver import Measured
-from .operators import TUNED, allowed, relative_error
+from .operators import TUNED, allowed, convolved, relative_error
 
 BATCHES = (1, 2, 4, 8)
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
@@ -227,13 +226,8 @@ class Layer:
 
     def expected(self) -> Any:
         """What the first pictures should become, in float64."""
-        import torch
-
         s = self.shape
-        x, w, bias = (torch.from_dlpack(a).double() for a in (self.x[:CHECKED], self.weight, self.bias))
-        (top, bottom), (left, right) = s.padding
-        x = torch.nn.functional.pad(x, (left, right, top, bottom))
-        return torch.conv2d(x, w, bias, s.stride, 0, 1, s.groups).clamp(min=0)
+        return convolved(self.x[:CHECKED], self.weight, self.bias, s.stride, s.padding, 1, s.groups).clamp(min=0)
 
     def errors(self, names: Iterable[str]) -> dict[str, float]:
         """‖out − expected‖ / ‖expected‖ of each, after a launch over NaN."""
@@ -387,10 +381,7 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Times in µs; t4 is the fastest scheme's, dense the same kernel's without skipping; break_even: the sparsity from
     which on the fastest scheme beats cuDNN, 0 if always, None if never or if there was no sweep.
     """
-    groups: dict[tuple, list[Mapping[str, Any]]] = {}
-    for r in records:
-        if r["kind"] == "given":
-            groups.setdefault((r["shape"], r["batch"], r["precision"]), []).append(r)
+    groups = grouped((r for r in records if r["kind"] == "given"), "shape", "batch", "precision")
     made = []
     for (shape, batch, precision), group in groups.items():
         us = {r["implementation"]: r["median_us"] for r in group}
@@ -400,13 +391,15 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         best, first = min(ours, key=lambda name: ours[name]), group[0]
         same = [r for r in records if (r["shape"], r["batch"], r["precision"]) == (shape, batch, precision)]
         dense = sparse.PREFIX + sparse.DENSE[best.removeprefix(sparse.PREFIX)]
+        one = _by_name()[shape]
+        s = one.shape
         made.append(
             {
-                "network": "; ".join(_networks().get(shape, ())), "B": batch, **_numbers(shape),
-                "count": first["count"],
-                "precision": precision, "pattern": first["pattern"], "sparsity": first["sparsity"],
-                **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)}, "t4": ours[best],
-                "scheme": best.removeprefix(sparse.PREFIX), "dense": us.get(dense),
+                "network": "; ".join(one.counts), "B": batch, "C": s.channels, "H": s.height, "W": s.width,
+                "N": s.outputs, "kernel": "{}×{}".format(*s.kernel), "stride": s.stride[0], "groups": s.groups,
+                "count": first["count"], "precision": precision, "pattern": first["pattern"],
+                "sparsity": first["sparsity"], **{f"t{i}": us.get(name) for i, name in enumerate(BEHIND, 1)},
+                "t4": ours[best], "scheme": best.removeprefix(sparse.PREFIX), "dense": us.get(dense),
                 "break_even": tables.break_even(same, first["pattern"]),
             }
         )  # fmt: skip
@@ -414,21 +407,9 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 @functools.cache
-def _networks() -> dict[str, tuple[str, ...]]:
-    """By shape the networks that have it."""
-    return {str(one.shape): tuple(one.counts) for one in distinct(NETWORKS)}
-
-
-def _numbers(shape: str) -> dict[str, Any]:
-    """The columns that a shape in words tells: "28×28 128>256 3×3 stride 2"."""
-    found = re.fullmatch(r"(\d+)×(\d+) (\d+)>(\d+) (\d+×\d+)(?: stride (\d+))?(?: groups (\d+))?", shape)
-    if found is None:
-        raise ValueError(f"shape must be like '56×56 64>256 1×1', got {shape!r}")
-    h, w, c, n, kernel, stride, groups = found.groups(default="1")
-    return {
-        "C": int(c), "H": int(h), "W": int(w), "N": int(n), "kernel": kernel, "stride": int(stride),
-        "groups": int(groups),
-    }  # fmt: skip
+def _by_name() -> dict[str, Distinct]:
+    """Every shape and the networks that have it, by what records call it."""
+    return {str(one.shape): one for one in distinct(NETWORKS)}
 
 
 def _in_line(line: Mapping[str, Any]) -> str:

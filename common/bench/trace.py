@@ -7,8 +7,6 @@ Every number that the profiler gives is a sum over the launch: requests and sect
 wavefronts and bank conflicts of shared loads and stores.
 """
 
-import csv
-import io
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +22,7 @@ from .. import cuda
 from ..cuda.graphs import NoGpu
 from . import driver
 from .driver import Measured, Options
+from .profile import ncu, rows_of
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
@@ -145,14 +144,9 @@ def launch(wrong: str | None = None) -> None:
 
 def measure() -> dict[str, dict[str, int]]:
     """What ncu counts, by case: this program is run again under it."""
-    command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(METRICS.values())]
-    done = subprocess.run([*command, sys.executable, "-m", __spec__.name], capture_output=True, text=True)
-    text = done.stdout[done.stdout.find('"ID"') :]
-    rows = [row for row in csv.DictReader(io.StringIO(text)) if row.get("ID")]  # the row of units has none
-    if done.returncode or len(rows) != len(CASES):
-        raise RuntimeError(
-            f"ncu gave {len(rows)} launches for {len(CASES)} cases:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        )
+    _, rows = rows_of(ncu(METRICS.values(), [__spec__.name]))
+    if len(rows) != len(CASES):
+        raise RuntimeError(f"ncu gave {len(rows)} launches for {len(CASES)} cases")
     counts = {}
     for case, row in zip(CASES, rows, strict=True):
         if not row["Kernel Name"].startswith(case.kernel):
@@ -173,11 +167,8 @@ def sanitize(kind: str) -> tuple[str, str]:
 
 
 def programs() -> dict[str, str]:
-    """The versions of what counted: ncu, and the compiler of the simulator. RuntimeError without ncu."""
-    try:
-        said = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
-    except FileNotFoundError:
-        raise RuntimeError("ncu, the profiler of the CUDA toolkit, must be on the PATH") from None
+    """The versions of what counted: ncu, and the compiler of the simulator."""
+    said = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
     return {"ncu": said[-1] if said else "", "compiler": cuda.simulator.find_compiler().version}
 
 
@@ -196,7 +187,7 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     """All records at once; that a count differs is a result, not an error. NoGpu on the simulator."""
     if cuda.backend() != "gpu":
         raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
-    predicted, measured = predict(), measure()
+    measured, predicted = measure(), predict()
     wrong = {kind: sanitize(kind) for kind in WRONG}
     for name, counts in predicted.items():
         different = {k: (v, measured[name][k]) for k, v in counts.items() if v != measured[name][k]}

@@ -99,21 +99,10 @@ def counted():
     return suite.counted("digits", [zeros(np.eye(4).reshape(1, 1, 4, 4), "a", "4×4 1>1 1×1", "ReLU6")], 8)
 
 
-def test_what_a_shape_in_words_tells():
-    for one in distinct():
-        made = suite._numbers(str(one.shape))
-        s = one.shape
-        assert list(made.values()) == [
-            s.channels,
-            s.height,
-            s.width,
-            s.outputs,
-            "×".join(map(str, s.kernel)),
-            s.stride[0],
-            s.groups,
-        ]
-    with pytest.raises(ValueError, match=r"shape must be like .* got '7 by 7'"):
-        suite._numbers("7 by 7")
+def test_a_name_tells_one_shape():
+    """So the table can be made from what records call a shape."""
+    names = [str(one.shape) for one in distinct()]
+    assert len(set(names)) == len(names) and set(names) == set(suite._by_name())
 
 
 def test_the_table_and_its_file(tmp_path):
