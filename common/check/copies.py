@@ -217,7 +217,7 @@ def digest(text: str, suffix: str) -> str:
                 [cell["cell_type"], "".join(cell["source"]).rstrip(), bool(cell.get("outputs"))]
                 for cell in json.loads(text)["cells"]
             ]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return "unreadable"
         text = json.dumps(cells)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -226,9 +226,10 @@ def digest(text: str, suffix: str) -> str:
 def _state(work: Path) -> dict[str, dict[str, str]]:
     try:
         state = json.loads((work / STATE).read_text(encoding="utf-8"))
-        return state if isinstance(state, dict) else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
+    entries = state.items() if isinstance(state, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, dict)}
 
 
 def update(work: Path, root: Path = REPOSITORY) -> list[Change]:
@@ -258,7 +259,7 @@ def _renew(work: Path, source: Path, text: str, entry: dict[str, str]) -> Change
         entry["made"] = newest
         entry.pop("offered", None)
         return Change(source, "made")
-    now = path.read_text(encoding="utf-8")
+    now = path.read_text(encoding="utf-8", errors="replace")  # what is no text, somebody has touched
     found = digest(now, source.suffix)
     if found == newest:
         if now != text and entry.get("made") == found:  # metadata and links alone
@@ -290,7 +291,7 @@ def differences(old: str, new: str, suffix: str) -> str:
         return ""
     try:
         before = ["".join(cell["source"]).rstrip() for cell in json.loads(old)["cells"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "the older file is not a notebook"
     heading, places = "the beginning", []
     for cell in json.loads(new)["cells"]:

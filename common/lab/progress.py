@@ -39,17 +39,37 @@ def _read(path: Path) -> dict[str, Any]:
     """What a file holds. One that cannot be read is set aside, not written over."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or not all(isinstance(data.get(name, {}), dict) for name in SECTIONS):
+        if not _has_the_form(data):
             raise ValueError("not a progress file")
     except FileNotFoundError:
         return _empty()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         aside = path.with_name(path.name + ".unreadable")
         with contextlib.suppress(OSError):
             os.replace(path, aside)
             print(f"{path.name} could not be read: it is {aside.name} now, and a new one begins")
         return _empty()
     return _empty() | data
+
+
+def _has_the_form(data: Any) -> bool:
+    """Whether it is as `update` writes it, where other modules rely on that."""
+    if not isinstance(data, dict) or not all(isinstance(data.get(name, {}), dict) for name in SECTIONS):
+        return False
+    exercises, predictions, engine, milestones = (data.get(name, {}).values() for name in SECTIONS)
+    if not all(isinstance(entry, dict) for entry in (*exercises, *predictions, *milestones)):
+        return False
+    counts = [entry.get(key, 0) for entry in exercises for key in ("tries", "hints")]
+    numbers = [entry.get(key, 0) for entry in predictions for key in ("guess", "truth")]
+    texts = [entry.get(key, "") for entry in predictions for key in ("chapter", "unit")]
+    lists = [entry.get("reference_files") or [] for entry in milestones]
+    return (
+        all(isinstance(count, int) and 0 <= count < 2**31 for count in counts)
+        and all(abs(number) < 2**63 for number in numbers if isinstance(number, int))
+        and all(isinstance(text, str) for text in (*texts, *engine))
+        and all(isinstance(files, list) and all(isinstance(file, str) for file in files) for files in lists)
+        and all({"guess", "unit"} <= set(entry) for entry in predictions)
+    )
 
 
 def write_text(path: Path, text: str) -> None:

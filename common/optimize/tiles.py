@@ -288,7 +288,7 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
                 f"{path}: tuned for {'; '.join(other)}: it is left aside. python -m common tune makes it anew",
                 stacklevel=3,
             )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         warnings.warn(f"{path} cannot be read and is left aside: {error}", stacklevel=3)
     _tables[stamp] = made
     return made
@@ -322,7 +322,7 @@ def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
         content = _read(path)
         if all(content.get(key) == value for key, value in machine().items()):
             held = content["found"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass
     for found in founds:
         p = found.problem

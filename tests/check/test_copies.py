@@ -143,25 +143,27 @@ def test_outputs_count_as_touched(repository, tmp_path):
     assert [change.what for change in copies.update(work, repository)] == ["offered"]
 
 
-def test_a_lost_state_overwrites_nothing(repository, tmp_path):
+@pytest.mark.parametrize("state", ["damaged", 100_000 * "[", "[]", f'{{"{NOTEBOOK}": 1}}'], ids=range(4))
+def test_a_lost_state_overwrites_nothing(repository, tmp_path, state):
     work = tmp_path / "work"
     copies.update(work, repository)
     edit(work)
-    (work / copies.STATE).write_text("damaged")
+    (work / copies.STATE).write_text(state)
     assert [change.what for change in copies.update(work, repository)] == ["offered"]
     assert cells(work / NOTEBOOK)[2] == "my answer"
 
 
-def test_a_removed_copy_is_made_anew_and_a_broken_one_kept(repository, tmp_path):
+@pytest.mark.parametrize("broken", [b"{", b"\xff{}", 100_000 * b"["], ids=range(3))
+def test_a_removed_copy_is_made_anew_and_a_broken_one_kept(repository, tmp_path, broken):
     work = tmp_path / "work"
     copies.update(work, repository)
     (work / NOTEBOOK).unlink()
     assert [change.what for change in copies.update(work, repository)] == ["made"]
-    (work / NOTEBOOK).write_text("{")
+    (work / NOTEBOOK).write_bytes(broken)
     assert [change.what for change in copies.update(work, repository)] == []
     save(repository, "md # Toys", "x = 2")
     assert [change.what for change in copies.update(work, repository)] == ["offered"]
-    assert (work / NOTEBOOK).read_text() == "{"
+    assert (work / NOTEBOOK).read_bytes() == broken
 
 
 def test_reset_sets_the_learners_aside(repository, tmp_path):

@@ -119,10 +119,24 @@ def test_no_folder_no_file(tmp_path_factory, monkeypatch, capsys):
     assert list(progress.Path.cwd().iterdir()) == []
 
 
-def test_a_damaged_file_is_set_aside(work, capsys):
-    (work / "progress.json").write_text("{")
+DAMAGED = [
+    "{",
+    100_000 * "[",
+    '{"exercises": {"add": 1}}',
+    '{"exercises": {"add": {"hints": "two"}}}',
+    '{"predictions": {"y": {"guess": 1}}}',
+    '{"predictions": {"y": {"guess": 1, "unit": "s", "chapter": []}}}',
+    '{"engine": {"graph.py": 1}}',
+    '{"milestones": {"1": {"passed": true, "reference_files": 1}}}',
+    '{"milestones": {"1": {"passed": true, "reference_files": [1]}}}',
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_file_is_set_aside(work, text):
+    (work / "progress.json").write_text(text)
     check.predict("x", 1)
-    assert (work / "progress.json.unreadable").read_text() == "{"
+    assert (work / "progress.json.unreadable").read_text() == text
     assert progress.load()["predictions"]["x"]["guess"] == 1
 
 

@@ -149,6 +149,7 @@ BROKEN = {
     "no-number": '{"card": "x", "found": {"float16": {"b": {"1": {"tile": {"tile_h": "1", "tile_w": 2}}}}}}',
     "no-batch": '{"card": "x", "found": {"float16": {"b": {"one": {"tile": null}}}}}',
     "bytes": b"\xff\xfe\x00",
+    "nested": 100_000 * "[",
 }
 
 
