@@ -72,3 +72,12 @@ def combination(item: pytest.Item) -> tuple:
         together = tuple(id(given[name]) for name in names if not isinstance(given[name], type))
         values += [given[name] for name in names if isinstance(given[name], type)] + [together] * bool(together)
     return tuple(values)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What fuzzers have tried, a line each: tests say it by record_property("fuzzed", ...)."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
+    lines = [text for report in reports for name, text in report.user_properties if name == "fuzzed"]
+    if lines:
+        terminalreporter.section("fuzzers")
+        terminalreporter.write("\n".join(lines) + "\n")
