@@ -67,7 +67,8 @@ class BatchNorm2d(Operator):
     layer = kinds.BatchNorm2d
 
     def prepare(self, layer: Any, parameters: Any) -> dict[str, np.ndarray]:
-        gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in layer.parameter_shapes)
+        names = (layer.weight, layer.bias, layer.running_mean, layer.running_var)  # of which two may be the same
+        gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in names)
         scale = gamma / np.sqrt(variance + layer.eps)
         shift = beta - mean * scale
         return {

@@ -27,6 +27,7 @@ from .. import cuda
 from ..files import replacing
 from ..kernels.ladder import INCLUDE
 from ..measure import environment
+from ..text import printable
 from . import cost, generate
 from .features import missing
 from .generate import Block, Geometry, Tile, ceil_div
@@ -237,9 +238,10 @@ def _read(path: Path) -> dict[str, Any]:
                 if int(batch) < 1:
                     raise ValueError(f"batch must be at least 1, got {batch}")
                 if entry["tile"] is not None:
-                    numbers = asdict(Tile(**entry["tile"])).values()
-                    if not all(isinstance(n, int) and n >= 0 for n in numbers):
-                        raise ValueError(f"a tile's numbers must be integers, got {entry['tile']}")
+                    for name, n in asdict(Tile(**entry["tile"])).items():
+                        least = 0 if name in ("vector", "persistent") else 1
+                        if not isinstance(n, int) or n < least:
+                            raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content
 
 
@@ -289,7 +291,7 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
                 stacklevel=3,
             )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        warnings.warn(f"{path} cannot be read and is left aside: {error}", stacklevel=3)
+        warnings.warn(f"{path} cannot be read and is left aside: {printable(error)}", stacklevel=3)
     _tables[stamp] = made
     return made
 

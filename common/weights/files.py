@@ -72,7 +72,7 @@ def load(path: str | os.PathLike) -> Parameters:
                     parameters[name] = read_array(archive, entry)
         except Exception as error:  # BadZipFile, zlib.error, struct.error, RecursionError of a bad header, …
             reason = str(error) or type(error).__name__
-            raise ValueError(printable(f"{where}: not a readable .npz file ({reason})")) from error
+            raise ValueError(printable(f"{where}: not a readable .npz file ({reason})", 1000)) from error
     return parameters
 
 

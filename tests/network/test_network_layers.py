@@ -34,6 +34,12 @@ CASES = {
             {"num_features": 4, "eps": 1e-3, "weight": "w", "bias": "b", "running_mean": "m", "running_var": "v"},
         )
     ],
+    "batch-norm-of-shared-arrays": [
+        (
+            kinds.BatchNorm2d,
+            {"num_features": 4, "eps": 1e-3, "weight": "w", "bias": "m", "running_mean": "m", "running_var": "w"},
+        )
+    ],
     "relu6": [(kinds.ReLU6, {})],
     "relu": [(kinds.ReLU, {})],
     "clip": [(kinds.Clip, {"min": -0.5, "max": 0.75})],

@@ -150,6 +150,8 @@ BROKEN = {
     "no-batch": '{"card": "x", "found": {"float16": {"b": {"one": {"tile": null}}}}}',
     "bytes": b"\xff\xfe\x00",
     "nested": 100_000 * "[",
+    "zero": '{"card": "x", "found": {"float16": {"b": {"1": {"tile": {"tile_h": 1, "tile_w": 0}}}}}}',
+    "unprintable": '{"card": "x", "found": {"float16": {"b": {"1": {"tile": {"\\ud800": 1}}}}}}',
 }
 
 
