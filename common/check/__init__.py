@@ -1,17 +1,17 @@
-"""Exercises: a learner's answer, tried out where it was written.
+"""Exercises: checks of a learner's answers, with hints.
 
 In a notebook, `%%exercise receptive_field` as the first line of the exercise's cell, or one line in a cell below it,
 
     check.run("receptive_field", receptive_field)
 
-shows `✓ receptive_field: passed (6 checks)`, or what is wrong with a hint. `check.hint("receptive_field")` shows the
-next hint each time, and then the solution. An exercise is a folder `<chapter>/exercises/<name>/` of what a learner may
-see, and a solution beside it:
+shows `✓ receptive_field: passed (6 checks)`, or what is wrong and a hint. Each call of `check.hint("receptive_field")`
+shows the next hint, and after the last one the solution. An exercise is a folder `<chapter>/exercises/<name>/` that a
+learner may read, and a solution next to it:
 
-    exercises/<name>/check.py     def check(receptive_field): … tries the answer with expect(), require() and
+    exercises/<name>/check.py     def check(receptive_field): … tests the answer with expect(), require() and
                                   expect_error(); its parameters have the names that the learner defines. A function
-                                  that changes an argument, or gives back a view of one, is refused, unless
-                                  INOUT = {"fill": ["out"]} names the parameters that are to be written, and
+                                  that modifies an argument or returns a view of one is rejected, unless
+                                  INOUT = {"fill": ["out"]} lists the parameters that it may modify, and
                                   VIEWS_ALLOWED = ["transposed"] the functions whose results may be views
     exercises/<name>/skeleton.py  only where any line may change, as in the hunt for a bug: what the learner starts from
     exercises/hints.md            two or three hints and the explanation of the solution of each exercise, which unfold
@@ -25,14 +25,14 @@ of the chapter, a code cell tagged exercise-<name> holds the solution, and a Mar
 
 An exercise in CUDA C++ has solutions/<name>.cu, with marks that begin with `//`. Its cell begins with the magic
 `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the cell checks it.
-check.py has def check(source): … and tries it with launch(): on the simulator, where every access is seen, and on a
-machine with a GPU there as well.
+check.py has def check(source): … and runs the kernel with launch(): traced on the simulator, and on a machine with a
+GPU there as well.
 
-An answer is judged in a process of its own (child.py; for kernels on a GPU worker.py): it may loop for ever, crash, or
-take all memory there is, and the notebook goes on. What it changes in its process is not seen in the notebook. Where
-no copy of a process is safe, as on a Mac, Python is judged in the notebook's process, with a timer.
+An answer is judged in a separate process (child.py; for kernels on a GPU worker.py): it may loop forever, crash, or
+exhaust the memory without ending the notebook, and its side effects do not reach the notebook. Where forking is not
+safe, as on a Mac, Python is judged in the notebook's process, with a timer.
 
-`%load_ext common.check` brings the magic, the name `check`, and errors that say which cell to do first (magic.py).
+`%load_ext common.check` registers the magic, the name `check`, and errors that say which cell to do first (magic.py).
 Answers and hints are recorded in the learner's progress.
 """
 

@@ -1,4 +1,4 @@
-"""What a check.py is written with: statements about an answer, each with a hint for when it does not hold."""
+"""Assertions for check.py: each compares an answer with what is expected and carries a hint for the failure."""
 
 import math
 import numbers
@@ -12,9 +12,11 @@ NEARLY = "nearly: only the last digits differ. Is a number rounded on its way?"
 
 
 class Wrong(Exception):
-    """The answer is wrong: what about it, and a hint that names the mistake, not the answer.
+    """The answer is wrong.
 
-    A notebook shows `picture` below the message: anything that displays itself, such as a kernel's trace.
+    what      what is wrong with it
+    hint      the likely mistake, without giving the answer away
+    picture   shown below the message: any object that a notebook can display, such as a kernel's trace
     """
 
     def __init__(self, what: str, hint: str = "", picture: Any = None):
@@ -25,7 +27,7 @@ class Wrong(Exception):
 
 
 class ToDo(Exception):
-    """The exercise has not been started. A None given back counts as one."""
+    """The exercise has not been started. A function that returns None counts as not started."""
 
 
 def expect(
@@ -41,24 +43,24 @@ def expect(
     nearly: bool = True,
     kind_hint: str = "",
 ) -> None:
-    """Raise Wrong unless `got` is `want`.
+    """Raise Wrong unless `got` equals `want` within the tolerance, ToDo if it is None or `...` and should not be.
 
-    Values: whole numbers, strings, bools and None have to be equal. Floats may differ by atol + rtol·|want|, and each
-    element of an array by atol + rtol·max|want|. NaN equals NaN, inf equals inf, and neither is within a tolerance
-    of a number. −0 equals 0.
+    Values: integers, strings, bools and None must be equal. Floats may differ by atol + rtol·|want|, and each element
+    of an array by atol + rtol·max|want|. NaN equals NaN, inf equals inf, and neither is within a tolerance of a number.
+    −0 equals 0.
 
-    Kinds: a whole number stands for a float, NumPy's scalars for Python's if they are as precise (float64, any
-    integer). A list is no tuple, neither is an array. An array has to have the shape of `want` and its kind of dtype
-    (whole numbers, floats, …). Lists, tuples and dicts are compared item by item. Where the kind, the shape or the
-    dtype is wrong, the message says so, without the hint, which is about values. None is a value.
+    Types: an integer is accepted for a float, a NumPy scalar for Python's if it is as precise (float64, any integer).
+    A tuple or an array is not accepted for a list. An array must have the shape of `want` and its kind of dtype
+    (integers, floats, …). Lists, tuples and dicts are compared item by item. If the type, shape or dtype is wrong, the
+    message says so and shows kind_hint instead of hint. None is a value.
 
-    what          the expression that was tried, as the learner would type it: "output_size(7, kernel=3)"
-    hint          what may have led to a wrong value here
-    dtype         the dtype that an array or a NumPy scalar has to have, its width too: np.float32
+    what          the expression that was evaluated, as the learner would type it: "output_size(7, kernel=3)"
+    hint          the likely cause of a wrong value
+    dtype         the exact dtype that an array or a NumPy scalar must have: np.float32
     signed_zeros  whether −0 and 0 differ
-    nearly        whether a number that is right in all but about its last three digits is told so, instead of the
-                  hint; False where the digits are what the exercise is about
-    kind_hint     what may have led to another kind, shape or dtype, where the exercise is about these
+    nearly        whether a number that is wrong only in about its last three digits gets the hint NEARLY instead of
+                  `hint`; False where the digits are what the exercise is about
+    kind_hint     the likely cause of a wrong type, shape or dtype
     """
     _count()
     if (got is None or got is ...) and want is not None:
@@ -74,14 +76,14 @@ def expect(
 
 
 def require(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
-    """Raise Wrong with `what`, a sentence that says what is the matter, unless `holds` is true."""
+    """Raise Wrong with `what`, a sentence that says what is wrong, unless `holds` is true."""
     _count()
     if not holds:
         raise Wrong(what, hint, picture)
 
 
 def expect_error(kind: type[Exception], call: Callable[[], Any], *, what: str, hint: str) -> None:
-    """Raise Wrong unless `call()` raises an error of this kind."""
+    """Raise Wrong unless `call()` raises an exception of type `kind`."""
     _count()
     try:
         result = call()
@@ -90,12 +92,12 @@ def expect_error(kind: type[Exception], call: Callable[[], Any], *, what: str, h
     except (Wrong, ToDo, NotImplementedError):
         raise
     except Exception as error:
-        told = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise Wrong(f"{what} raises {told}; it should raise {kind.__name__}", hint) from error
+        raised = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise Wrong(f"{what} raises {raised}; it should raise {kind.__name__}", hint) from error
     raise Wrong(f"{what} gives {show(result)}, it should raise {kind.__name__}", hint)
 
 
-# How many statements were tried since the counter was last set to 0: what "passed (6 checks)" counts.
+# Number of assertions since the counter was last reset: what "passed (6 checks)" counts.
 counter = 0
 
 
@@ -108,11 +110,11 @@ def _count() -> None:
 
 
 class Difference(NamedTuple):
-    """How something differs from what is expected.
+    """How a value differs from the expected one.
 
-    text: the rest of a sentence that begins with its name. of_kind: whether it is something else (its type, shape or
-    dtype), not another value. nearly: whether it is a number, or an array, that is right in all
-    but about the last three digits of those that count.
+    text      the rest of a sentence that begins with the value's name: " is 3, expected 4"
+    of_kind   whether the type, shape or dtype differs rather than the value
+    nearly    whether a number or an array is wrong only in about its last three significant digits
     """
 
     text: str
@@ -129,12 +131,15 @@ class _Tolerance(NamedTuple):
         return self.atol + self.rtol * abs(want)
 
     def nearly(self, want: float, epsilon: float) -> float:
-        """How far off a number may be that is nearly `want`, of which a float has the precision `epsilon`."""
+        """Largest error of a number that counts as nearly `want`; epsilon: the relative precision of its dtype."""
         return min(1e3 * max(self.of(want), epsilon * abs(want)), 1e-3 * abs(want))
 
 
 def how_it_differs(got: Any, want: Any, rtol: float, atol: float) -> str:
-    """How `got` differs from `want`, as the rest of a sentence that begins with its name, or ""."""
+    """How `got` differs from `want`, as the rest of a sentence that begins with its name; "" if it does not.
+
+    rtol, atol: as in `expect`.
+    """
     found = _compare(got, want, _Tolerance(rtol, atol))
     return found.text if found else ""
 
@@ -164,7 +169,7 @@ def _of_another_kind(got: Any, want: Any) -> Difference:
 def _float_difference(got: Any, want: float, tolerance: _Tolerance) -> Difference | None:
     try:
         value = float(got)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer larger than any float
         return Difference(f" is {show(got)}, expected {show(want)}")
     if tolerance.signed_zeros and value == want == 0 and math.copysign(1, value) != math.copysign(1, want):
         return Difference(f" is {value!r}, expected {want!r}: the sign of zero counts here")
@@ -254,7 +259,7 @@ _DTYPE_KINDS = {
 
 
 def as_numpy(array: Any) -> np.ndarray:
-    """A NumPy array of anything that is shaped like one: PyTorch's tensors and CuPy's arrays say how."""
+    """Convert an array, a PyTorch tensor or a CuPy array to a NumPy array on the CPU."""
     if hasattr(array, "detach"):
         return array.detach().cpu().numpy()
     if hasattr(array, "get") and hasattr(array, "__cuda_array_interface__"):
@@ -266,7 +271,7 @@ def as_numpy(array: Any) -> np.ndarray:
 
 
 def _kind(value: Any) -> str:
-    """What kind of thing a value is, in words."""
+    """The type of a value, in words."""
     if isinstance(value, np.floating) and not isinstance(value, float):
         return f"a {value.dtype} of NumPy"
     kinds: list[tuple[Any, str]] = [
@@ -286,9 +291,9 @@ def _kind(value: Any) -> str:
 
 
 def show(value: Any, other: Any = None) -> str:
-    """A value in a few letters, the same in every run.
+    """A short text for a value, at most 60 characters, the same in every run (no addresses).
 
-    other: what it stands beside in a sentence; a float has as many digits as it takes to tell the two apart.
+    other: a value shown in the same sentence; floats get enough digits to distinguish the two.
     """
     if isinstance(value, float | np.floating):
         rounded = float(f"{value:.9g}")  # without the last digits, where rounding shows

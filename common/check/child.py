@@ -1,9 +1,9 @@
-"""A call in a process of its own, which can be stopped whatever it does.
+"""Run a call in a child process that can be stopped at any time.
 
-`forked` runs a call in a copy of this process: it sees every object that the notebook has, and what it changes there
-is gone with it. `Line` is the other end of the pipe, for a process that lives longer (worker.py). `watch` reads what
-either of them says: prints go on to sys.stdout, the result is given back, and a process that takes too long, needs too
-much memory or dies becomes an `Ended` that says so.
+`forked` runs a call in a fork of this process: every object of the notebook is available to it, and its side effects
+end with it. `Line` is the child's end of the pipe; worker.py uses it for a process that lives longer. `watch` reads
+what a child sends: it forwards prints to sys.stdout, returns the result, and returns an `Ended` for a process that
+takes too long, needs too much memory or dies.
 """
 
 import builtins
@@ -27,21 +27,22 @@ from typing import Any, NoReturn
 
 import psutil
 
-COMPILATION_SECONDS = 300.0  # what a compiler may take, whose time is not the answer's
-MEMORY = 8 << 30  # bytes that an answer may take, where the machine has as many
-PRINTED = 10_000  # letters of an answer's prints that are shown
-STACK = 64 << 20  # bytes of stack, where the machine allows more or has no limit: recursion in C ends there
-_LOOK = 0.05  # seconds between two looks at the memory
-_HEAD = struct.Struct("<cQ")  # of a message: its kind and its bytes
+COMPILATION_SECONDS = 300.0  # time limit for compilers, which does not count against the answer
+MEMORY = 8 << 30  # bytes that an answer may allocate, if the machine has that many
+PRINTED = 10_000  # characters of an answer's output that are shown
+STACK = 64 << 20  # bytes: upper bound on the stack, so that runaway recursion in C ends
+_LOOK = 0.05  # seconds between two checks of the memory in use
+_HEAD = struct.Struct("<cQ")  # header of a message: kind, length in bytes
 _RESULT, _COMPILING, _COMPILED = b"r", b"c", b"d"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """A process that was stopped, or that ended itself, without a result.
+    """A process that was stopped or ended without sending a result.
 
-    why: "time", "memory", "signal" or "exit". code: the signal's number or the exit status.
-    frames: (file, line) of the Python code that it was in, the innermost first; empty if that is not known.
+    why      "time", "memory", "signal" or "exit"
+    code     the signal's number or the exit status
+    frames   (file, line) of its Python stack, innermost first; empty if unknown
     """
 
     why: str
@@ -50,17 +51,17 @@ class Ended:
 
 
 def can_fork() -> bool:
-    """Whether a copy of this process is safe to run on: not on a Mac, whose system libraries forbid it."""
+    """Whether forking this process is safe: on Linux. macOS's system libraries do not support it."""
     return sys.platform == "linux"
 
 
 def memory_limit() -> int:
-    """Bytes that an answer may take: 8 GiB, or three quarters of what the machine has free."""
+    """Bytes that an answer may allocate: MEMORY or 3/4 of the available memory, whichever is less, at least 1 GiB."""
     return min(MEMORY, max(1 << 30, psutil.virtual_memory().available * 3 // 4))
 
 
 class Line:
-    """The end of a pipe through which a process tells its parent about compilations and its result."""
+    """A child's end of the pipe to its parent, for notices of compilations and for the result."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -71,30 +72,30 @@ class Line:
             data = data[os.write(self._descriptor, data) :]
 
     def result(self, value: Any) -> None:
-        """Sends a value that can be pickled."""
+        """Send the result, which must be picklable."""
         self._send(_RESULT, pickle.dumps(value))
 
     def compiling(self, begins: bool) -> None:
-        """Says that a compiler begins, or has ended: until then the parent's clock stands still."""
+        """Report that a compiler starts (True) or has finished (False); the parent's clock is paused in between."""
         self._send(_COMPILING if begins else _COMPILED)
 
 
 # ---- In the child
 
 
-class NobodyToAsk(Exception):
+class NoInputError(Exception):
     """What input() raises in an answer."""
 
 
 def _no_input(prompt: object = "") -> NoReturn:
-    raise NobodyToAsk("input() asks nobody here: what the function needs comes with its arguments")
+    raise NoInputError("input() asks nobody here: what the function needs comes with its arguments")
 
 
 def settle(output: int, crash: int) -> None:
-    """Makes this process an answer's: its standard streams, its signals, and what it says when it dies.
+    """Set up this process to run an answer: redirect its standard streams, reset signals, report crashes.
 
-    output      the descriptor that prints go to
-    crash       the descriptor to which the Python frames go at a crash, and at SIGUSR1
+    output   file descriptor for stdout and stderr
+    crash    file descriptor to which the Python stack is written at a crash and at SIGUSR1
     """
     nowhere = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nowhere, 0), (output, 1), (output, 2)):
@@ -104,7 +105,7 @@ def settle(output: int, crash: int) -> None:
         io.FileIO(1, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
     )
     builtins.input = _no_input
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it, and decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     faulthandler.enable(file=crash, all_threads=False)
@@ -112,7 +113,7 @@ def settle(output: int, crash: int) -> None:
 
 
 def _limit(seconds: float, memory: int | None) -> None:
-    """The operating system's limits: for MemoryError where memory is asked for, and for a child that is left alone."""
+    """Set resource limits: address space (`memory` bytes beyond the present), stack, and CPU time for an orphan."""
     import resource
 
     if memory is not None:
@@ -131,13 +132,13 @@ def _run_in_child(
 ) -> NoReturn:
     status = 1
     try:
-        os.setpgid(0, 0)  # a group of its own, which ends together, and which no Ctrl+C of the terminal reaches
-        gc.freeze()  # so that no collection copies the pages that it shares with its parent
+        os.setpgid(0, 0)  # a process group of its own: killed as one, and not reached by the terminal's Ctrl+C
+        gc.freeze()  # so that collections do not copy pages shared with the parent
         settle(output, crash)
         _limit(seconds, memory)
         torch = sys.modules.get("torch")
         if torch is not None:
-            torch.set_num_threads(1)  # the threads of its pool have not come along
+            torch.set_num_threads(1)  # fork does not copy the threads of its pool
         line = Line(result)
         value = call(line)
         sys.stdout.flush()
@@ -152,7 +153,7 @@ def _run_in_child(
 
 @dataclasses.dataclass
 class Child:
-    """A process that runs, and the three pipes that come from it, to be read without waiting."""
+    """A running child process and the read ends (non-blocking descriptors) of its three pipes."""
 
     pid: int
     result: int
@@ -164,7 +165,7 @@ class Child:
             os.set_blocking(descriptor, False)
 
     def kill(self) -> int:
-        """Ends the process and all that it started, and gives back its status, as os.waitpid does."""
+        """Kill the process and its process group; return its status as os.waitpid does."""
         for end in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(self.pid, signal.SIGKILL)
@@ -174,17 +175,18 @@ class Child:
             return 0
 
     def close(self) -> None:
+        """Close the three pipes."""
         for descriptor in (self.result, self.output, self.crash):
             os.close(descriptor)
 
-    def ask_for_frames(self) -> tuple[tuple[str, int], ...]:
-        """The Python frames that it is in."""
+    def request_frames(self) -> tuple[tuple[str, int], ...]:
+        """Ask the process for its Python stack: (file, line), innermost first; empty if it does not answer."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR1)
         text = b""
         with selectors.DefaultSelector() as selector:
             selector.register(self.crash, selectors.EVENT_READ)
-            # it writes line by line; and the system may just be busy with its memory
+            # it writes line by line, and a system short of memory may be slow
             while selector.select(0.05 if b"File" in text else 1.0):
                 if not (more := _read(self.crash)):
                     break
@@ -192,7 +194,7 @@ class Child:
         return _frames(text)
 
     def frames(self) -> tuple[tuple[str, int], ...]:
-        """The Python frames that it told of when it crashed."""
+        """The Python stack that the process wrote when it crashed: (file, line), innermost first."""
         return _frames(_read(self.crash))
 
 
@@ -203,7 +205,7 @@ def _frames(text: bytes) -> tuple[tuple[str, int], ...]:
 
 
 def _read(descriptor: int) -> bytes:
-    """All that waits in a pipe."""
+    """Everything that can be read from a pipe without blocking."""
     pieces = []
     with contextlib.suppress(BlockingIOError):
         while piece := os.read(descriptor, 1 << 20):
@@ -212,7 +214,7 @@ def _read(descriptor: int) -> bytes:
 
 
 class _Printer:
-    """Hands on what a process prints, up to a number of letters."""
+    """Forwards a process's output to sys.stdout, up to a number of characters."""
 
     def __init__(self, most: int) -> None:
         self._left, self._lost = most, 0
@@ -232,9 +234,10 @@ class _Printer:
 
 
 def watch(child: Child, seconds: float, memory: int) -> Any:
-    """What a process sends as its result, or an Ended. It lives on if it sent one; else it is over when this returns.
+    """Wait for a process's result, or for its end (an Ended). A process that sent a result is left running.
 
-    seconds: how long it may take, compilers not counted. memory: bytes that it may take more than now.
+    seconds   time limit, compilers not counted
+    memory    bytes that it may allocate beyond its present use
     """
     printer = _Printer(PRINTED)
     try:
@@ -250,7 +253,7 @@ def watch(child: Child, seconds: float, memory: int) -> Any:
 def _watch(child: Child, seconds: float, memory: int, printer: _Printer) -> Any:
     process = psutil.Process(child.pid)
     most = process.memory_info().rss + memory
-    received, left, kept, compilers, looked = b"", seconds, seconds, 0, 0.0
+    received, left, paused, compilers, looked = b"", seconds, seconds, 0, 0.0
     with selectors.DefaultSelector() as selector:
         selector.register(child.result, selectors.EVENT_READ)
         selector.register(child.output, selectors.EVENT_READ)
@@ -276,25 +279,25 @@ def _watch(child: Child, seconds: float, memory: int, printer: _Printer) -> Any:
                     if kind == _RESULT:
                         return pickle.loads(content)
                     if kind == _COMPILING and compilers == 0:
-                        kept, left = left, COMPILATION_SECONDS
+                        paused, left = left, COMPILATION_SECONDS
                     compilers += 1 if kind == _COMPILING else -1
                     if compilers == 0:
-                        left = kept
+                        left = paused
             if left <= 0:
-                frames = child.ask_for_frames()
+                frames = child.request_frames()
                 child.kill()
                 return Ended("time", frames=frames)
             if now - looked > _LOOK:
                 looked = now
                 with contextlib.suppress(psutil.Error):
                     if process.memory_info().rss > most:
-                        frames = child.ask_for_frames()
+                        frames = child.request_frames()
                         child.kill()
                         return Ended("memory", frames=frames)
 
 
 def _take(received: bytes) -> tuple[bytes, bytes] | None:
-    """(kind, content) of the first message, if all of it is there."""
+    """(kind, content) of the first message in the buffer; None if it is incomplete."""
     if len(received) < _HEAD.size:
         return None
     kind, length = _HEAD.unpack_from(received)
@@ -303,10 +306,10 @@ def _take(received: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _death(child: Child) -> Ended:
-    """How a process that closed its pipe has ended."""
+    """The Ended of a process that closed its pipe."""
     deadline = time.monotonic() + 1.0
     status = None
-    while status is None and time.monotonic() < deadline:  # its pipes close a moment before it can be waited for
+    while status is None and time.monotonic() < deadline:  # its pipes close shortly before waitpid succeeds
         pid, status_ = os.waitpid(child.pid, os.WNOHANG)
         status = status_ if pid else None
         if status is None:
@@ -321,16 +324,18 @@ def _death(child: Child) -> Ended:
 
 
 def forked(call: Callable[[Line], Any], seconds: float, *, limit_addresses: bool = True) -> Any:
-    """What `call(line)` gives back in a copy of this process, pickled, or an Ended.
+    """Run `call(line)` in a fork of this process and return its result, which must be picklable, or an Ended.
 
-    limit_addresses: whether an allocation beyond the memory allowed is to raise MemoryError; it is watched anyway.
+    seconds           time limit, compilers not counted
+    limit_addresses   whether an allocation beyond memory_limit() raises MemoryError in the child; resident memory is
+                      watched in either case
     """
     memory = memory_limit()
     pipes = [os.pipe() for _ in range(3)]
     reading, (result, output, crash) = zip(*pipes, strict=True)
     sys.stdout.flush()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: of this process, none is used in the child
+        warnings.simplefilter("ignore", DeprecationWarning)  # about threads of this process: the child uses none
         pid = os.fork()
     if pid == 0:
         _run_in_child(call, result, output, crash, seconds, memory if limit_addresses else None)

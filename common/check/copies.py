@@ -1,10 +1,10 @@
 """The learner's copies of the notebooks, in work/.
 
-A copy is made of a source notebook by nbconvert: marked regions become the line that says what to write, guesses become
-`...`, folded hints become a cell that shows one hint after the other, outputs are cleared, and links lead to where they
-led. A copy that a learner has touched is never overwritten: if its source has changed, the newer copy is put beside it.
+nbconvert makes a copy of a source notebook: marked regions become one line that says what to write, guesses become
+`...`, folded hints become a cell that shows one hint per run, outputs are cleared, and relative links are adjusted.
+A copy that the learner has edited is never overwritten: if its source has changed, the newer copy is put next to it.
 
-work/.copies.json says for each file what it was made as: a digest of its cells. A file that differs was touched.
+work/.copies.json holds a digest of each copy's cells as generated. A file with another digest was edited.
 """
 
 import ast
@@ -30,7 +30,7 @@ from .exercises import REPOSITORY, Exercise, find_all
 
 STATE = ".copies.json"
 KERNEL = {"display_name": "MobileNetV2 course", "language": "python", "name": "python3"}
-LANGUAGE = {  # what the kernel says of itself: a copy that lacks it is changed by being opened
+LANGUAGE = {  # as the kernel reports it: without it, opening a copy would modify the file
     "codemirror_mode": {"name": "ipython", "version": 3},
     "file_extension": ".py",
     "mimetype": "text/x-python",
@@ -49,7 +49,7 @@ def natural(path: Path) -> list[Any]:
 
 
 def sources(root: Path = REPOSITORY) -> list[Path]:
-    """What is copied, relative to the repository: notebooks, READMEs of chapters, and folders that learners edit."""
+    """The files to copy, relative to the repository: notebooks, chapters' READMEs, and folders that learners edit."""
     found = [*root.glob(f"{CHAPTERS}/*.ipynb"), *root.glob(f"{CHAPTERS}/README.md")]
     for extra in EXTRAS:
         found += [path for path in root.glob(f"{CHAPTERS}/{extra}/**/*") if path.is_file()]
@@ -61,13 +61,14 @@ def sources(root: Path = REPOSITORY) -> list[Path]:
 
 
 class LearnersForm(Preprocessor):
-    """Solutions become stubs, guesses become `...`, folded hints become a cell that shows the next one."""
+    """nbconvert preprocessor: solutions become stubs, guesses `...`, folded hints a cell that shows the next one."""
 
     def __init__(self, exercises: dict[str, Exercise], **options: Any):
         super().__init__(enabled=True, **options)
         self.exercises = exercises
 
     def preprocess_cell(self, cell: NotebookNode, resources: Any, index: int) -> tuple[NotebookNode, Any]:
+        """The learner's form of a cell (nbconvert's hook); a changed code cell lists the names that it defines."""
         tags = cell.metadata.get("tags", [])
         for tag in tags:
             if tag.startswith("hints-"):
@@ -96,7 +97,7 @@ def stub(source: str, exercise: Exercise | None = None) -> str:
 
 
 def without_guesses(source: str) -> str:
-    """Python text with `...` in the place of the guess of every call of check.predict."""
+    """Python source with the guess of every check.predict call replaced by `...`."""
     lines = source.encode().splitlines(keepends=True)
     places = []
     for node in ast.walk(ast.parse(source)):
@@ -112,7 +113,7 @@ def without_guesses(source: str) -> str:
 
 
 def defined(source: str) -> list[str]:
-    """The names that a code cell defines at its top level; none for a cell that is not Python."""
+    """The names that a code cell defines at top level, in order; none for a cell that is not Python."""
     try:
         tree = ast.parse(re.sub(r"^%%exercise .*\n", "", source))
     except SyntaxError:
@@ -130,22 +131,23 @@ def defined(source: str) -> list[str]:
 
 
 def _hint_cell(cell: NotebookNode, name: str) -> NotebookNode:
-    made = nbformat.v4.new_code_cell(
+    new = nbformat.v4.new_code_cell(
         f'# check.hint("{name}")\n# For a hint: delete the first "# " and run this cell, again for each further one.'
     )
-    made.metadata["tags"] = [f"hint-{name}"]
-    made["id"] = cell.get("id", made["id"])
-    return made
+    new.metadata["tags"] = [f"hint-{name}"]
+    new["id"] = cell.get("id", new["id"])
+    return new
 
 
 class Links(Preprocessor):
-    """Relative links that led to a file of the repository lead there from the copy's folder."""
+    """nbconvert preprocessor that adjusts relative links to the copy's folder."""
 
     def __init__(self, source: Path, target: Path, root: Path, **options: Any):
         super().__init__(enabled=True, **options)
         self.where = source, target, root
 
     def preprocess_cell(self, cell: NotebookNode, resources: Any, index: int) -> tuple[NotebookNode, Any]:
+        """A cell with its links rewritten (nbconvert's hook)."""
         if cell.cell_type == "markdown":
             cell.source = relink(cell.source, *self.where)
         return cell, resources
@@ -155,9 +157,9 @@ _LINK = re.compile(r'(?P<before>\]\(|(?:href|src)=")(?P<target>[^)\s"]+)')
 
 
 def relink(markdown: str, source: Path, target: Path, root: Path = REPOSITORY) -> str:
-    """Markdown of the file `source` with its relative links rewritten for the copy `target`.
+    """Rewrite the relative links in the Markdown of the file `source` for its copy `target`.
 
-    Links to what is copied too stay between copies; others lead to the repository's own file.
+    Links to files that are copied lead to the copies; others lead to the repository's files.
     """
     copied = set(sources(root))
     work = target.parents[len(source.parts) - 1]
@@ -166,18 +168,18 @@ def relink(markdown: str, source: Path, target: Path, root: Path = REPOSITORY) -
         path, hash_, anchor = link["target"].partition("#")
         if not path or re.match(r"[a-z]+:|/", path):
             return link[0]
-        meant = Path(os.path.normpath(root / source.parent / path))
-        if not meant.exists():
-            return link[0]  # no link after all, but code that looks like one
-        inside = meant.relative_to(root) if meant.is_relative_to(root) else None
-        there = work / inside if inside in copied else meant
+        linked = Path(os.path.normpath(root / source.parent / path))
+        if not linked.exists():
+            return link[0]  # code that looks like a link
+        inside = linked.relative_to(root) if linked.is_relative_to(root) else None
+        there = work / inside if inside in copied else linked
         return link["before"] + Path(os.path.relpath(there, target.parent)).as_posix() + hash_ + anchor
 
     return _LINK.sub(moved, markdown)
 
 
 def make(source: Path, target: Path, root: Path = REPOSITORY) -> str:
-    """The text of the copy `target` of a file, `source` being its path in the repository."""
+    """The text of the copy `target` of the file `source`, a path relative to the repository."""
     path = root / source
     if source.suffix == ".md":
         return relink(path.read_text(encoding="utf-8"), source, target, root)
@@ -202,15 +204,15 @@ def make(source: Path, target: Path, root: Path = REPOSITORY) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one file: "made", "updated", "offered" beside a touched one, "kept" (touched, no newer source)."""
+    """What was done with one file: "made", "updated", or "offered": a newer copy put next to an edited one."""
 
     path: Path  # relative to the learner's folder
     what: str
-    told: str = ""
+    detail: str = ""
 
 
 def digest(text: str, suffix: str) -> str:
-    """Of what a learner may have typed or run: a notebook's cells and outputs, not its metadata."""
+    """A digest of what a learner can change: a notebook's cells and whether they have outputs, not its metadata."""
     if suffix == ".ipynb":
         try:
             cells = [
@@ -233,7 +235,7 @@ def _state(work: Path) -> dict[str, dict[str, str]]:
 
 
 def update(work: Path, root: Path = REPOSITORY) -> list[Change]:
-    """Make the copies that are missing, renew those that nobody has touched, and offer newer ones beside the others.
+    """Make missing copies, update unedited ones, and put newer copies next to edited ones.
 
     Raises ValueError if `work` is neither empty nor a learner's folder, OSError if it cannot be written.
     """
@@ -252,7 +254,7 @@ def update(work: Path, root: Path = REPOSITORY) -> list[Change]:
 
 
 def _renew(work: Path, source: Path, text: str, entry: dict[str, str]) -> Change | None:
-    """Bring one copy up to date. Its entry of the state is changed along."""
+    """Update one copy and its `entry` of the state. None if nothing changed."""
     path, newest = work / source, digest(text, source.suffix)
     if not path.exists():
         progress.write_text(path, text)
@@ -262,7 +264,7 @@ def _renew(work: Path, source: Path, text: str, entry: dict[str, str]) -> Change
     now = path.read_text(encoding="utf-8", errors="replace")  # what is no text, somebody has touched
     found = digest(now, source.suffix)
     if found == newest:
-        if now != text and entry.get("made") == found:  # metadata and links alone
+        if now != text and entry.get("made") == found:  # only metadata or links differ
             progress.write_text(path, text)
         entry["made"] = newest
         return None
@@ -280,13 +282,13 @@ def _renew(work: Path, source: Path, text: str, entry: dict[str, str]) -> Change
 
 
 def _free(path: Path, word: str) -> Path:
-    """A name beside a file that is not taken: 1_add.new.ipynb, 1_add.new-2.ipynb, …"""
+    """A free name next to a file: 1_add.new.ipynb, 1_add.new-2.ipynb, …"""
     candidates: Iterator[str] = (f"{path.stem}.{word}{f'-{n}' if n > 1 else ''}{path.suffix}" for n in range(1, 10_000))
     return next(free for name in candidates if not (free := path.with_name(name)).exists())
 
 
 def differences(old: str, new: str, suffix: str) -> str:
-    """Which cells of a newer copy are not in the older one, by the heading that they stand under."""
+    """Which cells of a newer copy are not in the older one, listed by the headings above them."""
     if suffix != ".ipynb":
         return ""
     try:
@@ -306,8 +308,10 @@ def differences(old: str, new: str, suffix: str) -> str:
 
 
 def find_notebook(name: str, work: Path, root: Path = REPOSITORY) -> Path:
-    """The notebook that is meant by "01_topology/1_rebuild_from_the_table.ipynb", "1_rebuild_from_the_table" or a
-    path to a copy; relative to the repository. Raises LookupError with the nearest names."""
+    """Find a notebook by "01_topology/1_rebuild_from_the_table.ipynb", "1_rebuild_from_the_table" or a copy's path.
+
+    Returns its path relative to the repository. Raises LookupError, with similar names, if none or several match.
+    """
     known = [path for path in sources(root) if path.suffix == ".ipynb"]
     wanted = Path(name)
     for base in (work, root):
@@ -325,7 +329,7 @@ def find_notebook(name: str, work: Path, root: Path = REPOSITORY) -> Path:
 
 
 def reset(notebook: Path, work: Path, root: Path = REPOSITORY) -> Path | None:
-    """Make one copy anew. The learner's is set aside beside it; returns where, or None if there was none."""
+    """Make one copy again. The learner's is renamed; returns its new path, or None if there was none."""
     path, aside = work / notebook, None
     if path.exists():
         aside = _free(path, "mine")
@@ -338,13 +342,13 @@ def reset(notebook: Path, work: Path, root: Path = REPOSITORY) -> Path | None:
     return aside
 
 
-# ---- Which cell was to define a name
+# ---- The cell that defines a name
 
 
 def who_defines(name: str, folder: Path | None = None) -> str | None:
-    """Where a learner writes what is called `name`, "the cell `def f(x):` under “Widths” in 1_rebuild", or None.
+    """The place where a learner defines `name`, as "the cell `def f(x):` under “Widths” in 1_rebuild"; or None.
 
-    A cell is called by its line that defines the name; else by its first definition, else by its first line.
+    The cell is quoted by the line that defines the name, else by its first definition, else by its first line.
     """
     for path in sorted((folder or Path.cwd()).glob("*.ipynb"), key=natural):
         try:
@@ -357,12 +361,12 @@ def who_defines(name: str, folder: Path | None = None) -> str | None:
             if cell["cell_type"] == "markdown":
                 heading = (re.findall(r"^#+ (.*)$", text, re.MULTILINE) or [heading])[-1]
             elif name in cell["metadata"].get("course", {}).get("defines", []):
-                return f"the cell `{_telling_line(text, name)}` under “{heading}” in {path.stem}"
+                return f"the cell `{_defining_line(text, name)}` under “{heading}” in {path.stem}"
     return None
 
 
-def _telling_line(text: str, name: str) -> str:
-    """The line that a cell which defines `name` is called by."""
+def _defining_line(text: str, name: str) -> str:
+    """The line by which to quote a cell that defines `name`."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] not in "%#"]
     own = [line for line in lines if re.match(rf"(def|class) {re.escape(name)}\b", line)]
     definitions = [line for line in text.splitlines() if line.startswith(("def ", "class "))]

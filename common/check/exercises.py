@@ -23,16 +23,17 @@ class Exercise:
 
     @property
     def name(self) -> str:
+        """The exercise's name, which is its folder's."""
         return self.folder.name
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the answer is the text of a CUDA kernel; else it is Python."""
+        """Whether the answer is the source of a CUDA kernel; otherwise it is Python."""
         return self._solution(".cu").exists()
 
     @property
     def solution(self) -> Path:
-        """The file of the solution, its regions marked (markup.py)."""
+        """The path of the solution, whose regions are marked (markup.py)."""
         return self._solution(".cu" if self.is_cuda else ".py")
 
     def _solution(self, suffix: str) -> Path:
@@ -40,27 +41,26 @@ class Exercise:
 
     @property
     def source(self) -> str:
-        """The text of the solution with its marks: what the source notebook's cell holds."""
+        """The text of the solution with its marks, as in the source notebook's cell."""
         return self.solution.read_text(encoding="utf-8")
 
     @property
     def skeleton_file(self) -> Path:
-        """The file that a learner starts from where any line may change; most exercises have none."""
+        """The path of skeleton.*, for exercises in which any line may change; most exercises have no such file."""
         return self.folder / f"skeleton{self.solution.suffix}"
 
     @property
     def skeleton(self) -> str:
-        """What the learner starts from: the file skeleton.* where there is one, as for a bug to be found, where any
-        line may change; else the solution with its regions cut out."""
+        """The learner's starting text: the file skeleton.* if there is one, else the solution without its regions."""
         own = self.skeleton_file
         return own.read_text(encoding="utf-8") if own.exists() else markup.strip(self.source, self.is_cuda)
 
     def check(self) -> Callable[..., None]:
-        """The function `check` of check.py, read anew at each call."""
+        """The function `check` of check.py, which is reloaded at each call."""
         return load(self.folder / "check.py")["check"]
 
     def objects(self, path: Path) -> list[Any]:
-        """What an answer in a file hands in: an object for each parameter of check(), or None; the text of a kernel."""
+        """The arguments for check() from an answer in a file: one per parameter (None if not defined), or the text."""
         if self.is_cuda:
             return [path.read_text(encoding="utf-8")]
         names = inspect.signature(self.check()).parameters
@@ -69,7 +69,7 @@ class Exercise:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Run a Python file and return the names that it defines. It is read anew each time, as learners edit files."""
+    """Run a Python file and return the names that it defines. The file is read at each call, as learners edit it."""
     namespace: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
     exec(_compiled(path.read_text(encoding="utf-8"), str(path)), namespace)
     return namespace
@@ -81,14 +81,14 @@ def _compiled(text: str, path: str) -> CodeType:
 
 
 def find_all(root: Path = REPOSITORY) -> list[Exercise]:
-    """The exercises of all chapters below a folder, in order."""
+    """The exercises of all chapters below a folder, sorted by path."""
     return [Exercise(check.parent) for check in sorted(root.glob("*/exercises/*/check.py"))]
 
 
 def find(name: str, start: Path | None = None) -> Exercise:
-    """The exercise of this name, looked for from a folder (the current one) upwards, then in this repository.
+    """Find an exercise by name, from the folder `start` (default: the current one) upwards, then in this repository.
 
-    Raises LookupError, naming those with a similar name, if there is none of this name.
+    Raises LookupError, with similar names, for an unknown exercise.
     """
     start = (start or Path.cwd()).resolve()
     roots = [start, *start.parents, REPOSITORY]

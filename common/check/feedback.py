@@ -1,4 +1,4 @@
-"""What a check says of an answer: one text, as plain lines of a terminal and as formatted text of a notebook."""
+"""The message of a check: plain text for a terminal, HTML for a notebook."""
 
 import html
 import re
@@ -6,11 +6,11 @@ import sys
 import textwrap
 from typing import Any
 
-WIDTH = 95  # letters of a line in a terminal
-ERRORS = 3  # a compiler's, of which the first is the one to mend
+WIDTH = 95  # characters per line in a terminal
+ERRORS = 3  # compiler errors shown; later ones often follow from the first
 
-# JupyterLab's colours, else those of VS Code, else fixed ones. A part of the text's own colour makes any of them easy
-# to read on the background that this text is written for, light or dark. A notebook that is not trusted loses them.
+# JupyterLab's colours, else VS Code's, else fixed ones. Mixing in the text colour keeps the contrast in light and dark
+# themes. An untrusted notebook drops the styles.
 _COLOUR = "color:color-mix(in srgb,{} 70%,currentColor)"
 BAD = _COLOUR.format("var(--jp-error-color1,var(--vscode-errorForeground,#d32f2f))")
 GOOD = _COLOUR.format("var(--jp-success-color0,var(--vscode-gitDecoration-addedResourceForeground,#388e3c))")
@@ -19,20 +19,20 @@ _PLACE = re.compile(r"^line (\d+): (.*)$")
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, if it does not end with a mark already."""
+    """The text with a full stop, unless it ends with punctuation or has several lines."""
     text = text.rstrip()
     return text if text.endswith((".", "!", "?", "…", "`")) or "\n" in text else f"{text}."
 
 
 def message(mark: str, name: str, what: str, hint: str) -> str:
-    """All of it as plain text; a compiler's lines stay lines, and the hint then stands on one of its own."""
+    """The message as plain text, unwrapped. After a message of several lines the hint is on a line of its own."""
     what = sentence(what)
     between = "\n" if "\n" in what else " "
     return f"{mark} {name}: {what}" + (f"{between}Hint: {hint}" if hint else "")
 
 
 def errors(what: str) -> str:
-    """A message whose lines "line N: …" are a compiler's: the first few of them."""
+    """A compiler's message, whose errors begin with "line N: ", cut to the first ERRORS errors."""
     first, *rest = what.split("\n")
     blocks: list[list[str]] = [[]]
     for line in rest:
@@ -51,7 +51,7 @@ def errors(what: str) -> str:
 
 
 def plain(mark: str, name: str, what: str, hint: str) -> str:
-    """All of it in lines of at most WIDTH letters; a compiler's stay as they are."""
+    """The message for a terminal: wrapped at WIDTH characters, compiler output left as it is."""
     first, *rest = sentence(what).split("\n")
     lines = [_wrapped(f"{mark} {name}: {first}"), *rest]
     if hint:
@@ -64,7 +64,7 @@ def _wrapped(text: str) -> str:
 
 
 def formatted(mark: str, name: str, what: str, hint: str) -> str:
-    """All of it as HTML that JupyterLab, VS Code and nbconvert show; without its styles it is readable as well."""
+    """The message as HTML for JupyterLab, VS Code and nbconvert; it stays readable without its styles."""
     first, *rest = (what if mark == "✓" else sentence(what)).split("\n")
     colour = GOOD if mark == "✓" else BAD
     parts = [f'<b style="{colour}">{mark} {html.escape(name)}</b>: {_code(first)}']
@@ -77,18 +77,18 @@ def formatted(mark: str, name: str, what: str, hint: str) -> str:
 
 
 def _code(text: str) -> str:
-    """HTML of a text, with what stands between backticks as code."""
+    """A text as HTML, with backticks turned into <code>."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
 def in_notebook() -> bool:
-    """Whether there is a notebook that shows HTML."""
+    """Whether this process is a notebook's kernel, which can show HTML."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 def show(plain_text: str, html_text: str) -> None:
-    """One output: formatted in a notebook, else printed."""
+    """Display the HTML in a notebook, else print the plain text."""
     if not in_notebook():
         print(plain_text)
         return
@@ -98,7 +98,7 @@ def show(plain_text: str, html_text: str) -> None:
 
 
 def show_picture(picture: Any) -> None:
-    """A picture below a message, where there is IPython to show it."""
+    """Display a picture below the message, if IPython is running."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         from IPython.display import display

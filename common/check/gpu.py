@@ -1,4 +1,4 @@
-"""An answer that the trace found nothing wrong with, run on the GPU as well: it must do there what it did here."""
+"""Run an answer whose trace is clean on the GPU as well: its results must match the simulator's."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from ..cuda.simulator.module import SimulatedKernel
 from ..kernels.ladder import required
 from .answers import Wrong, how_it_differs
 
-# |GPU − simulator| ≤ this · the array's largest number: sums in another order differ by less, mistakes by more
+# |GPU − simulator| ≤ this · the array's maximum: sums in another order differ by less, mistakes by more
 TOLERANCES = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-10}
 
 HINTS = {
@@ -29,10 +29,10 @@ _found: ContextVar[list[Wrong] | None] = ContextVar("found", default=None)
 
 
 @contextlib.contextmanager
-def told_last() -> Iterator[None]:
-    """Within it `agree` keeps what it finds; the first of it is raised at the end, unless something else was before.
+def after_checks() -> Iterator[None]:
+    """Inside, `agree` defers its errors: the first is raised at the end, unless the check itself failed before.
 
-    A check knows better what a wrong answer has done than a comparison: it has the first word.
+    A check explains a wrong answer better than the comparison with the simulator does.
     """
     found: list[Wrong] = []
     token = _found.set(found)
@@ -45,12 +45,12 @@ def told_last() -> Iterator[None]:
 
 
 def copies(args: Sequence[Any]) -> dict[int, np.ndarray]:
-    """What stands in each array now, by its id: an array that is passed twice is one."""
+    """Copies of the arrays among the arguments by id(array), in their memory order; one per array passed twice."""
     return {id(array): array.copy(order="K") for array in args if isinstance(array, np.ndarray)}
 
 
 def _in_memory_order(array: np.ndarray) -> np.ndarray:
-    """All elements as they lie in memory: a kernel gets a bare pointer, whatever the order."""
+    """All elements (1-D) in memory order, as a kernel sees them through its pointer."""
     return array.ravel(order="K")
 
 
@@ -58,7 +58,7 @@ def _launch(
     origin: tuple, name: str, grid: tuple, block: tuple, args: Sequence[Any], before: Mapping[int, np.ndarray],
     shared_mem: int,
 ) -> dict[int, np.ndarray]:  # fmt: skip
-    """Runs the kernel on the GPU on copies of the arrays, and gives back what it left in each, in memory order."""
+    """Run the kernel on the GPU on copies of the arrays; return each array afterwards by id, in memory order."""
     source, options, _, cooperative = origin
     how = {"enable_cooperative_groups": True} if cooperative else {}
     kernel = cuda.RawKernel(source, name, options=options, **how)
@@ -78,10 +78,13 @@ def agree(
     what: str,
     hints: Mapping[str, str],
 ) -> None:
-    """Raises Wrong unless a launch on the GPU leaves in every array what the simulator has left in args.
+    """Raise Wrong unless a launch on the GPU leaves in every array what the simulator left in `args`.
 
-    Within `told_last` at its end. before: the arrays as the simulator found them (`copies`). A kernel that needs a
-    newer card is not run.
+    Inside `after_checks` the error is deferred to its end. A kernel that needs a newer card is not run.
+
+    before   the arrays before the simulator's launch (`copies`)
+    what     the launch in words, for messages
+    hints    by kind: "gpu", "gpu-compile", "gpu-launch"
     """
     if required(kernel.origin[0]) > cuda.compute_capability():
         return
@@ -98,12 +101,12 @@ def _compare(
     kernel: SimulatedKernel, grid: tuple, block: tuple, args: Sequence[Any], before: Mapping[int, np.ndarray],
     shared_mem: int, what: str, hints: Mapping[str, str],
 ) -> None:  # fmt: skip
-    """As `agree`, at once."""
+    """As `agree`, without deferring."""
     try:
         left = _launch(kernel.origin, kernel.name, grid, block, args, before, shared_mem)
     except cuda.CompileError as error:
         raise Wrong(f"{what}: on the GPU, {error}", hints["gpu-compile"]) from None
-    except (RuntimeError, ValueError) as error:  # what CuPy raises for a launch that CUDA refuses
+    except (RuntimeError, ValueError) as error:  # CuPy's errors for a launch that CUDA rejects
         raise Wrong(f"{what}: on the GPU, {error}", hints["gpu-launch"]) from None
     for parameter, arg in zip(kernel.parameters, args, strict=True):
         if id(arg) not in left:

@@ -1,4 +1,4 @@
-"""check.hint(): the hints of an exercise one after the other, and the solution behind the last of them."""
+"""check.hint(): the hints of an exercise one by one, then the solution."""
 
 import textwrap
 
@@ -7,15 +7,15 @@ from . import feedback
 from .exercises import Exercise, find
 from .unfold import sections
 
-_given: dict[str, int] = {}  # how many steps of each exercise this session has shown
+_given: dict[str, int] = {}  # number of hints shown in this session, by exercise
 
 
 def hint(name: str, *, restart: bool = False) -> None:
-    """Show the next hint for an exercise; after the last one the solution, with what there is to say of it.
+    """Show the next hint for an exercise; after the last one the solution and its explanation.
 
     restart: begin with the first hint again.
 
-    Raises LookupError if no exercise is called so.
+    Raises LookupError for an unknown exercise.
     """
     exercise = find(name)
     steps = _steps(exercise)
@@ -27,7 +27,7 @@ def hint(name: str, *, restart: bool = False) -> None:
 
 
 def _steps(exercise: Exercise) -> list[tuple[str, str]]:
-    """(title, Markdown) of each hint, and of the solution."""
+    """(title, Markdown) of each hint and of the solution."""
     try:
         hints, explanation = sections(exercise)
     except ValueError:  # not written

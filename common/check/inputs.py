@@ -1,4 +1,4 @@
-"""Arguments are inputs: a function that changes what it is given, or gives a view of it back, is refused."""
+"""Guard arguments: reject a function that modifies an argument or returns a view of one."""
 
 import functools
 import inspect
@@ -10,37 +10,39 @@ import numpy as np
 
 from .answers import Wrong, as_numpy, show
 
-_DEPTH = 30  # containers within containers that are looked into
+_DEPTH = 30  # nesting depth of containers that are compared
 _HINT = "work on a copy: `*=`, `[…] =`, sort() and pop() write into what the caller still holds"
 _VIEW_HINT = "give back a new array: who writes into a view writes into the argument as well; .copy() makes one"
 
 
-def recorded(
+def guarded(
     function: Callable[..., Any], inout: Collection[str] = (), views_allowed: bool = False, name: str = ""
 ) -> Callable[..., Any]:
-    """The function, which raises Wrong when a call of it changes an argument, or gives back a view of one.
+    """Wrap a function so that a call that modifies an argument or returns a view of one raises Wrong.
 
-    Compared are lists, tuples, dicts, sets, arrays, tensors, ONNX messages and the attributes of objects, all the way
-    down; NaN equals NaN. Functions and classes among the arguments are not looked into.
+    Lists, tuples, dicts, sets, arrays, tensors, ONNX messages and objects' attributes are compared recursively; NaN
+    equals NaN. Functions and classes among the arguments are ignored.
 
-    inout           the parameters that the exercise asks to be written to
-    views_allowed   whether the results may share their memory with arguments
-    name            what a message calls the function; else its own name
+    inout           names of the parameters that the function may modify
+    views_allowed   whether results may share memory with arguments
+    name            the function's name in messages; its own by default
     """
     shown = name or getattr(function, "__name__", "the function")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {
-            key: (value, _held(value, copy=True)) for key, value in _named(function, args, kwargs) if key not in inout
+        snapshots = {
+            key: (value, _snapshot(value, copy=True))
+            for key, value in _named(function, args, kwargs)
+            if key not in inout
         }
         result = function(*args, **kwargs)
-        for key, (value, before) in given.items():
-            if change := _change(before, _held(value, copy=False), key):
+        for key, (value, before) in snapshots.items():
+            if change := _change(before, _snapshot(value, copy=False), key):
                 raise Wrong(f"{shown} changes its argument `{key}`: {change}", _HINT)
         if not views_allowed:
             arrays = list(_arrays(result))
-            for key, (value, _) in given.items() if arrays else ():
+            for key, (value, _) in snapshots.items() if arrays else ():
                 if any(_share_memory(one, other) for one in arrays for other in _arrays(value)):
                     what = f"{shown} gives back a view of its argument `{key}`, not an array of its own"
                     raise Wrong(what, _VIEW_HINT)
@@ -50,7 +52,7 @@ def recorded(
 
 
 def _named(function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(the parameter's name, the argument) of a call; a call that does not fit is left to the function to refuse."""
+    """(parameter name, argument) pairs of a call; none if the arguments do not fit, for which the call itself fails."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -67,11 +69,11 @@ def _named(function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any])
             yield parameter.name, value
 
 
-# ---- What an argument holds
+# ---- Contents of an argument
 
 
-class _Held(NamedTuple):
-    """What a value holds at one moment: "atom", "array", "items", "mapping", "set" or "object", and its content."""
+class _Snapshot(NamedTuple):
+    """The contents of a value at one moment; kind: "atom", "array", "items", "mapping", "set" or "object"."""
 
     kind: str
     content: Any
@@ -80,32 +82,34 @@ class _Held(NamedTuple):
 _ATOMS = (int, float, complex, str, bytes, bool, type(None), type, np.generic, range, slice)
 
 
-def _held(value: Any, copy: bool, seen: frozenset[int] = frozenset()) -> _Held:
-    """What a value holds now. With `copy` it stays so whatever happens to the value."""
+def _snapshot(value: Any, copy: bool, seen: frozenset[int] = frozenset()) -> _Snapshot:
+    """The contents of a value now; with `copy`, independent of later changes to it."""
     if isinstance(value, _ATOMS) or id(value) in seen or len(seen) > _DEPTH:
-        return _Held("atom", value)
+        return _Snapshot("atom", value)
     array = _array(value)
     if array is not None and array.dtype != object:
-        return _Held("array", array.copy(order="K") if copy else array)
+        return _Snapshot("array", array.copy(order="K") if copy else array)
     inside = seen | {id(value)}
     if isinstance(value, list | tuple | deque) or array is not None:
-        return _Held("items", [_held(item, copy, inside) for item in (value if array is None else array.ravel())])
+        return _Snapshot(
+            "items", [_snapshot(item, copy, inside) for item in (value if array is None else array.ravel())]
+        )
     if isinstance(value, Mapping):
-        return _Held("mapping", {key: _held(item, copy, inside) for key, item in value.items()})
+        return _Snapshot("mapping", {key: _snapshot(item, copy, inside) for key, item in value.items()})
     if isinstance(value, set | frozenset):
-        return _Held("set", set(value))
+        return _Snapshot("set", set(value))
     if isinstance(value, bytearray | memoryview):
-        return _Held("atom", bytes(value))
+        return _Snapshot("atom", bytes(value))
     if hasattr(value, "SerializeToString"):  # ONNX
-        return _Held("atom", value.SerializeToString(deterministic=True))
+        return _Snapshot("atom", value.SerializeToString(deterministic=True))
     attributes = getattr(value, "__dict__", None)
     if attributes is None or (callable(value) and not hasattr(value, "state_dict")):  # code; a PyTorch module is data
-        return _Held("atom", value)
-    return _Held("object", {f".{key}": _held(item, copy, inside) for key, item in attributes.items()})
+        return _Snapshot("atom", value)
+    return _Snapshot("object", {f".{key}": _snapshot(item, copy, inside) for key, item in attributes.items()})
 
 
 def _array(value: Any) -> np.ndarray | None:
-    """The numbers of an array or a tensor, on this machine's CPU without a copy if they lie there."""
+    """An array or tensor as a NumPy array, without a copy if it is in CPU memory; None for other values."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "shape") and (hasattr(value, "detach") or hasattr(value, "__cuda_array_interface__")):
@@ -113,8 +117,8 @@ def _array(value: Any) -> np.ndarray | None:
     return None
 
 
-def _change(before: _Held, now: _Held, name: str) -> str:
-    """What has become of an argument, in words, or ""."""
+def _change(before: _Snapshot, now: _Snapshot, name: str) -> str:
+    """How an argument changed, in words; "" if it did not."""
     one, other = before.content, now.content
     if before.kind != now.kind:
         return f"{name} is something else now"
@@ -152,11 +156,11 @@ def _mapping_change(before: Mapping, now: Mapping, name: str, attributes: bool) 
 
 
 def _equal(one: Any, other: Any) -> Any:
-    """Whether two things, or the elements of two arrays, are the same; NaN is NaN."""
+    """Equality of two values, or of two arrays element by element; NaN equals NaN."""
     try:
         with np.errstate(invalid="ignore"):
             return (one == other) | ((one != one) & (other != other))
-    except Exception:  # things that cannot be compared are the same if they are one, which was asked before
+    except Exception:  # not comparable: only the types are compared (identity was tested before)
         return type(one) is type(other)
 
 
@@ -164,7 +168,7 @@ def _equal(one: Any, other: Any) -> Any:
 
 
 def _arrays(value: Any, depth: int = 0) -> Iterator[np.ndarray]:
-    """All arrays and tensors in a value and the containers in it; one without dimensions is a number."""
+    """All arrays and tensors in a value and its containers, except 0-dimensional ones."""
     array = _array(value)
     if array is not None:
         if array.ndim:

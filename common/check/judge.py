@@ -1,4 +1,4 @@
-"""Trying an answer: what a check makes of it, whatever the answer does, as plain data that a process can send on."""
+"""Run a check on an answer and return a Verdict, plain data that can be sent between processes."""
 
 import contextlib
 import inspect
@@ -17,22 +17,23 @@ from ..cuda.simulator import compiler
 from ..lab import markup
 from . import answers, gpu, inputs
 from .answers import ToDo, Wrong
-from .child import Ended, Line, NobodyToAsk
+from .child import Ended, Line, NoInputError
 from .exercises import load
-from .limit import TimeUp, time_limit
+from .limit import TimeLimitError, time_limit
 
-LONGEST = 2_000  # letters of a message
+LONGEST = 2_000  # characters of a message
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a check.
+    """The outcome of a check.
 
-    passed      whether the answer is right
-    what, hint  what is wrong, in words, which may have several lines, and what may have led to it
-    started     whether there was something to be judged
-    picture     what a Wrong has to show, or None
-    checks      how many statements were tried
+    passed    whether the answer is right
+    what      what is wrong, one or several lines
+    hint      the likely cause
+    started   False if there was nothing to judge yet
+    picture   the picture of a Wrong, or None
+    checks    number of assertions evaluated
     """
 
     passed: bool
@@ -44,17 +45,17 @@ class Verdict:
 
 
 def judge(folder: Path, objects: Sequence[Any], *, raises: tuple[type[BaseException], ...] = ()) -> Verdict:
-    """What the check.py in a folder makes of an answer.
+    """Run the check.py of a folder on an answer.
 
-    Whatever the answer does comes back as a Verdict, except the errors `raises`, which are the caller's.
+    Any exception becomes a Verdict, except those of the types `raises`, which propagate to the caller.
     """
     names = load(folder / "check.py")
     check = names["check"]
     answers.counter = 0
     try:
-        with gpu.told_last(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy's, of huge numbers among the inputs
-            check(*_recorded(check, objects, names.get("INOUT", {}), names.get("VIEWS_ALLOWED", ())))
+        with gpu.after_checks(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, about huge numbers among the inputs
+            check(*_guarded(check, objects, names.get("INOUT", {}), names.get("VIEWS_ALLOWED", ())))
         verdict = Verdict(True)
     except raises:
         raise
@@ -63,23 +64,23 @@ def judge(folder: Path, objects: Sequence[Any], *, raises: tuple[type[BaseExcept
     return replace(verdict, checks=answers.counter, what=_printable(verdict.what), hint=_printable(verdict.hint))
 
 
-def _recorded(check: Callable, objects: Sequence[Any], inout: dict[str, Any], views: Sequence[str]) -> list[Any]:
-    """The answer's functions with an eye on their arguments; classes and values as they are."""
+def _guarded(check: Callable, objects: Sequence[Any], inout: dict[str, Any], views: Sequence[str]) -> list[Any]:
+    """The answer with its functions guarded against modifying their arguments; classes and values as they are."""
     return [
-        inputs.recorded(answer, inout.get(name, ()), name in views, name) if inspect.isfunction(answer) else answer
+        inputs.guarded(answer, inout.get(name, ()), name in views, name) if inspect.isfunction(answer) else answer
         for name, answer in zip(inspect.signature(check).parameters, objects, strict=True)
     ]
 
 
 def _verdict(error: BaseException, objects: Sequence[Any]) -> Verdict:
-    """What an error tells that came out of a check."""
+    """The verdict for an exception that a check raised."""
     if isinstance(error, Wrong):
         return Verdict(False, error.what, error.hint, picture=error.picture)
     if isinstance(error, ToDo):
         return Verdict(False, _text_of(error) or "not started yet", "is there a line `return ...` at its end?")
     if todo := unfinished(error):
         return Verdict(False, f"not started yet: {todo}", started=False)
-    if isinstance(error, NobodyToAsk):
+    if isinstance(error, NoInputError):
         return Verdict(False, _text_of(error) + _place(error, objects))
     text = type(error).__name__ + (f": {said}" if (said := _text_of(error)) else "")
     if place := _place(error, objects):
@@ -89,13 +90,13 @@ def _verdict(error: BaseException, objects: Sequence[Any]) -> Verdict:
 
 
 def unfinished(error: BaseException) -> str:
-    """What is to be written where a stub raised this error: "write the output's size"; "" for any other error."""
+    """The task of the stub that raised this error: "write the output's size"; "" for any other error."""
     said = _text_of(error) if isinstance(error, NotImplementedError) else ""
     return f"write {said.removeprefix(markup.WRITE).strip()}" if said.startswith(markup.WRITE) else ""
 
 
 def _text_of(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """An exception's message, on one line."""
     try:
         return " ".join(str(error).split())
     except BaseException as another:
@@ -103,7 +104,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _printable(text: str) -> str:
-    """A message that can be printed: not too long, without lone surrogates, without addresses, which change."""
+    """A message fit for printing: at most LONGEST characters, no lone surrogates, no addresses."""
     text = text.encode("utf-8", "backslashreplace").decode()
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return text if len(text) <= LONGEST else text[:LONGEST] + " …"
@@ -113,7 +114,7 @@ def _printable(text: str) -> str:
 
 
 def files_of(objects: Sequence[Any]) -> set[str]:
-    """The files that an answer's functions and classes were written in; a notebook's cell is one."""
+    """The file names (of a notebook cell, its pseudo-file) in which an answer's functions and classes are defined."""
     codes = []
     for answer in objects:
         for one in [answer, *(vars(answer).values() if inspect.isclass(answer) else ())]:
@@ -122,14 +123,14 @@ def files_of(objects: Sequence[Any]) -> set[str]:
 
 
 def _is_cell(file: str) -> bool:
-    """Whether a file is a cell of a notebook that runs now."""
+    """Whether a file name is that of a cell of a running notebook."""
     return bool(re.search(r"<ipython-input-|[/\\]ipykernel_\d+[/\\]", file))
 
 
 def quoted(frames: Sequence[tuple[str, int]], objects: Sequence[Any]) -> str:
-    """The innermost of the frames (file, line) that is the answer's, as the rest of a sentence, or "".
+    """The innermost frame that belongs to the answer, as the rest of a sentence (", in line 3: `…`"), or "".
 
-    frames: the innermost first.
+    frames: (file, line), innermost first.
     """
     files = files_of(objects)
     for file, number in frames:
@@ -144,11 +145,14 @@ def _place(error: BaseException, objects: Sequence[Any]) -> str:
     return quoted(frames[::-1], objects)
 
 
-# ---- Answers that end their process
+# ---- Answers that terminate their process
 
 
 def ended(end: Ended, objects: Sequence[Any], seconds: float, memory: int) -> Verdict:
-    """What a process that was stopped, or died, tells of the answer that it judged."""
+    """The verdict on an answer whose process was stopped or died.
+
+    seconds, memory (bytes): the limits that it had.
+    """
     place = quoted(end.frames, objects)
     if end.why == "time":
         return late(seconds, place)
@@ -171,24 +175,24 @@ def ended(end: Ended, objects: Sequence[Any], seconds: float, memory: int) -> Ve
 
 
 def late(seconds: float, place: str = "") -> Verdict:
-    """The verdict on an answer that took too long."""
+    """The verdict on an answer that exceeded its time limit."""
     return Verdict(False, f"not finished after {seconds:g} s{place}", "does every loop come to its end?")
 
 
 def judge_here(folder: Path, objects: Sequence[Any], seconds: float) -> Verdict:
-    """As `judge`, in this process, with a timer: the way where no other process can be had."""
+    """As `judge`, in this process, with a timer: for systems where forking is not safe."""
     try:
         with time_limit(seconds):
-            return judge(folder, objects, raises=(TimeUp, KeyboardInterrupt))
-    except TimeUp:
+            return judge(folder, objects, raises=(TimeLimitError, KeyboardInterrupt))
+    except TimeLimitError:
         return late(seconds)
 
 
-# ---- In a process of its own
+# ---- In a separate process
 
 
 class Shown:
-    """A picture of which only what it shows is left: the object itself does not go from one process to another."""
+    """A picture reduced to its text and HTML, for an object that cannot be pickled."""
 
     def __init__(self, picture: Any) -> None:
         html = getattr(picture, "_repr_html_", lambda: None)()
@@ -201,8 +205,8 @@ class Shown:
         return self._data["text/plain"]
 
 
-def judge_told(folder: Path, objects: Sequence[Any], line: Line) -> Verdict:
-    """As `judge`, as something that can be sent to another process, which is told when a compiler runs."""
+def judge_for_parent(folder: Path, objects: Sequence[Any], line: Line) -> Verdict:
+    """As `judge`, with a picklable Verdict, reporting compilations to the parent process through `line`."""
     with _compilations(line):
         verdict = judge(folder, objects)
     try:
@@ -214,7 +218,7 @@ def judge_told(folder: Path, objects: Sequence[Any], line: Line) -> Verdict:
 
 @contextlib.contextmanager
 def _compilations(line: Line) -> Iterator[None]:
-    """Tells of every call of a compiler."""
+    """Inside, every compiler run is reported through `line`."""
     compiler.listeners.append(line.compiling)
     try:
         yield

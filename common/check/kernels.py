@@ -1,4 +1,4 @@
-"""What the check.py of a CUDA exercise is written with: traced launches, shapes to try, counts, named mistakes."""
+"""Tools for the check.py of a CUDA exercise: traced launches, shapes to try, access counts, known mistakes."""
 
 import contextlib
 import ctypes
@@ -21,8 +21,7 @@ from .answers import Wrong, expect, how_it_differs, require
 
 _BARRIER = "every thread of the block must reach the same __syncthreads: none may stand where only some threads go"
 
-# What deserves which hint. The first of these kinds that a trace found is the one that is told: a thread that was
-# stopped at a bad address keeps the others waiting.
+# Hints by kind of finding, in order of priority: a thread stopped at a bad address also leaves the others waiting.
 HINTS = {
     "out-of-bounds": "compare the index with the array's size before you use it; the last block has threads without an"
     " element",
@@ -34,14 +33,14 @@ HINTS = {
     "uninitialised-read": "what is read from shared memory, a thread of the same block must have written before",
     "stopped": "does every loop end, and does every index stay inside its array?",
 }
-# Kinds that are told apart by what the trace saw of them, if the exercise has no hint for them either.
+# More specific hints, chosen from the trace's details if the exercise has none of its own.
 CLOSER = {
     "below-0": "the index is below 0: is a lower end not asked for, or something subtracted that should be added?",
     "shared-bounds": "which of the indices goes beyond the rows or columns that this array of shared memory has?",
     "race-global": "two threads come to the same element of this array, and one of them writes it: which elements are a"
     " thread's own, and how far apart are those of neighbouring threads, and of neighbouring blocks?",
 }
-# What two launches on the same numbers show, with other numbers in the outputs before the second one.
+# Hints for errors that a second launch reveals: same inputs, different values in the outputs before it.
 RESULTS = {
     "input": "what is passed as const is to be read only, also through a pointer that is not const",
     "unwritten": "which thread writes this element? The grid has a thread for it",
@@ -52,13 +51,13 @@ RESULTS = {
 
 
 class Short(Wrong):
-    """The results are right, and come about by another way than the one that was asked for."""
+    """The results are right, but the required technique is not used."""
 
 
 def asked(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
-    """Raise Short unless `holds`: for the technique of an answer whose results are right.
+    """Raise Short unless `holds`: for requirements on the technique of an answer whose results are right.
 
-    what    what was counted, and what would do: "row_sums of 7 × 33 loads 90 sectors, 37 would do"
+    what    the count and the target: "row_sums of 7 × 33 loads 90 sectors, 37 would do"
     """
     try:
         require(holds, what=f"right, and not yet what was asked: {what}", hint=hint, picture=picture)
@@ -81,22 +80,23 @@ def launch(
     shared_mem: int = 0,
     cooperative: bool = False,
 ) -> Report:
-    """Run the answer's kernel with every access seen. Raises Wrong unless it compiles and the trace finds nothing.
+    """Trace a launch of the answer's kernel. Raises Wrong unless it compiles and runs without findings.
 
-    The simulator runs it, also on a machine with a GPU, whose context a wrong kernel could end. Outputs are in args,
-    NumPy arrays. The kernel runs a second time on the same numbers, with others in the outputs: every element of an
-    output must be written, must not depend on what it held, and the second launch must give what the first gave. No
-    input may be written to. Where kernels run on a GPU, it runs there next, on the arrays as they were, and must leave
-    in them what the simulator left. If it is a local variable without a value that all this goes wrong by, it is named.
+    The kernel always runs on the simulator first, because a faulty kernel could destroy a GPU's context. args holds
+    NumPy arrays, outputs included. The kernel then runs a second time on the same inputs with different values in the
+    outputs: it must write every element of an output, must not depend on an output's previous contents, and must
+    repeat its results. No input may be written to. If kernels run on a GPU here, it finally runs there on copies of
+    the original arrays and must reproduce the simulator's results. If a failure depends on an uninitialised local
+    variable, the message names the variable.
 
-    what        the launch in words: "row_sums of a 7 × 33 matrix"
-    outputs     arrays that the kernel fills; None: those that hold nothing but NaN
-    updated     arrays that it reads and changes. All others are inputs
-    hints       by kind of finding, or of kind and array ("out-of-bounds: bias"), where the exercise knows better
-                than HINTS, CLOSER, RESULTS and gpu.HINTS
-    options     of the compiler, "-Dscalar_t=__half"; vec.h and ptx.h of common.kernels may be included
-    shared_mem  bytes of dynamic shared memory
-    cooperative whether the launch is cooperative, for a kernel with a barrier of the grid
+    what         the launch in words: "row_sums of a 7 × 33 matrix"
+    outputs      arrays that the kernel fills; by default those that contain only NaN
+    updated      arrays that it reads and modifies. All others are inputs
+    hints        by kind of finding, or kind and array ("out-of-bounds: bias"); they override HINTS, CLOSER, RESULTS
+                 and gpu.HINTS
+    options      compiler options, "-Dscalar_t=__half"; vec.h and ptx.h of common.kernels may be included
+    shared_mem   bytes of dynamic shared memory
+    cooperative  whether the launch is cooperative, for a kernel with a grid-wide barrier
     """
     kernel = compiled(source, name, options, cooperative)
     cuda.allow_shared(kernel, shared_mem)
@@ -112,7 +112,7 @@ def launch(
         raise Wrong(f"{what}: {error}", "") from None
     launched = _Launched(kernel, grid, block, args, before, shared_mem, report)
     _launches.append(launched)
-    with _unset_named(launched):
+    with _naming_unset_variable(launched):
         _accept(launched, filled, written, what, hints)
         if cuda.backend() == "gpu":
             gpu.agree(kernel, grid, block, args, before, shared_mem, what, hints)
@@ -121,7 +121,7 @@ def launch(
 
 @dataclass(frozen=True)
 class _Launched:
-    """A traced launch: its arguments as they are after it, and what stood `before` in each array, by its id."""
+    """A traced launch: its arguments, as modified by it, and each array's contents `before` it, by id(array)."""
 
     kernel: SimulatedKernel
     grid: tuple
@@ -132,20 +132,20 @@ class _Launched:
     report: Report
 
 
-_launches: deque[_Launched] = deque(maxlen=8)  # the last ones: whose result does `compare` judge?
+_launches: deque[_Launched] = deque(maxlen=8)  # recent launches, for `compare` to find the one that wrote a result
 
 
 def _accept(
     launched: _Launched, filled: set[int], written: set[int], what: str, hints: Mapping[str, str]
 ) -> None:  # fmt: skip
-    """Raises Wrong for what the trace found, for a changed input, and for what a second launch shows."""
+    """Raise Wrong for the trace's findings, for a modified input, and for a second launch that differs."""
     kernel, args, report = launched.kernel, launched.args, launched.report
     names = {id(arg): parameter.name for parameter, arg in zip(kernel.parameters, args, strict=True)}
     for kind in HINTS:
         for finding in report.findings:
             if finding.kind == kind:
                 parameters = set(names.values())
-                raise Wrong(f"{what}: {_told(finding, parameters)}", _fitting(finding, hints, parameters), report)
+                raise Wrong(f"{what}: {_describe(finding, parameters)}", _hint_for(finding, hints, parameters), report)
     inputs = {names[key] for key in launched.before if key not in written}
     changed = next((line for line in report.lines if line.array in inputs and line.kind != "load"), None)
     said = f"{what}: line {changed.line} writes to {changed.array}, an input" if changed else ""
@@ -154,17 +154,20 @@ def _accept(
 
 
 def compiled(source: str, name: str, options: Sequence[str] = (), cooperative: bool = False) -> SimulatedKernel:
-    """The answer's kernel for the simulator. Raises Wrong if it does not compile, or has another name."""
+    """The answer's kernel, compiled for tracing on the simulator. Raises Wrong if it does not compile or lacks `name`.
+
+    options, cooperative: as in `launch`.
+    """
     try:
         return SimulatedModule(source, (*header_options(), *options), (), cooperative, traced=True).get_function(name)
     except cuda.CompileError as error:
-        raise Wrong(str(error), _of_the_compiler(str(error))) from None
+        raise Wrong(str(error), _compile_hint(str(error))) from None
     except ValueError as error:  # no such kernel
         raise Wrong(str(error), 'leave the kernel\'s name and extern "C" as they are') from None
 
 
-def _of_the_compiler(said: str) -> str:
-    """The hint for what a compiler's first error says; lines are those of the cell, or of the file."""
+def _compile_hint(said: str) -> str:
+    """The hint for a compiler's first error."""
     first = said.split("\n")[1] if "\n" in said else said
     if "';'" in first or "‘;’" in first:
         return "a statement ends with `;`. Where it is missing, the compiler names the line that follows"
@@ -175,16 +178,16 @@ def _of_the_compiler(said: str) -> str:
     return "the first error counts: others may follow from it"
 
 
-def _told(finding: Finding, parameters: set[str]) -> str:
-    """A finding in words. Threads that use the same element of a parameter lack elements of their own, no barrier."""
+def _describe(finding: Finding, parameters: set[str]) -> str:
+    """A finding in words. A race on a parameter's element needs distinct elements, so its barrier clause is dropped."""
     said = str(finding)
     if finding.kind == "race" and finding.array in parameters:
         said = re.sub(r": no __sync\w+ lies between", "", said)
     return said
 
 
-def _fitting(finding: Finding, hints: Mapping[str, str], parameters: set[str]) -> str:
-    """The hint for a finding: of its kind, or of what the trace saw more closely."""
+def _hint_for(finding: Finding, hints: Mapping[str, str], parameters: set[str]) -> str:
+    """The hint for a finding: the exercise's for its array, else one for its details, else that of its kind."""
     if finding.array is None:
         return hints[finding.kind]
     is_global = finding.array in parameters
@@ -204,12 +207,12 @@ def _arrays(args: Sequence[Any]) -> dict[int, np.ndarray]:
 
 
 def _is_empty(arg: Any) -> bool:
-    """Whether it is an array that holds nothing but NaN."""
+    """Whether an argument is a float array that contains only NaN."""
     return isinstance(arg, np.ndarray) and arg.dtype.kind == "f" and arg.size > 0 and bool(np.isnan(arg).all())
 
 
 def _filler(array: np.ndarray) -> np.ndarray:
-    """Numbers of both signs that no result holds by chance; the same at each call."""
+    """Distinctive values of both signs, deterministic, in the shape and dtype of the array."""
     random = np.random.default_rng(array.size)
     if array.dtype.kind == "f":
         signs = np.where(np.arange(array.size) % 3 == 1, -1.0, 1.0)
@@ -220,11 +223,11 @@ def _filler(array: np.ndarray) -> np.ndarray:
 def _run_again(
     launched: _Launched, filled: set[int], names: Mapping[int, str], what: str, hints: Mapping[str, str]
 ) -> None:  # fmt: skip
-    """Raises Wrong unless a second launch, with other numbers in the outputs, leaves what the first did."""
+    """Raise Wrong unless a second launch, with other values in the outputs, repeats the results of the first."""
     args, before, report = launched.args, launched.before, launched.report
     fillers = {key: _filler(before[key]) for key in filled if key in before}
     again = {key: fillers.get(key, before[key]).copy(order="K") for key in before}
-    for key, array in again.items():  # in the order of memory that the argument has
+    for key, array in again.items():  # in the argument's memory order
         if array.strides != before[key].strides:
             again[key] = np.asfortranarray(array)
     try:
@@ -246,7 +249,7 @@ def _run_again(
         lost = kept & (np.isnan(first) if first.dtype.kind == "f" else first == before[key])
         is_read = any(line.array == name and line.kind != "store" for line in report.lines)
         if differs and is_read and not lost.all():
-            said = _by_what_it_held(name, lost, first, second, before[key], fillers[key])
+            said = _stale_dependence(name, lost, first, second, before[key], fillers[key])
             raise Wrong(f"{what}: {said}", hints["output-read"], report)
         said = f"{what} leaves {name}{_place(lost)} unwritten ({int(lost.sum())} of {lost.size} elements)"
         require(not lost.any(), what=said, hint=hints["unwritten"], picture=report)
@@ -254,10 +257,10 @@ def _run_again(
         require(not differs, what=said, hint=hints["state"], picture=report)
 
 
-def _by_what_it_held(
+def _stale_dependence(
     name: str, lost: np.ndarray, first: np.ndarray, second: np.ndarray, held: np.ndarray, filler: np.ndarray
 ) -> str:  # fmt: skip
-    """How an output depends on what it held before the launch, in words; lost: the elements that were not written."""
+    """How an output depends on its contents before the launch, in words; lost: mask of the elements never written."""
     differs = (first != second) & ~((first != first) & (second != second)) & ~lost
     index = tuple(np.argwhere(differs)[0])
     pairs = ((first, held), (second, filler))
@@ -266,12 +269,12 @@ def _by_what_it_held(
 
 
 def _place(mask: np.ndarray) -> str:
-    """Where the first True stands: "[1, 2]"."""
+    """The index of the first True: "[1, 2]"; "" if there is none."""
     first = np.argwhere(mask)[:1]
     return "" if not first.size else "[" + ", ".join(str(int(i)) for i in first[0]) + "]"
 
 
-# ---- Local variables that have no value yet
+# ---- Uninitialised local variables
 
 _TYPE = r"(?!(?:return|goto|case|else|throw|using|typedef|struct)\b)[A-Za-z_][\w:]*(?:<[^<>]*>)?(?:\s+[\w:]+)*?[\s*&]+"
 _DECLARATION = re.compile(_TYPE + r"(?P<first>\w+)\s*(?=[=,\[(]|$)")
@@ -279,10 +282,10 @@ _NO_LOCAL = re.compile(r"\b(?:__shared__|__device__|__constant__|extern|static|c
 
 
 def _without_value(source: str) -> list[tuple[int, str]]:
-    """Declarations without a value: where in the source one could stand, and the variable's name.
+    """(offset at which an initialiser could be inserted, variable's name) of each declaration without a value.
 
-    Of shared memory and of what lies outside of a kernel there is none. It goes by the text, and may take something
-    else for a declaration, behind which a value does not compile.
+    Shared memory and variables outside kernels are skipped. The search is textual and may mistake other statements for
+    declarations; an initialiser inserted there does not compile.
     """
     text = without_comments(source)
     values = re.compile(r"(?<=[=,{(])\s*\{[^{};]*\}")  # braces around values, the innermost first
@@ -305,22 +308,22 @@ def _without_value(source: str) -> list[tuple[int, str]]:
 
 
 def _outermost(statement: str) -> str:
-    """A statement with what stands between parentheses or brackets blanked: their commas separate no variables."""
-    made, depth = [], 0
-    for letter in statement:
-        depth -= letter in ")]"
-        made.append("0" if depth > 0 else letter)
-        depth += letter in "(["
-    return "".join(made)
+    """A statement with the text inside parentheses and brackets blanked: their commas separate no variables."""
+    blanked, depth = [], 0
+    for character in statement:
+        depth -= character in ")]"
+        blanked.append("0" if depth > 0 else character)
+        depth += character in "(["
+    return "".join(blanked)
 
 
-def _unset(launched: _Launched) -> tuple[str, int] | None:
-    """The variable without a value that the outcome of a launch depends on, and its line; None if there is none.
+def _variable_without_value(launched: _Launched) -> tuple[str, int] | None:
+    """(name, line) of an uninitialised variable that the outcome of a launch depends on; None if there is none.
 
-    Proved by setting it to 0: the outcome is another. What the compiler warns of comes first, and is no proof.
+    A variable qualifies if initialising it with 0 changes the outcome. Those of compiler warnings are tried first.
     """
     source = launched.kernel.origin[0]
-    warned = {told.variable for told in launched.report.uninitialised}
+    warned = {warning.variable for warning in launched.report.uninitialised}
     places = sorted(_without_value(source), key=lambda place: place[1] not in warned)
     if not places or not _depends(launched, [at for at, _ in places], True):
         return None
@@ -331,7 +334,7 @@ def _unset(launched: _Launched) -> tuple[str, int] | None:
 
 
 def _depends(launched: _Launched, places: Sequence[int], unknown: bool) -> bool:
-    """Whether a launch ends otherwise with the variables at these places set to 0; `unknown` if that is no code."""
+    """Whether initialising the variables at these offsets with 0 changes the outcome; `unknown` if it cannot run."""
     source, options, _, cooperative = launched.kernel.origin
     for at in sorted(places, reverse=True):
         source = source[:at] + " = {}" + source[at:]
@@ -354,23 +357,23 @@ def _depends(launched: _Launched, places: Sequence[int], unknown: bool) -> bool:
 
 
 @contextlib.contextmanager
-def _unset_named(launched: _Launched) -> Iterator[None]:
-    """A Wrong that is raised within names the variable without a value, if the outcome of the launch depends on one."""
+def _naming_unset_variable(launched: _Launched) -> Iterator[None]:
+    """Inside, a Wrong names the uninitialised variable if the outcome of the launch depends on one."""
     try:
         yield
     except Wrong as wrong:
-        if not (found := _unset(launched)):
+        if not (found := _variable_without_value(launched)):
             raise
         name, line = found
         hint = f"a local variable holds anything until it is set: give `{name}` its first value before it is used"
         raise Wrong(f"{wrong.what}: `{name}` has no value yet (line {line})", hint, wrong.picture) from None
 
 
-# ---- What to try
+# ---- Shapes and values to try
 
 
 def beyond(source: str, most: int) -> list[int]:
-    """Sizes up to `most` just beyond each whole number in the answer: what has room for 64 has none for 65."""
+    """Sizes up to `most` that exceed a constant in the answer by 1: an array of 64 elements fails for 65."""
     text = without_comments(source)
     whole = r"(?<![\w.])(?:0x[0-9a-fA-F]+|[1-9]\d*)(?=[uUlL]*\b(?!\.))"
     numbers = {int(number, 0) for number in re.findall(whole, text)}
@@ -379,7 +382,7 @@ def beyond(source: str, most: int) -> list[int]:
     return sorted({number + 1 for number in numbers if 3 < number < most})
 
 
-FAR = 1100  # so far a size is drawn beyond an answer's numbers
+FAR = 1100  # largest size drawn because of a constant in an answer
 
 
 def shapes(
@@ -389,45 +392,45 @@ def shapes(
     most: tuple[int | tuple[int], ...],
     draws: int = 3,
 ) -> list[tuple[int, ...]]:
-    """Shapes to try: the fixed ones, some drawn, and some with one size beyond a number in the answer.
+    """Shapes to try: the fixed ones, `draws` random ones, and some with one size beyond a constant in the answer.
 
-    most    of each size: how large it is drawn, small as likely as large; (n,) if it must never be larger than that
+    most    per dimension: the largest random size (log-uniform); (n,) if no size may ever exceed n
     """
     limits = [m[0] if isinstance(m, tuple) else m for m in most]
 
     def drawn(highest: Iterable[int]) -> list[int]:
         return [int(math.exp(random.uniform(0, math.log(high + 1)))) for high in highest]
 
-    made = [*fixed, *(tuple(drawn(limits)) for _ in range(draws))]
+    found = [*fixed, *(tuple(drawn(limits)) for _ in range(draws))]
     for axis, limit in enumerate(most):
         numbers = beyond(source, limit[0] if isinstance(limit, tuple) else max(limit, FAR))
         for number in {*numbers[-2:], *random.permutation(numbers)[:2]}:
             shape = drawn(min(high, 4) for high in limits)
             shape[axis] = int(number)
-            made.append(tuple(shape))
-    return list(dict.fromkeys(made))
+            found.append(tuple(shape))
+    return list(dict.fromkeys(found))
 
 
 def sprinkled(random: np.random.Generator, array: np.ndarray, huge: bool = False) -> np.ndarray:
-    """A copy with a NaN, both infinities, −0 and the smallest number in it, each once, as far as there is room beside
-    one number that stays.
+    """A copy with a NaN, both infinities, −0 and the smallest subnormal at random places, once each as space allows.
 
-    huge: the largest number as well, of both signs; a sum of those depends on its order, so only where none is made.
+    At least one element is unchanged. huge: also insert ± the largest number; only for kernels that do not sum, as
+    such a sum depends on its order.
     """
     info = np.finfo(array.dtype)
-    odd = [np.nan, np.inf, -np.inf, -0.0, info.smallest_subnormal, *((info.max, -info.max) if huge else ())]
-    made = array.copy(order="K")
-    places = random.permutation(array.size)[: min(len(odd), array.size - 1)]
-    made.flat[places] = np.array(odd[: len(places)], array.dtype)
-    return made
+    special = [np.nan, np.inf, -np.inf, -0.0, info.smallest_subnormal, *((info.max, -info.max) if huge else ())]
+    result = array.copy(order="K")
+    places = random.permutation(array.size)[: min(len(special), array.size - 1)]
+    result.flat[places] = np.array(special[: len(places)], array.dtype)
+    return result
 
 
-# ---- What is counted
+# ---- Access counts
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a launch has used one argument, or shared memory: the counts, and how many warps and lanes took part."""
+    """A launch's accesses to one argument or to shared memory, and the number of warps and lanes that made them."""
 
     counts: Counts
     warps: int  # of a block
@@ -435,7 +438,7 @@ class Use:
 
 
 def use(report: Report, argument: int | None, kind: str = "load") -> Use:
-    """The accesses of a kind ("load", "store", "atomic") to the argument of this number; None: to shared memory."""
+    """The accesses of a kind ("load", "store", "atomic") to an argument, by its position; None: to shared memory."""
     space = "shared" if argument is None else "global"
     array = None if argument is None else declarations(report.source)[report.kernel].parameters[argument].name
     lines = [
@@ -450,9 +453,9 @@ def use(report: Report, argument: int | None, kind: str = "load") -> Use:
 
 
 def one_element_each(report: Report, output: int, elements: int, most: int, *, what: str) -> None:
-    """Raise Short unless threads share the work: each element of the output stored once, by at most `most` requests.
+    """Raise Short unless each element of the output is stored once, with at most `most` requests of warps.
 
-    output: the number of the argument. For kernels with a thread for each element.
+    For kernels with one thread per element. output: the argument's position; elements: the size of the output.
     """
     stores = use(report, output, "store").counts
     asked(
@@ -479,9 +482,10 @@ def calls(
     *,
     headers: Sequence[str] = ("ptx.h",),
 ) -> dict[str, int]:
-    """How often the threads of a launch come to each of these functions, all threads added up.
+    """The number of calls of each of these device functions in a launch, summed over all threads.
 
-    It runs on copies of the arrays. headers: where the functions are declared, so that the answer may declare them too.
+    The launch runs on copies of the arrays. headers: those that declare the functions, for an answer that does not
+    include them.
     """
     count = len(functions)
     lines = [f'#include "{header}"' for header in headers]
@@ -492,12 +496,12 @@ def calls(
     copies = gpu.copies(args)
     module.get_function(name)(grid, block, [copies.get(id(arg), arg) for arg in args])
     counted = (ctypes.c_uint32 * count).in_dll(module.library, "course_calls")
-    made = dict(zip(functions, counted, strict=True))
+    result = dict(zip(functions, counted, strict=True))
     ctypes.memset(counted, 0, ctypes.sizeof(counted))  # the library stays loaded
-    return made
+    return result
 
 
-# ---- What is said of a wrong result
+# ---- Explaining a wrong result
 
 
 def compare(
@@ -510,24 +514,25 @@ def compare(
     rtol: float = 0.0,
     atol: float = 0.0,
 ) -> None:
-    """As `expect`, with the hint of the first of `mistakes` (what comes of one, hint) that gives these very numbers.
+    """As `expect`, with a hint chosen from the result.
 
-    If none does, the hint says what is common to the wrong elements, if there is something, and then `hint`: what is to
-    be known here, not a guess. A launch's result that is wrong because a local variable has no value yet names it.
+    mistakes: (result of a known mistake, hint) pairs; the hint of the first that reproduces `got` is used. If none
+    does, the hint is a pattern common to the wrong elements, if there is one, followed by `hint`. If the result depends
+    on an uninitialised local variable, the message names it.
     """
     want, known = np.asarray(want).astype(got.dtype), ""
     if how_it_differs(got, want, rtol, atol):
         seen = in_common(got, want, rtol, atol)
-        known = next((told for wrong, told in mistakes if _same(got, np.asarray(wrong), rtol, atol)), "")
+        known = next((why for wrong, why in mistakes if _same(got, np.asarray(wrong), rtol, atol)), "")
         hint = known or (f"{seen}; {hint}" if seen else hint)
     largest = float(np.abs(want[np.isfinite(want)]).max(initial=0)) if want.dtype.kind == "f" else 0
-    nearly = not known and largest < 1e30  # beside a number of `sprinkled`'s every other is nearly right
-    with _unset_named(launched) if (launched := _launch_of(got)) else contextlib.nullcontext():
+    nearly = not known and largest < 1e30  # next to a huge number of `sprinkled`, every other counts as nearly right
+    with _naming_unset_variable(launched) if (launched := _launch_of(got)) else contextlib.nullcontext():
         expect(got, want, what=what, hint=hint, rtol=rtol, atol=atol, nearly=nearly)
 
 
 def _launch_of(result: np.ndarray) -> _Launched | None:
-    """The last launch that had this array, or what it is a view of, among its arguments."""
+    """The last launch among whose arguments is this array or the array it is a view of."""
     for launched in reversed(_launches):
         if any(np.may_share_memory(result, array) for array in _arrays(launched.args).values()):
             return launched
@@ -535,13 +540,13 @@ def _launch_of(result: np.ndarray) -> _Launched | None:
 
 
 def _usual(values: np.ndarray) -> float:
-    """The largest size of a number, but for infinities and those that `sprinkled` puts in."""
+    """The largest magnitude, ignoring infinities and the huge numbers of `sprinkled`; 1 if there is none."""
     sizes = np.abs(values.astype(np.float64))
     return float(sizes[sizes < 1e30].max(initial=0.0)) or 1.0
 
 
 def _same(got: np.ndarray, wrong: np.ndarray, rtol: float, atol: float) -> bool:
-    """Whether a result is what comes of a mistake, but for rounding."""
+    """Whether a result equals that of a mistake, up to rounding."""
     near = max(10 * rtol, 1e-5) * _usual(wrong) + 10 * atol
     return wrong.shape == got.shape and not how_it_differs(
         got.astype(np.float64), wrong.astype(np.float64), 0.0, near
@@ -549,7 +554,7 @@ def _same(got: np.ndarray, wrong: np.ndarray, rtol: float, atol: float) -> bool:
 
 
 def in_common(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
-    """What the wrong elements of a result have in common, in words, or ""."""
+    """A pattern that the wrong elements of a result have in common, in words; "" if there is none."""
     scale = _usual(want)
     near = 10 * (rtol * scale + atol) + 1e-6 * scale
     a, b = got.astype(np.float64).ravel(), want.astype(np.float64).ravel()
@@ -557,7 +562,7 @@ def in_common(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> st
         wrong = ~((np.abs(a - b) <= near) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if wrong.sum() < 2:
         return ""
-    if wrong.size > 3 and (seen := _whole(a, b, near, want)):
+    if wrong.size > 3 and (seen := _overall_pattern(a, b, near, want)):
         return seen
     where = np.argwhere(wrong.reshape(got.shape))
     for axis, name in enumerate(_AXES.get(got.ndim, ())):
@@ -580,8 +585,8 @@ def in_common(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> st
 _AXES = {2: ("row", "column"), 3: ("number", "row", "column")}
 
 
-def _whole(a: np.ndarray, b: np.ndarray, near: float, want: np.ndarray) -> str:
-    """What is common to all elements of a result, a, that should be b, which is `want` as one row."""
+def _overall_pattern(a: np.ndarray, b: np.ndarray, near: float, want: np.ndarray) -> str:
+    """A pattern common to all elements of the result `a` (1-D), expected `b`, which is `want` flattened; or ""."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return "every element is NaN" if np.isnan(a).all() else ""
     if not a.any():

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class TimeUp(BaseException):
-    """The time is up. Not an Exception, so that an `except Exception:` in the loop does not eat it."""
+class TimeLimitError(BaseException):
+    """The time limit is exceeded. A BaseException, so that an `except Exception:` in the loop does not catch it."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeUp in the body if it takes longer than this.
+    """Raise TimeLimitError in the body after `seconds`.
 
-    The operating system's timer interrupts the main thread, where a notebook runs its cells. In another
-    thread, or on a system without such a timer, there is no limit.
+    An interval timer interrupts the main thread, where a notebook runs its cells. In another thread, or on a system
+    without setitimer, no limit applies.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
 
     def interrupt(*_: object) -> None:
-        raise TimeUp
+        raise TimeLimitError
 
     before = signal.signal(signal.SIGALRM, interrupt)
     # again each second: a bare `except:` in the loop may swallow the first

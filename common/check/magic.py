@@ -1,4 +1,4 @@
-"""What `%load_ext common.check` brings into a notebook: %%exercise, the name `check`, errors that say what to do."""
+"""`%load_ext common.check`: the magic %%exercise, the name `check`, and errors that say what to do."""
 
 import inspect
 import sys
@@ -13,8 +13,8 @@ from .runner import Result, run
 
 
 def name_lookup(name: str) -> str | None:
-    """What is said of a name that has no value: the notebook and the cell to do first; None if none defines it."""
-    from .copies import who_defines  # only now: it brings nbconvert along
+    """Where the learner defines an undefined name: the notebook and cell, in words; None if no cell defines it."""
+    from .copies import who_defines  # imported late: it imports nbconvert
 
     where = who_defines(name)
     return f"you write it in {where}: do that first" if where else None
@@ -23,27 +23,27 @@ def name_lookup(name: str) -> str | None:
 def exercise(line: str, cell: str) -> Result | None:
     """%%exercise NAME: judge the rest of the cell as the answer to the exercise NAME.
 
-    CUDA C++ is the text of the kernel. Python is run first, as any cell is, and then what it defines is judged. Lines
-    are counted as the editor does it: this one is line 1.
+    CUDA C++ is judged as source text. Python is first run as any cell, then the names that it defines are judged.
+    Line numbers are the editor's: the magic itself is line 1.
     """
     try:
-        found = find(line.strip())
+        task = find(line.strip())
     except LookupError as error:
         text = f"✗ {error}"
         feedback.show(text, feedback.formatted("✗", line.strip() or "%%exercise", str(error), ""))
         return None
-    if found.is_cuda:
-        return run(found.name, f"\n{cell}")
-    return _run_python(found, f"# %%exercise {line}\n{cell}")
+    if task.is_cuda:
+        return run(task.name, f"\n{cell}")
+    return _run_python(task, f"# %%exercise {line}\n{cell}")
 
 
-def _run_python(found: Exercise, cell: str) -> Result | None:
-    """Runs a cell in the notebook's namespace and judges the names that the exercise asks for."""
+def _run_python(task: Exercise, cell: str) -> Result | None:
+    """Run a cell in the notebook's namespace and judge the names that the exercise requires."""
     from IPython import get_ipython
 
     shell = get_ipython()
-    names = list(inspect.signature(found.check()).parameters)
-    older = {name: shell.user_ns.pop(name) for name in names if name in shell.user_ns}  # is not to be judged
+    names = list(inspect.signature(task.check()).parameters)
+    older = {name: shell.user_ns.pop(name) for name in names if name in shell.user_ns}  # must not be judged
     success = shell.run_cell(cell, store_history=False).success
     missing = [name for name in names if name not in shell.user_ns]
     for name in missing:
@@ -51,19 +51,19 @@ def _run_python(found: Exercise, cell: str) -> Result | None:
     if not success:
         return None
     if missing:
-        words = "✗", found.name, f"the cell defines no `{missing[0]}`", "leave the name of the function as it is"
+        words = "✗", task.name, f"the cell defines no `{missing[0]}`", "leave the name of the function as it is"
         feedback.show(feedback.plain(*words), feedback.formatted(*words))
         return None
-    return run(found.name, *(shell.user_ns[name] for name in names))
+    return run(task.name, *(shell.user_ns[name] for name in names))
 
 
 # ---- Errors
 
 
 def show_error(shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: int | None = None) -> None:
-    """Shows an error of a cell: in two lines where something is not written yet, else as IPython does.
+    """Show a cell's exception: two lines if something is not written yet, else IPython's traceback.
 
-    Of an %%engine cell the lines of the cell and of what it calls are shown, without those of the magic.
+    The traceback of an %%engine cell begins at the cell, without the magic's own frames.
     """
     in_engine_cell, own = engine.trace_of_cell(trace)
     if lines := _advice(shell, error, trace):
@@ -75,10 +75,10 @@ def show_error(shell: Any, kind: type, error: BaseException, trace: Any, tb_offs
 
 
 def _advice(shell: Any, error: BaseException, trace: Any) -> list[str]:
-    """What an error says to somebody who works through the course, line by line; nothing of one that is no stub's."""
+    """Lines that say what to do about an error caused by an unfinished cell; none for other errors."""
     if todo := unfinished(error):
         return [f"not started yet: {todo}", f"  {_where(shell, trace)}"]
-    if isinstance(error, engine.NotWritten):
+    if isinstance(error, engine.NotWrittenError):
         return [f"not started yet: {error}"]
     if absent := engine.unwritten(error):
         return [f"not started yet: {absent}"]
@@ -88,12 +88,12 @@ def _advice(shell: Any, error: BaseException, trace: Any) -> list[str]:
     if name == "check":
         give_check(shell)
         return [f"NameError: {error}", "  it is now: run the cell again (`from common import check` defines it)"]
-    told = name_lookup(name)
-    return [f"NameError: {error}", f"  {told}"] if told else []
+    advice = name_lookup(name)
+    return [f"NameError: {error}", f"  {advice}"] if advice else []
 
 
 def _where(shell: Any, trace: Any) -> str:
-    """The function and the line of the notebook that an error came from, in words."""
+    """The function and the notebook line that raised an error, in words."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if shell.compile.format_code_name(frame.filename)]
     frame = (own or frames)[-1]
@@ -104,12 +104,12 @@ def _where(shell: Any, trace: Any) -> str:
 
 
 def give_check(shell: Any) -> None:
-    """Defines `check` in a notebook that does not."""
+    """Define `check` in the notebook's namespace unless it is defined."""
     shell.user_ns.setdefault("check", sys.modules[__package__])
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Called by `%load_ext common.check`."""
+    """Entry point of `%load_ext common.check`."""
     ipython.register_magic_function(exercise, "cell", "exercise")
     engine.register(ipython)
     give_check(ipython)

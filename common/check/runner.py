@@ -1,4 +1,4 @@
-"""Try an answer and say what came of it."""
+"""check.run(): judge an answer and show the outcome."""
 
 import functools
 import inspect
@@ -12,23 +12,23 @@ from ..lab import progress
 from . import child, feedback, worker
 from .child import Ended
 from .exercises import Exercise, find
-from .judge import Verdict, ended, judge_here, judge_told
+from .judge import Verdict, ended, judge_for_parent, judge_here
 
 SECONDS = 10.0
 
-# Whether answers are judged in a process of their own, which can be stopped; False to debug one.
+# Whether answers are judged in a child process that can be stopped; set to False to debug one.
 isolated = True
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a check: true if the answer passed. run() has shown the message and the picture below it."""
+    """The outcome of a check, which run() has shown already. True in a condition if the answer passed."""
 
     passed: bool
     message: str
-    picture: Any = None  # what a Wrong had to show, say a kernel's trace
+    picture: Any = None  # the picture of a Wrong, such as a kernel's trace
     name: str = ""
-    started: bool = True  # whether there was an answer to be judged
+    started: bool = True  # False if there was no answer to judge yet
 
     def __bool__(self) -> bool:
         return self.passed
@@ -40,13 +40,12 @@ class Result:
 def run(name: str, *objects: Any, seconds: float = SECONDS) -> Result:
     """Check the answer to an exercise and show the outcome: what is wrong, a hint, perhaps a picture.
 
-    name      the exercise's: the folder <chapter>/exercises/<name>
-    objects   what the learner has written: functions or values, in the order of check.py's parameters, or the
-              text of a kernel
-    seconds   how long all of it may take; a compiler's time is not counted
+    name      of the exercise: the folder <chapter>/exercises/<name>
+    objects   the answer: functions or values in the order of check.py's parameters, or the source text of a kernel
+    seconds   time limit; compilers are not counted
 
-    Whatever the answer does is told, never raised, and leaves this process as it was: it is judged in another one.
-    Raises LookupError if no exercise is called so and TypeError if it takes another number of objects.
+    The answer's exceptions and crashes are reported, never raised: it is judged in another process.
+    Raises LookupError for an unknown exercise and TypeError for a wrong number of objects.
     """
     exercise = find(name)
     wanted = list(inspect.signature(exercise.check()).parameters)
@@ -69,19 +68,19 @@ def _first_step(exercise: Exercise) -> str:
 
 
 def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
-    """The outcome of a check, in a process of its own if there can be one."""
+    """Run the check, in a separate process where possible."""
     if not isolated:
         return judge_here(exercise.folder, objects, seconds)
     if exercise.is_cuda and (cuda.backend() == "gpu" or not child.can_fork()):
         outcome = worker.judged(exercise.folder, objects, seconds)
     elif child.can_fork():
         if exercise.is_cuda:
-            from ..cuda.simulator import symbols  # noqa: F401  once, for all the processes that follow
+            from ..cuda.simulator import symbols  # noqa: F401  loaded once, before the forks
 
             compiler.find_compiler()
             compiler.headers()
         call = functools.partial(_judge_in_child, exercise, objects)
-        # the simulator reserves far more addresses than it uses
+        # the simulator reserves far more address space than it uses
         simulated = exercise.is_cuda or "cuda" in exercise.check().__globals__
         outcome = child.forked(call, seconds, limit_addresses=not simulated)
     else:
@@ -90,22 +89,22 @@ def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
 
 
 def _judge_in_child(exercise: Exercise, objects: tuple, line: child.Line) -> Verdict:
-    os.environ["COURSE_DEVICE"] = "simulator"  # CUDA does not work in a copy of a process
-    return judge_told(exercise.folder, objects, line)
+    os.environ["COURSE_DEVICE"] = "simulator"  # CUDA does not work in a forked process
+    return judge_for_parent(exercise.folder, objects, line)
 
 
 def _untouched(exercise: Exercise, objects: tuple) -> bool:
-    """Whether all that was handed in stands in the skeleton just so."""
+    """Whether every part of the answer is still the skeleton's text."""
     skeleton = exercise.skeleton
     try:
         texts = objects if exercise.is_cuda else [inspect.getsource(answer) for answer in objects]
         return all(text.strip() in skeleton for text in texts)
-    except (TypeError, OSError):  # a value, not a function; or its text is not to be had
+    except (TypeError, OSError):  # a value, not a function; or its source is not available
         return False
 
 
 def _shown(exercise: Exercise, verdict: Verdict) -> Result:
-    """The result of a verdict, which is shown and recorded."""
+    """Show and record a verdict."""
     name = exercise.name
     mark = "✓" if verdict.passed else "✗"
     what = feedback.errors(verdict.what)

@@ -1,4 +1,4 @@
-"""The start page of the course, work/START.md, and the table of what a learner has done."""
+"""The course's start page, work/START.md, and the table of a learner's progress."""
 
 import re
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _PREDICT = re.compile(r"^\s*check\.predict\(\s*\"([\w-]+)\"", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Notebook:
-    """What is to be done in a notebook, by name."""
+    """A notebook and the names of its exercises and predictions."""
 
     path: Path  # relative to the repository
     title: str
@@ -35,7 +35,7 @@ class Notebook:
 
 @dataclass
 class Chapter:
-    """What is to be done in a chapter, and what has been done."""
+    """A chapter and its notebooks."""
 
     number: str  # "01"
     title: str
@@ -68,22 +68,23 @@ def _notebook(path: Path, root: Path) -> Notebook:
 
 @dataclass(frozen=True)
 class Done:
-    """Counts of one notebook or chapter."""
+    """Progress in one notebook or chapter, as counts."""
 
     passed: int
     exercises: int
     hints: int
     guessed: int
     predictions: int
-    factor: float | None  # the median of how far off the guesses were, in either direction, 1.0 or more
+    factor: float | None  # median factor by which guesses were too high or too low, ≥ 1.0
 
     @property
     def everything(self) -> bool:
+        """Whether all exercises are passed and all predictions made."""
         return (self.passed, self.guessed) == (self.exercises, self.predictions)
 
 
 def done(notebooks: list[Notebook], data: dict[str, Any]) -> Done:
-    """What a learner has done of some notebooks. data: what progress.load() returns."""
+    """The progress in some notebooks. data: as progress.load() returns it."""
     exercises = [name for notebook in notebooks for name in notebook.exercises]
     predictions = [name for notebook in notebooks for name in notebook.predictions]
     entries = [data["exercises"].get(name, {}) for name in exercises]
@@ -100,7 +101,7 @@ def done(notebooks: list[Notebook], data: dict[str, Any]) -> Done:
 
 
 def milestone(number: str, data: dict[str, Any]) -> str:
-    """What is said of a chapter's milestone: "passed", "passed, with the reference's graph.py", "not yet", "–"."""
+    """The state of a chapter's milestone: "passed", "passed, with the reference's graph.py", "not yet", "–"."""
     entry = data["milestones"].get(str(int(number)))
     if entry is None:
         return "–"
@@ -114,7 +115,7 @@ def milestone(number: str, data: dict[str, Any]) -> str:
 
 
 def page(work: Path, root: Path = REPOSITORY) -> str:
-    """The start page as Markdown: where to go on, what has been done, then the repository's README."""
+    """The start page as Markdown: the next notebook, the progress by chapter, then the repository's README."""
     data = progress.load(work)
     all_chapters = chapters(root)
     begun = any(data[section] for section in progress.SECTIONS)
@@ -156,7 +157,7 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
 
 
 def predicted(count: Done) -> str:
-    """ "3 of 5", or "–" where nothing is to be predicted yet."""
+    """Predictions made, as "3 of 5"; "–" if there are none to make."""
     return f"{count.guessed} of {count.predictions}" if count.predictions else "–"
 
 
@@ -166,13 +167,13 @@ def _next(all_chapters: list[Chapter], data: dict[str, Any]) -> Notebook | None:
 
 
 def write(work: Path, root: Path = REPOSITORY) -> None:
-    """Write the start page and the picture of the learner's calibration anew."""
+    """Rewrite the start page and the calibration picture."""
     calibration.write(work, progress.load(work)["predictions"])
     progress.write_text(work / PAGE, page(work, root))
 
 
 def table(root: Path = REPOSITORY, work: Path | None = None, each: bool = False) -> Any:
-    """A rich.table.Table of what has been done, one row per chapter, or per notebook with `each`."""
+    """The learner's progress as a rich.table.Table, one row per chapter; with `each`, one per notebook as well."""
     from rich.table import Table
 
     data = progress.load(work)

@@ -1,4 +1,4 @@
-"""What the checks of Python exercises share: numbers of every magnitude, and hints for slips that are recognised."""
+"""Shared by the checks of Python exercises: random numbers of every magnitude, and hints for recognised slips."""
 
 import os
 import random
@@ -10,17 +10,16 @@ import numpy as np
 from .answers import how_it_differs
 
 _TOPS = (4, 20, 200, 10**4, 2**33, 2**57)
-FEW, MANY = 200, 10**4  # so far an answer may count one by one, in two directions and in one
-NO_FLOAT = 2**55  # from here on not every whole number is a float
+FEW, MANY = 200, 10**4  # largest sizes for answers that loop over two dimensions, over one
+NO_FLOAT = 2**55  # beyond this, not every integer is representable as a float
 
 
 def whole(draw: random.Random, least: int = 1, most: int = _TOPS[-1]) -> int:
-    """A whole number from `least` on, of 1 to 18 digits: each magnitude is as likely as any other.
+    """A random integer of at least `least`, of 1 to 18 digits, every magnitude equally likely.
 
-    Constants in an answer (a limit, a table, a kind of number with few digits) do not reach all of them.
+    So no constant in an answer (a limit, a table, a short integer type) covers all of them.
 
-    most: about how large it may become. Where a right answer may count one by one, in a loop or with a list, it has
-    to come to its end in time: FEW or MANY.
+    most: approximate upper bound. Use FEW or MANY where a right answer may loop over the number.
     """
     return least + draw.randrange(draw.choice([top for top in _TOPS if top <= most]))
 
@@ -30,7 +29,7 @@ def _seed() -> int:
 
 
 def numpy_random() -> np.random.Generator:
-    """NumPy's generator: other numbers at every check, or those of the seed in the environment, COURSE_SEED."""
+    """NumPy's generator, with a new seed at every call, or with that of the environment variable COURSE_SEED."""
     return np.random.default_rng(_seed())
 
 
@@ -40,24 +39,21 @@ def python_random() -> random.Random:
 
 
 def seeded() -> tuple[np.random.Generator, str]:
-    """(a generator, how a message names its seed). COURSE_SEED sets the seed, so that a failure can be repeated."""
+    """(NumPy generator, "COURSE_SEED=…" for messages). COURSE_SEED sets the seed, so that a failure can be repeated."""
     seed = _seed()
     return np.random.default_rng(seed), f"COURSE_SEED={seed}"
 
 
 class Slips:
-    """Known slips, {hint: what an answer with the slip gives}, of which those stay that fit every result so far.
-
-    So a hint names a slip only if nothing that the answer has given contradicts it.
-    """
+    """Known slips, {hint: function with the slip}, narrowed down to those consistent with every result so far."""
 
     def __init__(self, slips: Mapping[str, Callable[..., Any]]):
         self._fitting = dict(slips)
 
     def hint(self, got: Any, arguments: Sequence[Any], otherwise: str) -> str:
-        """The hint of the one slip left that gives `got` for the arguments too; `otherwise` if none or several do.
+        """The hint of the slip that explains `got` and all earlier results; `otherwise` unless it is the only one.
 
-        To be asked about each result, right or wrong, before expect() judges it.
+        Call it for each result, right or wrong, before expect() judges it. arguments: those that gave `got`.
         """
         self._fitting = {hint: slip for hint, slip in self._fitting.items() if _gives(slip, arguments, got)}
         return next(iter(self._fitting)) if len(self._fitting) == 1 else otherwise
@@ -68,4 +64,4 @@ def _gives(slip: Callable[..., Any], arguments: Sequence[Any], got: Any) -> bool
         with np.errstate(all="ignore"):
             return not how_it_differs(got, slip(*arguments), 1e-9, 0.0)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        return False  # an answer with this slip would have given nothing
+        return False  # a function with this slip would have raised

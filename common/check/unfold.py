@@ -1,8 +1,8 @@
-"""Hints that unfold one by one, and the solution below, for the cell behind an exercise's cell.
+"""The Markdown cell after an exercise: nested, folded hints and the solution.
 
-<chapter>/exercises/hints.md has a section `# <name>` for each exercise: two or three sections `## Hint`, each of which
-says more than the one before, and one `## Solution`, which explains it; the code itself is solutions/<name>.py or .cu.
-`python -m common generate` writes all of that into the Markdown cells tagged `hints-<name>`.
+<chapter>/exercises/hints.md has a section `# <name>` for each exercise: two or three sections `## Hint`, each more
+specific than the one before, and one `## Solution` with the explanation; the code is solutions/<name>.py or .cu.
+`python -m common generate` writes them into the Markdown cells tagged `hints-<name>`.
 """
 
 import re
@@ -20,9 +20,9 @@ _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
 def sections(exercise: Exercise) -> tuple[list[str], str]:
-    """(the hints, the explanation of the solution) in its chapter's hints.md.
+    """(hints, explanation of the solution) of an exercise, from its chapter's hints.md.
 
-    ValueError for an exercise that has none, or whose section is no sequence of hints and one solution.
+    Raises ValueError if its section is missing or is not a sequence of hints followed by one solution.
     """
     path = exercise.folder.parent / "hints.md"
     _, *parts = _EXERCISE.split(path.read_text(encoding="utf-8") if path.exists() else "")
@@ -37,12 +37,12 @@ def sections(exercise: Exercise) -> tuple[list[str], str]:
 
 
 def _details(summary: str, text: str) -> str:
-    # Markdown is read as such inside of HTML if empty lines are around it
+    # inside HTML, Markdown needs empty lines around it
     return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def render(exercise: Exercise) -> str:
-    """The hints, each within the one before, and the solution with its explanation, as Markdown that is folded."""
+    """Markdown: the hints, each folded inside the one before, and the folded solution with its explanation."""
     hints, explanation = sections(exercise)
     folded = ""
     for number in range(len(hints), 0, -1):
@@ -57,7 +57,7 @@ def render(exercise: Exercise) -> str:
 
 
 def _tagged(cells: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(the name of an exercise, its cell) for every cell of hints."""
+    """(exercise name, cell) of every hints cell."""
     for cell in cells:
         for tag in cell["metadata"].get("tags", []):
             if tag.startswith(TAG):
@@ -70,9 +70,9 @@ def notebooks(root: Path = REPOSITORY) -> list[Path]:
 
 
 def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> list[str]:
-    """The names of the exercises whose hints in a notebook were not those of their folders; with `change` they are now.
+    """Names of the exercises whose hints cell in a notebook is stale; with `change`, rewrite those cells.
 
-    ValueError for a cell of an exercise that there is none of, or whose hints are out of order.
+    Raises ValueError for a hints cell of an unknown exercise or one without valid hints.
     """
     content = path.read_text(encoding="utf-8")
     if TAG not in content:
@@ -82,9 +82,9 @@ def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> li
     for name, cell in _tagged(cells):
         if name not in exercises:
             raise ValueError(f"a cell is tagged {TAG}{name}, and no exercise is called so")
-        made = render(exercises[name])
-        if generated.source(cell) != made:
-            generated.set_source(cell, made)
+        markdown = render(exercises[name])
+        if generated.source(cell) != markdown:
+            generated.set_source(cell, markdown)
             stale.append(name)
     if stale and change:
         path.write_text(generated.dumped(notebook), encoding="utf-8", newline="\n")
@@ -92,7 +92,7 @@ def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> li
 
 
 def run(check: bool, root: Path = REPOSITORY) -> bool:
-    """Writes all stale hints of the chapters' notebooks anew, or with `check` only names them. Whether all is well."""
+    """Rewrite all stale hints cells of the notebooks, or with `check` only list them. Returns True if none is left."""
     exercises = {exercise.name: exercise for exercise in find_all(root)}
     fine = True
     for path in notebooks(root):

@@ -1,11 +1,10 @@
-"""A process that judges one kernel after another.
+"""A long-lived process that judges kernels on a GPU, one after another.
 
-Where kernels run on a GPU a copy of the notebook's process will not do: CUDA does not work in it. An answer in CUDA
-C++ is a text, so that another process can judge it, which starts at the first one, lives as long as the notebook, and
-is started anew after an answer that ended it.
+CUDA does not work in a fork of the notebook's process. An answer in CUDA C++ is text, so a fresh process can judge it:
+it starts with the first answer, lives as long as the notebook, and is restarted after an answer that ended it.
 
-Requests come in at the standard input, (folder of the exercise, objects, current folder) each, pickled. Results go
-out through one descriptor (child.Line), and the frames of a crash through another.
+Requests arrive on standard input, each a pickled (folder of the exercise, objects, current folder). Results leave
+through one descriptor (child.Line), the stack at a crash through another.
 """
 
 import atexit
@@ -28,7 +27,12 @@ _running: tuple[subprocess.Popen, child.Child] | None = None
 
 
 def judged(folder: Path, objects: Sequence[Any], seconds: float) -> Any:
-    """The Verdict on an answer that can be pickled, or a child.Ended; one answer at a time."""
+    """The Verdict on a picklable answer, or a child.Ended. Threads take turns.
+
+    folder    of the exercise
+    objects   as in runner.run
+    seconds   time limit, compilers not counted
+    """
     with _lock:
         request = pickle.dumps((folder, list(objects), Path.cwd()))
         try:
@@ -47,7 +51,7 @@ def judged(folder: Path, objects: Sequence[Any], seconds: float) -> Any:
 
 
 def _ask(request: bytes) -> child.Child:
-    """Sends a request to the process, which is started if there is none that runs."""
+    """Send a request to the worker, starting it if necessary."""
     process, end = _worker()
     assert process.stdin is not None
     process.stdin.write(request)
@@ -56,7 +60,7 @@ def _ask(request: bytes) -> child.Child:
 
 
 def _worker() -> tuple[subprocess.Popen, child.Child]:
-    """The process, started if there is none that runs."""
+    """The worker, started if necessary."""
     global _running
     if _running is not None and _running[0].poll() is not None:
         _forget()
@@ -70,19 +74,19 @@ def _worker() -> tuple[subprocess.Popen, child.Child]:
             stdout=output_in,
             stderr=output_in,
             pass_fds=(result_in, crash_in),
-            start_new_session=True,  # no Ctrl+C of the terminal
+            start_new_session=True,  # not reached by the terminal's Ctrl+C
             env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
         )
         for descriptor in (result_in, output_in, crash_in):
             os.close(descriptor)
         _running = process, child.Child(process.pid, result, output, crash)
-        child.watch(_running[1], 60.0, child.memory_limit())  # that it is there: its imports are not the answer's time
+        child.watch(_running[1], 60.0, child.memory_limit())  # wait for "ready": its imports do not count
     return _running
 
 
 @atexit.register
 def _forget() -> None:
-    """Ends the process, if there is one."""
+    """End the worker, if it runs."""
     global _running
     if _running is None:
         return
@@ -106,8 +110,8 @@ def _leave_with(parent: int) -> None:
 
 
 def main(result: int, crash: int) -> None:
-    """Judges what comes in until there is nothing more to come; the two descriptors are for what goes out."""
-    from .judge import judge_told
+    """Judge requests until standard input is closed. result, crash: descriptors for results and for crash stacks."""
+    from .judge import judge_for_parent
 
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     requests = os.fdopen(os.dup(0), "rb")
@@ -120,6 +124,6 @@ def main(result: int, crash: int) -> None:
         except EOFError:
             return
         os.chdir(here)
-        verdict = judge_told(folder, objects, line)
+        verdict = judge_for_parent(folder, objects, line)
         sys.stdout.flush()
         line.result(verdict)

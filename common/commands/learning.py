@@ -52,7 +52,7 @@ def lab(
         console.print(f"{len(made)} files made in {os.path.relpath(work)}/", markup=False)
     for change in changes:
         if change.what != "made":
-            console.print(f"{change.path}: {change.what}. {change.told}".rstrip(), markup=False, soft_wrap=True)
+            console.print(f"{change.path}: {change.what}. {change.detail}".rstrip(), markup=False, soft_wrap=True)
     if not changes:
         console.print("every copy is up to date")
     if no_open or update or reset is not None:

@@ -1,7 +1,9 @@
-"""The folder in which a course is done: work/, beside the sources and ignored by git.
+"""The learner's side of the course, in the folder work/, which git ignores.
 
-links.py      the last cell of each notebook: the one before, the chapter, the one behind
-markup.py     what a learner is to write, marked in the sources
-progress.py   what has been done: exercises, hints, predictions, milestones, in work/progress.json
-predict.py    guesses before a number is shown, and how far off they were
+links.py        the last cell of each notebook: links to the previous notebook, the chapter and the next notebook
+markup.py       regions of the sources that a learner writes
+progress.py     the record of exercises, hints, predictions and milestones, work/progress.json
+predict.py      guesses made before a number is shown, and how far off they were
+engine.py       the learner's package `engine`; engine_files.py: what its files must define
+milestones.py   the learner's engine on held-out networks (cases.py, spellings.py), judged by judging.py
 """

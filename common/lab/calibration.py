@@ -1,4 +1,4 @@
-"""A learner's calibration: every guess against the value, chapter by chapter, as a picture."""
+"""The calibration plot: each guess of a learner relative to the value, by chapter."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,10 @@ MARKERS = dict(zip(CHAPTER_COLORS, "osD^vP", strict=True))
 
 
 def ratios(predictions: dict[str, Any]) -> dict[str, list[float]]:
-    """guess / value of every revealed number, in the order of guessing, by chapter ("01")."""
+    """guess / value of every revealed number, in the order of guessing, by chapter ("01").
+
+    predictions: the section of that name in the learner's progress.
+    """
     found: dict[str, list[float]] = {}
     for entry in predictions.values():
         times = predict.ratio(entry)
@@ -21,19 +24,19 @@ def ratios(predictions: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def alt(predictions: dict[str, Any]) -> str:
-    """What the picture shows, in words."""
+    """The alternative text of the plot."""
     counts = [times for chapter in ratios(predictions).values() for times in chapter]
     near = sum(0.5 <= times <= 2 for times in counts)
     return f"Your guesses over the values, one dot per prediction: {near} of {len(counts)} within a factor of 2"
 
 
 def figure(predictions: dict[str, Any]) -> Any:
-    """A matplotlib Figure: one dot per revealed number, guess / value on a logarithmic axis, by chapter."""
+    """The plot as a matplotlib Figure: one dot per revealed number, guess / value on a logarithmic axis."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    made = Figure(figsize=(8, 2.6), layout="constrained")
-    axes = made.add_subplot()
+    plot = Figure(figsize=(8, 2.6), layout="constrained")
+    axes = plot.add_subplot()
     axes.axhspan(0.5, 2, color="#009e73", alpha=0.15, linewidth=0)
     axes.axhline(1, color="#808080", linewidth=1)
     place = 0
@@ -48,15 +51,15 @@ def figure(predictions: dict[str, Any]) -> Any:
     axes.set(xlabel="predictions, in order", ylabel="guess / value", xticks=[])
     axes.legend(frameon=False, ncols=6, loc="lower left", bbox_to_anchor=(0, 1))
     axes.spines[["top", "right"]].set_visible(False)
-    return made
+    return plot
 
 
 def write(work: Path, predictions: dict[str, Any]) -> None:
-    """Draw the picture into a learner's folder; nothing before the first number is revealed, or without matplotlib."""
+    """Write the plot to PICTURE in the folder `work`, unless no number is revealed yet or matplotlib is missing."""
     if not ratios(predictions):
         return
     try:
-        made = figure(predictions)
+        plot = figure(predictions)
     except ImportError:
         return
-    made.savefig(work / PICTURE, metadata={"Date": None})
+    plot.savefig(work / PICTURE, metadata={"Date": None})

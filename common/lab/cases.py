@@ -1,7 +1,7 @@
-"""The held-out networks of the milestones: built here, the same on every machine, small enough to run anywhere.
+"""The held-out networks of the milestones: small, deterministic, built on the fly.
 
-CASES[chapter] lists them. Each is a network in one exporter's spelling (common.lab.spellings); what it means is
-what `topology.read_onnx_with_parameters` reads in it.
+CASES[chapter] lists them. Each is a network in the ONNX spelling of some exporter (common.lab.spellings); the expected
+layers and arrays are those that `topology.read_onnx_with_parameters` reads.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,13 @@ Network = Callable[[], tuple[Graph, Numbers]]
 
 @dataclass(frozen=True)
 class Case:
-    """A network in a spelling: `model()` makes it. name: what a table calls it.
+    """A held-out network.
 
-    refused: no layer expresses it; an engine has to raise an error.
+    name       in the table of results
+    network    builds the graph and its parameters
+    spelling   rewrites applied to the model, in order
+    opset      ONNX operator set
+    refused    True if no layer expresses the network, so that an engine must raise an error
     """
 
     name: str
@@ -34,6 +38,7 @@ class Case:
     refused: bool = False
 
     def model(self) -> ModelProto:
+        """Build the ONNX model."""
         graph, parameters = self.network()
         model = topology.write_onnx(graph, parameters, opset=self.opset)
         for change in self.spelling:
@@ -42,7 +47,10 @@ class Case:
 
 
 def mobilenet(width: float, size: int | tuple[int, int], classes: int, **options: Any) -> Network:
-    """MobileNetV2 with seeded weights, its batch-norms folded or not (batch_norm=True)."""
+    """MobileNetV2 with seeded weights; its batch-norms are folded unless batch_norm=True.
+
+    width: channel multiplier; size: of the input, (height, width) or one number for both.
+    """
 
     def make() -> tuple[Graph, Numbers]:
         unfolded = topology.build(width, classes, size, **{**options, "batch_norm": True})
@@ -55,7 +63,7 @@ def mobilenet(width: float, size: int | tuple[int, int], classes: int, **options
 
 
 def keras_mobilenet() -> tuple[Graph, Numbers]:
-    """MobileNetV2 whose convolutions of stride 2 pad below and at the right only, as TensorFlow does."""
+    """MobileNetV2 whose stride-2 convolutions pad only at the bottom and the right, as in TensorFlow."""
     graph, parameters = mobilenet(0.25, 64, 6)()
     layers = tuple(
         replace(layer, padding=((0, 1), (0, 1))) if isinstance(layer, Conv2d) and layer.stride == (2, 2) else layer
@@ -65,15 +73,16 @@ def keras_mobilenet() -> tuple[Graph, Numbers]:
 
 
 def resnet() -> tuple[Graph, Numbers]:
+    """ResNet-20 for 7 classes, input (2, 3, 24, 16), with seeded weights."""
     graph = topology.resnet20(num_classes=7, input_size=(24, 16), batch=2)
     return graph, weights.seeded_parameters(graph)
 
 
 def branches() -> tuple[Graph, Numbers]:
-    """Concat, MaxPool, asymmetric padding and stride, dilation, groups, and batch-norms of every kind.
+    """Concat, MaxPool, asymmetric padding and stride, dilation, groups, and batch-norms in several positions.
 
-    `norm1` follows a convolution with a bias, `norm2` a depthwise one; `norm3`'s convolution is also read by an
-    addition, `norm4` follows a concatenation, and `norm5` a pooling: these three cannot be folded.
+    `norm1` follows a convolution with a bias, `norm2` a depthwise convolution. Three cannot be folded: the output of
+    `norm3`'s convolution is also read by an addition, `norm4` follows a concatenation, `norm5` a pooling.
     """
     net = Builder(1, 4, (31, 22), 5)
 
@@ -104,7 +113,7 @@ def branches() -> tuple[Graph, Numbers]:
 
 
 def windows() -> tuple[Graph, Numbers]:
-    """Windows with a stride of 2, on even sizes: padded on no side, on all sides, and above and at the left only."""
+    """Windows of stride 2 on even sizes: without padding, padded on all sides, and only at the top and the left."""
     net = Builder(1, 3, (46, 38), 4)
 
     def conv(name: str, source: Layer | None, channels: int, kernel: int, **fields: Any) -> Layer:
@@ -125,7 +134,7 @@ def windows() -> tuple[Graph, Numbers]:
 
 
 def drawn(graph: Graph) -> Numbers:
-    """Random float32 parameters, the same on every machine: weights that keep the activations' size."""
+    """Random float32 parameters, the same on every machine, scaled so that activations keep their magnitude."""
     random = np.random.RandomState(41)
     parameters = {}
     for name, shape in graph.parameter_shapes.items():

@@ -1,14 +1,14 @@
-"""The learner's engine: a package `engine` that grows from notebook to notebook, in work/engine/.
+"""The learner's engine: a package `engine` in work/engine/ that grows from notebook to notebook.
 
 In a notebook,
 
     %%engine graph.py layers
     … a cell …
 
-runs the cell and keeps it as the part `layers` of work/engine/graph.py. Later notebooks import it: `from engine import
-graph`. FILES (engine_files.py) says what a file has to define. The reference engine (common/lab/reference/engine)
-defines it too: `use_reference("graph")` takes its file in place of one's own. Outside of work/, as when a source
-notebook is executed, the engine is a copy of the reference in a temporary folder, one per kernel.
+runs the cell and saves it as the part `layers` of work/engine/graph.py. Later notebooks import it: `from engine import
+graph`. FILES (engine_files.py) lists what each file must define. `use_reference("graph")` replaces the learner's file
+by that of the reference engine (common/lab/reference/engine). Outside work/, as when a source notebook is executed, the
+engine is a copy of the reference in a temporary folder, one per kernel.
 """
 
 import ast
@@ -37,17 +37,17 @@ REFERENCE = Path(__file__).parent / "reference" / "engine"
 PACKAGE = "engine"
 
 
-# Where the engine is
+# ---- The engine's folder
 
 
 _temporary: tempfile.TemporaryDirectory | None = None
 
 
 def folder(start: Path | None = None) -> Path:
-    """The folder of the package `engine` for a session in the folder `start` (the current one if not given).
+    """The folder of the package `engine` for a session in the folder `start` (default: the current one).
 
-    Within work/ that is work/engine, made if it is not there. Elsewhere it is a temporary folder of this process that
-    begins as a copy of the reference engine.
+    Within work/ it is work/engine, created if needed; elsewhere a temporary folder of this process, initially a copy of
+    the reference engine.
     """
     work = progress.work_folder(start)
     if work is not None:
@@ -64,16 +64,16 @@ def folder(start: Path | None = None) -> Path:
 
 
 def _begin(path: Path) -> None:
-    """An empty package."""
+    """Create an empty package unless it exists."""
     path.mkdir(parents=True, exist_ok=True)
     if not (path / "__init__.py").exists():
         progress.write_text(path / "__init__.py", '"""An inference engine, made chapter by chapter."""\n')
 
 
 def file_called(name: str) -> str:
-    """The file of the engine that `name` means: "graph" and "graph.py" are graph.py, "kernels/add" is kernels/add.cu.
+    """The engine's file for a name with or without suffix: "graph" → "graph.py", "kernels/add" → "kernels/add.cu".
 
-    Raises ValueError, with the names that come close, if the engine has none.
+    Raises ValueError, with similar names, if there is no such file.
     """
     for file in FILES:
         if name in (file, file.rpartition(".")[0]):
@@ -83,7 +83,7 @@ def file_called(name: str) -> str:
     raise ValueError(f"the engine has no file {name!r}: {meant}")
 
 
-# Parts of a file
+# ---- Parts of a file
 
 
 _PART = re.compile(r"^(?:#|//) -- part: (?P<name>\S+)(?P<reference> \(reference\))?$", re.M)
@@ -91,14 +91,14 @@ _PART = re.compile(r"^(?:#|//) -- part: (?P<name>\S+)(?P<reference> \(reference\
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a file: what one cell saved. reference: it was taken from the reference engine."""
+    """One part of a file, saved by one cell. reference: whether it comes from the reference engine."""
 
     text: str
     reference: bool = False
 
 
 def parts(text: str) -> dict[str, Part]:
-    """The parts of a file's text by name, in order; what stands before the first separator is called ""."""
+    """The parts of a file's text by name, in order; the text before the first separator is the part ""."""
     starts = list(_PART.finditer(text))
     found = {"": Part(text[: starts[0].start()] if starts else text)}
     for start, after in zip(starts, [*starts, None][1:], strict=True):
@@ -108,7 +108,7 @@ def parts(text: str) -> dict[str, Part]:
 
 
 def joined(these: dict[str, Part], file: str) -> str:
-    """The text of a file that consists of these parts."""
+    """The text of a file with these parts; inverse of `parts`."""
     comment = "//" if file.endswith(".cu") else "#"
     texts = []
     for name, part in these.items():
@@ -118,10 +118,7 @@ def joined(these: dict[str, Part], file: str) -> str:
 
 
 def reference_parts(file: str) -> dict[str, str]:
-    """The parts of a file of the reference engine, with the marks of their solutions: what the notebooks' cells hold.
-
-    Empty if the reference does not have the file yet.
-    """
+    """The parts of a reference file, with solution marks as in the notebooks; {} if there is no such file."""
     path = REFERENCE / file
     if not path.exists():
         return {}
@@ -129,29 +126,29 @@ def reference_parts(file: str) -> dict[str, str]:
 
 
 def reference_text(file: str) -> str:
-    """A file of the reference engine without the marks of its solutions, each part marked as the reference's."""
+    """The text of a reference file without solution marks, each part marked as the reference's."""
     cuda = file.endswith(".cu")
     plain = {name: Part(markup.plain(text, cuda), True) for name, text in reference_parts(file).items()}
     return joined(plain, file)
 
 
 def whose(path: Path) -> str:
-    """Whose a file of an engine is: "own", "reference" (a part of it or all), or "" where it is not there."""
+    """The owner of an engine's file: "own", "reference" if any part is the reference's, "" if there is no file."""
     if not path.exists():
         return ""
     these = parts(path.read_text(encoding="utf-8"))
     return "reference" if any(part.reference for part in these.values()) else "own"
 
 
-# Saving
+# ---- Saving
 
 
 def save(file: str, part: str, text: str) -> str:
-    """Keep a text as a part of a file of the engine, or as the whole file if `part` is "". Returns what to tell.
+    """Save a text as a part of an engine's file, or as the entire file if `part` is "". Returns a message.
 
-    The parts stand in the reference's order, others after them in the order in which they were first saved. The file is
-    replaced in one step, modules of the engine that are imported already are executed anew.
-    Raises ValueError for a file that the engine does not have, and for a part that nearly has a known one's name.
+    Parts are stored in the reference's order, further ones after them in the order of saving. The file is replaced
+    atomically, and imported modules of the engine are reloaded.
+    Raises ValueError for an unknown file, and for a part name that looks like a misspelt known one.
     """
     file, cuda = file_called(file), file.endswith(".cu")
     known = list(reference_parts(file))
@@ -161,26 +158,26 @@ def save(file: str, part: str, text: str) -> str:
         if near := difflib.get_close_matches(part, known, n=1, cutoff=0.8):
             raise ValueError(f"{file} has no part {part!r}: did you mean {near[0]}?")
     new = Part(markup.plain(text, cuda))
-    before = _standing(file) if part else {}
+    before = _current_parts(file) if part else {}  # without a part, the text replaces the file
     these = before | {part: new}
     progress.write_text(folder() / file, joined(_ordered(these, file), file))
-    _noted(file)
-    told = f"✓ engine/{file}: saved" + (f", part {part}" if part else "")
+    _record_owner(file)
+    message = f"✓ engine/{file}: saved" + (f", part {part}" if part else "")
     missing = [name for name in known if name not in these] if part else []
-    return told + (f" (still to come: {', '.join(missing)})" if missing else "") + _not_own(these, file)
+    return message + (f" (still to come: {', '.join(missing)})" if missing else "") + _not_own(these, file)
 
 
 def _not_own(these: dict[str, Part], file: str) -> str:
-    """Which parts of a file of a learner's are still the reference's, and how to get one's own back."""
+    """A note on the parts of a learner's file that are still the reference's; "" if there are none."""
     taken = [name for name, part in these.items() if part.reference]
     if not taken or progress.work_folder() is None:
         return ""
-    told = f" (still the reference's: {', '.join(taken)})"
-    return told + (f". To bring back your own: {_call('use_own', file)}" if _kept(file) else "")
+    note = f" (still the reference's: {', '.join(taken)})"
+    return note + (f". To bring back your own: {_call('use_own', file)}" if _backups(file) else "")
 
 
-def _noted(file: str) -> None:
-    """Write down whose the file is, and have modules that are loaded see it."""
+def _record_owner(file: str) -> None:
+    """Record the owner of a changed file and reload the engine's modules."""
     now = whose(folder() / file)
     if progress.work_folder() is not None:
         progress.update(lambda data: data["engine"].update({file: now}))
@@ -188,10 +185,10 @@ def _noted(file: str) -> None:
 
 
 def keep(file: str, *functions: Callable) -> None:
-    """Save functions that a notebook defined as parts of a file of the engine, each called as it is.
+    """Save functions of a notebook as parts of an engine's file, each under its own name.
 
-    For an answer to an exercise: `keep("graph.py", same_padding)`. One that is not written yet is not saved.
-    Raises TypeError for what is not a function of the notebook.
+    For answers to exercises: `keep("graph.py", same_padding)`. A stub is reported and not saved.
+    Raises TypeError for an object that is not a function with source text.
     """
     for function in functions:
         try:
@@ -206,17 +203,17 @@ def keep(file: str, *functions: Callable) -> None:
 
 
 def use_reference(name: str) -> None:
-    """Take the reference's file into the engine, `use_reference("graph")`: milestones will say so.
+    """Replace a file of the engine by the reference's, `use_reference("graph")`; milestones will mention it.
 
-    A file with parts of one's own is kept aside as graph.own.py; `use_own("graph")` brings it back.
-    Raises ValueError for a file that the engine, or the reference so far, does not have.
+    A file with the learner's own parts is renamed graph.own.py; `use_own("graph")` restores it.
+    Raises ValueError for a file that the engine or the reference does not have.
     """
     file = file_called(name)
     if not reference_parts(file):
         raise ValueError(f"the reference has no {file} yet: it comes with chapter {FILES[file].chapter:02}")
     aside = _set_aside(file)
     progress.write_text(folder() / file, reference_text(file))
-    _noted(file)
+    _record_owner(file)
     print(
         f"engine/{file} is the reference's now."
         + (f" Yours is kept as {aside}: {_call('use_own', file)}." if aside else "")
@@ -224,38 +221,38 @@ def use_reference(name: str) -> None:
 
 
 def use_own(name: str) -> None:
-    """Bring back the file that use_reference kept aside last, and let go of the reference's.
+    """Restore the file that use_reference renamed last, in place of the reference's.
 
-    Parts that were saved since then stay. If one replaces a part of the file kept aside, that file is not deleted.
-    Raises ValueError where none is kept.
+    Parts saved since then are retained. If one replaces a part of the renamed file, that file is not deleted.
+    Raises ValueError if there is no renamed file.
     """
     file = file_called(name)
-    kept = _kept(file)
+    kept = _backups(file)
     if not kept:
         raise ValueError(f"no {file} of your own is kept aside")
     older = parts(kept[-1].read_text(encoding="utf-8"))
-    newer = {part: one for part, one in _standing(file).items() if not one.reference}
+    newer = {part: one for part, one in _current_parts(file).items() if not one.reference}
     replaced = [part for part, one in newer.items() if part in older and older[part].text.strip() != one.text.strip()]
     progress.write_text(folder() / file, joined(_ordered(older | newer, file), file))
-    told = f"engine/{file} is yours again."
+    message = f"engine/{file} is yours again."
     if newer:
-        told += f" Saved since then, and kept: {', '.join(part or 'the whole file' for part in newer)}."
+        message += f" Saved since then, and kept: {', '.join(part or 'the whole file' for part in newer)}."
     if replaced:
-        told += f" The older text is in {kept[-1].name}."
+        message += f" The older text is in {kept[-1].name}."
     else:
         kept[-1].unlink()
-    _noted(file)
-    print(told)
+    _record_owner(file)
+    print(message)
 
 
-def _standing(file: str) -> dict[str, Part]:
-    """The parts of a file as it is now."""
+def _current_parts(file: str) -> dict[str, Part]:
+    """The parts of a file of the engine, {} if it does not exist."""
     path = folder() / file
     return parts(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def _ordered(these: dict[str, Part], file: str) -> dict[str, Part]:
-    """Parts in the reference's order, others after them."""
+    """The parts sorted in the reference's order, further ones after them."""
     known = list(reference_parts(file))
     order = [*(name for name in ["", *known] if name in these), *(name for name in these if name and name not in known)]
     return {name: these[name] for name in order}
@@ -265,36 +262,36 @@ def _call(function: str, file: str) -> str:
     return f'{function}("{file.rpartition(".")[0]}")'
 
 
-def _kept(file: str) -> list[Path]:
-    """The files kept aside, the latest last: graph.own.py, graph.own2.py, …"""
+def _backups(file: str) -> list[Path]:
+    """The learner's renamed files, latest last: graph.own.py, graph.own2.py, …"""
     path = folder() / file
     found = path.parent.glob(f"{path.stem}.own*{path.suffix}")
     return sorted(found, key=lambda p: int(p.suffixes[-2].removeprefix(".own") or 1))
 
 
 def _set_aside(file: str) -> str:
-    """Move a file away that holds parts of the learner's own. Returns its new name, "" if there was nothing to keep."""
+    """Rename a file that has parts of the learner's own. Returns its new name, "" if it has none."""
     path = folder() / file
-    if all(part.reference for part in _standing(file).values()):
+    if all(part.reference for part in _current_parts(file).values()):
         return ""
-    number = len(_kept(file)) + 1
+    number = len(_backups(file)) + 1
     while (aside := path.with_name(f"{path.stem}.own{number if number > 1 else ''}{path.suffix}")).exists():
         number += 1
     os.replace(path, aside)
     return aside.name
 
 
-# Importing
+# ---- Importing
 
 
-class NotWritten(ImportError, NotImplementedError):
+class NotWrittenError(ImportError, NotImplementedError):
     """A file of the engine, or a part of one, that the learner has not written yet."""
 
 
 class _Loader(machinery.SourceFileLoader):
-    """Reads the source each time: a cached one counts as new as long as size and second of the last change agree.
+    """Loads modules from source every time: bytecode caches miss a change within the same second and of the same size.
 
-    A module says of what its file lacks which notebook writes it.
+    Accessing a name that the module lacks raises an error that says which notebook writes it.
     """
 
     def exec_module(self, module: ModuleType) -> None:
@@ -304,7 +301,7 @@ class _Loader(machinery.SourceFileLoader):
 
             def absent(name: str) -> NoReturn:
                 part = _part_defining(name, file)
-                raise NotWritten(missing(file, part)) if part else AttributeError(f"engine/{file} has no {name!r}")
+                raise NotWrittenError(missing(file, part)) if part else AttributeError(f"engine/{file} has no {name!r}")
 
             vars(module)["__getattr__"] = absent
 
@@ -315,12 +312,13 @@ class _Loader(machinery.SourceFileLoader):
 
 
 class Finder:
-    """Finds `engine` and its modules in the folder of the session, and says who writes one that is missing."""
+    """Import finder for `engine` and its modules in the folder where(); a missing one raises NotWrittenError."""
 
     def __init__(self, where: Callable[[], Path]) -> None:
         self.where = where
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        """The import spec of `engine` or one of its modules, None for other modules (importlib's hook)."""
         if fullname == PACKAGE:
             place = self.where()
             return util.spec_from_file_location(
@@ -332,12 +330,12 @@ class Finder:
             return None
         source = self.where() / file
         if not source.exists():
-            raise NotWritten(missing(file))
+            raise NotWrittenError(missing(file))
         return util.spec_from_file_location(fullname, source, loader=_Loader(fullname, str(source)))
 
 
 def missing(file: str, part: str = "") -> str:
-    """What to do about a file that the engine does not have yet, or about a part that the file lacks."""
+    """A message that says how to write a missing file of the engine, or a missing part of it."""
     offer = f" To go on with the reference's: {_call('use_reference', file)}" if reference_parts(file) else ""
     notebook = FILES[file].notebook_of(part)
     if part in FILES[file].kept:
@@ -348,10 +346,7 @@ def missing(file: str, part: str = "") -> str:
 
 
 def unwritten(error: BaseException) -> str:
-    """What to do about a NameError in a file of the engine that lacks the part which defines the name.
-
-    "" for any other error.
-    """
+    """The message of `missing` for a NameError caused by an unwritten part of an engine's file; "" for other errors."""
     frames = traceback.extract_tb(error.__traceback__)
     if type(error) is not NameError or not frames or not error.name:
         return ""
@@ -362,7 +357,7 @@ def unwritten(error: BaseException) -> str:
 
 
 def _part_defining(name: str, file: str) -> str:
-    """The part of the reference's file that defines a name, "" if none does."""
+    """The part of a reference file that defines a name at top level; "" if none does."""
     for part, text in reference_parts(file).items():
         for node in ast.parse(text).body:
             if name == getattr(node, "name", None):
@@ -371,7 +366,7 @@ def _part_defining(name: str, file: str) -> str:
 
 
 def open_engine(where: Callable[[], Path] = folder) -> None:
-    """Have `import engine` find the package in where(), in place of one that was open before."""
+    """Make `import engine` find the package in the folder where(), replacing any engine opened before."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
     for name in [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]:
         del sys.modules[name]
@@ -380,10 +375,10 @@ def open_engine(where: Callable[[], Path] = folder) -> None:
 
 
 def reload_modules() -> None:
-    """Execute the engine's modules that are imported already anew, in the order in which they build on each other.
+    """Reload the engine's imported modules, dependencies first.
 
-    They stay the same objects, so that a name in a notebook, `graph`, has what was saved. One that cannot be executed
-    is forgotten: the next import of it says why.
+    The module objects stay the same, so that a notebook's name `graph` refers to the saved code. A module that fails to
+    load is removed from sys.modules; the next import raises its error.
     """
     importlib.invalidate_caches()
     for file in FILES:
@@ -401,41 +396,41 @@ def reload_modules() -> None:
                 delattr(sys.modules[PACKAGE], file.removesuffix(".py"))
 
 
-# The magic
+# ---- The magic
 
 
-class NotSaved(ValueError):
-    """A cell that cannot be a part of the engine, in words for the learner."""
+class NotSavedError(ValueError):
+    """A cell was not saved as a part of the engine; the message is for the learner."""
 
 
 def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
-    """%%engine FILE [PART]: run the cell and keep it as a part of work/engine/FILE; CUDA C++ is compiled instead.
+    """%%engine FILE [PART]: run the cell and save it as a part of work/engine/FILE; CUDA C++ is compiled instead.
 
-    A cell that is not written yet, or that raises, is not saved: the file stays as it was.
+    A cell that is still a stub or that raises is not saved, and the file is unchanged.
     """
     file, _, part = line.strip().partition(" ")
     try:
         if not file:
-            raise NotSaved("%%engine FILE [PART]: which file? " + ", ".join(FILES))
+            raise NotSavedError("%%engine FILE [PART]: which file? " + ", ".join(FILES))
         file, part = file_called(file), part.strip()
     except ValueError as error:
         _refuse(str(error))
     what = f"engine/{file}" + (f", part {part}" if part else "")
     shell = ipython if ipython is not None else _shell()
     text = markup.plain(cell, cuda=file.endswith(".cu"))
-    counted = f"# %%engine {line}\n{cell}"  # its lines are numbered as the editor does it
+    counted = f"# %%engine {line}\n{cell}"  # line numbers as in the editor
     try:
         if markup.is_stub(text):
             _run_stub(counted, shell, file)
-            raise NotSaved(
+            raise NotSavedError(
                 f"✗ {what}: not started yet. Still to write: {'; '.join(_to_write(text))}. Nothing is saved."
             )
         if file.endswith(".cu"):
             _compile(text, what)
         else:
             _execute(counted, shell, what)
-    except NotSaved as told:
-        print(told)
+    except NotSavedError as error:
+        print(error)
         return
     try:
         print(save(file, part, cell))
@@ -444,11 +439,11 @@ def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
 
 
 def _refuse(message: str) -> NoReturn:
-    """Tell of a wrong line of the magic, in the way of IPython where it runs."""
+    """Raise an error about the magic's own line: IPython's UsageError if available, else NotSavedError."""
     try:
         from IPython.core.error import UsageError
     except ImportError:
-        raise NotSaved(message) from None
+        raise NotSavedError(message) from None
     raise UsageError(message) from None
 
 
@@ -459,7 +454,7 @@ def _shell() -> Any:
 
 
 def _execute(cell: str, shell: Any, what: str) -> None:
-    """Run the cell in the notebook's namespace. What it raises is raised, after a line that says nothing was saved."""
+    """Run the cell in the notebook's namespace. If it raises, print that nothing was saved and re-raise."""
     try:
         _run(cell, shell, what)
     except BaseException:
@@ -475,7 +470,7 @@ def _run(cell: str, shell: Any, what: str) -> None:
 
 
 def trace_of_cell(trace: TracebackType | None) -> tuple[bool, TracebackType | None]:
-    """Whether a traceback leads through an %%engine cell, and the part of it from the cell's own line on."""
+    """(whether a traceback passes through an %%engine cell, the traceback from the cell's own frame on)."""
     while trace is not None:
         if trace.tb_frame.f_code is _run.__code__:
             return True, trace.tb_next
@@ -484,31 +479,31 @@ def trace_of_cell(trace: TracebackType | None) -> tuple[bool, TracebackType | No
 
 
 def _run_stub(cell: str, shell: Any, file: str) -> None:
-    """Define what a cell that is not written yet defines, so that calls say what is to be written."""
+    """Run a cell that is still a stub, so that calls of its functions say what to write."""
     if not file.endswith(".cu"):
         with contextlib.suppress(NotImplementedError):
             _run(cell, shell, f"engine/{file}")
 
 
 def _compile(source: str, what: str) -> None:
-    """Raise NotSaved with the compiler's lines unless the kernels compile."""
+    """Compile CUDA C++; raises NotSavedError with the compiler's messages if that fails."""
     from .. import cuda
     from ..kernels.ladder import header_options
 
     try:
         cuda.RawModule(source, options=tuple(header_options()))
     except cuda.CompileError as error:
-        raise NotSaved(f"✗ {what}: not saved, it does not compile.\n{error}") from None
+        raise NotSavedError(f"✗ {what}: not saved, it does not compile.\n{error}") from None
 
 
 def _to_write(cell: str) -> list[str]:
-    """What the stubs of a cell say."""
+    """The tasks of a cell's stubs."""
     found = re.findall(r"""NotImplementedError\(["']write: (.*)["']\)|// write: (.*)""", cell)
     return [python or cuda for python, cuda in found]
 
 
 def register(ipython: Any) -> None:
-    """Hook %%engine, `import engine`, use_reference and use_own into a notebook's kernel."""
+    """Register %%engine, `import engine`, use_reference, use_own and keep in a notebook's kernel."""
 
     def magic(line: str, cell: str) -> None:
         engine_magic(line, cell, ipython)

@@ -1,14 +1,17 @@
-"""The files of the learner's engine: who writes each, and what it has to define. Milestones hold an engine to this."""
+"""The files of the learner's engine: which notebook writes each, and what it must define, as milestones require."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class EngineFile:
-    """One file of the engine: the chapter and the notebook that write it, and what it defines, in the words of Python.
+    """One file of the engine.
 
-    needs: the files that it builds on. elsewhere: the parts that another notebook writes, and which. kept: the parts
-    that are answers to exercises, and the heading under which the notebook saves them with `keep`.
+    chapter, notebook   the notebook that writes it
+    defines             {signature: description} of what it must define
+    needs               the files that it imports
+    elsewhere           {part: notebook} of parts that another notebook writes
+    kept                {part: heading} of parts that are answers to exercises, saved with `keep` under that heading
     """
 
     chapter: int

@@ -1,7 +1,7 @@
-"""Judge an engine on one held-out case: what it made of the network, and the first thing that is wrong with it.
+"""Judge a learner's engine on held-out cases: scores, and the first flaw in words.
 
-`python -m common.lab.judging FOLDER CHAPTER FIRST RESULTS` judges the engine in FOLDER on the chapter's cases from the
-FIRST on, and appends a line of JSON to the file RESULTS after each; milestones.py runs it as a child.
+`python -m common.lab.judging FOLDER CHAPTER FIRST RESULTS` judges the engine in FOLDER on the chapter's cases from
+index FIRST on, and appends a line of JSON to the file RESULTS after each; milestones.py runs it as a child process.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ from ..topology import BatchNorm2d, Conv2d, Graph, Layer, Linear, MaxPool2d
 from . import engine
 from .cases import CASES, Case
 
-TOLERANCE = 1e-6  # of a folded network against the unfolded one, both computed in float64
+TOLERANCE = 1e-6  # relative error of a folded network against the unfolded one, both computed in float64
 
-MEMORY = 8 << 30  # bytes of address space; libraries take up to half of it
+MEMORY = 8 << 30  # bytes of address space; libraries use up to half of it
 
-# the attributes of a layer that an engine has to know, by kind
+# the attributes that an engine's layer must have, by kind
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "Conv2d": ("stride", "padding", "dilation", "groups"),
     "MaxPool2d": ("kernel_size", "stride", "padding"),
     "BatchNorm2d": ("eps",),
 }
-# an array's role in an engine → the field of the layer that names it
+# an array's role in an engine → the field of topology's layer that holds its name
 ROLES: dict[str, dict[str, str]] = {
     "Conv2d": {"weight": "weight", "bias": "bias"},
     "Linear": {"weight": "weight", "bias": "bias"},
@@ -42,12 +42,12 @@ ROLES: dict[str, dict[str, str]] = {
 
 
 class Flaw(Exception):
-    """Something that an engine does wrong, as a sentence."""
+    """An engine's error, as a sentence for the learner."""
 
 
 @dataclass
 class Outcome:
-    """What came of a case: scores by column, and the first flaw in words ("" if there is none)."""
+    """The result of a case: scores by column, and the first flaw in words ("" if there is none)."""
 
     case: str
     passed: bool
@@ -56,30 +56,30 @@ class Outcome:
 
 
 def judge(chapter: int, case: Case, modules: Mapping[str, Any] | None = None) -> Outcome:
-    """Try the engine that `import engine` finds, or these modules by name, on a case. Never raises an Exception."""
+    """Run an engine on a case: the package `engine`, or `modules` by name. Never raises an Exception."""
     try:
         if case.refused:
             return Outcome(case.name, not (flaw := _accepted(case.model(), modules)), {}, flaw)
-        scores, flaws = _tried(chapter, case.model(), modules)
+        scores, flaws = _run_judge(chapter, case.model(), modules)
     except Flaw as flaw:
         return Outcome(case.name, False, {}, str(flaw))
     return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
 
 
 def first_flaw(chapter: int, model: Any) -> str:
-    """What is wrong first with what the engine of this session makes of an onnx.ModelProto; "" if nothing is.
+    """The first flaw of this session's engine on an onnx.ModelProto; "" if it has none.
 
-    It is judged as the held-out cases of the chapter's milestone are. Never raises an Exception.
+    The model is judged like the held-out cases of the chapter's milestone. Never raises an Exception.
     """
     try:
-        flaws = _tried(chapter, model)[1]
+        flaws = _run_judge(chapter, model)[1]
     except Flaw as flaw:
         return str(flaw)
     return flaws[0] if flaws else ""
 
 
 def _accepted(model: Any, modules: Mapping[str, Any] | None = None) -> str:
-    """What is wrong if `graph.read` accepts a model that no layers express; "" if it raises an error.
+    """The flaw of an engine whose `graph.read` accepts a model that no layers express; "" if it raises an error.
 
     Raises Flaw for an engine that is not written yet.
     """
@@ -87,24 +87,26 @@ def _accepted(model: Any, modules: Mapping[str, Any] | None = None) -> str:
         graph = modules["graph"] if modules else importlib.import_module("engine.graph")
         try:
             graph.read(model)
-        except (NotImplementedError, engine.NotWritten):
+        except (NotImplementedError, engine.NotWrittenError):
             raise
         except Exception:
             return ""
     return "graph.read accepts the model, expected an error: it has a node that no layer computes"
 
 
-def _tried(chapter: int, model: Any, modules: Mapping[str, Any] | None = None) -> tuple[dict[str, float], list[str]]:
-    """Scores and flaws of an engine on a model. Raises Flaw where nothing can be compared."""
+def _run_judge(
+    chapter: int, model: Any, modules: Mapping[str, Any] | None = None
+) -> tuple[dict[str, float], list[str]]:
+    """Scores and flaws of an engine on a model. Raises Flaw if nothing can be compared."""
     with errors_located():
         modules = modules or {name: importlib.import_module(f"engine.{name}") for name in MODULES[chapter]}
-    with np.errstate(all="ignore"):  # of an engine's numbers
+    with np.errstate(all="ignore"):  # for an engine's wrong numbers
         return JUDGES[chapter](model, modules)
 
 
 @contextlib.contextmanager
 def errors_located():
-    """Turn what the engine's code raises into a Flaw that names the file and quotes the line."""
+    """Inside, an exception in the engine's code becomes a Flaw that names the file and quotes the line."""
     try:
         yield
     except Flaw:
@@ -114,10 +116,11 @@ def errors_located():
 
 
 def located(error: BaseException) -> str:
-    if isinstance(error, engine.NotWritten):
+    """An exception as a sentence with the file and line of the engine that raised it, if it was the engine."""
+    if isinstance(error, engine.NotWrittenError):
         return str(error)
-    if told := engine.unwritten(error):
-        return told
+    if message := engine.unwritten(error):
+        return message
     text = " ".join(f"{type(error).__name__}: {error}".split())
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename or '').name}, line {error.lineno}: {text}"
@@ -130,49 +133,50 @@ def located(error: BaseException) -> str:
     return f"{Path(frame.filename).name}, line {frame.lineno}: `{line}`: {text}"
 
 
-# Which of its layers is which
+# ---- Matching an engine's layers with the expected ones
 
 
 @dataclass
 class Match:
-    """Pairs of a layer of an engine and the layer that it has to be, and what is wrong with the pairing."""
+    """Pairs (engine's layer, expected layer), and the flaws found while pairing."""
 
     pairs: list[tuple[Any, Layer]] = field(default_factory=list)
     flaws: list[str] = field(default_factory=list)
-    wrong: set[str] = field(default_factory=set)  # outputs of expected layers that something is wrong with
+    wrong: set[str] = field(default_factory=set)  # outputs of the expected layers that have a flaw
 
     def flaw(self, sentence: str, *layers: Layer) -> None:
+        """Add a flaw and mark the expected layers that it concerns."""
         self.flaws.append(sentence)
         self.wrong.update(layer.output for layer in layers)
 
 
 def match(theirs: Any, wanted: Graph) -> Match:
-    """Find for each layer of an engine's graph the layer that it has to be, whatever it is called.
+    """Pair each layer of an engine's graph with the expected layer, independent of names.
 
-    A layer with a weight is known by the weight's name in the file, another one by what it reads.
-    Raises Flaw where the graph is not what engine_files.py says, so that nothing can be compared.
+    Layers with weights are matched by the weight's name in the file, others by their inputs.
+    Raises Flaw if the graph lacks the attributes that engine_files.py requires.
     """
     for attribute in ("input", "input_shape", "output", "layers"):
         if not hasattr(theirs, attribute):
             raise Flaw(f"graph.read returns {_kind(theirs)} without `{attribute}`")
     found = Match()
-    known = {theirs.input: wanted.input}  # their name of an activation → ours
+    known = {theirs.input: wanted.input}  # the engine's name of an activation → the expected graph's
     left = list(wanted.layers)
-    for index, layer in enumerate(_listed(theirs.layers, "Graph.layers")):
-        said = _said(layer, index)
-        sources = _listed(layer.inputs, f"{said}: inputs")
+    for index, layer in enumerate(_as_list(theirs.layers, "Graph.layers")):
+        label = _layer_name(layer, index)
+        sources = _as_list(layer.inputs, f"{label}: inputs")
         unknown = [name for name in sources if name not in known]
         if unknown:
-            found.flaw(f"{said} reads {unknown[0]!r}, which no layer before it writes")
+            found.flaw(f"{label} reads {unknown[0]!r}, which no layer before it writes")
         place = tuple(known.get(name, "") for name in sources)
         best = max(left, key=lambda one: _likeness(layer, place, one), default=None)
         if best is None or not any(_likeness(layer, place, best)[:2]):
-            found.flaw(_no_such_layer(said, layer, sources, left))
+            found.flaw(_no_such_layer(label, layer, sources, left))
             continue
         left.remove(best)
         known[layer.output] = best.output
         found.pairs.append((layer, best))
-        _compare(said, layer, place, best, found, known)
+        _compare(label, layer, place, best, found, known)
     for layer in left[:1]:
         found.flaw(f"{_expected(layer)} is missing ({len(left)} of {len(wanted)} layers are)", *left)
     if tuple(theirs.input_shape) != wanted.input_shape:
@@ -182,15 +186,15 @@ def match(theirs: Any, wanted: Graph) -> Match:
     return found
 
 
-def _no_such_layer(said: str, layer: Any, sources: list[str], left: list[Layer]) -> str:
+def _no_such_layer(label: str, layer: Any, sources: list[str], left: list[Layer]) -> str:
     if layer.op == "ResidualAdd" and len(sources) < 2:
-        return f"{said} reads {_names(sources)} only: the sum with a constant is a bias, not a layer"
+        return f"{label} reads {_names(sources)} only: the sum with a constant is a bias, not a layer"
     after = f", expected {_expected(left[0])}" if left else ""
-    return f"{said} reads {_names(sources)}: the network has no such layer there{after}"
+    return f"{label} reads {_names(sources)}: the network has no such layer there{after}"
 
 
 def _likeness(layer: Any, place: tuple[str, ...], one: Layer) -> tuple[bool, ...]:
-    """How much a layer of an engine is like one that is expected, most telling first."""
+    """Similarity of an engine's layer and an expected one, as flags in order of importance."""
     return (
         bool(layer.weights) and _role_names(one).get("weight" if layer.op != "BatchNorm2d" else "gamma")
         in [name for role, name in layer.weights.items() if role in ("weight", "gamma")],
@@ -205,31 +209,33 @@ def _same_sources(place: tuple[str, ...], one: Layer) -> bool:
     return sorted(place) == sorted(one.inputs) if commutes else place == one.inputs
 
 
-def _compare(said: str, layer: Any, place: tuple[str, ...], one: Layer, found: Match, known: Mapping[str, str]) -> None:
-    """Note what is wrong with a layer of an engine that has to be this one."""
+def _compare(
+    label: str, layer: Any, place: tuple[str, ...], one: Layer, found: Match, known: Mapping[str, str]
+) -> None:
+    """Record the flaws of an engine's layer that is paired with the expected layer `one`."""
     kind = type(one).__name__
     if layer.op != kind:
-        found.flaw(f"{said}: op is {layer.op!r}, expected {kind!r}", one)
+        found.flaw(f"{label}: op is {layer.op!r}, expected {kind!r}", one)
         return
     if not _same_sources(place, one):
         names = {ours: their for their, ours in known.items()}
         expected = [names.get(name, name) for name in one.inputs]
-        found.flaw(f"{said} reads {_names(layer.inputs)}, expected {_names(expected)}", one)
+        found.flaw(f"{label} reads {_names(layer.inputs)}, expected {_names(expected)}", one)
     for name in ATTRIBUTES.get(kind, ()):
         expected = getattr(one, name)
         if name not in layer.attributes:
-            found.flaw(f"{said}: attributes has no {name!r}, expected {expected}", one)
+            found.flaw(f"{label}: attributes has no {name!r}, expected {expected}", one)
         elif not _equal(layer.attributes[name], expected):
-            found.flaw(f"{said}: {name} is {_plain(layer.attributes[name])}, expected {expected}", one)
+            found.flaw(f"{label}: {name} is {_as_python(layer.attributes[name])}, expected {expected}", one)
 
 
 def _role_names(one: Layer) -> dict[str, str]:
-    """The names in the file of a layer's arrays by role."""
+    """The names of a layer's arrays in the model file, by role."""
     fields = ROLES.get(type(one).__name__, {})
     return {role: name for role, field in fields.items() if (name := getattr(one, field)) is not None}
 
 
-def _said(layer: Any, index: int) -> str:
+def _layer_name(layer: Any, index: int) -> str:
     for attribute in ("op", "inputs", "output", "weights", "attributes", "shape", "macs", "bytes"):
         if not hasattr(layer, attribute):
             raise Flaw(f"layer {index} is {_kind(layer)} without `{attribute}`")
@@ -248,38 +254,38 @@ def _kind(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _listed(value: Any, what: str) -> list[Any]:
+def _as_list(value: Any, what: str) -> list[Any]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise Flaw(f"{what} is {value!r}, expected a list")
     return list(value)
 
 
-def _plain(value: Any) -> Any:
-    """Lists and arrays as tuples, NumPy's numbers as Python's."""
+def _as_python(value: Any) -> Any:
+    """A value with lists and arrays converted to tuples, NumPy numbers to Python's."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value
+    return tuple(_as_python(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def _number(value: Any, what: str) -> int | float:
-    value = _plain(value)
+    value = _as_python(value)
     if not isinstance(value, int | float):
         raise Flaw(f"{what} is {value!r}, expected a number")
     return value
 
 
 def _equal(value: Any, expected: Any) -> bool:
-    value = _plain(value)
+    value = _as_python(value)
     if isinstance(expected, float):
         return isinstance(value, int | float) and math.isclose(value, expected, rel_tol=1e-6)
     return value == expected
 
 
-# Chapter 01: the layers
+# ---- Chapter 01: the layers
 
 
 def judge_graph(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """Layers, shapes, multiply-adds and bytes of `graph.read`."""
+    """Scores and flaws of `graph.read`: layers, shapes, multiply-adds and bytes."""
     wanted = topology.read_onnx(model)
     with errors_located():
         theirs = modules["graph"].read(model)
@@ -290,18 +296,18 @@ def judge_graph(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float
         flaws = found.flaws
         shapes, macs, size = 0, 0.0, 0.0
         for index, (layer, one) in enumerate(found.pairs):
-            said = _said(layer, index)
-            right = _plain(layer.shape) == one.output_shape
+            label = _layer_name(layer, index)
+            right = _as_python(layer.shape) == one.output_shape
             shapes += right
-            own_macs, own_bytes = _number(layer.macs, f"{said}: macs"), _number(layer.bytes, f"{said}: bytes")
+            own_macs, own_bytes = _number(layer.macs, f"{label}: macs"), _number(layer.bytes, f"{label}: bytes")
             macs, size = macs + own_macs, size + own_bytes
             moved = one.activation_bytes() + one.weight_bytes()
             if not right:
-                flaws.append(f"{said}: shape is {_plain(layer.shape)}, expected {one.output_shape}")
+                flaws.append(f"{label}: shape is {_as_python(layer.shape)}, expected {one.output_shape}")
             elif own_macs != one.macs:
-                flaws.append(f"{said}: {own_macs:,} multiply-adds, expected {one.macs:,}")
+                flaws.append(f"{label}: {own_macs:,} multiply-adds, expected {one.macs:,}")
             elif own_bytes != moved:
-                flaws.append(f"{said}: {own_bytes:,} bytes, expected {moved:,}")
+                flaws.append(f"{label}: {own_bytes:,} bytes, expected {moved:,}")
     right = sum(one.output not in found.wrong for _, one in found.pairs)
     return {"layers": right, "shapes": shapes, "multiply-adds": macs, "bytes": size}, flaws
 
@@ -313,13 +319,13 @@ def _compare_weights(layer: Any, one: Layer, found: Match) -> None:
     for role in [*names, *layer.weights]:
         got, expected = layer.weights.get(role), names.get(role)
         if got != expected:
-            said = f"the {layer.op} that writes {layer.output!r}"
-            found.flaw(f"{said}: weights[{role!r}] is {_or_none(got)}, expected {_or_none(expected)}", one)
+            label = f"the {layer.op} that writes {layer.output!r}"
+            found.flaw(f"{label}: weights[{role!r}] is {_or_none(got)}, expected {_or_none(expected)}", one)
             return
 
 
 def _compare_transposed(model: Any, found: Match) -> None:
-    """A Linear's attributes say which of the two orders its weight has in the file."""
+    """Check the attribute `transposed` of each Linear against its weight's order in the file."""
     for node in model.graph.node:
         if node.op_type not in ("Gemm", "MatMul"):
             continue
@@ -327,26 +333,26 @@ def _compare_transposed(model: Any, found: Match) -> None:
         for layer, one in found.pairs:
             if not isinstance(one, Linear) or one.weight != node.input[1] or one.output in found.wrong:
                 continue
-            said = f"the Linear that writes {layer.output!r}"
+            label = f"the Linear that writes {layer.output!r}"
             if "transposed" not in layer.attributes:
                 why = "True if the weight in the file is (in_features, out_features)"
-                found.flaw(f"{said}: attributes has no 'transposed', expected {expected}: {why}", one)
+                found.flaw(f"{label}: attributes has no 'transposed', expected {expected}: {why}", one)
             elif bool(layer.attributes["transposed"]) != expected:
                 order = "(in_features, out_features)" if expected else "(out_features, in_features)"
                 why = f"the weight of this {node.op_type} is {order} in the file"
-                got = _plain(layer.attributes["transposed"])
-                found.flaw(f"{said}: transposed is {got}, expected {expected}: {why}", one)
+                got = _as_python(layer.attributes["transposed"])
+                found.flaw(f"{label}: transposed is {got}, expected {expected}: {why}", one)
 
 
 def _or_none(name: str | None) -> str:
     return "not there" if name is None else repr(name)
 
 
-# Chapter 02: the numbers
+# ---- Chapter 02: the numbers
 
 
 def judge_weights(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """Arrays that `weights.extract` finds, and what `weights.fold` makes of them."""
+    """Scores and flaws of `weights.extract` and `weights.fold`: arrays, layers left, error, bytes."""
     wanted, parameters = topology.read_onnx_with_parameters(model)
     with errors_located():
         graph = modules["graph"].read(model)
@@ -368,9 +374,9 @@ def judge_weights(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, flo
 
 
 def _why_kept(left: Match, exact: Graph) -> str:
-    """Why the first batch-norm that is missing after a fold cannot be folded, as the end of a sentence; "" if none is.
+    """Why the first missing batch-norm must not be folded, as the end of a sentence; "" if none is missing.
 
-    exact: the graph with what is left after a right fold.
+    exact: the graph after a correct fold.
     """
     there = {one.output for _, one in left.pairs}
     writers = {layer.output: layer for layer in exact}
@@ -388,7 +394,10 @@ def _size(arrays: Any) -> int:
 
 
 def compare_arrays(found: Match, arrays: Any, parameters: Mapping[str, np.ndarray]) -> tuple[int, list[str]]:
-    """How many arrays are right, and a sentence for each that is not."""
+    """(number of correct arrays, a sentence for each wrong one).
+
+    arrays: {layer output: {role: array}} of the engine; parameters: the expected arrays by name.
+    """
     right, flaws = 0, []
     for layer, one in found.pairs:
         own = arrays.get(layer.output)
@@ -430,12 +439,15 @@ def compare_outputs(left: Match, folded: Any, exact_graph: Graph, exact: Mapping
     for one in exact_graph:
         layer, names = by_output[one.output], _role_names(one)
         own = folded.get(layer.output) or {}
-        said = f"fold: the {layer.op} that writes {layer.output!r}"
+        label = f"fold: the {layer.op} that writes {layer.output!r}"
         for role, name in names.items():
             if own.get(role) is None:
-                return math.inf, f"{said} has no {role}"
+                return math.inf, f"{label} has no {role}"
             if np.shape(own[role]) != exact[name].shape:
-                return math.inf, f"{said}: the {role} has the shape {np.shape(own[role])}, expected {exact[name].shape}"
+                return (
+                    math.inf,
+                    f"{label}: the {role} has the shape {np.shape(own[role])}, expected {exact[name].shape}",
+                )
         arrays = {role: np.asarray(array, np.float64) for role, array in own.items() if array is not None}
         outputs[one.output] = compute(one, [outputs[n] for n in one.inputs], {r: exact[n] for r, n in names.items()})
         theirs[one.output] = compute(one, [theirs[n] for n in one.inputs], arrays)
@@ -446,18 +458,19 @@ def compare_outputs(left: Match, folded: Any, exact_graph: Graph, exact: Mapping
             detail = f": its {worst} is off by {off[worst]:.1e}" if worst else ""
             return (
                 error,
-                f"{said} differs from convolution and batch-norm by {error:.1e}, {TOLERANCE:.0e} allowed{detail}",
+                f"{label} differs from convolution and batch-norm by {error:.1e}, {TOLERANCE:.0e} allowed{detail}",
             )
     return error, ""
 
 
 def relative_error(got: np.ndarray, expected: np.ndarray) -> float:
+    """‖got − expected‖ / ‖expected‖ in the 2-norm; the absolute error where `expected` is 0."""
     size = float(np.linalg.norm(expected))
     return float(np.linalg.norm(got - expected)) / (size or 1.0)
 
 
 def compute(layer: Layer, inputs: Sequence[np.ndarray], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A layer in float64; arrays by role, those of a convolution and a batch-norm in the shapes of engine_files.py."""
+    """Compute a layer in float64. arrays: by role, in the shapes that engine_files.py prescribes."""
     x = inputs[0]
     match layer:
         case Conv2d():
@@ -484,7 +497,7 @@ def compute(layer: Layer, inputs: Sequence[np.ndarray], arrays: Mapping[str, np.
 
 
 def windows(layer: Conv2d | MaxPool2d, x: np.ndarray, around: float) -> np.ndarray:
-    """The windows (N, C, out H, out W, kH, kW) of a convolution or pooling; `around` is the padding's value."""
+    """The windows (N, C, oH, oW, kH, kW) of a convolution or pooling over x (N, C, H, W); around: padding value."""
     x = np.pad(x, ((0, 0), (0, 0), *layer.padding), constant_values=around)
     (kh, kw), (dh, dw), (sh, sw) = layer.kernel_size, layer.dilation, layer.stride
     extent = (dh * (kh - 1) + 1, dw * (kw - 1) + 1)
@@ -492,12 +505,13 @@ def windows(layer: Conv2d | MaxPool2d, x: np.ndarray, around: float) -> np.ndarr
 
 
 def convolve(layer: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    seen = windows(layer, x, 0.0)
-    n, channels, height, width, kh, kw = seen.shape
+    """The convolution (N, O, oH, oW), without bias, of x (N, C, H, W) and weight (O, C/groups, kH, kW)."""
+    patches = windows(layer, x, 0.0)
+    n, channels, height, width, kh, kw = patches.shape
     groups = layer.groups
-    seen = seen.reshape(n, groups, channels // groups, height, width, kh, kw)
+    patches = patches.reshape(n, groups, channels // groups, height, width, kh, kw)
     weight = weight.reshape(groups, -1, channels // groups, kh, kw)
-    return np.einsum("ngchwyx,gocyx->ngohw", seen, weight, optimize=True).reshape(n, -1, height, width)
+    return np.einsum("ngchwyx,gocyx->ngohw", patches, weight, optimize=True).reshape(n, -1, height, width)
 
 
 MODULES: dict[int, tuple[str, ...]] = {1: ("graph",), 2: ("graph", "weights")}
@@ -508,7 +522,7 @@ JUDGES: dict[int, Callable[[Any, Mapping[str, Any]], tuple[dict[str, float], lis
 
 
 def limit_memory(size: int) -> None:
-    """Have this process raise MemoryError instead of taking more than so many bytes, where the system can."""
+    """Limit this process's address space to `size` bytes, where the system supports it; MemoryError beyond that."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -516,7 +530,7 @@ def limit_memory(size: int) -> None:
 
 
 def main(folder: str, chapter: str, first: str, results: str) -> None:
-    """What the child does: see the module's docstring."""
+    """Entry point of the child process; see the module's docstring. All arguments are strings."""
     limit_memory(MEMORY)
     engine.open_engine(lambda: Path(folder))
     for case in CASES[int(chapter)][int(first) :]:

@@ -1,4 +1,4 @@
-"""The way from notebook to notebook: the last cell of each links to the one before, its chapter and the one behind.
+"""Navigation: the last cell of each notebook links to the previous notebook, its chapter and the next notebook.
 
     ← [1 Seeing memory](1_seeing_memory.ipynb) · [chapter 04](README.md) · [3 Global average pooling](…) →
 
@@ -18,7 +18,7 @@ _TITLE = re.compile(r"^# (?:\d+\. )?(?P<title>[^:\n]+)", re.MULTILINE)
 
 
 def notebooks(root: Path | None = None) -> list[Path]:
-    """The notebooks of all chapters in the order of their numbers: 10 comes behind 9."""
+    """The notebooks of all chapters in numerical order (10 after 9)."""
     return sorted(
         (root or course()).glob("[0-9][0-9]_*/[0-9]*_*.ipynb"), key=lambda path: (path.parent.name, _number(path))
     )
@@ -29,7 +29,7 @@ def _number(path: Path) -> int:
 
 
 def title(path: Path) -> str:
-    """A notebook's number and its title up to the first colon. ValueError if its first cell has no title."""
+    """A notebook's number and its title up to the first colon. Raises ValueError if its first cell has no title."""
     first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]
     found = _TITLE.match(generated.source(first))
     if found is None:
@@ -38,14 +38,14 @@ def title(path: Path) -> str:
 
 
 def _link(here: Path, there: Path) -> str:
-    """A Markdown link between two notebooks; one in another chapter is named with its chapter."""
+    """A Markdown link between two notebooks; its text names the chapter if that differs."""
     if there.parent == here.parent:
         return f"[{title(there)}]({there.name})"
     return f"[chapter {there.parent.name[:2]}, {title(there)}](../{there.parent.name}/{there.name})"
 
 
 def line(path: Path, order: list[Path]) -> str:
-    """What the last cell of a notebook says, for `order`, all notebooks in order. The ends have one neighbour."""
+    """The Markdown of a notebook's navigation cell. order: all notebooks in order."""
     index = order.index(path)
     parts = [f"[chapter {path.parent.name[:2]}](README.md)"]
     if index > 0:
@@ -60,15 +60,15 @@ def _is_navigation(cell: dict[str, Any]) -> bool:
 
 
 def _with_line(notebook: dict[str, Any], text: str) -> dict[str, Any]:
-    """The notebook with this text in its last cell, and in no other cell of navigation."""
+    """The notebook with this text in its last cell and without any other navigation cell."""
     cell = {"cell_type": "markdown", "id": TAG, "metadata": {"tags": [TAG]}, "source": [text]}
     return notebook | {"cells": [one for one in notebook["cells"] if not _is_navigation(one)] + [cell]}
 
 
 def write(path: Path, order: list[Path], change: bool = True) -> bool:
-    """Whether the last cell of a notebook was not its line; with `change` it is now.
+    """Whether the navigation cell of a notebook is stale; with `change`, rewrite it.
 
-    ValueError for a notebook without a title, or one that could not be written back byte for byte.
+    Raises ValueError for a notebook without a title, or one that could not be written back byte for byte.
     """
     before = path.read_text(encoding="utf-8")
     notebook, _ = generated.markdown_cells(path, before)
@@ -79,7 +79,7 @@ def write(path: Path, order: list[Path], change: bool = True) -> bool:
 
 
 def run(check: bool, root: Path | None = None) -> bool:
-    """Writes the last cells that are stale, or with `check` only names them. Whether all is well afterwards."""
+    """Rewrite stale navigation cells, or with `check` only list them. Returns True if none is left."""
     root, fine = root or course(), True
     order = notebooks(root)
     for path in order:

@@ -1,4 +1,4 @@
-"""Regions of a source that a learner is to write: marked in the source, one line in the learner's copy.
+"""Solution regions: marked in the sources, replaced by one line in the learner's copy.
 
     def output_size(size, kernel):
         # BEGIN SOLUTION
@@ -11,9 +11,8 @@ becomes
     def output_size(size, kernel):
         raise NotImplementedError("write: the output's size along one dimension")
 
-In CUDA C++ the marks begin with `//`, and the region becomes the line `// write: …`. The marker lines and the names of
-the two operations are those of nbgrader's ClearSolutions; what stands in the place of a solution is chosen per region
-here, which nbgrader cannot.
+In CUDA C++ the marks begin with `//`, and the region becomes the line `// write: …`. The markers are those of
+nbgrader's ClearSolutions; unlike there, each region has a replacement text of its own.
 """
 
 import json
@@ -27,16 +26,16 @@ _STUB = re.compile(r"""NotImplementedError\((?P<text>"write: (?:[^"\\]|\\.)*"|'w
 
 @dataclass(frozen=True)
 class Region:
-    """A region between BEGIN SOLUTION and END SOLUTION."""
+    """A region from BEGIN SOLUTION to END SOLUTION."""
 
-    line: int  # of BEGIN SOLUTION, the first line of the text being 1
+    line: int  # of BEGIN SOLUTION, counted from 1
     indent: str
     write: tuple[str, ...]  # the text of each `write:` line
     solution: tuple[str, ...]  # the lines of the solution
 
 
 def _split(text: str, cuda: bool) -> list[str | Region]:
-    """The lines outside of regions and the regions, in order. Raises ValueError for marks out of order."""
+    """The lines outside regions and the regions, in order. Raises ValueError for marks out of order."""
     parts: list[str | Region] = []
     begun: tuple[int, str] | None = None
     write: list[str] = []
@@ -71,7 +70,7 @@ def _split(text: str, cuda: bool) -> list[str | Region]:
 
 
 def is_cuda(cell: str) -> bool:
-    """Whether the text of a notebook's cell is CUDA C++: it holds marks that begin with `//`."""
+    """Whether a notebook cell's text is CUDA C++, recognised by marks that begin with `//`."""
     return re.search(rf"^\s*// ?{BEGIN}", cell, re.M) is not None
 
 
@@ -81,13 +80,13 @@ def regions(text: str, cuda: bool = False) -> list[Region]:
 
 
 def strip(text: str, cuda: bool = False) -> str:
-    """The learner's form of a text: the line that says what to write in the place of each region."""
+    """The learner's form of a text: each region replaced by its stub. Raises ValueError for marks out of order."""
     lines = []
     for part in _split(text, cuda):
         if isinstance(part, str):
             lines.append(part)
         elif cuda:
-            lines += [f"{part.indent}// {WRITE} {told}" for told in part.write]
+            lines += [f"{part.indent}// {WRITE} {task}" for task in part.write]
         else:
             quoted = json.dumps(f"{WRITE} {part.write[0]}", ensure_ascii=False)
             lines.append(f"{part.indent}raise NotImplementedError({quoted})")
@@ -95,7 +94,7 @@ def strip(text: str, cuda: bool = False) -> str:
 
 
 def plain(text: str, cuda: bool = False) -> str:
-    """The solution without the marks."""
+    """A text with its solutions but without the marks. Raises ValueError for marks out of order."""
     lines: list[str] = []
     for part in _split(text, cuda):
         lines += [part] if isinstance(part, str) else part.solution
@@ -113,5 +112,5 @@ def fill(copy: str, source: str, cuda: bool = False) -> str:
 
 
 def is_stub(text: str) -> bool:
-    """Whether a text still holds the line of a stub."""
+    """Whether a text still contains a stub."""
     return _STUB.search(text) is not None or re.search(rf"^\s*// {WRITE} ", text, re.M) is not None

@@ -1,7 +1,7 @@
-"""Milestones: at a chapter's end the learner's engine so far meets held-out networks, beside the reference engine.
+"""Milestones: at a chapter's end the learner's engine runs on held-out networks and is compared with the reference.
 
-`run(1)`, or `python -m common milestone 1`, tries the engine on the chapter's cases in a child process and prints a
-table: each case with the engine's scores and the reference's, and in words what is wrong first.
+`run(1)`, or `python -m common milestone 1`, judges the engine on the chapter's cases in a child process and prints a
+table with the engine's and the reference's scores per case, and the first flaw in words.
 """
 
 import importlib
@@ -21,7 +21,7 @@ from typing import Any
 from . import progress
 from .engine import PACKAGE, folder, missing, whose
 
-SECONDS = 30.0  # that a case may take; the reference takes less than one
+SECONDS = 30.0  # time limit per case; the reference takes less than one
 CHAPTERS = (1, 2)  # those with a milestone
 LAST = 6
 WIDTH = 95
@@ -29,7 +29,10 @@ WIDTH = 95
 
 @dataclass(frozen=True)
 class Column:
-    """A column of scores: its heading, and how a score becomes text; one below `least` differs between machines."""
+    """A column of scores: heading, format, factor applied before formatting.
+
+    Scores below `least` are rounding errors that differ between machines and are shown as 0.
+    """
 
     heading: str
     form: str = "{:,.0f}"
@@ -37,6 +40,7 @@ class Column:
     least: float = 0.0
 
     def text(self, score: float | None) -> str:
+        """The score as text; "–" if it is None or not finite."""
         if score is not None and 0 <= score < self.least:
             return "0"
         return "–" if score is None or not math.isfinite(score) else self.form.format(score * self.scale)
@@ -60,9 +64,11 @@ COLUMNS: dict[int, dict[str, Column]] = {
 
 @dataclass(frozen=True)
 class Milestone:
-    """What came of a milestone: true if every case passed. run() has printed it.
+    """The result of a milestone, which run() has printed already. True in a condition if every case passed.
 
-    scores: by case and column, those of the engine. reference_files: the files that are not the learner's own.
+    scores            the engine's, by case and column
+    reference_files   files of the engine that are not the learner's own
+    flaw              the first flaw in words, "" if all cases passed
     """
 
     chapter: int
@@ -79,12 +85,12 @@ class Milestone:
 
 
 def run(chapter: int | None = None, console: Any = None, engine: Path | None = None) -> Milestone:
-    """Try an engine on a chapter's held-out cases, print the scores and record them in the learner's progress.
+    """Run an engine on a chapter's held-out cases, print the scores and record them in the learner's progress.
 
-    chapter   1 to 6; the first one not passed if not given
-    console   a rich.console.Console to print to; plain text if not given
-    engine    the folder of the package `engine`; that of the session if not given
-    Raises ValueError for another chapter.
+    chapter   1 to 6; default: the first one not passed
+    console   a rich.console.Console; default: plain text on standard output
+    engine    the folder of the package `engine`; default: that of the session
+    Raises ValueError for a chapter outside 1 to 6.
     """
     place = engine or folder()
     work = place.parent if (place.parent / progress.MARKER).exists() else None
@@ -121,6 +127,7 @@ def run(chapter: int | None = None, console: Any = None, engine: Path | None = N
 
 
 def none_yet(chapter: int) -> str:
+    """The message for a chapter without a milestone."""
     if chapter == 3:
         return "Chapter 03 has no milestone: it measures libraries, and writes no file of the engine."
     return f"Chapter {chapter:02} has no milestone yet."
@@ -134,7 +141,7 @@ def following(work: Path | None) -> int:
 
 
 def find_engine(start: Path | None = None) -> Path | None:
-    """The learner's engine, seen from a folder in work/ or above it, as the repository's; None if there is no work/."""
+    """The folder of the learner's engine for a folder inside work/ or above it; None if there is no work/."""
     start = (start or Path.cwd()).resolve()
     work = progress.work_folder(start)
     if work is None:
@@ -143,30 +150,30 @@ def find_engine(start: Path | None = None) -> Path | None:
     return work / PACKAGE if work is not None else None
 
 
-# The child process
+# ---- The child process
 
 
 def _judged(chapter: int, place: Path) -> Iterator[Any]:
-    """The outcome of each case, from a child process. A case that ends the child, or takes too long, has failed."""
+    """The outcome of each case, from a child process. A case that ends the child or exceeds SECONDS has failed."""
     from . import judging
 
     cases = judging.CASES[chapter]
     done = 0
     while done < len(cases):
-        how = ""
+        failure = ""
         for outcome in _child(chapter, place, done):
             if isinstance(outcome, str):
-                how = outcome
+                failure = outcome
             else:
                 done += 1
                 yield outcome
         if done < len(cases):
-            yield judging.Outcome(cases[done].name, False, {}, how)
+            yield judging.Outcome(cases[done].name, False, {}, failure)
             done += 1
 
 
 def _child(chapter: int, place: Path, first: int) -> Iterator[Any]:
-    """Outcomes of the cases from `first` on as they come; last, if there are too few, in words what became of it."""
+    """Outcomes of the cases from `first` on as they arrive; then a sentence on how the child ended."""
     from . import judging
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -202,7 +209,7 @@ def _child(chapter: int, place: Path, first: int) -> Iterator[Any]:
 
 
 def _kill(child: subprocess.Popen) -> None:
-    """End the child and what it has started."""
+    """Kill the child and its process group."""
     if child.poll() is None:
         try:
             os.killpg(child.pid, signal.SIGKILL)
@@ -220,7 +227,7 @@ def _reference(chapter: int) -> dict[str, dict[str, float]]:
     return {case.name: judging.judge(chapter, case, modules).scores for case in judging.CASES[chapter]}
 
 
-# What is printed
+# ---- Output
 
 
 def _console() -> Any:

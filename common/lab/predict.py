@@ -1,10 +1,10 @@
-"""Predictions: a guess is typed before the number is shown, and kept.
+"""Predictions: a guess is recorded before the number is shown.
 
-    check.predict("blocks", 19, unit="blocks")                       in one cell: the guess is locked
-    check.reveal("blocks", blocks, slips={19: "…"})                  in the next: guess and value side by side
+    check.predict("blocks", 19, unit="blocks")                       in one cell: locks the guess
+    check.reveal("blocks", blocks, slips={19: "…"})                  in the next: shows guess and value
 
-A guess is a number, one of `choices`, or the items of `order` in another order. In a learner's copy `...` stands in the
-place of the guess, and nothing is shown until it is replaced.
+A guess is a number, one of `choices`, or the items of `order` in some order. In a learner's copy the guess is `...`,
+and nothing is shown until it is replaced.
 """
 
 import math
@@ -16,13 +16,12 @@ from typing import Any
 
 from . import progress
 
-# A guess this near to a slip's number came from the slip; one this near to the value is right. Counts below EXACT must
-# be equal.
+# Relative tolerance within which a guess counts as right, or as a slip's number. Integers below EXACT must be equal.
 WITHIN, EXACT = 0.02, 1000
 
 
 class Unanswered(NotImplementedError):
-    """A prediction that has not been made: shown as "not started yet", like the stub of an answer."""
+    """A prediction that has not been made; shown as "not started yet", like the stub of an answer."""
 
     def __init__(self, what: str):
         super().__init__(f"write: {what}")
@@ -36,13 +35,14 @@ def predict(
     choices: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
 ) -> None:
-    """Record a guess and lock it: the first one counts.
+    """Record a guess and lock it: only the first one counts.
 
     name      of the prediction, the same in `reveal`
-    guess     a finite number; with `choices` one of them; with `order` a list of its items, the first one first
-    unit      what the number counts: "blocks", "µs", "bytes"
+    guess     a finite number; with `choices` one of them; with `order` a list of its items in the guessed order
+    unit      of the number: "blocks", "µs", "bytes"
 
-    Raises NotImplementedError while the guess is `...`, TypeError or ValueError for a guess that is not of its kind.
+    Raises NotImplementedError while the guess is `...`, TypeError for a guess that is not a number where one is
+    expected, ValueError for one that is not finite, not among `choices` or not an ordering of `order`.
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"name: must be the prediction's name, a string, got {name!r}")
@@ -53,21 +53,21 @@ def predict(
     guess = _checked(guess, choices, order)
     kept = progress.load()["predictions"].get(name)
     if kept is not None and kept["guess"] != guess:
-        print(f"Locked: your first guess, {_said(kept['guess'], kept['unit'])}, counts.")
+        print(f"Locked: your first guess, {_formatted(kept['guess'], kept['unit'])}, counts.")
         return
     if kept is None:
         entry = {"chapter": _chapter(), "guess": guess, "unit": unit}
         progress.update(lambda data: data["predictions"].setdefault(name, entry))
-    print(f"Your guess: {_said(guess, unit)}. It is locked; run the next cell.")
+    print(f"Your guess: {_formatted(guess, unit)}. It is locked; run the next cell.")
 
 
 def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> None:
-    """Show the guess beside the value, how far off it is, and the slip that explains it.
+    """Show the guess and the value, how far off the guess is, and the slip that explains it.
 
-    value   what was measured or computed, of the kind of the guess
-    slips   {wrong guess: what leads to it}. A number within 2 % of a wrong guess is taken for it
+    value   measured or computed, of the same type as the guess
+    slips   {wrong guess: its explanation}; a number within 2 % of a wrong guess matches it
 
-    Raises NotImplementedError if no guess was made: nothing is shown then.
+    Raises NotImplementedError, showing nothing, if no guess was made.
     """
     kept = progress.load()["predictions"].get(name)
     if kept is None:
@@ -78,14 +78,14 @@ def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> Non
     value = list(value) if isinstance(guess, list) else value
     if kept.get("truth") != value:
         progress.update(lambda data: data["predictions"][name].update(truth=value))
-    print(f"Your guess: {_said(guess, unit)}. The answer: {_said(value, unit)}; {_verdict(guess, value)}.")
+    print(f"Your guess: {_formatted(guess, unit)}. The answer: {_formatted(value, unit)}; {_verdict(guess, value)}.")
     slip = None if _near(guess, value) else _slip(guess, slips or {})
     if slip:
         print(slip)
 
 
 def ratio(entry: Mapping[str, Any]) -> float | None:
-    """guess / value of a recorded prediction; None before it is revealed, and where a ratio means nothing."""
+    """guess / value of a recorded prediction; None if it is not revealed, not a number, zero or of another sign."""
     guess: Any = entry.get("guess")
     value: Any = entry.get("truth")
     if not (_is_number(guess) and _is_number(value)):
@@ -94,7 +94,7 @@ def ratio(entry: Mapping[str, Any]) -> float | None:
 
 
 def how_far_off(entry: Mapping[str, Any]) -> float | None:
-    """The factor by which a recorded guess is too high or too low, 1.0 or more; None as in `ratio`."""
+    """The factor by which a recorded guess is too high or too low, ≥ 1.0; None as in `ratio`."""
     times = ratio(entry)
     return None if times is None else max(times, 1 / times)
 
@@ -131,7 +131,7 @@ def _chapter() -> str:
     return next((part.name for part in (Path.cwd(), *Path.cwd().parents) if part.name[:2].isdigit()), "")
 
 
-def _said(value: Any, unit: str) -> str:
+def _formatted(value: Any, unit: str) -> str:
     if isinstance(value, list):
         return " < ".join(map(str, value))
     if isinstance(value, float):
@@ -167,10 +167,10 @@ def _verdict(guess: Any, value: Any) -> str:
         return "right"
     times = ratio({"guess": guess, "truth": value})
     if times is None:
-        return f"you are off by {_said(abs(guess - value), '')}"
+        return f"you are off by {_formatted(abs(guess - value), '')}"
     off = max(times, 1 / times)
-    said = f"{off:,.0f}" if off >= 100 else f"{off:.3g}"
-    return f"your guess is {said}× too {'high' if times > 1 else 'low'}"
+    factor = f"{off:,.0f}" if off >= 100 else f"{off:.3g}"
+    return f"your guess is {factor}× too {'high' if times > 1 else 'low'}"
 
 
 def _slip(guess: Any, slips: Mapping[Any, str]) -> str | None:

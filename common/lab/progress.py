@@ -1,12 +1,12 @@
-"""What a learner has done, in work/progress.json.
+"""The learner's progress, stored in work/progress.json.
 
     exercises     {name: {"passed": bool, "tries": int, "hints": int}}
     predictions   {name: {"chapter": str, "guess": …, "unit": str, "truth": …}}
     engine        {file: "own" or "reference"}
     milestones    {chapter number: {"passed": bool, …}}
 
-The folder work/ is the next one upwards from the current folder that holds the file `.course-work`. Outside of such a
-folder, as when a source notebook is executed, what is recorded lives as long as the process.
+The folder work/ is the nearest folder, from the current one upwards, that contains the file `.course-work`. Outside
+such a folder, as when a source notebook is executed, progress is kept in memory until the process ends.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _in_memory: dict[str, Any] = {}
 
 
 def work_folder(start: Path | None = None) -> Path | None:
-    """The learner's folder that `start` (the current folder) lies in, or None."""
+    """The learner's folder that contains `start` (default: the current folder); None if there is none."""
     start = (start or Path.cwd()).resolve()
     return next((folder for folder in (start, *start.parents) if (folder / MARKER).exists()), None)
 
@@ -36,7 +36,7 @@ def _empty() -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a file holds. One that cannot be read is set aside, not written over."""
+    """The contents of a progress file. An unreadable file is renamed, not overwritten."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if not _has_the_form(data):
@@ -73,7 +73,7 @@ def _has_the_form(data: Any) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a text file in one step, in a folder that is made if there is none: a reader sees the old or the new."""
+    """Replace a text file atomically (UTF-8), creating its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(text.encode())
@@ -81,21 +81,23 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time: two notebooks may be open at once."""
+    """Inside, this process holds the folder's lock: several notebooks may be open at once."""
     with open(folder / MARKER, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def load(folder: Path | None = None) -> dict[str, Any]:
-    """All that is recorded in a learner's folder, that of the current folder if none is given. Not to be changed."""
+    """The progress recorded in a learner's folder (default: that of the current folder). Do not modify the result."""
     folder = folder or work_folder()
     return _read(folder / FILE) if folder else _empty() | _in_memory
 
 
 def update(change: Callable[[dict[str, Any]], None], folder: Path | None = None) -> dict[str, Any]:
-    """Lets `change` edit what is recorded, saves it, and returns it. A folder that cannot be written is no error:
-    an answer is judged there too, and a line says that it was not recorded."""
+    """Apply `change` to the recorded progress, save it, and return it.
+
+    If the folder cannot be written, a message is printed and nothing is raised.
+    """
     folder = folder or work_folder()
     if folder is None:
         data = _empty() | _in_memory
@@ -115,7 +117,7 @@ def update(change: Callable[[dict[str, Any]], None], folder: Path | None = None)
 
 
 def record_try(exercise: str, passed: bool) -> None:
-    """One more try at an exercise. Once passed, it stays so."""
+    """Record one more try at an exercise. Once passed, an exercise stays passed."""
 
     def change(data: dict[str, Any]) -> None:
         entry = data["exercises"].setdefault(exercise, {"passed": False, "tries": 0, "hints": 0})
@@ -126,7 +128,7 @@ def record_try(exercise: str, passed: bool) -> None:
 
 
 def record_hint(exercise: str, number: int) -> None:
-    """Hint `number` of an exercise was read, counted from 1; the solution is one more."""
+    """Record that hint `number` of an exercise, counted from 1, was shown; the solution counts as the last hint."""
 
     def change(data: dict[str, Any]) -> None:
         entry = data["exercises"].setdefault(exercise, {"passed": False, "tries": 0, "hints": 0})

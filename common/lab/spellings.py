@@ -1,4 +1,4 @@
-"""The spellings of other exporters: functions that respell a model of `topology.write_onnx` in place."""
+"""Rewrites of a model from `topology.write_onnx`, in place, into equivalent ONNX as other exporters spell it."""
 
 import copy
 
@@ -9,7 +9,7 @@ IR_BEFORE_4 = 3  # initializers had to be listed among the graph's inputs
 
 
 def clips_with_attributes(model: ModelProto) -> None:
-    """Operator set 9: the bounds of a Clip are attributes, every initializer is one of the graph's inputs."""
+    """Operator set 9: a Clip's bounds are attributes, and initializers are listed among the graph's inputs."""
     graph, arrays = model.graph, _arrays(model)
     for node in _nodes(graph, "Clip"):
         bounds = dict(zip(("min", "max"), node.input[1:], strict=False))
@@ -21,7 +21,7 @@ def clips_with_attributes(model: ModelProto) -> None:
 
 
 def constants_as_nodes(model: ModelProto) -> None:
-    """Every initializer is a Constant node before the others."""
+    """Turn every initializer into a Constant node at the beginning."""
     graph = model.graph
     nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in graph.initializer]
     _replace(graph.node, [*nodes, *graph.node])
@@ -29,9 +29,9 @@ def constants_as_nodes(model: ModelProto) -> None:
 
 
 def mean_over_axes(model: ModelProto) -> None:
-    """ReduceMean without the two dimensions in place of GlobalAveragePool and Flatten; its axes counted from the end.
+    """Replace GlobalAveragePool and Flatten by ReduceMean over the axes −1 and −2 with keepdims=0.
 
-    They are an attribute, or an input in operator set 18.
+    The axes are an attribute, or an input from operator set 18 on.
     """
     graph, later = model.graph, model.opset_import[0].version >= 18
     for pool in _nodes(graph, "GlobalAveragePool"):
@@ -47,7 +47,7 @@ def mean_over_axes(model: ModelProto) -> None:
 
 
 def mean_over_channels(model: ModelProto) -> None:
-    """ReduceMean over the channels before the last convolution's output is averaged: no layer computes this."""
+    """Add the mean over channels before the global average pooling: no layer of the course computes this."""
     graph, nodes = model.graph, []
     for node in graph.node:
         if node.op_type == "GlobalAveragePool":
@@ -60,14 +60,14 @@ def mean_over_channels(model: ModelProto) -> None:
 
 
 def gemm_not_transposed(model: ModelProto) -> None:
-    """Gemm without transB: its weight is (in_features, out_features)."""
+    """Use Gemm without transB: its weight is (in_features, out_features)."""
     for node in _nodes(model.graph, "Gemm"):
         del node.attribute[:]
         _change(model.graph, node.input[1], np.transpose)
 
 
 def matmul_and_add(model: ModelProto) -> None:
-    """MatMul and Add in place of Gemm; the bias is the first of the two that are added."""
+    """Replace Gemm by MatMul and Add; the bias is the Add's first input."""
     graph, nodes = model.graph, []
     gemm_not_transposed(model)
     for node in graph.node:
@@ -83,7 +83,7 @@ def matmul_and_add(model: ModelProto) -> None:
 
 
 def biases_added(model: ModelProto) -> None:
-    """The bias of a Conv as an Add of a constant (1, channels, 1, 1) after it."""
+    """Replace the bias of each Conv by an Add of a constant (1, channels, 1, 1) after it."""
     graph, nodes = model.graph, []
     for node in graph.node:
         nodes.append(node)
@@ -98,16 +98,16 @@ def biases_added(model: ModelProto) -> None:
 
 
 def same_padding(model: ModelProto) -> None:
-    """auto_pad in place of pads, for a network whose convolutions all pad in the way of SAME_UPPER."""
+    """Replace pads by auto_pad=SAME_UPPER, for a network whose convolutions all pad that way."""
     for node in _nodes(model.graph, "Conv"):
         kept = [attribute for attribute in node.attribute if attribute.name != "pads"]
         _replace(node.attribute, [*kept, helper.make_attribute("auto_pad", "SAME_UPPER")])
 
 
 def every_auto_pad(model: ModelProto) -> None:
-    """auto_pad everywhere: VALID without padding, SAME_LOWER where only top and left are padded, else NOTSET and pads.
+    """Set auto_pad everywhere: VALID without padding, SAME_LOWER for padding (1, 1, 0, 0), else NOTSET with pads.
 
-    For a network whose windows with padding above and at the left only all pad in the way of SAME_LOWER.
+    For a network in which every window padded only at the top and the left pads as SAME_LOWER does.
     """
     modes = {(0, 0, 0, 0): "VALID", (1, 1, 0, 0): "SAME_LOWER"}
     for node in (*_nodes(model.graph, "Conv"), *_nodes(model.graph, "MaxPool")):
@@ -118,7 +118,7 @@ def every_auto_pad(model: ModelProto) -> None:
 
 
 def defaults_left_out(model: ModelProto) -> None:
-    """No attribute that has its default value, no kernel_shape of a Conv; Identity before the output."""
+    """Drop attributes with default values and each Conv's kernel_shape; add an Identity before the output."""
     defaults = {"strides": [1, 1], "dilations": [1, 1], "pads": [0, 0, 0, 0], "group": 1, "ceil_mode": 0}
     defaults["epsilon"] = helper.make_attribute("", 1e-5).f
     for node in model.graph.node:
@@ -135,7 +135,7 @@ def defaults_left_out(model: ModelProto) -> None:
 
 
 def strange_names(model: ModelProto) -> None:
-    """Nodes without names, tensors called "0", "Conv", "weight/x:0" and so on, initializers in reverse order."""
+    """Remove node names, name tensors "0", "1weight", "2Conv.bias" and so on, reverse the initializers."""
     graph = model.graph
     tensors = [value.name for value in graph.input] + [t.name for t in graph.initializer]
     tensors += [name for node in graph.node for name in node.output]
@@ -151,7 +151,7 @@ def strange_names(model: ModelProto) -> None:
 
 
 def last_first(model: ModelProto) -> None:
-    """Another order in which every tensor is written before it is read: of all nodes that can be next, the last one."""
+    """Use another topological order: of all nodes that are ready, always take the last one."""
     graph, ordered, left = model.graph, [], list(model.graph.node)
     ready = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer} | {""}
     while left:
@@ -163,13 +163,13 @@ def last_first(model: ModelProto) -> None:
 
 
 def open_batch(model: ModelProto) -> None:
-    """A name in place of the batch size."""
+    """Replace the batch size by a symbolic dimension."""
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
 
 
 def typed_fields(model: ModelProto) -> None:
-    """The numbers in float_data, or another field of their type, in place of raw_data."""
+    """Store the initializers in typed fields such as float_data instead of raw_data."""
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)
         dtype = tensor.data_type
@@ -177,7 +177,7 @@ def typed_fields(model: ModelProto) -> None:
 
 
 def half_precision(model: ModelProto) -> None:
-    """Every array and both ends of the network in fp16."""
+    """Convert all initializers, the input and the output to fp16."""
     graph = model.graph
     for tensor in graph.initializer:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name))
@@ -203,7 +203,7 @@ def _remove(graph: GraphProto, names: set[str]) -> None:
 
 
 def _replace(field, values: list) -> None:
-    """Protobuf's repeated fields take no assignment."""
-    values = [copy.deepcopy(value) for value in values]  # what they belonged to is about to be deleted
+    """Replace the contents of a protobuf repeated field, which does not support assignment."""
+    values = [copy.deepcopy(value) for value in values]  # the originals may belong to the field
     del field[:]
     field.extend(values)

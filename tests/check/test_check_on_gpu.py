@@ -64,13 +64,13 @@ def test_what_differs_there_is_told(beside):
 
 def test_the_check_has_the_first_word(beside):
     other = ELSEWHERE.format("if (i == 7) out[i] = 3.0f;")
-    with pytest.raises(Wrong, match="its own") as caught, gpu.told_last():
+    with pytest.raises(Wrong, match="its own") as caught, gpu.after_checks():
         run(other)
         raise Wrong("its own", "")
-    with pytest.raises(Wrong, match=r"on the GPU out\[7\]"), gpu.told_last():
+    with pytest.raises(Wrong, match=r"on the GPU out\[7\]"), gpu.after_checks():
         run(other, n=76)
         run(other, n=77)
-    with gpu.told_last():
+    with gpu.after_checks():
         run()
     assert caught.value.what == "its own"
 

@@ -110,7 +110,7 @@ def test_a_touched_copy_is_never_overwritten(repository, tmp_path):
     assert copies.update(work, repository) == []  # no newer source
     save(repository, "md # Toys", "x = 1", "md ## New part", "z = 3")
     (change,) = copies.update(work, repository)
-    assert change.what == "offered" and "1_toys.new.ipynb" in change.told and "“New part”" in change.told
+    assert change.what == "offered" and "1_toys.new.ipynb" in change.detail and "“New part”" in change.detail
     assert cells(work / NOTEBOOK)[2] == "my answer"
     assert cells(work / "01_toys/1_toys.new.ipynb")[-1] == "z = 3"
     assert copies.update(work, repository) == []  # offered once
@@ -129,7 +129,7 @@ def test_an_untouched_copy_follows_its_source(repository, tmp_path):
     (work / NOTEBOOK).write_text(json.dumps(data))
     save(repository, "md # Toys", "x = 2")
     (change,) = copies.update(work, repository)
-    assert (change.what, change.told) == ("updated", "cells changed under: “Toys”")
+    assert (change.what, change.detail) == ("updated", "cells changed under: “Toys”")
     assert cells(work / NOTEBOOK) == ["# Toys", "x = 2"]
 
 
@@ -236,8 +236,8 @@ def test_who_defines_a_name(repository, tmp_path, monkeypatch):
     assert copies.who_defines("y", work / CHAPTER).endswith("under “Toys” in 1_toys")
     assert copies.who_defines("x", work / CHAPTER) is None
     text = "import numpy as np\n\n\ndef one():\n    z = 1\n\n\ndef two():\n    pass\n\n\ny = 3\n"
-    assert [copies._telling_line(text, name) for name in ("two", "y")] == ["def two():", "def one():"]
-    assert copies._telling_line("# a comment\ny = 3\n", "y") == "y = 3"
+    assert [copies._defining_line(text, name) for name in ("two", "y")] == ["def two():", "def one():"]
+    assert copies._defining_line("# a comment\ny = 3\n", "y") == "y = 3"
 
 
 def test_the_table_and_the_page_count_what_was_done(monkeypatch, tmp_path):

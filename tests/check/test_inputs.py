@@ -9,14 +9,14 @@ import pytest
 from onnx import helper
 
 from common.check import Wrong
-from common.check.inputs import recorded
+from common.check.inputs import guarded
 
 NAN = float("nan")
 
 
 def said(function, *args, **kwargs):
     with pytest.raises(Wrong) as error:
-        recorded(function)(*args, **kwargs)
+        guarded(function)(*args, **kwargs)
     assert error.value.hint
     return error.value.what
 
@@ -67,8 +67,8 @@ def test_changes_are_found(change, value, what):
     ],
 )  # fmt: skip
 def test_what_stays_as_it_is_passes(value):
-    assert recorded(lambda x: 7)(value) == 7
-    assert recorded(lambda *x, **y: 7)(value, key=value) == 7
+    assert guarded(lambda x: 7)(value) == 7
+    assert guarded(lambda *x, **y: 7)(value, key=value) == 7
 
 
 def test_tensors_and_modules():
@@ -83,14 +83,14 @@ def test_tensors_and_modules():
     assert "weight" in said(halve, model)
     assert ".training is False, it was True" in said(lambda model: model.eval(), model)
     model.train()
-    assert recorded(lambda model, x: model(x))(model, torch.ones(1, 2)).shape == (1, 3)
+    assert guarded(lambda model, x: model(x))(model, torch.ones(1, 2)).shape == (1, 3)
     assert "gives back a view" in said(lambda x: x.T, torch.ones(2, 3))
 
 
 def test_a_list_that_holds_itself():
     x = [1]
     x.append(x)
-    assert recorded(lambda x: len(x))(x) == 2
+    assert guarded(lambda x: len(x))(x) == 2
     assert "x[0] is 5, it was 1" in said(lambda x: setting(x, 0, 5), x)
 
 
@@ -110,8 +110,8 @@ def test_what_the_exercise_permits():
         return out
 
     x, out = np.arange(3.0), np.zeros(3)
-    assert recorded(fill, inout=["out"])(x, out) is out
-    assert recorded(lambda x: x[1:], views_allowed=True)(x).size == 2
+    assert guarded(fill, inout=["out"])(x, out) is out
+    assert guarded(lambda x: x[1:], views_allowed=True)(x).size == 2
 
 
 def test_views_are_found():
@@ -120,16 +120,16 @@ def test_views_are_found():
         assert "gives back a view of its argument `x`" in said(view, x)
     assert "`x`" in said(lambda x: x["w"][0], {"w": [np.ones(3)]})
     for new in (lambda x: x.copy(), lambda x: x[[0, 1]], lambda x: x + 0, lambda x: x[0, 0], lambda x: x.sum()):
-        recorded(new)(x)
+        guarded(new)(x)
     even, odd = x.reshape(-1)[::2], x.reshape(-1)[1::2]
-    recorded(lambda x: odd)(even)  # their bounds overlap, their elements do not
+    guarded(lambda x: odd)(even)  # their bounds overlap, their elements do not
 
 
 def test_errors_of_the_function_are_its_own():
     with pytest.raises(ZeroDivisionError):
-        recorded(lambda x: x / 0)(1)
+        guarded(lambda x: x / 0)(1)
     with pytest.raises(TypeError, match="positional argument"):
-        recorded(lambda x: x)(1, 2)
+        guarded(lambda x: x)(1, 2)
 
 
 def test_the_function_stays_what_it_is():
@@ -137,7 +137,7 @@ def test_the_function_stays_what_it_is():
         """Twice x."""
         return x * by
 
-    again = recorded(double)
+    again = guarded(double)
     assert again(4) == 8 and again.__name__ == "double" and again.__doc__ == "Twice x."
     assert inspect.signature(again) == inspect.signature(double)
     assert inspect.getsource(again) == inspect.getsource(double)
@@ -155,4 +155,4 @@ class Odd:
 
 
 def test_what_cannot_be_compared_is_left_alone():
-    assert recorded(lambda x: 1)([Odd(), (i for i in range(3)), open(__file__, encoding="utf-8")]) == 1  # noqa: SIM115
+    assert guarded(lambda x: 1)([Odd(), (i for i in range(3)), open(__file__, encoding="utf-8")]) == 1  # noqa: SIM115
