@@ -1,19 +1,18 @@
-"""Convolution, gemm, pooling, addition on NVIDIA's own libraries, cuDNN and cuBLAS: the opponent (chapter 03).
+"""Convolution, gemm, pooling and addition with NVIDIA's libraries cuDNN and cuBLAS, the baseline (chapter 03).
 
     y = cudnn.conv2d(x, weight, bias, padding=1, activation="relu6", tune=True)
 
-Signatures are those of common.kernels, with two more arguments: `arithmetic` ("fp32" strict, "tf32", "fp16") and
-`tune`, which times cuDNN's plans and keeps the fastest. Arrays may be NCHW or NHWC in memory; shapes are PyTorch's in
-both. What is where:
+Signatures are those of common.kernels with two more arguments: `arithmetic` ("fp32" strict, "tf32", "fp16") and `tune`,
+which times cuDNN's plans and uses the fastest. Arrays may be NCHW or NHWC in memory; shapes are PyTorch's in both.
 
-    graphs     what cuDNN is asked for, as data, and the ways to ask for one thing; needs no GPU
-    plans      cuDNN's plans for a graph, choosing one, timing them
-    blas       cuBLAS, for matrix products and for 1×1 convolutions
-    operators  the functions: check, choose, launch
+    graphs     cuDNN graphs as data, and the alternative graphs for a convolution; needs no GPU
+    plans      cuDNN's execution plans for a graph: listing, choosing, timing
+    blas       cuBLAS, for matrix products and 1×1 convolutions
+    operators  the public functions: check, choose, launch
     pooling    average pooling
-    library    finding cuDNN; `missing()` says what is not there
+    library    loading cuDNN; `missing()` says why it is not available
 
-There is no cuDNN without an NVIDIA GPU: everything imports, and a call says what is missing.
+cuDNN needs an NVIDIA GPU. Without one the modules can be imported, and calls raise RuntimeError with the reason.
 """
 
 from .graphs import ARITHMETICS, Convolution, Graph

@@ -1,6 +1,6 @@
-"""cuBLAS: a matrix product, and the plan that runs a 1×1 convolution as one.
+"""cuBLAS: matrix products, and the plan that computes a 1×1 convolution as one.
 
-CuPy's own wrappers refuse to be recorded in a CUDA graph, so the library that CuPy has loaded is called directly.
+CuPy's wrappers cannot be captured in a CUDA graph, so the cuBLAS library that CuPy has loaded is called directly.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from ..cuda import layout as layouts
 from . import library
 from .graphs import Graph
 
-WORKSPACE = 32 << 20  # bytes, what NVIDIA advises for Hopper
+WORKSPACE = 32 << 20  # bytes, NVIDIA's recommendation for Hopper
 TYPES = {"fp32": 0, "tf32": 0, "fp16": 2}  # cudaDataType of the arrays
 COMPUTE = {"fp32": 68, "tf32": 77, "fp16": 68}  # CUBLAS_COMPUTE_32F, _32F_FAST_TF32
 OP_N, OP_T, GEMM_DEFAULT = 0, 1, -1
@@ -28,7 +28,7 @@ _handle = _Handle()
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library.versions()  # CuPy has it loaded then, so it is found by its name
+    library.versions()  # makes CuPy load cuBLAS, so that its name is enough below
     import cupy
 
     return ctypes.CDLL(f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}")
@@ -44,9 +44,12 @@ def _call(name: str, *arguments: Any) -> None:
 
 @dataclass(frozen=True)
 class Product:
-    """c = a · b (+ c) for `batch` pairs of matrices in cuBLAS's order, columns first: (m, k) · (k, n).
+    """c = a · b (+ c) for `batch` pairs of column-major matrices, (m, k) · (k, n).
 
-    The strides are elements from one matrix of a batch to the next.
+    transpose_a, transpose_b   whether a, b are stored transposed
+    arithmetic                 "fp32", "tf32" or "fp16" (arrays in fp16, sums in fp32)
+    add                        whether to add to the contents of c
+    strides                    of a, b, c from one matrix of the batch to the next, in elements
     """
 
     m: int
@@ -60,13 +63,16 @@ class Product:
     strides: tuple[int, int, int] = (0, 0, 0)
 
     def launch(self, a: int, b: int, c: int, workspace: int) -> None:
-        """Enqueues it on CuPy's current stream; addresses of the arrays and of WORKSPACE bytes."""
+        """Enqueue the product on CuPy's current stream. All arguments are addresses; workspace: of WORKSPACE bytes.
+
+        Raises RuntimeError if cuBLAS reports an error.
+        """
         import cupy
 
         if _handle.value is None:
-            made = ctypes.c_void_p()
-            _call("cublasCreate_v2", ctypes.byref(made))
-            _handle.value = made
+            created = ctypes.c_void_p()
+            _call("cublasCreate_v2", ctypes.byref(created))
+            _handle.value = created
         handle, pointer, long = _handle.value, ctypes.c_void_p, ctypes.c_longlong
         _call("cublasSetStream_v2", handle, pointer(cupy.cuda.get_current_stream().ptr))
         _call("cublasSetWorkspace_v2", handle, pointer(workspace), ctypes.c_size_t(WORKSPACE))
@@ -81,7 +87,7 @@ class Product:
 
 
 def product_of(graph: Graph) -> tuple[Product, tuple[str, str]] | None:
-    """The product that a graph of one 1×1 convolution is, and which tensors are a and b; None for any other graph."""
+    """(product, names of the tensors a and b) equivalent to a graph of one 1×1 convolution; None for other graphs."""
     x, w = graph.tensors[0], graph.tensors[-1]
     node = graph.nodes[0]
     window = dict(node.attributes)
@@ -94,13 +100,13 @@ def product_of(graph: Graph) -> tuple[Product, tuple[str, str]] | None:
     pixels = h * width
     if all(t.strides == layouts.strides(t.shape, "NHWC") for t in (x, graph.output)):  # pixels × channels, row by row
         return Product(o, n * pixels, c, True, graph.arithmetic), ("w", "x")
-    # NCHW: a product a picture, channels × pixels
+    # NCHW: one product per image, channels × pixels
     return Product(pixels, o, c, False, graph.arithmetic, batch=n, strides=(c * pixels, 0, o * pixels)), ("x", "w")
 
 
 @dataclass
 class BlasPlan:
-    """A 1×1 convolution as a matrix product; to be used as a plans.Plan."""
+    """A plan (see plans.Plan) that computes a 1×1 convolution as a matrix product. workspace: bytes."""
 
     graph: Graph
     product: Product
@@ -109,7 +115,7 @@ class BlasPlan:
     workspace: int = WORKSPACE
 
     def launch(self, pointers: dict[str, int], workspace: int) -> None:
-        """Enqueues it on CuPy's current stream. pointers: each tensor's address by name; workspace: an address."""
+        """Enqueue the plan on CuPy's current stream. pointers: each tensor's address by name; workspace: an address."""
         a, b = (pointers[name] for name in self.factors)
         self.product.launch(a, b, pointers[self.graph.output.name], workspace)
 
@@ -118,6 +124,6 @@ class BlasPlan:
 
 
 def plan_of(graph: Graph) -> BlasPlan | None:
-    """cuBLAS's plan for a graph; None if it has none."""
+    """cuBLAS's plan for a graph; None unless the graph is a 1×1 convolution."""
     found = product_of(graph)
     return None if found is None else BlasPlan(graph, *found)

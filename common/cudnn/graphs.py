@@ -1,6 +1,6 @@
-"""What cuDNN is asked for, as data: tensors, a chain of nodes, an arithmetic; and the ways to ask for one thing.
+"""cuDNN graphs as data (tensors, a chain of nodes, an arithmetic), and the alternative graphs for a convolution.
 
-Nothing here needs a GPU. `print(graph)` shows what `plans` hands to cuDNN.
+Nothing here needs a GPU. `print(graph)` shows what `plans` passes to cuDNN.
 """
 
 import math
@@ -15,7 +15,7 @@ ARITHMETICS = ("fp32", "tf32", "fp16")
 
 @dataclass(frozen=True)
 class Tensor:
-    """An array as cuDNN sees it: logical shape (N, C, H, W), strides in elements, which are its layout, and dtype."""
+    """A tensor of a graph: logical shape (N, C, H, W), strides in elements (the layout), dtype "fp32" or "fp16"."""
 
     name: str
     shape: tuple[int, ...]
@@ -27,21 +27,22 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the dense tensor."""
         return math.prod(self.shape) * (2 if self.dtype == "fp16" else 4)
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operation on what the node before it gave (the first: on the first tensor) and, if named, another tensor."""
+    """One operation on the previous node's output (the first node's: the first tensor) and, if named, an operand."""
 
     op: str
     operand: str | None = None
     attributes: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        told = [self.operand] if self.operand else []
-        told += [f"{key} {value}" for key, value in self.attributes]
-        return f"{self.op}({', '.join(told)})" if told else self.op
+        details = [self.operand] if self.operand else []
+        details += [f"{key} {value}" for key, value in self.attributes]
+        return f"{self.op}({', '.join(details)})" if details else self.op
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,17 @@ class Graph:
 
     @property
     def heavy(self) -> bool:
-        """Whether there is a convolution in it, which is where the arithmetics differ."""
+        """Whether the graph contains a convolution, the only operation whose arithmetic can be chosen."""
         return self.nodes[0].op.startswith("conv_")
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """activation(conv2d(x, w) + bias + residual) for arrays of these shapes; padding is the same on opposite sides."""
+    """Specification of activation(conv2d(x, w) + bias + residual).
+
+    x, w: shapes (N, C, H, W) and (O, C/groups, kH, kW). stride, dilation and padding (the same on opposite sides):
+    (height, width). bias, residual: whether they are added.
+    """
 
     x: tuple[int, ...]
     w: tuple[int, ...]
@@ -85,10 +90,12 @@ class Convolution:
 
     @property
     def dtype(self) -> str:
+        """The dtype of all tensors, "fp32" or "fp16"."""
         return "fp16" if self.arithmetic == "fp16" else "fp32"
 
     @property
     def groups(self) -> int:
+        """Number of groups, C of x over C of w."""
         return self.x[1] // self.w[1]
 
     @property
@@ -101,16 +108,18 @@ class Convolution:
         return self.x[0], self.w[0], extents[0], extents[1]
 
     def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """A dense tensor of this shape in the convolution's layout and dtype."""
         return Tensor(name, shape, layouts.strides(shape, self.layout), self.dtype)
 
     @property
     def window(self) -> tuple[tuple[str, Any], ...]:
+        """Padding, stride and dilation as a node's attributes."""
         return ("padding", self.padding), ("stride", self.stride), ("dilation", self.dilation)
 
     def compositions(self) -> Iterator[tuple[Graph, ...]]:
-        """The ways to compute it, one graph or two, the one to take without having measured first.
+        """The alternatives for computing it, each one graph or two; the default without tuning comes first.
 
-        Not all of them are to be had on every card and for every shape; which is fastest has to be measured.
+        Which of them cuDNN supports depends on the card and the shape; which is fastest must be measured.
         """
         chain = [Node("add", "bias")] * self.bias + [Node("add", "residual")] * self.residual
         if self.bounds:
@@ -118,25 +127,25 @@ class Convolution:
         if not chain:
             yield (self._first([]),)
             return
-        whole = (self._first(chain),)
-        # With an identity behind it, a convolution with a bias is no longer the pattern that the ready-made engines
-        # know; the engine that writes a kernel for any chain takes it then. It can do NHWC only.
-        free = (self._first([Node("identity"), *chain]),)
+        fused = (self._first(chain),)
+        # An identity after the convolution breaks the pattern that cuDNN's prebuilt engines match, so its runtime
+        # fusion engine, which generates a kernel for any chain, takes the graph. It supports only NHWC.
+        generated = (self._first([Node("identity"), *chain]),)
         split: list[tuple[Graph, ...]] = [self._split(chain, 0)]
         if self.bias and len(chain) > 1:
             split.insert(0, self._split(chain, 1))
         if self.bias and self.residual:
-            # the order in which the ready-made engines can add both
+            # the order in which the prebuilt engines can add both
             split.append((self._first([chain[1], chain[0], *chain[2:]]),))
         if self.layout == "NCHW":
-            yield from [*split, whole]
+            yield from [*split, fused]
         elif self.arithmetic == "fp32" and self.groups == 1:
-            yield from [*split, whole, free]
+            yield from [*split, fused, generated]
         else:
-            yield from [free, *split, whole]
+            yield from [generated, *split, fused]
 
     def _first(self, chain: list[Node], output: str = "y") -> Graph:
-        """The convolution with the nodes of a chain behind it."""
+        """The graph of the convolution followed by a chain of nodes."""
         tensors = [self.tensor("x", self.x), self.tensor("w", self.w)]
         tensors += [self._operand(node.operand) for node in chain if node.operand]
         convolution = Node("conv_fprop", "w", self.window)
@@ -146,10 +155,10 @@ class Convolution:
         return self.tensor(name, (1, self.w[0], 1, 1) if name == "bias" else self.y)
 
     def _split(self, chain: list[Node], at: int) -> tuple[Graph, Graph]:
-        """Two graphs with an array in memory between them: the convolution with `at` nodes, then the others."""
+        """Two graphs, the second reading the first's output: the convolution with `at` nodes, then the other nodes."""
         head, rest = chain[:at], chain[at:]
         if at and len(rest) == 1 and rest[0].op == "clamp" and self.bounds and self.bounds[0] == 0:
-            # the ready-made engines know ReLU; what is left to cut off is above
+            # the prebuilt engines support ReLU; the second graph clamps from above
             head = [*head, Node("clamp", None, (("low", 0.0), ("high", math.inf)))]
         return self._first(head, "between"), self._elementwise(rest)
 
@@ -161,11 +170,13 @@ class Convolution:
 def elementwise(
     shape: tuple[int, ...], chain: list[Node], operands: list[str], layout: str, dtype: str, first: str = "x"
 ) -> Graph:
-    """A graph of nodes without a convolution, on dense arrays of one shape; an operand "bias" has one value a channel.
+    """A graph of elementwise nodes on dense arrays of one shape; an operand "bias" has one value per channel.
 
-    cuDNN's engine for such graphs only knows NHWC, with more than one channel. Without a bias the order of the
-    elements is no matter, so arrays of any layout are declared as a list of pixels; with one, an NCHW array is an NHWC
-    array of H·W channels and C pixels a row.
+    cuDNN's engine for such graphs supports only NHWC with more than one channel. Without a bias the order of elements
+    does not matter, so arrays of any layout are declared as a list of pixels; with a bias, an NCHW array is declared as
+    an NHWC array with H·W channels and rows of C pixels.
+
+    layout: of the arrays, "NCHW" or "NHWC"; dtype: "fp32" or "fp16"; first: the name of the first tensor.
     """
     n, c, h, w = shape
     view: tuple[int, ...]
@@ -189,12 +200,12 @@ def elementwise(
 
 
 def gradient_to_input(c: Convolution) -> Graph:
-    """dx of y = conv2d(x, w), from dy and w."""
+    """The graph of dx for y = conv2d(x, w), from dy and w."""
     tensors = (c.tensor("dy", c.y), c.tensor("w", c.w))
     return Graph(tensors, (Node("conv_dgrad", "w", c.window),), c.tensor("dx", c.x), c.arithmetic)
 
 
 def gradient_to_weight(c: Convolution) -> Graph:
-    """dw of y = conv2d(x, w), from dy and x."""
+    """The graph of dw for y = conv2d(x, w), from dy and x."""
     tensors = (c.tensor("x", c.x), c.tensor("dy", c.y))
     return Graph(tensors, (Node("conv_wgrad", "dy", c.window),), c.tensor("dw", c.w), c.arithmetic)

@@ -1,4 +1,4 @@
-"""cuDNN on this machine: what is missing, its versions, a handle for each thread."""
+"""Access to cuDNN: availability, versions, one handle per thread."""
 
 import ctypes
 import functools
@@ -13,18 +13,18 @@ INSTALL = "pip install 'mobilenetv2-engine-course[gpu]'"
 
 @functools.cache
 def _frontend() -> Any:
-    """NVIDIA's package `cudnn`, with the library behind it loaded. ImportError or RuntimeError with the reason."""
+    """NVIDIA's Python package `cudnn` with the library loaded. Raises ImportError or RuntimeError if unavailable."""
     frontend = importlib.import_module("cudnn")
     try:
         frontend.backend_version()
     except (AttributeError, OSError, RuntimeError, AssertionError):
-        importlib.import_module("torch")  # its CUDA builds bring cuDNN along, and load it
+        importlib.import_module("torch")  # its CUDA builds include cuDNN and load it
         frontend.backend_version()
     return frontend
 
 
 def missing() -> str | None:
-    """None where cuDNN can run, else the reason why it cannot, and what would mend it, in one sentence."""
+    """None if cuDNN can run; else a sentence with the reason and the remedy."""
     if cuda.backend() != "gpu":
         return "cuDNN runs on an NVIDIA GPU only, and kernels run on the simulator here"
     try:
@@ -38,7 +38,7 @@ def missing() -> str | None:
 
 
 def require() -> Any:
-    """The package `cudnn`, ready for use. RuntimeError, with what is missing, where it is not."""
+    """The package `cudnn`, ready for use. Raises RuntimeError, with the reason, if cuDNN cannot run."""
     reason = missing()
     if reason is not None:
         raise RuntimeError(
@@ -48,7 +48,7 @@ def require() -> Any:
 
 
 def versions() -> dict[str, str]:
-    """The versions of cuDNN, of its front end and of cuBLAS. RuntimeError where they cannot run."""
+    """The versions of "cudnn", its "frontend" and "cublas". Raises RuntimeError if cuDNN cannot run."""
     frontend = require()
     import cupy
 
@@ -63,7 +63,7 @@ def versions() -> dict[str, str]:
 
 
 class _Handles(threading.local):
-    """A thread's own handles, as a handle is no good to two threads at a time, and the stream that each has now."""
+    """A thread's handles (a handle must not be used by two threads at once) and the stream set on `graphs`."""
 
     def __init__(self) -> None:
         self.graphs: Any = None
@@ -75,7 +75,7 @@ _handles = _Handles()
 
 
 def handle() -> Any:
-    """This thread's handle for graphs; what it launches goes on CuPy's current stream."""
+    """This thread's handle for graphs, set to CuPy's current stream. Raises RuntimeError if cuDNN cannot run."""
     import cupy
 
     frontend = require() if _handles.graphs is None else _frontend()
@@ -90,12 +90,12 @@ def handle() -> Any:
 
 @functools.cache
 def _functions() -> ctypes.CDLL:
-    require()  # the front end has loaded it, so it is found by its name
+    require()  # the front end has loaded it, so that its name is enough
     return ctypes.CDLL("libcudnn.so.9")
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function of the library itself, for what graphs cannot do. RuntimeError if it fails."""
+    """Call a function of cuDNN's C API, for operations without a graph node. Raises RuntimeError if it fails."""
     library = _functions()
     status = getattr(library, name)(*arguments)
     if status != 0:
@@ -104,12 +104,12 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def function_handle() -> ctypes.c_void_p:
-    """This thread's handle for `call`, on CuPy's current stream."""
+    """This thread's handle for the C API (`call`), set to CuPy's current stream."""
     import cupy
 
     if _handles.functions is None:
-        made = ctypes.c_void_p()
-        call("cudnnCreate", ctypes.byref(made))
-        _handles.functions = made
+        created = ctypes.c_void_p()
+        call("cudnnCreate", ctypes.byref(created))
+        _handles.functions = created
     call("cudnnSetStream", _handles.functions, ctypes.c_void_p(cupy.cuda.get_current_stream().ptr))
     return _handles.functions

@@ -1,4 +1,4 @@
-"""The operators: what comes in is checked, a composition of plans chosen, and its arrays bound to it."""
+"""The operators: check the arguments, choose a composition of plans, bind the arrays to it, launch."""
 
 import math
 from collections.abc import Callable
@@ -16,19 +16,24 @@ from .graphs import ARITHMETICS, Convolution, Node, elementwise, gradient_to_inp
 
 @dataclass
 class Call:
-    """An operator with its arrays, to be launched any number of times; `scratch` is the memory it needs in bytes."""
+    """An operator with its arrays bound, which can be launched any number of times.
+
+    run       launches it, given the address of its scratch memory
+    scratch   bytes of scratch memory
+    told      the plans that run, for reports
+    """
 
     run: Callable[[int], None]
     scratch: int = 0
-    told: str = ""  # which plans run, for people
-    arrays: list[Any] = field(default_factory=list, repr=False)  # kept alive, as only their addresses are passed on
+    told: str = ""
+    arrays: list[Any] = field(default_factory=list, repr=False)  # keeps them alive, as only addresses are passed on
 
     def __call__(self, scratch: int | None = None) -> None:
-        """Enqueues it on CuPy's current stream. scratch: an address; None takes memory from CuPy's pool."""
+        """Enqueue it on CuPy's current stream. scratch: an address; None allocates from CuPy's pool."""
         import cupy
 
         if scratch is None and self.scratch:
-            memory = cupy.empty(self.scratch, np.uint8)  # nobody else's until all is enqueued
+            memory = cupy.empty(self.scratch, np.uint8)  # freed in stream order, after everything is enqueued
             self.run(memory.data.ptr)
         else:
             self.run(scratch or 0)
@@ -45,7 +50,10 @@ def _bound(composition: plans.Composition, **arrays: Any) -> Call:
 
 
 def arithmetic_for(dtype: Any, arithmetic: str | None) -> str:
-    """The arithmetic asked for, or the strict one of the dtype. ValueError for one that arrays of it cannot have."""
+    """The given arithmetic, or by default the strict one of the dtype: "fp16" for float16, else "fp32".
+
+    Raises ValueError for an arithmetic that arrays of the dtype do not support.
+    """
     allowed = ("fp16",) if np.dtype(dtype) == np.float16 else ("fp32", "tf32")
     if arithmetic is None:
         return allowed[0]
@@ -57,7 +65,7 @@ def arithmetic_for(dtype: Any, arithmetic: str | None) -> str:
 
 
 def _layout(**arrays: Any) -> str:
-    """The layout of all arrays: NHWC if they have both, as arrays of one pixel do, since cuDNN can do more with it."""
+    """The layout of all arrays; NHWC, for which cuDNN has more engines, if they fit both (one pixel)."""
     given = [array for array in arrays.values() if array is not None]
     return "NHWC" if all(layouts.has(array, "NHWC") for array in given) else layouts.shared_layout(**arrays)
 
@@ -68,7 +76,7 @@ def _activation(activation: Any) -> tuple[float, float] | None:
 
 
 def _symmetric(x: Any, pads: checks.Pads, layout: str) -> tuple[Any, tuple[int, int], list[Callable[[], None]]]:
-    """cuDNN pads opposite sides alike. Where they differ: an array with zeros around x, and the copy to make first."""
+    """(input, padding, copies to run first): cuDNN pads opposite sides equally, so other inputs are padded here."""
     (top, bottom), (left, right) = pads
     if top == bottom and left == right:
         return x, (top, left), []
@@ -88,7 +96,7 @@ def convolution(
     residual: Any = None, activation: Any = None, arithmetic: str | None = None, tune: bool | int = False,
     out: Any = None,
 ) -> tuple[Call, Any]:  # fmt: skip
-    """conv2d with its arrays bound: (what launches it, out)."""
+    """conv2d with its arrays bound: (call, out). Arguments and errors as in conv2d."""
     checks.array("x", x, (None,) * 4, allowed=layouts.LAYOUTS)
     checks.array("weight", weight, None, like=x, allowed=layouts.LAYOUTS)
     s, pads, d, shape = checks.convolution(x.shape, weight.shape, stride, padding, dilation, groups)
@@ -100,13 +108,13 @@ def convolution(
         checks.array("out", out, shape, like=x, allowed=layouts.LAYOUTS)
     layout = _layout(x=x, weight=weight, residual=residual, out=out)
     out = checks.output(out, shape, like=x, layout=layout)
-    image, same, before = _symmetric(x, pads, layout)
+    input_, symmetric, before = _symmetric(x, pads, layout)
     spec = Convolution(
-        tuple(image.shape), tuple(weight.shape), s, same, d, bias is not None, residual is not None,
+        tuple(input_.shape), tuple(weight.shape), s, symmetric, d, bias is not None, residual is not None,
         _activation(activation), layout, arithmetic_for(x.dtype, arithmetic),
     )  # fmt: skip
     composition = plans.choose(tuple(spec.compositions()), tune)
-    call = _bound(composition, x=image, w=weight, bias=bias, residual=residual, y=out)
+    call = _bound(composition, x=input_, w=weight, bias=bias, residual=residual, y=out)
     return _after(before, call), out
 
 
@@ -128,14 +136,16 @@ def conv2d(
     residual: Any = None, activation: Any = None, arithmetic: str | None = None, tune: bool | int = False,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """out = activation(conv2d(x, weight) + bias + residual), in one kernel where cuDNN can.
+    """out = activation(conv2d(x, weight) + bias + residual), in one kernel if cuDNN supports that.
 
     x: (N, C, H, W), weight: (O, C/groups, kH, kW), bias: (O,) or None, residual: as out or None, out: (N, O, oH, oW);
-    float32 or float16, all NCHW or all NHWC in memory (see common.cuda.to_layout), which is read from the strides.
-    stride, dilation: an int or a pair; padding: an int, a pair or ((top, bottom), (left, right)). activation: None,
-    "relu", "relu6" or bounds (low, high). arithmetic: "fp32" (strict, the default for float32), "tf32" (tensor cores
-    round both factors to 10 bits; grouped convolutions stay in fp32), "fp16" (float16 arrays, sums in fp32). tune: see
-    plans.choose. ValueError and TypeError name what does not fit; RuntimeError without a GPU or cuDNN.
+    float32 or float16, all NCHW or all NHWC in memory (see common.cuda.to_layout), as their strides say.
+    stride, dilation: an int or a pair (height, width); padding: an int, a pair or ((top, bottom), (left, right)).
+    activation: None, "relu", "relu6" or bounds (low, high). arithmetic: "fp32" (strict, the default for float32),
+    "tf32" (tensor cores round both factors to 10-bit mantissas; grouped convolutions stay in fp32), "fp16" (float16
+    arrays, sums in fp32). tune: see plans.choose.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype; ValueError if a shape,
+    layout or option is invalid; RuntimeError without a GPU or cuDNN, or if cuDNN has no plan (plans.Unsupported).
     """
     library.require()
     call, out = convolution(
@@ -164,7 +174,7 @@ def _gradient_spec(
 
 
 def gradient_call(which: str, first: Any, second: Any, spec: Convolution, out: Any, tune: bool | int) -> Call:
-    """A backward pass with its arrays bound: which is "input" (dy, weight → dx) or "weight" (x, dy → dw)."""
+    """A backward pass with its arrays bound. which: "input" (dy, weight → dx) or "weight" (x, dy → dw)."""
     if which == "input":
         return _bound(plans.choose(((gradient_to_input(spec),),), tune), dy=first, w=second, dx=out)
     return _bound(plans.choose(((gradient_to_weight(spec),),), tune), x=first, dy=second, dw=out)
@@ -216,10 +226,9 @@ def conv2d_backward_weight(
 def gemm_call(
     a: Any, b: Any, bias: Any, transpose_b: bool, activation: Any, arithmetic: str | None, out: Any
 ) -> tuple[Call, Any]:
-    """gemm on cuBLAS with its arrays bound: (what launches it, out).
+    """gemm on cuBLAS with its arrays bound: (call, out). Arguments and errors as in gemm.
 
-    cuBLAS counts columns first: the row-major out = a @ b is, to it, outᵀ = bᵀ @ aᵀ, of the same numbers in the same
-    places.
+    cuBLAS is column-major: the row-major out = a @ b is the same memory as the column-major outᵀ = bᵀ @ aᵀ.
     """
     m, k = checks.array("a", a, (None, None)).shape
     n = checks.array("b", b, (None, k) if transpose_b else (k, None), like=a).shape[0 if transpose_b else 1]
@@ -235,7 +244,7 @@ def gemm_call(
         import cupy
 
         if bias is not None:
-            out[...] = bias  # cuBLAS adds the product to it
+            out[...] = bias  # cuBLAS adds the product to out
         product.launch(b.data.ptr, a.data.ptr, out.data.ptr, scratch)
         if limits:
             cupy.clip(out, limits[0], limits[1], out=out)
@@ -246,7 +255,10 @@ def gemm_call(
 def gemm_as_convolution_call(
     a: Any, b: Any, bias: Any, transpose_b: bool, activation: Any, arithmetic: str | None, tune: bool | int, out: Any
 ) -> tuple[Call, Any]:
-    """gemm as a 1×1 convolution, bound: the rows of a are pixels of one NHWC image, its columns the channels."""
+    """gemm as a 1×1 convolution, bound: (call, out). The rows of a are the pixels, its columns the channels.
+
+    Arguments and errors as in gemm, with transpose_b=True.
+    """
     m, k = checks.array("a", a, (None, None)).shape
     if not transpose_b:
         raise ValueError("transpose_b must be True for algorithm='convolution': its weight is (N, K), got False")
@@ -271,7 +283,7 @@ def gemm(
     """out = activation(a @ b + bias), or a @ b.T with transpose_b, on cuBLAS or as a 1×1 convolution on cuDNN.
 
     a: (M, K); b: (K, N), or (N, K) with transpose_b; bias: (N,) or None; out: (M, N); row-major, float32 or float16,
-    sums in fp32. algorithm: "cublas" or "convolution" (bias and activation in the same kernel where cuDNN can; needs
+    sums in fp32. algorithm: "cublas" or "convolution" (fuses bias and activation if cuDNN supports it; requires
     transpose_b). activation, arithmetic, tune and errors as in conv2d.
     """
     library.require()
@@ -299,7 +311,10 @@ def linear(x: Any, weight: Any, bias: Any = None, *, arithmetic: str | None = No
 def elementwise_call(
     x: Any, chain: list[Node], operands: dict[str, Any], out: Any, layout: str, tune: bool | int
 ) -> Call:
-    """A chain of nodes over arrays of one shape and layout, bound; on CuPy where cuDNN has no plan (one element)."""
+    """A chain of elementwise nodes on arrays of one shape and layout, bound; uses CuPy if cuDNN has no plan.
+
+    operands: the nodes' other arrays by name; tune: see plans.choose.
+    """
     shape = tuple(x.shape)
     if len(shape) != 4:
         shape = (1, math.prod(shape), 1, 1)
@@ -347,7 +362,7 @@ def add(a: Any, b: Any, *, activation: Any = None, tune: bool | int = False, out
 
 
 def clamp_node(low: float, high: float) -> Node:
-    """The node that cuts off below and above."""
+    """The node that clamps to [low, high]."""
     return Node("clamp", None, (("low", low), ("high", high)))
 
 

@@ -1,7 +1,7 @@
-"""From a graph to something that runs: cuDNN's plans for it, which of them is taken, and the search for the fastest.
+"""Execution plans for a cuDNN graph: listing them, choosing one, searching for the fastest.
 
-An execution plan is one of cuDNN's engines with its settings. `first` takes the one that cuDNN's heuristics put
-first; `fastest` times all, or the first few, on random data, and remembers the winner by name, in memory and on disk.
+An execution plan is one of cuDNN's engines with its settings. `first` returns the one that cuDNN's heuristics rank
+first; `fastest` times all or the first few on random data and caches the winner's name in memory and on disk.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from ..files import replacing
 from . import blas, library
 from .graphs import Graph, Node
 
-ALIGNMENT = 256  # of what lies in scratch memory, in bytes
-WORKSPACE_LIMIT = 4 << 30  # a plan that wants more is passed over
-MOST_ELEMENTWISE = 2  # of a graph without a convolution, unless all are to be tried: they differ little
-HOPELESS = 4.0  # a plan that takes so many times as long as the best so far is not timed twice
+ALIGNMENT = 256  # bytes, of arrays in scratch memory
+WORKSPACE_LIMIT = 4 << 30  # bytes; plans that need more are skipped
+MOST_ELEMENTWISE = 2  # plans timed for a graph without a convolution, unless all are: they differ little
+HOPELESS = 4.0  # a plan this many times slower than the best so far is not timed further
 
 
 class Unsupported(RuntimeError):
@@ -32,10 +32,16 @@ class Unsupported(RuntimeError):
 
 @dataclass
 class EnginePlan:
-    """One graph with the engine of cuDNN that runs it. `workspace` is what it needs in bytes while it does."""
+    """An execution plan: a graph with the cuDNN engine that runs it.
+
+    name        cuDNN's name of the engine and its settings: "eng4_k24=19"
+    workspace   bytes of scratch memory
+    index       of the plan in `lowered`, the front end's graph
+    uids        cuDNN's tensor numbers by name
+    """
 
     graph: Graph
-    name: str  # cuDNN's for the engine and its settings: "eng4_k24=19"
+    name: str
     workspace: int
     index: int
     lowered: Any
@@ -56,18 +62,18 @@ Plan = EnginePlan | blas.BlasPlan
 
 @dataclass
 class Composition:
-    """Plans that run one after the other and together compute an operator, with an array between two of them."""
+    """One plan or two consecutive plans, with an array between them, that compute an operator."""
 
     plans: tuple[Plan, ...]
 
     @property
     def between(self) -> int:
-        """Bytes of the array between two plans."""
+        """Bytes of the array between the two plans; 0 for one plan."""
         return self.plans[0].graph.output.nbytes if len(self.plans) > 1 else 0
 
     @property
     def scratch(self) -> int:
-        """Bytes of memory that a launch needs besides its arrays."""
+        """Bytes of scratch memory that a launch needs."""
         return _aligned(self.between) + max(plan.workspace for plan in self.plans)
 
     def launch(self, pointers: dict[str, int], scratch: int) -> None:
@@ -88,7 +94,10 @@ def _aligned(size: int) -> int:
 
 
 def lower(graph: Graph) -> tuple[Any, dict[str, int]]:
-    """The graph as cuDNN's, its plans listed and those of another arithmetic barred; the tensors' numbers by name."""
+    """(the front end's graph with its supported plans, tensor uids by name).
+
+    Plans of another arithmetic are deselected. Raises Unsupported if cuDNN has no plan.
+    """
     frontend = library.require()
     types, notes = frontend.data_type, frontend.numerical_note
     io = {"fp32": types.FLOAT, "fp16": types.HALF}
@@ -119,14 +128,14 @@ def lower(graph: Graph) -> tuple[Any, dict[str, int]]:
         elif graph.heavy and graph.arithmetic == "tf32" and _dense(graph):
             lowered.select_numeric_notes([notes.TENSOR_CORE])
         lowered.check_support()
-    except Exception as error:  # the front end's have no common base of their own
+    except Exception as error:  # the front end's exceptions have no common base class
         raise Unsupported(f"cuDNN has no plan for\n{graph}\n{str(error).splitlines()[0]}") from None
     tensors[out.name] = value
     return lowered, {name: tensor.get_uid() for name, tensor in tensors.items()}
 
 
 def _dense(graph: Graph) -> bool:
-    """Whether a convolution sums over all channels, as tensor cores need; "tf32" leaves the others in fp32."""
+    """Whether the convolution is ungrouped, as tensor cores require; "tf32" leaves grouped ones in fp32."""
     by_name = {tensor.name.removeprefix("d"): tensor for tensor in (*graph.tensors, graph.output)}
     return by_name["x"].shape[1] == by_name["w"].shape[1]
 
@@ -153,7 +162,10 @@ def _lower_node(lowered: Any, node: Node, value: Any, tensors: dict[str, Any]) -
 
 
 def plans(graph: Graph, most: int | None = None) -> Iterator[Plan]:
-    """cuDNN's plans for a graph, in its own order, the first `most` of them. Unsupported if there is none."""
+    """The first `most` (default: all) of cuDNN's plans in its order, then cuBLAS's plan if there is one.
+
+    Raises Unsupported if there is no plan.
+    """
     lowered, uids = lower(graph)
     found = 0
     product = blas.plan_of(graph)
@@ -163,7 +175,7 @@ def plans(graph: Graph, most: int | None = None) -> Iterator[Plan]:
         try:
             lowered.build_plan_at_index(index)
         except Exception:
-            continue  # barred, or not for this shape after all
+            continue  # deselected, or not supported for this shape
         workspace = lowered.get_workspace_size_plan_at_index(index)
         if workspace > WORKSPACE_LIMIT:
             continue
@@ -185,17 +197,18 @@ _tuned: dict[tuple[tuple[Graph, ...], ...], Composition] = {}
 
 
 def clear() -> None:
-    """Forgets all plans of this process; what was found on disk is found again."""
+    """Clear the plans cached in this process; the cache on disk remains."""
     with _lock:
         for cache in (_first, _fastest, _chosen, _tuned):
             cache.clear()
 
 
 def choose(compositions: Sequence[tuple[Graph, ...]], tune: bool | int = False) -> Composition:
-    """How to compute an operator, of the ways that `compositions` lists; found once, then remembered.
+    """Choose plans for one of the alternative `compositions` of an operator; the choice is cached.
 
-    tune: False takes the first way that cuDNN supports, with the plan that its heuristics put first; True times every
-    plan of every way, a number that many of each convolution's graph. Once tuned, an operator stays so.
+    tune: False uses the first alternative that cuDNN supports, with the plan that its heuristics rank first; True times
+    every plan of every alternative; a number limits the plans timed per convolution graph. A tuned choice stays in
+    effect for later calls without `tune`. Raises Unsupported if cuDNN supports no alternative.
     """
     key = tuple(compositions)
     with _lock:
@@ -227,7 +240,7 @@ def _first_supported(key: tuple[tuple[Graph, ...], ...]) -> Composition:
 
 
 def first(graph: Graph) -> Plan | None:
-    """The plan that cuDNN's heuristics put first; None if there is no plan."""
+    """The plan that cuDNN's heuristics rank first; None if there is no plan."""
     with _lock:
         if graph not in _first:
             try:
@@ -238,7 +251,7 @@ def first(graph: Graph) -> Plan | None:
 
 
 def fastest(graph: Graph, most: int | None = None) -> tuple[Plan, float] | None:
-    """The fastest plan and its time in µs, measured on random data; None if there is no plan."""
+    """(fastest plan, its time in µs on random data); None if there is no plan. most: number of plans to time."""
     with _lock:
         if most is not None and not graph.heavy:
             most = min(most, MOST_ELEMENTWISE)
@@ -248,7 +261,10 @@ def fastest(graph: Graph, most: int | None = None) -> tuple[Plan, float] | None:
 
 
 def timed(graph: Graph, most: int | None = None) -> list[tuple[Plan, float, float]]:
-    """Every plan of a graph with its time in µs and its workspace in bytes, the fastest first: what a search sees."""
+    """(plan, time in µs, workspace in bytes) of every plan of a graph that runs, fastest first.
+
+    most: number of plans to time. Raises Unsupported if there is no plan.
+    """
     found = []
     with _Trial(graph) as trial:
         for plan in plans(graph, most):
@@ -274,9 +290,9 @@ def _search(graph: Graph, most: int | None) -> tuple[Plan, float] | None:
 
 
 class _Trial:
-    """Random arrays for a graph, and a stream to time its plans on, beside what else goes on.
+    """Random arrays for a graph and a stream of its own to time its plans on.
 
-    Not measure.timing, which takes its time: thousands of plans are tried, and only their order counts.
+    It replaces measure.timing, which is too slow for thousands of plans, of which only the order matters.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -299,7 +315,7 @@ class _Trial:
         self.arrays.clear()
 
     def time(self, plan: Plan, best: float | None = None) -> float | None:
-        """µs of one launch among many; None if the plan does not run, or is hopeless beside the best so far."""
+        """µs per launch; None if the plan does not run or is HOPELESS times slower than `best` (µs)."""
         import cupy
 
         pointers = {name: array.data.ptr for name, array in self.arrays.items()}
@@ -326,7 +342,7 @@ class _Trial:
                     end.record()
                     end.synchronize()
                     samples.append(1e3 * cupy.cuda.get_elapsed_time(start, end) / n)
-        except Exception:  # of CUDA, CuPy and cuDNN alike: it does not run here
+        except Exception:  # of CUDA, CuPy or cuDNN: the plan does not run here
             return None
         return float(np.median(samples))
 
@@ -340,11 +356,11 @@ class _Trial:
         return graph
 
 
-# ---- What earlier processes found
+# ---- The cache on disk
 
 
 def _file() -> Path:
-    """Tuned choices of this card and this cuDNN."""
+    """The file of tuned plans for this card and this version of cuDNN."""
     import cupy
 
     card = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
@@ -372,7 +388,7 @@ def _remember(graph: Graph, name: str, us: float, most: int | None) -> None:
 
 
 def _remembered(graph: Graph, most: int | None) -> tuple[Plan, float] | None:
-    """What an earlier search of as many plans found, built anew; None if there was none, or cuDNN offers it no more."""
+    """The cached result of a search over at least as many plans, rebuilt; None if there is none or it is obsolete."""
     entry = _read().get(_key(graph))
     if not isinstance(entry, dict) or not entry.get("plan"):
         return None
@@ -388,6 +404,6 @@ def _remembered(graph: Graph, most: int | None) -> tuple[Plan, float] | None:
                 lowered.build_plan_at_index(index)
                 workspace = lowered.get_workspace_size_plan_at_index(index)
                 return EnginePlan(graph, entry["plan"], workspace, index, lowered, uids), float(entry["us"])
-    except Exception:  # an entry that is no longer worth anything is searched for anew
+    except Exception:  # an obsolete entry: search again
         return None
     return None

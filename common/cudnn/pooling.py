@@ -1,4 +1,4 @@
-"""Average pooling. The front end has no graph node for it, so it is cuDNN's function cudnnPoolingForward."""
+"""Average pooling with cudnnPoolingForward of cuDNN's C API: graphs have no node for it."""
 
 import ctypes
 import weakref
@@ -18,7 +18,7 @@ NOT_PROPAGATE_NAN, PROPAGATE_NAN = 0, 1
 
 
 class _Descriptor:
-    """One of the library's descriptors, destroyed with this object."""
+    """A descriptor of cuDNN's C API, destroyed with this object."""
 
     def __init__(self, kind: str) -> None:
         self.value = ctypes.c_void_p()
@@ -27,14 +27,14 @@ class _Descriptor:
 
 
 def _tensor(shape: tuple[int, ...], layout: str, dtype: Any) -> _Descriptor:
-    described = _Descriptor("Tensor")
+    descriptor = _Descriptor("Tensor")
     kind = CUDNN_DATA_HALF if np.dtype(dtype) == np.float16 else CUDNN_DATA_FLOAT
-    library.call("cudnnSetTensor4dDescriptorEx", described.value, kind, *shape, *layouts.strides(shape, layout))
-    return described
+    library.call("cudnnSetTensor4dDescriptorEx", descriptor.value, kind, *shape, *layouts.strides(shape, layout))
+    return descriptor
 
 
 def pooling_call(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, out: Any = None) -> tuple[Call, Any]:
-    """Average pooling with its arrays bound: (what launches it, out)."""
+    """avg_pool2d with its arrays bound: (call, out). Arguments and errors as in avg_pool2d."""
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layouts.LAYOUTS).shape
     kh, kw = checks.pair("kernel_size", kernel_size, 1)
     sh, sw = checks.pair("stride", kernel_size if stride is None else stride, 1)
@@ -63,10 +63,12 @@ def pooling_call(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
 
 @cuda.operator
 def avg_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, *, out: Any = None) -> Any:
-    """out = mean of each window, zeros of the padding counted: torch.nn.functional.avg_pool2d.
+    """out = mean of each window, padding included: torch.nn.functional.avg_pool2d.
 
     x: (N, C, H, W), out: (N, C, oH, oW); NCHW or NHWC, float32 or float16. kernel_size, stride (kernel_size if None),
-    padding: an int or a pair. ValueError and TypeError name what does not fit; RuntimeError without a GPU or cuDNN.
+    padding: an int or a pair (height, width), at most half of kernel_size.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype; ValueError if a shape,
+    layout or option is invalid; RuntimeError without a GPU or cuDNN.
     """
     library.require()
     call, out = pooling_call(x, kernel_size, stride, padding, out)

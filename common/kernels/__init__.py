@@ -1,11 +1,11 @@
-"""The operators, each a ladder of CUDA C++ files with a launcher (chapter 04).
+"""The operators of chapter 04, each a ladder of CUDA C++ kernels with a launcher.
 
-Signatures follow torch.nn.functional; shapes are PyTorch's, dtype float32 or float16 (accumulated in float32), layout
-NCHW, and NHWC where the operator says so. Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch's; the
-result is of the same kind.
+Signatures follow torch.nn.functional. Shapes are PyTorch's; the dtype is float32 or float16 (accumulated in float32);
+the layout is NCHW, or NHWC where the operator supports it. Arrays are NumPy's on the simulator, CuPy's on a GPU, or
+PyTorch tensors; the result is of the same type.
 
     variants("gemm")              the rungs of a ladder, in order
-    gemm(a, b, variant="naive")   one of them; without it the fastest for the shape
+    gemm(a, b, variant="naive")   runs one of them; default: the fastest for the shape
 """
 
 from collections.abc import Iterator
@@ -128,9 +128,9 @@ def _ladder(operator: str) -> Ladder:
 
 
 def variants(operator: str, dtype: Any = None, layout: str | None = None) -> list[str]:
-    """The rungs of an operator's ladder, from the first to the last; with a dtype or layout, those that take it.
+    """The names of an operator's rungs, in order; with a dtype or layout, only those that support it.
 
-    ValueError for an unknown operator.
+    Raises ValueError for an unknown operator.
     """
     rungs = _ladder(operator).rungs.items()
     return [
@@ -141,32 +141,32 @@ def variants(operator: str, dtype: Any = None, layout: str | None = None) -> lis
 
 
 def requires(operator: str, variant: str) -> int:
-    """The compute capability that a rung needs, 80 for sm_80. ValueError for an unknown operator."""
+    """The compute capability that a rung requires, 80 for sm_80. Raises ValueError for an unknown operator."""
     return _ladder(operator).requires(variant)
 
 
 def arithmetic(operator: str, variant: str, precision: str) -> str:
-    """What multiplies in a rung, a value of measure.roofline.ARITHMETIC. precision: "fp32" or "fp16", of its arrays.
+    """The arithmetic of a rung's multiplications, a value of measure.roofline.ARITHMETIC.
 
-    ValueError for one that is not there.
+    precision: "fp32" or "fp16", the dtype of its arrays. Raises ValueError for an unknown operator or rung.
     """
     return _ladder(operator).arithmetic(variant, precision)
 
 
 def source(operator: str, variant: str, programmatic: bool = False) -> str:
-    """The CUDA C++ text of a rung; programmatic: as it is compiled for programmatic launches, see ladder.py.
+    """The CUDA C++ source of a rung; programmatic: with the wait for programmatic launches (see ladder.py).
 
-    ValueError for one that is not there.
+    Raises ValueError for an unknown operator or rung.
     """
     return _ladder(operator).source(variant, programmatic)
 
 
 def diff(operator: str, before: str, after: str, context: int = 2) -> str:
-    """What changes from one rung's code to another's: a unified diff with so many lines of context."""
+    """A unified diff of two rungs' code, with `context` lines. Raises ValueError for an unknown operator or rung."""
     return _ladder(operator).diff(before, after, context)
 
 
 def sources() -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Every kernel file of the project with options to compile it, one pair a dtype."""
+    """(path, compiler options) of every kernel file of the ladders, one pair per supported dtype."""
     for ladder in _LADDERS.values():
         yield from ladder.sources()

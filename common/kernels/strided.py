@@ -1,11 +1,13 @@
-"""Arrays walked together by their strides: as few dimensions as that takes."""
+"""Reduce the number of dimensions over which several strided arrays are traversed together."""
 
 
 def coalesce_dims(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """(size, step of each array) per dimension, outermost first, neighbouring dimensions merged where they can be.
+    """Merge dimensions where all arrays allow it; returns (size, stride of each array) per dimension, outermost first.
 
-    shape: of what is walked, in order. steps: of each array, in elements, from one index to the next in each dimension.
-    Dimensions of size 1 go; two become one where every array steps over the inner one's whole length in the outer.
+    shape   sizes in the order of traversal
+    steps   strides in elements, one tuple per array
+
+    Dimensions of size 1 are dropped. Two neighbours merge if for every array outer stride = inner stride · inner size.
     """
     dimensions: list[tuple[int, ...]] = []
     for size, *inner in zip(shape, *steps, strict=True):
@@ -19,5 +21,5 @@ def coalesce_dims(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple
 
 
 def pad_to_4d(dimensions: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
-    """Four dimensions (size, step of each of so many arrays): dimensions of size 1 stand before the given ones."""
+    """Prepend dimensions of size 1 to at most four dimensions (size, stride of each of `arrays` arrays)."""
     return [(1,) + (0,) * arrays] * (4 - len(dimensions)) + dimensions

@@ -1,17 +1,17 @@
-"""The depthwise kernels in PyTorch training: torch.library operators that autograd and torch.compile know.
+"""The depthwise kernels for PyTorch training, as torch.library operators for autograd and torch.compile.
 
     from common.kernels.training import DepthwiseConv2d, depthwise_conv2d, replace_depthwise
 
     y = depthwise_conv2d(x, weight, bias, stride=2, padding=1)       torch.nn.functional.conv2d(..., groups=C)
-    model = replace_depthwise(model)                                 its depthwise layers run on these kernels
+    model = replace_depthwise(model)                                 runs its depthwise layers on these kernels
 
-Tensors on a GPU run there, tensors on the CPU on the simulator. NCHW and channels_last; float32, float16, float64.
+CUDA tensors are computed on the GPU, CPU tensors on the simulator. NCHW and channels_last; float32, float16, float64.
 
-The three operators are closed under differentiation. Each is linear in either of its first two arguments, and the
-gradient to one of them is another of the three, so that second derivatives need no further kernel (v: the gradient to
-the operator's own result):
+The three operators are closed under differentiation: each is linear in each of its first two arguments, and the
+gradient w.r.t. either is another of the three, so second derivatives need no further kernel (v: the gradient w.r.t. the
+operator's result):
 
-                                  gradient to the first        gradient to the second
+                                  w.r.t. the first             w.r.t. the second
     y  = forward(x, w)            backward_input(v, w)         backward_weight(v, x)
     dx = backward_input(g, w)     forward(v, w)                backward_weight(g, v)
     dw = backward_weight(g, x)    forward(x, v)                backward_input(g, v)
@@ -33,13 +33,13 @@ from .depthwise_backward_weight import depthwise_backward_weight
 
 
 def _memory_format(tensor: Tensor) -> torch.memory_format:
-    """channels_last if the tensor lies so and in no other way as well, as one of a single channel does."""
+    """The tensor's memory format; contiguous if it fits both, as with a single channel."""
     last = tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
     return torch.channels_last if last else torch.contiguous_format
 
 
 def _dense(tensor: Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Tensor:
-    """What a kernel takes: no gaps (the gradient of y.sum() is a single number, expanded), no history."""
+    """A dense copy if needed, detached: gradients may be expanded, such as that of y.sum()."""
     return tensor.detach().contiguous(memory_format=memory_format)
 
 
@@ -49,7 +49,7 @@ def _empty(like: Tensor, shape: Sequence[int], memory_format: torch.memory_forma
 
 @contextlib.contextmanager
 def _scratch_of_torch(tensor: Tensor) -> Iterator[None]:
-    """Inside, CuPy takes memory from PyTorch, so that a CUDA graph that PyTorch captures owns a kernel's scratch."""
+    """Inside, CuPy allocates from PyTorch's allocator, so that PyTorch's CUDA graphs own the kernels' scratch."""
     if not tensor.is_cuda:
         yield
         return
@@ -78,7 +78,7 @@ def forward(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """y (N, C, oH, oW), in memory as x (N, C, H, W) is; weight (C, 1, kH, kW), bias (C,) or None."""
+    """y (N, C, oH, oW) in the memory format of x (N, C, H, W); weight (C, 1, kH, kW), bias (C,) or None."""
     sizes = tuple(x.shape), tuple(weight.shape)
     *_, shape = checks.convolution(*sizes, tuple(stride), _pads(padding), tuple(dilation), x.shape[1])
     memory_format = _memory_format(x)
@@ -107,7 +107,7 @@ def backward_input(
     grad: Tensor, weight: Tensor, input_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], channels_last: bool,
 ) -> Tensor:  # fmt: skip
-    """dx (N, C, H, W) = input_shape, of grad (N, C, oH, oW) and weight (C, 1, kH, kW)."""
+    """dx of shape input_shape (N, C, H, W) from grad (N, C, oH, oW) and weight (C, 1, kH, kW)."""
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
     out = _empty(grad, tuple(input_shape), memory_format)
     with _scratch_of_torch(grad):
@@ -131,7 +131,7 @@ def backward_weight(
     grad: Tensor, x: Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """dw (C, 1, kH, kW) of grad (N, C, oH, oW) and x (N, C, H, W)."""
+    """dw (C, 1, kH, kW) from grad (N, C, oH, oW) and x (N, C, H, W)."""
     memory_format = _memory_format(x)
     out = _empty(x, (x.shape[1], 1, *kernel_size), torch.contiguous_format)
     with _scratch_of_torch(x):
@@ -205,12 +205,12 @@ forward.register_autograd(_of_forward, setup_context=_keep_forward)
 backward_input.register_autograd(_of_backward_input, setup_context=_keep_backward_input)
 backward_weight.register_autograd(_of_backward_weight, setup_context=_keep_backward_weight)
 
-# under autocast: float16 on a GPU; float32 on a CPU, whose bfloat16 the kernels do not know
+# under autocast: float16 on a GPU; float32 on a CPU, as the kernels do not support bfloat16
 torch.library.register_autocast("course::depthwise", "cuda", torch.float16)
 torch.library.register_autocast("course::depthwise", "cpu", torch.float32)
 
 
-# ---- What a model calls
+# ---- The interface for models
 
 
 def _pair(value: int | Sequence[int]) -> list[int]:
@@ -227,10 +227,11 @@ def depthwise_conv2d(
 ) -> Tensor:
     """torch.nn.functional.conv2d(x, weight, bias, stride, padding, dilation, groups=C) on the kernels of this course.
 
-    x: (N, C, H, W), weight: (C, 1, kH, kW), bias: (C,) or None; all float32, float16 or float64. The result lies in
-    memory as x does. stride, dilation: an int or a pair (height, width); padding: an int, a pair, ((top, bottom),
-    (left, right)), "valid" or "same". It can be differentiated twice, and compiled. Under autocast it computes in
-    float16 on a GPU. ValueError and TypeError name what does not fit.
+    x: (N, C, H, W), weight: (C, 1, kH, kW), bias: (C,) or None; all float32, float16 or float64. The result has the
+    memory format of x. stride, dilation: an int or a pair (height, width); padding: an int, a pair, ((top, bottom),
+    (left, right)), "valid" or "same". Supports double backward and torch.compile. Under autocast it computes in
+    float16 on a GPU.
+    Raises ValueError if a shape, stride, padding or dilation is invalid, TypeError for unsupported or mixed dtypes.
     """
     if x.dim() != 4 or weight.dim() != 4 or weight.shape[0] != x.shape[1] or weight.shape[1] != 1:
         raise ValueError(
@@ -250,7 +251,7 @@ def depthwise_conv2d(
 
 
 class DepthwiseConv2d(nn.Conv2d):
-    """nn.Conv2d(channels, channels, kernel_size, ..., groups=channels): same parameters and state, our kernels."""
+    """nn.Conv2d(channels, channels, kernel_size, ..., groups=channels) on these kernels, with the same state dict."""
 
     def __init__(self, channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  bias: bool = True, **factory: Any) -> None:  # fmt: skip
@@ -261,9 +262,9 @@ class DepthwiseConv2d(nn.Conv2d):
 
 
 def replace_depthwise(model: nn.Module) -> nn.Module:
-    """The model itself, in which each depthwise nn.Conv2d that pads with zeros is now a DepthwiseConv2d.
+    """Replace each zero-padding depthwise nn.Conv2d of a model by a DepthwiseConv2d, in place; returns the model.
 
-    The parameters are the same objects, so that an optimizer made before goes on.
+    The parameter objects are reused, so existing optimizers remain valid.
     """
     for module in list(model.modules()):
         for name, layer in module.named_children():

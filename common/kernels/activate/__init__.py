@@ -1,4 +1,4 @@
-"""activate: smooth and piecewise linear functions of each element, as MobileNetV3's blocks have them."""
+"""activate: elementwise sigmoid, hard sigmoid and hard swish, as in MobileNetV3's blocks."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from .. import vectors
 from ..ladder import Ladder, Rung
 
 FUNCTIONS = ("sigmoid", "hardsigmoid", "hardswish")
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(
     __file__,
@@ -32,12 +32,13 @@ def activate(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = function(x), element by element; NaN stays NaN.
+    """out = function(x), elementwise; NaN stays NaN.
 
     function: "sigmoid", 1 / (1 + exp(-x)); "hardsigmoid", min(max(alpha·x + beta, 0), 1); or "hardswish",
-    x · min(max(x/6 + 1/2, 0), 1). alpha, beta: of hardsigmoid alone.
+    x · min(max(x/6 + 1/2, 0), 1). alpha, beta: used by hardsigmoid only.
     x, out: arrays of one shape (any) and one layout, C-contiguous or NHWC, float32 or float16; out may be x.
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("x", x, None, allowed=layout.LAYOUTS)
     if function not in FUNCTIONS:

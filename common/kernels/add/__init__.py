@@ -16,16 +16,17 @@ ladder = Ladder(
     },
 )
 
-THREADS = 256  # in a block
-BLOCKS = 8  # of so many threads on a multiprocessor at once: 2,048 threads
+THREADS = 256  # per block
+BLOCKS = 8  # resident blocks per multiprocessor: 2,048 threads
 
 
 @cuda.operator
 def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = a + b, element by element.
+    """out = a + b, elementwise.
 
     a, b, out: arrays of one shape (any) and one layout, C-contiguous or NHWC; float32 or float16.
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("a", a, None, allowed=layout.LAYOUTS)
     checks.array("b", b, a.shape, like=a, allowed=layout.LAYOUTS)

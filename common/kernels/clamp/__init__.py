@@ -1,4 +1,4 @@
-"""clamp: values cut off at a lower and an upper bound; ReLU and ReLU6 are two such ranges."""
+"""clamp: values limited to a range; ReLU and ReLU6 are special cases."""
 
 from typing import Any
 
@@ -11,10 +11,11 @@ ladder = Ladder(__file__, {"naive": Rung(layouts=layout.LAYOUTS)})
 
 @cuda.operator
 def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = min(max(x, low), high), element by element; NaN stays NaN, as in torch.clamp.
+    """out = min(max(x, low), high), elementwise; NaN stays NaN, as in torch.clamp.
 
     x, out: arrays of one shape (any) and one layout, C-contiguous or NHWC; float32 or float16.
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("x", x, None, allowed=layout.LAYOUTS)
     where = layout.shared_layout(x=x)

@@ -1,4 +1,4 @@
-"""concat: arrays one after the other along a dimension."""
+"""concat: concatenation of arrays along a dimension."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ...cuda import checks, layout
 from .. import vectors
 from ..ladder import Ladder, Rung
 
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(
     __file__,
@@ -22,13 +22,15 @@ ladder = Ladder(
 
 @cuda.operator
 def concat(arrays: Sequence[Any], dim: int = 1, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = the arrays one after the other along dimension dim: torch.cat. One launch for each.
+    """out = the arrays concatenated along dimension dim ≥ 1: torch.cat. One launch per array.
 
-    arrays: one or more of equal shapes but for dimension dim, which comes after the batch; all in one layout,
-    C-contiguous or NHWC, as out; float32 or float16. ValueError and TypeError name what does not fit.
+    arrays: a non-empty list or tuple of arrays whose shapes differ only in dimension dim; all of them and out in one
+    layout, C-contiguous or NHWC; float32 or float16.
+    Raises TypeError if arrays is not such a list, or has elements that are no arrays or of unsupported or mixed dtypes;
+    ValueError if a shape, layout, dim or variant is invalid.
     """
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise TypeError(f"arrays must be a list or tuple of at least one array, got {_told(arrays)}")
+        raise TypeError(f"arrays must be a list or tuple of at least one array, got {_described(arrays)}")
     first = checks.array("arrays[0]", arrays[0], None, allowed=layout.LAYOUTS)
     rank = len(first.shape)
     if not isinstance(dim, int) or not 1 <= dim < rank:
@@ -55,16 +57,16 @@ def concat(arrays: Sequence[Any], dim: int = 1, *, out: Any = None, variant: str
 
 
 def _copy(variant: str, x: Any, out: Any, rows: int, columns: int, offset: int, row_length: int) -> None:
-    """Launches the copy of one array to its place."""
+    """Launch the copy of one array into `out`, from element `offset` of each row on."""
     vector = 1
     switches: dict[str, Any] = {}
     if variant == "vectorised":
-        starts = math.gcd(offset, columns, row_length) if rows > 1 else offset  # all rows start at multiples of it
+        starts = math.gcd(offset, columns, row_length) if rows > 1 else offset  # every row starts at a multiple
         switches["VECTOR"] = vector = vectors.vector_width(x, out, row=starts)
     blocks = checks.blocks(rows * checks.blocks(columns, vector), THREADS)
     kernel = ladder.kernel(variant, x.dtype, **switches)
     kernel((blocks,), (THREADS,), (*map(layout.as_stored, (x, out)), rows, columns, offset, row_length))
 
 
-def _told(arrays: Any) -> str:
+def _described(arrays: Any) -> str:
     return f"an empty {type(arrays).__name__}" if isinstance(arrays, (list, tuple)) else type(arrays).__name__

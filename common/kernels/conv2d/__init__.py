@@ -1,4 +1,4 @@
-"""conv2d: any convolution, with bias, residual and activation in the same kernel."""
+"""conv2d: general 2-D convolution with fused bias, residual and activation."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ MOST_PARTS = 16
 
 @dataclass(frozen=True)
 class Convolution:
-    """The arguments of conv2d after they were checked, each in its full form."""
+    """The checked and normalised arguments of conv2d: pairs for stride and dilation, four sides of padding, bounds."""
 
     x: Any
     weight: Any
@@ -54,7 +54,7 @@ class Convolution:
     bounds: tuple[np.float32, np.float32]
 
     def arguments(self, partial: Any = None) -> tuple[Any, ...]:
-        """What every rung's kernel takes."""
+        """The kernel arguments, which are the same for every rung. partial: scratch for partial sums, or None."""
         n, c, h, w = self.x.shape
         o, _, kh, kw = self.weight.shape
         (top, _), (left, _) = self.padding
@@ -67,38 +67,44 @@ class Convolution:
 
     @property
     def nhwc(self) -> bool:
+        """Whether the layout is NHWC."""
         return self.layout == "NHWC"
 
     @property
     def itemsize(self) -> int:
+        """Bytes of an element."""
         return self.x.dtype.itemsize
 
     @property
     def piece(self) -> int:
-        """Elements in 16 bytes."""
+        """Elements in 16 bytes, the widest access."""
         return vectors.WIDEST // self.itemsize
 
     @property
     def channels(self) -> int:
-        """Input channels of a group."""
+        """Input channels per group."""
         return self.weight.shape[1]
 
     @property
     def outs(self) -> int:
-        """Output channels of a group."""
+        """Output channels per group."""
         return self.weight.shape[0] // self.groups
 
     @property
     def taps(self) -> int:
+        """Positions of the kernel window, kH · kW."""
         return math.prod(self.weight.shape[2:])
 
     @property
     def pixels(self) -> int:
-        """Pixels of all output images."""
+        """Output pixels of all images, N · oH · oW."""
         return self.out.size // len(self.weight)
 
     def vector(self, *others: Any) -> int:
-        """How many outputs an access may take that lie side by side: pixels in NCHW, channels of a group in NHWC."""
+        """Width of a vector access to neighbouring outputs, in elements: pixels in NCHW, a group's channels in NHWC.
+
+        others: further arrays that must be aligned to it.
+        """
         arrays = (self.out, self.residual, self.bias if self.nhwc else None, *others)
         row = self.outs if self.nhwc else math.prod(self.out.shape[2:])
         return vectors.vector_width(*(array for array in arrays if array is not None), row=row)
@@ -106,9 +112,13 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Launch:
-    """A rung's kernel for a convolution: -D options, blocks, threads in a block, bytes of dynamic shared memory.
+    """How to launch a rung for a convolution.
 
-    parts: of the reduction, each done by `blocks` blocks; the sums of several are added up by another launch.
+    switches   -D options that differ from the rung's own
+    blocks     per part of the reduction
+    threads    per block
+    shared     bytes of dynamic shared memory per block
+    parts      of the reduction (split-K); partial sums of several parts are added by a second launch
     """
 
     variant: str
@@ -125,6 +135,7 @@ class Launch:
         return kernel
 
     def run(self, call: Convolution) -> None:
+        """Launch the kernel on a convolution's arrays."""
         dtype, threads = call.x.dtype, (self.threads,)
         if self.parts == 1:
             self.kernel(dtype)((self.blocks,), threads, call.arguments(), shared_mem=self.shared)
@@ -136,10 +147,12 @@ class Launch:
 
 
 def naive(call: Convolution) -> Launch:
+    """The launch of rung "naive": one thread per output."""
     return Launch("naive", {"NHWC": int(call.nhwc)}, checks.blocks(call.out.size, 256), 256)
 
 
 def direct(call: Convolution, **tiles: int) -> Launch:
+    """The launch of rung "direct"; tiles: -D options that override the chosen ones."""
     tile = ladder.tile("direct")
     if call.pixels < 512 * cuda.multiprocessors():  # smaller tiles, more threads
         tile |= {"TO": 8, "TP": 2, "LO": 4 if call.nhwc else 1}
@@ -153,6 +166,7 @@ def direct(call: Convolution, **tiles: int) -> Launch:
 
 
 def implicit_gemm(call: Convolution, **tiles: int) -> Launch:
+    """The launch of rung "implicit_gemm"; tiles: -D options that override the chosen ones."""
     tile = ladder.tile("implicit_gemm") | ({"BO": 32, "TP": 4} if call.outs <= 32 else {}) | tiles
     wide = call.vector(*([call.x] if call.nhwc else [])) >= 4 and not (call.nhwc and call.channels % 4)
     switches = tile | {"NHWC": int(call.nhwc), "VECTOR": 4 if wide else 1}
@@ -161,6 +175,7 @@ def implicit_gemm(call: Convolution, **tiles: int) -> Launch:
 
 
 def tensor_cores(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
+    """The launch of rung "tensor_cores"; parts: of the reduction; tiles: -D options that override the chosen ones."""
     tile = ladder.tile("tensor_cores") | _narrower(call)
     if _blocks(call, tile, call.pixels) < cuda.multiprocessors():
         tile |= {"BP": 64, "WP": 32, "BK": 64 if call.itemsize == 2 else 32}
@@ -176,6 +191,10 @@ def tensor_cores(call: Convolution, parts: int | None = None, **tiles: int) -> L
 
 
 def halo(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
+    """The launch of rung "halo", or of "tensor_cores" if even one column's window exceeds shared memory.
+
+    parts: of the reduction; tiles: -D options that override the chosen ones.
+    """
     n, _, oh, ow = call.out.shape
     tile = ladder.tile("halo") | _narrower(call)
     tile["CHANNELS"] = call.piece if call.channels <= call.piece else 4 * call.piece
@@ -199,7 +218,7 @@ def halo(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
         shared = 8 * tile["BP"] + max(weights + pixels * min(2, checks.blocks(chunks, cut)), _sums(call, tile))
         if shared <= cuda.SHARED_SM80:
             break
-        if columns == 1:  # windows so large that even a column's do not fit
+        if columns == 1:  # even the window of one column does not fit
             return tensor_cores(call)
         tile["COLUMNS"] = checks.blocks(columns, 2)
     vector = call.vector() if call.nhwc or strips == 1 else math.gcd(call.vector(), columns, ow)
@@ -208,14 +227,14 @@ def halo(call: Convolution, parts: int | None = None, **tiles: int) -> Launch:
 
 
 def _narrower(call: Convolution) -> dict[str, int]:
-    """A tile for 32 channels where there are no more, and where floats, of which a stage is twice as large."""
+    """Tile sizes for at most 32 output channels, and fewer stages for float32, whose stages are twice as large."""
     if call.outs <= 32:
         return {"BO": 32, "WP": 32, "STAGES": 2}
     return {"STAGES": 2} if call.itemsize == 4 else {}
 
 
 def _pixels_under(call: Convolution, pixels: int, strips: int, columns: int) -> int:
-    """The most pixels of x that lie under the windows of so many neighbouring pixels of y, strip by strip."""
+    """Upper bound on the pixels of x under the windows of `pixels` neighbouring outputs, taken strip by strip."""
     n, _, oh, _ = call.out.shape
     high, wide = ((k - 1) * d + 1 for k, d in zip(call.weight.shape[2:], call.dilation, strict=True))
     rows = min((pixels - 2) // columns + 2, n * strips * oh)  # of y
@@ -234,7 +253,7 @@ def _warps(tile: dict[str, int]) -> int:
 
 
 def _sums(call: Convolution, tile: dict[str, int]) -> int:
-    """Bytes of a block's outputs in shared memory, rows padded by 8."""
+    """Bytes of a block's outputs (float32) in shared memory, each row padded by 8 elements."""
     rows, columns = (tile["BP"], tile["BO"]) if call.nhwc else (tile["BO"], tile["BP"])
     return rows * (columns + 8) * 4
 
@@ -257,13 +276,13 @@ LAUNCHES: dict[str, Callable[..., Launch]] = {
 
 
 def _im2col_gemm(call: Convolution) -> None:
-    """Image by image and group by group the weights (O/G, K) times im2col's columns (K, oH·oW)."""
+    """For each image and group, multiply the weights (O/G, K) by im2col's columns (K, oH·oW)."""
     window = {"dilation": call.dilation, "padding": call.padding, "stride": call.stride}
     pixels = math.prod(call.out.shape[2:])
     finished = call.bias is None and call.residual is None and call.bounds == checks.bounds(None)
     product = call.out if finished else cuda.empty(call.out.shape, call.out.dtype)
     matrix = call.weight.reshape(call.groups, call.outs, -1)
-    columns = cuda.empty((1, matrix.shape[2], pixels), call.x.dtype)  # of an image's group, used again for the next
+    columns = cuda.empty((1, matrix.shape[2], pixels), call.x.dtype)  # of one image and group, reused
     for image in range(len(call.x)):
         for group in range(call.groups):
             channels = slice(group * call.channels, (group + 1) * call.channels)
@@ -271,7 +290,7 @@ def _im2col_gemm(call: Convolution) -> None:
             outs = slice(group * call.outs, (group + 1) * call.outs)
             gemm(matrix[group], columns[0], out=product[image, outs].reshape(call.outs, pixels))
     if not finished:
-        # gemm's bias belongs to a column, and this one to a row: the rest is a pass of its own, 1×1 kernels of weight 1
+        # gemm's bias is per column, this one per row: apply the rest in a second pass, a 1×1 depthwise of weight 1
         ones = cuda.full((len(call.weight), 1, 1, 1), 1, call.x.dtype)
         rest = Convolution(
             product, ones, call.bias, call.residual, call.out, "NCHW", (1, 1), ((0, 0), (0, 0)), (1, 1), len(ones),
@@ -295,13 +314,15 @@ def conv2d(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = activation(conv2d(x, weight) + bias + residual): torch.nn.functional.conv2d and what follows it.
+    """out = activation(conv2d(x, weight) + bias + residual): torch.nn.functional.conv2d with a fused epilogue.
 
     x: (N, C, H, W), weight: (O, C/groups, kH, kW), bias: (O,) or None, residual: as out or None, out: (N, O, oH, oW);
     all NCHW or all NHWC in memory, float32 or float16, accumulated in float32. stride, dilation: an int or a pair
     (height, width); padding: an int, a pair, or ((top, bottom), (left, right)). activation: None, "relu", "relu6" or
-    bounds (low, high). variant: a rung; without one the fastest, where 1×1 kernels are pointwise's and those of one
-    channel each are depthwise's. ValueError and TypeError name what does not fit.
+    bounds (low, high). variant: a rung; default: the fastest, with 1×1 kernels run by pointwise and depthwise
+    convolutions by depthwise.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("x", x, (None,) * 4, allowed=layouts.LAYOUTS)
     checks.array("weight", weight, None, like=x, allowed=layouts.LAYOUTS)
@@ -336,7 +357,7 @@ def _is_pointwise(call: Convolution) -> bool:
 
 def _best(call: Convolution) -> list[str]:
     """Rungs that suit a convolution, the best first."""
-    if cuda.backend() == "simulator":  # a loop of a CPU likes neither barriers nor fragments
+    if cuda.backend() == "simulator":  # barriers and fragments are slow on a CPU
         return ["direct" if call.outs >= 4 else "naive"]
     if call.outs < 8:  # most of a tile would be empty
         return ["direct"]

@@ -1,4 +1,4 @@
-"""depthwise: a convolution in which each channel has a filter of its own, with bias, residual and activation."""
+"""depthwise: depthwise convolution (one filter per channel) with fused bias, residual and activation."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .. import vectors
 from ..ladder import Ladder, Rung
 
 ALL = ("float32", "float16", "float64")
-# what the convolution is: every rung but the first is compiled for it
+# the convolution's geometry, for which every rung but the first is compiled
 GEOMETRY = {"KH": 3, "KW": 3, "STRIDE_H": 1, "STRIDE_W": 1, "DILATION_H": 1, "DILATION_W": 1}
 NHWC = GEOMETRY | {"FIXED": 0, "RESIDUAL": 0}
 
@@ -37,7 +37,7 @@ DTYPES = tuple(np.dtype(name) for name in ALL)
 
 @dataclass(frozen=True)
 class Shape:
-    """A depthwise convolution: N, C, H, W, the output's height and width; kernel, stride, dilation (height, width)."""
+    """Sizes of a depthwise convolution: input n, c, h, w; output oh, ow; kernel, stride, dilation (height, width)."""
 
     n: int
     c: int
@@ -54,19 +54,21 @@ class Shape:
 
     @property
     def taps(self) -> int:
+        """Positions of the kernel window, kH · kW."""
         return math.prod(self.kernel)
 
     @property
     def geometry(self) -> dict[str, int]:
+        """Kernel, stride and dilation as -D options."""
         values = (*self.kernel, *self.stride, *self.dilation)
         return dict(zip(GEOMETRY, values, strict=True))
 
     def reach(self, outputs: int, side: int) -> int:
-        """How many neighbouring inputs so many neighbouring outputs need, along height (0) or width (1)."""
+        """Number of inputs under the windows of `outputs` neighbouring outputs, along height (0) or width (1)."""
         return (outputs - 1) * self.stride[side] + (self.kernel[side] - 1) * self.dilation[side] + 1
 
     def constants(self) -> dict[str, int]:
-        """The shape as -D options, so that the compiler computes with it. Not the batch: one kernel serves all."""
+        """The sizes without the batch as -D options, compile-time constants for the index arithmetic."""
         names = ("C", "H", "W", "OH", "OW", "TOP", "LEFT")
         values = (self.c, self.h, self.w, self.oh, self.ow, self.top, self.left)
         return {"FIXED": 1} | {f"FIXED_{name}": value for name, value in zip(names, values, strict=True)}
@@ -74,7 +76,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Launch:
-    """How a rung is launched: -D options, blocks, threads in a block, bytes of dynamic shared memory."""
+    """How to launch a rung: -D options, grid, threads per block, bytes of dynamic shared memory."""
 
     switches: dict[str, Any]
     grid: tuple[int, ...]
@@ -94,7 +96,7 @@ def _rows(shape: Shape) -> Launch:
 
 
 def _tile(shape: Shape) -> Launch:
-    """Tiles of at most 8 × 32 outputs, several images of small ones a block, smaller ones where the halo is large."""
+    """Tiles of at most 8 × 32 outputs; several planes per block if they are small, smaller tiles for a large halo."""
     tile_w = min(32, shape.ow)
     tile_h = min(256 // tile_w, shape.oh)
     planes = min(256 // (tile_h * tile_w), shape.n * shape.c)
@@ -107,13 +109,13 @@ def _tile(shape: Shape) -> Launch:
             (planes // 2, tile_h, tile_w) if planes > 1 else (1, max(1, tile_h // 2), max(1, tile_w // 2))
         )
     if shared() > cuda.SHARED_DEFAULT:
-        raise ValueError(_too_far("tile", shape, shared(), cuda.SHARED_DEFAULT))
+        raise ValueError(_exceeds_shared("tile", shape, shared(), cuda.SHARED_DEFAULT))
     tiles = checks.blocks(shape.oh, tile_h) * checks.blocks(shape.ow, tile_w)
     switches = shape.geometry | {"TILE_H": tile_h, "TILE_W": tile_w, "PLANES": planes}
     return Launch(switches, (checks.blocks(shape.n * shape.c, planes) * tiles,), 256)
 
 
-def _too_far(variant: str, shape: Shape, needed: int, most: int) -> str:
+def _exceeds_shared(variant: str, shape: Shape, needed: int, most: int) -> str:
     reach = f"{shape.reach(1, 0)} × {shape.reach(1, 1)}"
     return (
         f"depthwise: variant {variant!r} keeps the {reach} inputs of an output in {most} bytes of shared memory, got"
@@ -128,14 +130,17 @@ def _vectorised(shape: Shape, widest: int) -> Launch:
 
 
 def _channels(shape: Shape, widest: int, most: int = 4) -> int:
-    """Channels a thread: at most 4, fewer where arrays do not allow it or the weights would fill the registers."""
+    """Channels per thread: at most `most`, fewer if `widest` is less or the weights would exceed the registers."""
     while most > 1 and most * shape.taps > 98:
         most //= 2
     return min(widest, most)
 
 
 def register_tile(shape: Shape, widest: int) -> dict[str, int]:
-    """Sizes for the rung of that name: pixels a thread, fewer where few threads would be left; measured on an H200."""
+    """-D options of the rung "register_tile", tuned on an H200: outputs per thread, fewer if threads would be too few.
+
+    widest: the widest vector access in elements.
+    """
     v = _channels(shape, widest)
     large = (2, 2)
     if shape.taps <= 9 and shape.oh <= 7:
@@ -158,7 +163,10 @@ def register_tile(shape: Shape, widest: int) -> dict[str, int]:
 
 
 def async_tile(shape: Shape, widest: int) -> dict[str, int]:
-    """Sizes for the rung of that name: a block as wide as the image where that fits; measured on an H200."""
+    """-D options of the rung "async_tile", tuned on an H200: a block as wide as the image if that fits.
+
+    widest: the widest vector access in elements.
+    """
     v = _channels(shape, widest, 2)
     half = shape.itemsize == 2
     wide = 7 if half and shape.taps <= 9 and shape.dilation == (1, 1) else 4  # more sums than registers, else
@@ -191,12 +199,12 @@ def async_tile(shape: Shape, widest: int) -> dict[str, int]:
 
 
 def _even(extent: int, most: int) -> int:
-    """The size of equal parts of at most `most`: 8 in parts of 4, not of 7 and 1."""
+    """The size of the most even division of `extent` into parts of at most `most`: 8 into 4 + 4, not 7 + 1."""
     return checks.blocks(extent, checks.blocks(extent, most))
 
 
 def shared_of(shape: Shape, sizes: dict[str, int]) -> int:
-    """Bytes of shared memory of the rung "async_tile": the tile with its halo, and the weights."""
+    """Bytes of shared memory per block of the rung "async_tile": the tile with its halo, and the weights."""
     channels = sizes["LANES"] * sizes["V"]
     rows, columns = shape.reach(sizes["TH"] * sizes["DOWN"], 0), shape.reach(sizes["TW"] * sizes["ACROSS"], 1)
     return shape.itemsize * channels * (rows * columns + shape.taps)
@@ -214,7 +222,7 @@ def _async_tile(shape: Shape, widest: int, residual: bool) -> Launch:
     sizes = async_tile(shape, widest)
     shared = shared_of(shape, sizes)
     if shared > cuda.SHARED_SM80:
-        raise ValueError(_too_far("async_tile", shape, shared, cuda.SHARED_SM80))
+        raise ValueError(_exceeds_shared("async_tile", shape, shared, cuda.SHARED_SM80))
     across = checks.blocks(shape.ow, sizes["TW"] * sizes["ACROSS"])
     down = checks.blocks(shape.oh, sizes["TH"] * sizes["DOWN"])
     blocks = checks.blocks(shape.c, sizes["LANES"] * sizes["V"]) * across * down * shape.n
@@ -223,7 +231,7 @@ def _async_tile(shape: Shape, widest: int, residual: bool) -> Launch:
 
 
 def _nhwc_switches(shape: Shape, residual: bool) -> dict[str, int]:
-    # on the simulator a compilation for each shape would take longer than it saves
+    # on the simulator, compiling for each shape would cost more than it saves
     fixed = shape.constants() if cuda.backend() == "gpu" else {}
     return shape.geometry | {"RESIDUAL": int(residual)} | fixed
 
@@ -232,7 +240,7 @@ def _best(shape: Shape, where: str) -> list[str]:
     """Rungs that suit this convolution, the best first; measured on an H200."""
     far = max(shape.reach(1, 0), shape.reach(1, 1))
     if cuda.backend() == "simulator" or shape.taps > 49 or far > 40:
-        return ["naive"]  # a loop of a CPU likes no tiles; and nothing that large should be unrolled
+        return ["naive"]  # tiles are slow on a CPU, and windows this large should not be unrolled
     if where == "NCHW":
         return ["rows"]
     if shape.stride == (1, 1) and far <= 8:
@@ -258,12 +266,14 @@ def depthwise(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = activation(conv2d(x, weight, groups=C) + bias + residual): as many filters as channels, one for each.
+    """out = activation(conv2d(x, weight, groups=C) + bias + residual): one filter per channel.
 
     x: (N, C, H, W) in NCHW or NHWC, weight: (C, 1, kH, kW), C-contiguous, bias: (C,) or None, residual: as out or
     None, out: (N, C, oH, oW) in the layout of x. float32, float16 (accumulated in float32) or float64.
     stride, dilation: an int or a pair (height, width); padding: an int, a pair, or ((top, bottom), (left, right)).
-    activation: None, "relu", "relu6" or bounds (low, high). ValueError and TypeError name what does not fit.
+    activation: None, "relu", "relu6" or bounds (low, high).
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS, dtypes=DTYPES).shape
     _, _, kh, kw = checks.array("weight", weight, (c, 1, None, None), like=x, dtypes=DTYPES).shape
@@ -311,7 +321,7 @@ def depthwise(
 
 
 def _layout(variant: str | None, *arrays: Any) -> str:
-    """The layout of x, residual and out; where they have both, as those of one channel or pixel do, the variant's."""
+    """The layout of x, residual and out; if they fit both (one channel or pixel), the variant's."""
     both = all(layout.has(array, name) for array in arrays if array is not None for name in layout.LAYOUTS)
     if both and variant in ladder.rungs:
         return ladder.rungs[variant].layouts[0]

@@ -1,4 +1,4 @@
-"""depthwise_backward_input: the gradient of a depthwise convolution to its input."""
+"""depthwise_backward_input: the gradient of a depthwise convolution w.r.t. its input."""
 
 from typing import Any
 
@@ -7,7 +7,15 @@ import numpy as np
 from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
-from ..depthwise_gradients import DEFAULT, DTYPES, channels, check_accumulate, layout_of, numbers, sizes
+from ..depthwise_gradients import (
+    DEFAULT,
+    DTYPES,
+    channel_threads,
+    check_accumulate,
+    check_sizes,
+    geometry_defines,
+    layout_of,
+)
 from ..ladder import Ladder, Rung
 
 NAMES = tuple(dtype.name for dtype in DTYPES)
@@ -26,10 +34,10 @@ ladder = Ladder(
 
 
 def tile(where: str, h: int, w: int, stride: tuple[int, int]) -> tuple[int, int]:
-    """The pixels of a thread, (TH, TW), multiples of the stride: up to 14 rows, of parts of the image that are even.
+    """Input pixels per thread, (TH, TW), multiples of the stride: up to 14 rows, dividing the image evenly.
 
-    Two columns in NHWC. In NCHW, where neighbours share a row, as few as there are phases, so that they load and store
-    side by side, but two in wide images; and fewer rows in small ones, so that there are enough threads.
+    NHWC: two columns. NCHW, where neighbouring threads share a row: one column per phase, so that accesses coalesce,
+    but two in wide images; fewer rows in small images, for enough threads.
     """
     rows, columns = 14, 2
     if where == "NCHW":
@@ -40,13 +48,16 @@ def tile(where: str, h: int, w: int, stride: tuple[int, int]) -> tuple[int, int]
     return th, tw
 
 
-def surely(pixels: int, tile: int, stride: int, outputs: int) -> int:
-    """The last output that is there for every tile, counted from the tile's first; -1 if a tile overhangs the image."""
+def last_unchecked(pixels: int, tile: int, stride: int, outputs: int) -> int:
+    """Index, within a tile, of the last output that exists for every tile and needs no bounds check; -1 if none.
+
+    pixels: of the image along one side; outputs: of grad. -1 as well if the tiles do not divide the image.
+    """
     return -1 if pixels % tile else max(-1, outputs - 1 - (pixels - tile) // stride)
 
 
 def vector(grad: Any, weight: Any, out: Any) -> int:
-    """Channels of a thread: 8 bytes' worth, fewer where they divide neither C nor the addresses, or taps are many."""
+    """Channels per thread: 8 bytes, fewer if C or the addresses are not multiples of that or the kernel is large."""
     c, _, kh, kw = weight.shape
     v = min(8 // grad.dtype.itemsize, vectors.vector_width(grad, weight, out, row=c))
     while v > 1 and v * kh * kw > 64:  # the weights of a thread, in registers
@@ -55,7 +66,7 @@ def vector(grad: Any, weight: Any, out: Any) -> int:
 
 
 def best(where: str, taps: int) -> list[str]:
-    """The fastest rungs first: those for many taps, and on the simulator, are not compiled for each convolution."""
+    """Preferred rungs, fastest first. For many taps and on the simulator, one that is not compiled per convolution."""
     if cuda.backend() == "simulator" or taps > 64:
         return ["naive"]
     return ["vectors", "tiles"] if where == "NHWC" else ["tiles"]
@@ -74,18 +85,20 @@ def depthwise_backward_input(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out[n, c, h, w] = Σ weight[c, 0, kh, kw] · grad[n, c, oh, ow], over the taps that meet an output.
+    """out[n, c, h, w] = Σ weight[c, 0, kh, kw] · grad[n, c, oh, ow], summed over the taps with an output at
+    (oh, ow)·stride = (h, w) + pad − (kh, kw)·dilation.
 
-    That is where (oh, ow)·stride = (h, w) + pad − (kh, kw)·dilation. It is the gradient to x of
-    y = depthwise(x, weight), if grad is the one to y: torch.nn.grad.conv2d_input with groups=C.
+    This is the gradient w.r.t. x of y = depthwise(x, weight), for grad the gradient w.r.t. y:
+    torch.nn.grad.conv2d_input with groups=C.
 
     grad: (N, C, oH, oW), weight: (C, 1, kH, kW), out: (N, C, H, W), which is input_shape; grad and out NCHW, or both
     NHWC; float32, float16 (summed in float32) or float64. stride, dilation: an int or a pair (height, width); padding:
-    an int, a pair, or ((top, bottom), (left, right)). accumulate: the gradient is added to what is in out.
-    ValueError and TypeError name what does not fit.
+    an int, a pair, or ((top, bottom), (left, right)). accumulate: add the gradient to the contents of out.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("grad", grad, (None,) * 4, allowed=layout.LAYOUTS, dtypes=DTYPES)
-    n, c, h, w = sizes("input_shape", input_shape, 4)
+    n, c, h, w = check_sizes("input_shape", input_shape, 4)
     checks.array("weight", weight, (c, 1, None, None), like=grad, dtypes=DTYPES)
     s, pads, d, shape = checks.convolution((n, c, h, w), weight.shape, stride, padding, dilation, c)
     checks.array("grad", grad, shape, allowed=layout.LAYOUTS, dtypes=DTYPES)
@@ -102,13 +115,19 @@ def depthwise_backward_input(
         v = vector(grad, weight, out) if chosen == "vectors" else 1
         th, tw = s if chosen == "phases" else tile(where, h, w, s)
         threads, resident = {4: (128, 4), 2: (256, 3), 1: (256, 4)}[v]
-        if kernel[0] * kernel[1] > 9 or grad.dtype == np.float64:  # more registers a thread, so fewer threads
+        if kernel[0] * kernel[1] > 9 or grad.dtype == np.float64:  # more registers per thread, so fewer threads
             resident = 1
-        switches |= {**numbers(kernel, s, pads, d), "THREADS": threads, "BLOCKS": resident, "VECTOR": v, "CHANNELS": c}
-        switches |= {"TH": th, "BOTTOM": surely(h, th, s[0], shape[2])}
-        switches |= {"TW": tw, "RIGHT": surely(w, tw, s[1], shape[3])}
+        switches |= {
+            **geometry_defines(kernel, s, pads, d),
+            "THREADS": threads,
+            "BLOCKS": resident,
+            "VECTOR": v,
+            "CHANNELS": c,
+        }
+        switches |= {"TH": th, "BOTTOM": last_unchecked(h, th, s[0], shape[2])}
+        switches |= {"TW": tw, "RIGHT": last_unchecked(w, tw, s[1], shape[3])}
         tiles = n * checks.blocks(h, th) * checks.blocks(w, tw)
-        side, slices = channels(where, c, v, grad.dtype.itemsize)
+        side, slices = channel_threads(where, c, v, grad.dtype.itemsize)
         block = (side, threads // side)
         blocks = checks.blocks(tiles * slices, threads) if where == "NCHW" else checks.blocks(tiles, block[1]) * slices
     ladder.kernel(chosen, grad.dtype, **switches)(

@@ -1,4 +1,4 @@
-"""depthwise_backward_weight: the gradient of a depthwise convolution to its weight."""
+"""depthwise_backward_weight: the gradient of a depthwise convolution w.r.t. its weight."""
 
 import functools
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import numpy as np
 from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
-from ..depthwise_gradients import DEFAULT, DTYPES, channels, check_accumulate, layout_of, numbers
+from ..depthwise_gradients import DEFAULT, DTYPES, channel_threads, check_accumulate, geometry_defines, layout_of
 from ..ladder import Ladder, Rung, run_or_record
 
 NAMES = tuple(dtype.name for dtype in DTYPES)
-THREADS = 256  # in a block, where the rung does not choose
+THREADS = 256  # per block, for rungs without a choice of their own
 PLAIN = {"NHWC": 0, "ACCUMULATE": 0}
 TILE = {
     **DEFAULT, "STAGE": 1, "GROUP": 1, "THREADS": THREADS, "BLOCKS": 2, "LANES": 1, "TH": 7, "TW": 1, "BOTTOM": -1,
@@ -34,7 +34,16 @@ ladder = Ladder(
 
 @dataclass(frozen=True)
 class Tiling:
-    """How rungs 4 and 5 divide the work; the names are those of the -D numbers."""
+    """How rungs 4 and 5 divide the work.
+
+    th, tw    outputs per thread
+    vector    channels per access
+    lanes     threads of a block along the channels
+    slices    groups of lanes that cover all channels
+    parts     of the reduction; with several, a second launch adds their sums
+    threads   per block
+    blocks    resident per multiprocessor, a bound on the registers
+    """
 
     th: int
     tw: int
@@ -49,25 +58,27 @@ class Tiling:
 def tiling(
     is_vectors: bool, where: str, x: tuple[int, ...], grad: tuple[int, ...], taps: int, dtype: Any, widest: int
 ) -> Tiling:
-    """The tiles that were fastest on an H200: up to 7 rows, in even parts of the image, and two columns.
+    """The tiling that was fastest on an H200: up to 7 rows, dividing the image evenly, and two columns.
 
-    In wide images 4 rows, with stride 2 or in float32, and there half the vector with twice the blocks; one column in
-    narrow images, and in NCHW, where neighbours share a row. x, grad: shapes; widest: what a vector may be at most,
-    by C and the arrays' addresses.
+    Wide images with stride 2 or in float32 get 4 rows, in float32 also half the vector and twice the blocks. Narrow
+    images and NCHW, where neighbouring threads share a row, get one column.
+
+    x, grad   shapes
+    widest    the widest vector access in elements that C and the arrays' addresses allow
     """
     n, c, _, w = x
     oh, ow = grad[2:]
     itemsize, single = np.dtype(dtype).itemsize, np.dtype(dtype) == np.float32
     wide = w >= 56 and where == "NHWC" and (single or ow < w)
     vector = min(2 if wide and single else 4, widest) if is_vectors else 1
-    while vector * taps > 50 and vector > 1:  # the sums of a thread, in registers
+    while vector * taps > 50 and vector > 1:  # a thread's sums must fit in registers
         vector //= 2
     threads = THREADS if taps <= 64 else 64
     summed = max(4, itemsize)  # bytes of a sum
     most = min(
         32, max(1, cuda.SHARED_DEFAULT // (threads // 32 * taps * vector * summed))
-    )  # a warp's, for its shuffles
-    lanes, slices = channels(where, c, vector, itemsize, most)
+    )  # within one warp, for its shuffles
+    lanes, slices = channel_threads(where, c, vector, itemsize, most)
     th = checks.blocks(oh, checks.blocks(oh, 4 if wide else 7 if where == "NHWC" or ow < w else 14))
     tw = 2 if where == "NHWC" and ow > 7 else 1
     blocks = 1 if vector * taps > 36 or summed > 4 else 4 if vector == 2 else 2  # of a multiprocessor, for registers
@@ -78,13 +89,16 @@ def tiling(
     return Tiling(th, tw, vector, lanes, slices, parts, threads, blocks)
 
 
-def surely(inputs: int, pad: int, stride: int, outputs: int, tile: int) -> int:
-    """The last row (or column) of a tile's patch of x that is there for every tile; -1 if a tile overhangs grad."""
+def last_unchecked(inputs: int, pad: int, stride: int, outputs: int, tile: int) -> int:
+    """Index, within a tile's patch of x, of the last row or column that exists for every tile; -1 if none.
+
+    inputs, outputs: sizes of x and grad along one side. -1 as well if the tiles do not divide grad.
+    """
     return -1 if outputs % tile else max(-1, inputs - 1 + pad - (outputs - tile) * stride)
 
 
 def best(where: str, taps: int) -> list[str]:
-    """The fastest rungs first: those for many taps, and on the simulator, are not compiled for each convolution."""
+    """Preferred rungs, fastest first. For many taps and on the simulator, one that is not compiled per convolution."""
     if cuda.backend() == "simulator":
         return ["naive"]
     if taps > 64:
@@ -105,15 +119,17 @@ def depthwise_backward_weight(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out[c, 0, kh, kw] = Σ grad[n, c, oh, ow] · x[n, c, ih, iw], over the images and the outputs.
+    """out[c, 0, kh, kw] = Σ grad[n, c, oh, ow] · x[n, c, ih, iw], summed over images and outputs,
+    with (ih, iw) = (oh, ow)·stride − pad + (kh, kw)·dilation.
 
-    There (ih, iw) = (oh, ow)·stride − pad + (kh, kw)·dilation. It is the gradient to the weight of
-    y = depthwise(x, weight), if grad is the one to y: torch.nn.grad.conv2d_weight with groups=C.
+    This is the gradient w.r.t. the weight of y = depthwise(x, weight), for grad the gradient w.r.t. y:
+    torch.nn.grad.conv2d_weight with groups=C.
 
     grad: (N, C, oH, oW), x: (N, C, H, W), both NCHW or both NHWC; out: (C, 1, kH, kW); float32, float16
     (summed in float32) or float64. kernel_size, stride, dilation: an int or a pair (height, width); padding: an int, a
-    pair, or ((top, bottom), (left, right)). accumulate: the gradient is added to what is in out.
-    ValueError and TypeError name what does not fit.
+    pair, or ((top, bottom), (left, right)). accumulate: add the gradient to the contents of out.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("grad", grad, (None,) * 4, allowed=layout.LAYOUTS, dtypes=DTYPES)
     n, c, h, w = checks.array("x", x, (None,) * 4, like=grad, allowed=layout.LAYOUTS, dtypes=DTYPES).shape
@@ -128,24 +144,24 @@ def depthwise_backward_weight(
     chosen = ladder.choose(variant, grad.dtype, where, best(where, taps))
     switches = {"NHWC": int(where == "NHWC"), "ACCUMULATE": int(accumulate)}
     arrays = layout.as_stored(grad), layout.as_stored(x)
-    numbers_of_launch = (n, c, h, w, *shape[2:], *kernel, *s, pads[0][0], pads[1][0], *d)
+    sizes = (n, c, h, w, *shape[2:], *kernel, *s, pads[0][0], pads[1][0], *d)
     if chosen not in ("tiles", "vectors"):
         if chosen == "atomics" and not accumulate:
             run_or_record("cleared", functools.partial(out.fill, 0))
         threads = {"naive": out.size, "atomics": grad.size, "block_reduction": out.size * THREADS}[chosen]
         ladder.kernel(chosen, grad.dtype, **switches)(
-            (checks.blocks(threads, THREADS),), (THREADS,), (*arrays, None, out, *numbers_of_launch, 1)
+            (checks.blocks(threads, THREADS),), (THREADS,), (*arrays, None, out, *sizes, 1)
         )
         return out
 
     t = tiling(chosen == "vectors", where, x.shape, shape, taps, x.dtype, vectors.vector_width(grad, x, row=c))
-    switches |= {**numbers(kernel, s, pads, d), "CHANNELS": c, "THREADS": t.threads, "BLOCKS": t.blocks}
+    switches |= {**geometry_defines(kernel, s, pads, d), "CHANNELS": c, "THREADS": t.threads, "BLOCKS": t.blocks}
     switches |= {"VECTOR": t.vector, "LANES": t.lanes, "TH": t.th, "TW": t.tw}
-    switches["BOTTOM"] = surely(h, pads[0][0], s[0], shape[2], t.th)
-    switches["RIGHT"] = surely(w, pads[1][0], s[1], shape[3], t.tw)
+    switches["BOTTOM"] = last_unchecked(h, pads[0][0], s[0], shape[2], t.th)
+    switches["RIGHT"] = last_unchecked(w, pads[1][0], s[1], shape[3], t.tw)
     sums = np.float64 if out.dtype == np.float64 else np.float32
     partials = cuda.empty(out.size * t.parts, sums) if t.parts > 1 else None
-    args = (*arrays, partials, out, *numbers_of_launch, t.parts)
+    args = (*arrays, partials, out, *sizes, t.parts)
     ladder.kernel(chosen, grad.dtype, **switches)((t.slices * t.parts,), (t.threads,), args)
     if t.parts > 1:
         switches |= {"STAGE": 2, "GROUP": min(32, 1 << (t.parts - 1).bit_length())}

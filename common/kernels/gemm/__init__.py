@@ -1,4 +1,4 @@
-"""gemm: the product of two matrices, with bias and activation; a linear layer is one."""
+"""gemm: matrix product with fused bias and activation; linear: a fully connected layer."""
 
 import math
 from collections.abc import Mapping
@@ -43,8 +43,8 @@ ladder = Ladder(
     },
 )
 
-# Smaller tiles, for results that have too few of the largest, each with its share of the largest one's speed where
-# there are tiles enough, measured on an H200. split_k takes the largest of which there are as many as multiprocessors.
+# Smaller tiles for small results: (throughput relative to the largest tile on a full GPU, -D options), measured on an
+# H200. split_k uses the largest tile that still occupies every multiprocessor.
 SMALLER: Mapping[str, tuple[tuple[float, dict[str, int]], ...]] = {
     "tensor_cores": ((0.6, {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 4}),),
     "three_tf32": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),
@@ -54,7 +54,7 @@ SPLIT = ({"BM": 32, "BN": 32, "WARPS": 8, "DEPTH": 1}, {"BM": 16, "BN": 16, "WAR
 
 
 def tile_of(variant: str, dtype: Any, m: int, n: int) -> dict[str, Any]:
-    """The numbers of a rung, with the tile that computes an (m, n) result soonest."""
+    """The -D options of a rung, with the tile estimated fastest for an (m, n) result."""
     largest, processors = ladder.tile(variant), cuda.multiprocessors()
     if variant == "split_k":
         enough = [tile for tile in SPLIT if _blocks(tile, m, n) > 0.9 * processors]
@@ -73,7 +73,7 @@ def _blocks(tile: Mapping[str, int], m: int, n: int) -> int:
 
 
 def geometry(tile: Mapping[str, int], m: int, n: int) -> tuple[tuple[int], tuple[int]]:
-    """Grid and block for an (m, n) result: tiles from left to right, row of tiles by row of tiles, all along x."""
+    """(grid, block) for an (m, n) result: tiles in row-major order along x."""
     if "WARPS" in tile:
         threads = 32 * tile["WARPS"]
     elif "WM" in tile and "TM" not in tile:
@@ -84,7 +84,7 @@ def geometry(tile: Mapping[str, int], m: int, n: int) -> tuple[tuple[int], tuple
 
 
 def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
-    """Dynamic shared memory of a block: STAGES slices of A and B, and in their place the tile of C at the end."""
+    """Bytes of dynamic shared memory per block: STAGES slices of A and B, later reused for the tile of C."""
     if "GROUP" not in tile:
         return 0
     slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"])
@@ -93,10 +93,10 @@ def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
 
 def _best(dtype: np.dtype, m: int, n: int) -> list[str]:
     """Rungs that suit a product of this size, the best first."""
-    if cuda.backend() == "simulator":  # a loop of a CPU likes neither barriers nor tiles
+    if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
         return ["coalesced"]
     halves, capability = dtype == np.float16, cuda.compute_capability()
-    # cards of data centers, sm_80, sm_90 and sm_100, multiply TF32 fast enough to do it three times
+    # data-centre cards, sm_80, sm_90 and sm_100, multiply TF32 fast enough to do it three times
     tiles = ["tensor_cores", "warp_tiles"] if halves else ["double_buffered", "warp_tiles"]
     if halves and capability == 90:
         tiles = ["warpgroups", *tiles]
@@ -121,7 +121,8 @@ def gemm(
 
     a: (M, K); b: (K, N), or (N, K) with transpose_b; bias: (N,) or None, added to every row; out: (M, N). Row-major,
     float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds (low, high).
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     m, k = checks.array("a", a, (None, None)).shape
     n = checks.array("b", b, (None, k) if transpose_b else (k, None), like=a).shape[0 if transpose_b else 1]
@@ -133,7 +134,7 @@ def gemm(
     variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n))
     tile = tile_of(variant, a.dtype, m, n)
     shared = shared_bytes(tile, a.dtype.itemsize)
-    row = k if variant == "split_k" else math.gcd(k, n)  # the rows that it walks along; C it stores one by one
+    row = k if variant == "split_k" else math.gcd(k, n)  # split_k reads along rows and stores C element by element
     width = vectors.vector_width(a, b, out, *([] if bias is None else [bias]), row=row)
     if width < tile.get("VECTOR", 0):
         tile["VECTOR"] = 2 if variant in ("tensor_cores", "warpgroups") and width > 1 else 1
@@ -147,6 +148,7 @@ def gemm(
 def linear(x: Any, weight: Any, bias: Any = None, *, out: Any = None, variant: str | None = None) -> Any:
     """out = x @ weight.T + bias: torch.nn.functional.linear.
 
-    x: (N, in_features), weight: (out_features, in_features), bias: (out_features,) or None, out: (N, out_features).
+    x: (N, in_features), weight: (out_features, in_features), bias: (out_features,) or None, out: (N, out_features);
+    dtypes, variant and errors as in gemm.
     """
     return gemm(x, weight, bias, transpose_b=True, out=out, variant=variant)

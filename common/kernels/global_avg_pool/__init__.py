@@ -1,4 +1,4 @@
-"""global_avg_pool: each channel's mean over height and width."""
+"""global_avg_pool: the mean of each channel over height and width."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from ...cuda import checks, layout
 from .. import vectors
 from ..ladder import Ladder, Rung
 
-THREADS = 1024  # at most, in a block that has a channel to itself
-LARGE = 4096  # pixels from which on a channel is too much for one thread, or for one warp
+THREADS = 1024  # per block, at most, where one block reduces one channel
+LARGE = 4096  # pixels from which a channel is too large for one thread or one warp
 
 ladder = Ladder(
     __file__,
@@ -30,12 +30,13 @@ def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> A
     """out[n, c, 0, 0] = mean of x[n, c]: torch.nn.functional.adaptive_avg_pool2d(x, 1).
 
     x: (N, C, H, W) NCHW or NHWC, any size; out: (N, C, 1, 1); float32 or float16.
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     out = checks.output(out, (n, c, 1, 1), like=x)
     where = layout.shared_layout(x=x)
-    if variant == "channels_last" and layout.has(x, "NHWC"):  # one channel or one pixel lies in either layout
+    if variant == "channels_last" and layout.has(x, "NHWC"):  # one channel or one pixel fits either layout
         where = "NHWC"
     chosen = ladder.choose(variant, x.dtype, where, [_fastest(n * c, h * w)])
     vector = vectors.vector_width(x, row=c if where == "NHWC" else h * w)
@@ -45,22 +46,22 @@ def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> A
 
 
 def _fastest(channels: int, pixels: int) -> str:
-    """The rung for NCHW; channels: those of all images."""
+    """The fastest rung for NCHW. channels: N · C; pixels: H · W."""
     if cuda.backend() == "simulator":
-        # a chain of `pixels` additions loses digits: of 1024², a mean of positive numbers would be 3e-5 off
+        # sequential summation loses digits: for 1024² positive numbers the relative error would be 3e-5
         return "naive" if pixels < LARGE else "channels_per_warp"
-    # large windows, and not a warp for every multiprocessor: a whole block shares a channel
+    # large windows and fewer channels than multiprocessors: one block per channel
     return "warp_shuffle" if channels < cuda.multiprocessors() and pixels >= LARGE else "channels_per_warp"
 
 
 def _launch(variant: str, n: int, c: int, pixels: int, vector: int) -> tuple[int, int, dict[str, Any]]:
-    """(blocks, threads in each, -D numbers that differ from the rung's own). vector: the widest access in elements."""
+    """(blocks, threads per block, -D options that differ from the rung's). vector: widest access in elements."""
     if variant == "naive":
         return checks.blocks(n * c, 64), 64, {}
     if variant == "warp_per_channel":
         return checks.blocks(n * c, 8), 8 * 32, {"VECTOR": vector}
     if variant == "channels_per_warp":
-        # eight accesses under way in a lane: two of each of four channels, or, where a row is longer, eight of one
+        # eight accesses in flight per lane: two of each of four channels or, for longer rows, eight of one
         channels, items = (4, 2) if pixels <= 2 * 32 * vector else (1, 8)
         switches: dict[str, Any] = {"VECTOR": vector, "CHANNELS": channels, "ITEMS": items}
         return checks.blocks(n * c, 4 * channels), 4 * 32, switches
@@ -70,12 +71,12 @@ def _launch(variant: str, n: int, c: int, pixels: int, vector: int) -> tuple[int
 
 
 def _launch_nhwc(n: int, c: int, pixels: int, vector: int) -> tuple[int, int, dict[str, Any]]:
-    """Narrower accesses where there would be fewer blocks than multiprocessors; fewer warps where there are many."""
+    """As `_launch` for NHWC: narrower accesses if blocks would not fill the GPU, fewer warps if there are many."""
     while vector > 1 and n * checks.blocks(c, 32 * vector) < cuda.multiprocessors():
         vector //= 2
     blocks = n * checks.blocks(c, 32 * vector)
     warps = 4 if blocks >= 8 * cuda.multiprocessors() else 8 if pixels <= 128 else 32
     warps = min(warps, pixels)
-    rounds = checks.blocks(pixels, 16 * warps)  # at most 16 pixels under way in a lane, each round as many
+    rounds = checks.blocks(pixels, 16 * warps)  # at most 16 pixels in flight per lane, equally many per round
     items = checks.blocks(pixels, warps * rounds)
     return blocks, 32 * warps, {"VECTOR": vector, "WARPS": warps, "ITEMS": items}

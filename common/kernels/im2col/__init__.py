@@ -1,4 +1,4 @@
-"""im2col: the pixels under every window of a convolution, written out side by side."""
+"""im2col: the pixels under each window of a convolution, as the columns of a matrix."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..ladder import Ladder, Rung
 
 ladder = Ladder(__file__, {"naive": Rung(), "windows": Rung(), "vectorised": Rung({"VECTOR": 4})})
 
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 
 @cuda.operator
@@ -27,7 +27,8 @@ def im2col(
 
     x: (N, C, H, W) NCHW; out: (N, C·kH·kW, oH·oW); float32 or float16. kernel_size, dilation, stride: an int or a pair
     (height, width); padding: an int, a pair, or ((top, bottom), (left, right)).
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4).shape
     kh, kw = checks.pair("kernel_size", kernel_size, 1)

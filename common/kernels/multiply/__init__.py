@@ -1,4 +1,4 @@
-"""multiply: the product of two arrays, one of which may be broadcast, as squeeze and excite scales its channels."""
+"""multiply: elementwise product with broadcasting, as in squeeze-and-excite blocks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ...cuda import checks, layout
 from .. import strided, vectors
 from ..ladder import Ladder, Rung
 
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(
     __file__,
@@ -20,11 +20,12 @@ ladder = Ladder(
 
 @cuda.operator
 def multiply(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = a · b, element by element; dimensions of size 1 in one of them are broadcast to the other.
+    """out = a · b, elementwise; dimensions of size 1 are broadcast.
 
-    a, b: arrays with equally many dimensions, (N, C, H, W) and (N, C, 1, 1) for example; out: of the larger sizes. All
-    in one layout, C-contiguous or NHWC, in both of which (N, C, 1, 1) lies; float32 or float16.
-    ValueError and TypeError name what does not fit.
+    a, b: arrays of equal rank, for example (N, C, H, W) and (N, C, 1, 1); out: of the broadcast shape. All in one
+    layout, C-contiguous or NHWC ((N, C, 1, 1) fits both); float32 or float16.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("a", a, None, allowed=layout.LAYOUTS)
     checks.array("b", b, None, like=a, allowed=layout.LAYOUTS)
@@ -55,13 +56,13 @@ def multiply(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> 
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the product."""
+    """The shape of the product. Raises ValueError if the shapes cannot be broadcast."""
     if len(a) != len(b) or not all(one == other or 1 in (one, other) for one, other in zip(a, b, strict=True)):
         raise ValueError(f"b must have shape {a}, but for dimensions of size 1 in either of them, got {b}")
     return tuple(max(sizes) for sizes in zip(a, b, strict=True))
 
 
 def _steps(array: Any, where: str) -> tuple[int, ...]:
-    """How many elements apart neighbours lie in each dimension; 0 where there is but one, which is broadcast."""
+    """The strides of an array in elements, 0 in dimensions of size 1, which are broadcast."""
     strides = layout.strides(tuple(array.shape), where)
     return tuple(0 if size == 1 else stride for size, stride in zip(array.shape, strides, strict=True))

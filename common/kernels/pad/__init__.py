@@ -1,4 +1,4 @@
-"""pad: an image with a border of one value around it."""
+"""pad: constant padding of images."""
 
 from typing import Any
 
@@ -8,18 +8,19 @@ from ... import cuda
 from ...cuda import checks, layout
 from ..ladder import Ladder, Rung
 
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(__file__, {"naive": Rung(layouts=layout.LAYOUTS)})
 
 
 @cuda.operator
 def pad(x: Any, padding: Any, value: float = 0.0, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = x with `value` around it: torch.nn.functional.pad, but for the order of the sides.
+    """out = x with a border of `value`: torch.nn.functional.pad with another order of the sides.
 
     x: (N, C, H, W), out: (N, C, top + H + bottom, left + W + right), both NCHW or both NHWC, float32 or float16.
     padding: ((top, bottom), (left, right)), or an int or a pair (height, width) for equal sides.
-    ValueError and TypeError name what does not fit.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     (top, bottom), (left, right) = checks.padding(padding)

@@ -1,4 +1,4 @@
-"""permute: the dimensions of an array in another order, in memory as well."""
+"""permute: reorder the dimensions of an array in memory."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from ...cuda import checks
 from .. import strided
 from ..ladder import Ladder, Rung
 
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(__file__, {"naive": Rung(), "tiled": Rung({"TILE": 32})})
 
@@ -19,10 +19,11 @@ ladder = Ladder(__file__, {"naive": Rung(), "tiled": Rung({"TILE": 32})})
 def permute(x: Any, dims: Any, *, out: Any = None, variant: str | None = None) -> Any:
     """out = x.permute(dims), C-contiguous: dimension i of out is dimension dims[i] of x.
 
-    x: of any order in memory, without gaps, so that (0, 1, 2, 3) brings an NHWC array to NCHW; out: C-contiguous;
-    float32 or float16. More than four dimensions must be so that at most four are left when neighbours stay neighbours.
-    variant: "tiled" takes orders in which the elements along out's last dimension do not lie side by side in x, but
-    those along the one before do. ValueError and TypeError name what does not fit.
+    x: dense, in any memory order, so dims (0, 1, 2, 3) converts an NHWC array to NCHW; out: C-contiguous; float32 or
+    float16. After merging dimensions that stay adjacent, at most four may remain. variant: "tiled" requires that, among
+    these, the last but one dimension of out is contiguous in x and the last is not.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     stored = _dense(x)
     order = _order(dims, x.shape)
@@ -33,10 +34,10 @@ def permute(x: Any, dims: Any, *, out: Any = None, variant: str | None = None) -
     if len(dimensions) > 4:
         raise ValueError(f"dims must leave at most four dimensions to walk, got {order} for shape {tuple(x.shape)}")
     sizes, steps = zip(*strided.pad_to_4d(dimensions, 1), strict=True)
-    turned = steps[2] == 1 and steps[3] > 1
-    if variant == "tiled" and not turned:
+    transposed = steps[2] == 1 and steps[3] > 1
+    if variant == "tiled" and not transposed:
         raise ValueError(f"variant 'tiled' takes orders that turn the last two dimensions to walk, got dims {order}")
-    best = ["tiled" if turned and cuda.backend() == "gpu" else "naive"]
+    best = ["tiled" if transposed and cuda.backend() == "gpu" else "naive"]
     chosen = ladder.choose(variant, x.dtype, best=best)
     blocks = checks.blocks(x.size, THREADS)
     if chosen == "tiled":
@@ -47,9 +48,9 @@ def permute(x: Any, dims: Any, *, out: Any = None, variant: str | None = None) -
 
 
 def _dense(x: Any) -> Any:
-    """x as it lies in memory, its dimensions in that order. ValueError if there are gaps."""
+    """x with its dimensions in memory order. Raises ValueError if it is not dense."""
     if not hasattr(x, "shape") or not hasattr(x, "strides"):
-        return checks.array("x", x, None)  # refuses it
+        return checks.array("x", x, None)  # raises TypeError
     stored = x.transpose(tuple(sorted(range(len(x.shape)), key=lambda i: -x.strides[i])))
     if not stored.flags.c_contiguous:
         raise ValueError(f"x must lie in memory without gaps, got strides {x.strides} for shape {tuple(x.shape)}")

@@ -1,4 +1,4 @@
-"""pointwise: a 1×1 convolution, with bias, residual and activation in the same kernel."""
+"""pointwise: 1×1 convolution with fused bias, residual and activation."""
 
 import math
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from ...cuda import checks, layout
 from .. import vectors
 from ..ladder import Ladder, Rung
 
-# A block computes BM×BN of the matrix that y is in memory, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN
-# of it, a warp WM×WN. In split_k and streaming a warp has TM times 16 pixels at a time, in split_k TN times 8 outputs.
+# A block computes BM×BN of the output matrix, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN of it, a warp
+# WM×WN. In split_k and streaming a warp computes 16·TM pixels at a time, in split_k 8·TN output channels.
 ladder = Ladder(
     __file__,
     {
@@ -27,14 +27,14 @@ ladder = Ladder(
     },
 )
 
-GRID_ROWS = 65_535  # that CUDA allows in y
+GRID_ROWS = 65_535  # CUDA's limit on gridDim.y
 
 Tile = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Product:
-    """The product of matrices that a call is: P pixels of all images, C channels, O outputs; bytes of an element."""
+    """The matrix product of a call: P pixels of all images, C input and O output channels, bytes per element."""
 
     P: int
     C: int
@@ -43,13 +43,13 @@ class Product:
 
     @property
     def chunks(self) -> int:
-        """Pieces of 64 bytes in a row of x, of which an mma takes half at a time."""
+        """Chunks of 64 bytes in a row of x; one mma consumes half a chunk."""
         return checks.blocks(self.C * self.itemsize, 64)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Blocks, threads of a block, bytes of dynamic shared memory."""
+    """Grid, threads per block, bytes of dynamic shared memory per block."""
 
     grid: tuple[int, ...]
     threads: int
@@ -57,7 +57,7 @@ class Launch:
 
 
 def _tiles(across: int, down: int) -> tuple[int, int, int]:
-    """A grid of so many tiles side by side and one below the other, in y and z."""
+    """A grid of across × down tiles; the tiles below each other are spread over y and z."""
     y = min(down, GRID_ROWS)
     return across, y, checks.blocks(down, y)
 
@@ -110,12 +110,12 @@ GEOMETRY = {
 }
 
 
-# ---- Which rung, and which tiles: what was fastest on an H200 for MobileNetV2's layers, as rules that hold for others
+# ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
 
 
 def _best(m: Product) -> list[str]:
-    """Rungs that suit a product in NHWC, the best first."""
-    if cuda.backend() == "simulator":  # a loop of a CPU likes neither barriers nor tiles
+    """Preferred rungs for NHWC, fastest first."""
+    if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
         return ["naive"]
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
     if few:
@@ -130,13 +130,13 @@ def _best(m: Product) -> list[str]:
 
 
 def _best_in_nchw(m: Product) -> list[str]:
-    """Likewise in NCHW: with tiles for less than half of the multiprocessors, a thread for each output is faster."""
+    """Preferred rungs for NCHW: one thread per output is faster if tiles would occupy under half the GPU."""
     few = checks.blocks(m.P, 64) * checks.blocks(m.O, 64) < 64
     return ["naive"] if few or cuda.backend() == "simulator" else ["tiled"]
 
 
 def _split_k_tile(m: Product) -> dict[str, int]:
-    """At most 16 warps, all that they need on its way at once; about as many blocks as there are multiprocessors."""
+    """At most 16 warps with all their loads in flight at once; about one block per multiprocessor."""
     unroll = min(4, checks.blocks(m.chunks, 16))
     tile = {"TM": 1, "TN": 2, "WARPS_M": 1, "WARPS_K": min(16, checks.blocks(m.chunks, unroll)), "UNROLL": unroll}
     if m.P > 1000:
@@ -152,7 +152,7 @@ def _split_k_tile(m: Product) -> dict[str, int]:
 
 
 def _streaming_tile(m: Product) -> dict[str, int] | None:
-    """A wide slice of the weights and many warps, as far as they fit into shared memory; None if nothing does."""
+    """The widest slice of the weights and the most warps that fit in shared memory; None if nothing fits."""
     group = 64 // m.itemsize  # outputs that four lanes hold
     whole = checks.blocks(m.O, group) * group
     widest = min(whole, 192 if m.P >= 100_000 else 96)
@@ -167,13 +167,13 @@ def _streaming_tile(m: Product) -> dict[str, int] | None:
     return None
 
 
-# BM, BN, WM, WN, from those that move least to those of which there are most
+# BM, BN, WM, WN, from the largest tile, with the least traffic, to the smallest, with the most blocks
 MANY_PIXELS = ((192, 96, 48, 96), (128, 128, 32, 64), (128, 64, 64, 32), (96, 160, 48, 32), (64, 96, 32, 32))
 FEW_PIXELS = ((64, 96, 32, 32), (64, 64, 32, 32))
 
 
 def _tensor_cores_tile(m: Product) -> dict[str, int]:
-    """fp16: the largest tile that y fills, with a block for most multiprocessors. fp32 is bound by arithmetic."""
+    """fp16: the largest tile without much padding that occupies most multiprocessors. fp32 is compute-bound."""
     if m.itemsize == 2:
         able = (
             shape for shape in (MANY_PIXELS if m.P > 10_000 else FEW_PIXELS)
@@ -191,7 +191,7 @@ def _tensor_cores_tile(m: Product) -> dict[str, int]:
 
 
 def _warpgroups_tile(m: Product) -> dict[str, int]:
-    """The tile that reads least, of those that y fills and that give most multiprocessors a block."""
+    """The tile with the least traffic, of those without much padding that occupy most multiprocessors."""
     shapes = sorted(
         ((bm, bn) for bm in (64, 128) for bn in (32, 64, 96, 128, 160, 192)), key=lambda s: 1 / s[0] + 1 / s[1]
     )
@@ -226,11 +226,13 @@ def pointwise(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 and what follows it.
+    """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 with a fused epilogue.
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high). ValueError and TypeError name what does not fit.
+    (low, high).
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
@@ -248,7 +250,7 @@ def pointwise(
     product = Product(n * h * w, c, o, x.dtype.itemsize)
     variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))
     chosen = TILES[variant](product) if variant in TILES else {}
-    if chosen is None:  # rows of x so long that shared memory does not hold the weights beside them
+    if chosen is None:  # rows of x and the weights together exceed shared memory
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
     tile = ladder.tile(variant) | chosen
     launch = GEOMETRY[variant](tile, product)
@@ -265,7 +267,7 @@ def pointwise(
 
 
 def _layout(variant: str | None, x: Any, residual: Any, out: Any) -> str:
-    """The layout that all arrays have; of both, as images of one pixel or one channel have them, one that suits."""
+    """The layout of the arrays; if they fit both (one pixel or channel), the one that suits the variant."""
     where = layout.shared_layout(x=x, residual=residual, out=out)
     both = all(layout.has(array, "NHWC") for array in (x, residual, out) if array is not None)
     if variant not in ladder.rungs:

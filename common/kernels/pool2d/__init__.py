@@ -1,4 +1,4 @@
-"""pool2d: the largest number of each window, or their mean."""
+"""pool2d: max and average pooling."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from .. import vectors
 from ..ladder import Ladder, Rung
 
 KINDS = ("max", "average")
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 ladder = Ladder(
     __file__,
@@ -33,14 +33,15 @@ def pool2d(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out[n, c, oh, ow] = the largest element of a window of x, or their mean.
+    """out[n, c, oh, ow] = the maximum of a window of x, or its mean.
 
     x: (N, C, H, W), out: (N, C, oH, oW), both NCHW or both NHWC, float32 or float16. kernel_size, stride (kernel_size
     if None), dilation: an int or a pair (height, width); padding: an int, a pair, or ((top, bottom), (left, right)),
-    below kernel_size. kind: "max", where padding never wins and NaN always does, or "average", divided by the number of
-    elements of the window in the image, with count_include_pad in the image and its padding.
-    ceil_mode: one more window for what is left over, if it starts in the image or the padding before it.
-    ValueError and TypeError name what does not fit.
+    below kernel_size. kind: "max" (ignores padding, propagates NaN) or "average", divided by the number of the window's
+    elements inside the image or, with count_include_pad, inside the image and its padding.
+    ceil_mode: add a partial window at the end if it starts in the image or the padding before it.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     if kind not in KINDS:
@@ -56,7 +57,7 @@ def pool2d(
         checks.array("out", out, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS)
     where = layout.shared_layout(x=x, out=out)
     if variant == "channels_last" and all(layout.has(a, "NHWC") for a in (x, out) if a is not None):
-        where = "NHWC"  # one channel or one pixel lies in either layout
+        where = "NHWC"  # one channel or one pixel fits either layout
     out = checks.output(out, (n, c, oh, ow), like=x, layout=where)
     chosen = ladder.choose(variant, x.dtype, where)
 
@@ -69,12 +70,12 @@ def pool2d(
 
 
 def _windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool) -> int:
-    """How many windows there are along one side."""
+    """Number of windows along one side."""
     count = checks.windows(extent, kernel, stride, pads, dilation)
     if ceil_mode:
         room = extent + sum(pads) - dilation * (kernel - 1) - 1
         count = checks.blocks(room, stride) + 1
-        count -= (count - 1) * stride >= extent + pads[0]  # it would start behind the image
+        count -= (count - 1) * stride >= extent + pads[0]  # it would start beyond the image
     return count
 
 
@@ -89,7 +90,7 @@ def max_pool2d(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = the largest element of each window: torch.nn.functional.max_pool2d; see pool2d."""
+    """out = the maximum of each window: torch.nn.functional.max_pool2d; see pool2d."""
     return pool2d(x, kernel_size, stride, padding, dilation, kind="max", ceil_mode=ceil_mode, out=out, variant=variant)
 
 
@@ -104,7 +105,7 @@ def avg_pool2d(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = the mean of each window, zeros of the padding counted: torch.nn.functional.avg_pool2d; see pool2d."""
+    """out = the mean of each window, padding included by default: torch.nn.functional.avg_pool2d; see pool2d."""
     return pool2d(
         x,
         kernel_size,

@@ -1,4 +1,4 @@
-"""softmax: scores to probabilities, along one dimension."""
+"""softmax along one dimension."""
 
 import math
 from typing import Any
@@ -12,9 +12,11 @@ ladder = Ladder(__file__, {"naive": Rung()})
 
 @cuda.operator
 def softmax(x: Any, dim: int = -1, *, out: Any = None, variant: str | None = None) -> Any:
-    """out = exp(x) / sum(exp(x)) along dimension dim, counted from the end if negative.
+    """out = exp(x) / sum(exp(x)) along dimension dim (negative: from the end), without overflow.
 
-    x, out: of one shape (any), float32 or float16, C-contiguous. ValueError and TypeError name what does not fit.
+    x, out: of one shape with at least one dimension, C-contiguous, float32 or float16.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     checks.array("x", x, None)
     if x.ndim == 0:

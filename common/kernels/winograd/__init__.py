@@ -1,4 +1,4 @@
-"""winograd: dense 3×3 convolutions of stride 1 with fewer multiplications."""
+"""winograd: dense 3×3 convolutions of stride 1 by Winograd's algorithm."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from ...cuda import checks
 from ..ladder import Ladder, Rung
 from ..winograd_weight import shape_of, winograd_weight
 
-# BO output channels and BP tiles a block, BC input channels at a time; a thread has TO×TP sums of each of its warp's
-# products
+# A block computes BO output channels of BP tiles, BC input channels at a time; a thread TO×TP sums of each of its
+# warp's products.
 ladder = Ladder(
     __file__,
     {
@@ -35,15 +35,18 @@ def winograd(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = activation(conv2d(x, weight) + bias + residual) for 3×3 filters, by Winograd's algorithm F(2×2, 3×3) or
-    F(4×4, 3×3) (S. Winograd 1980; A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015).
+    """out = activation(conv2d(x, weight) + bias + residual) for 3×3 filters.
+
+    Winograd's algorithm F(2×2, 3×3) or F(4×4, 3×3): S. Winograd 1980; A. Lavin and S. Gray, "Fast Algorithms for
+    Convolutional Neural Networks", 2015.
 
     x: (N, C, H, W), weight: (O, C, 3, 3), bias: (O,) or None, residual: as out or None, out: (N, O, oH, oW); NCHW,
     float32 or float16, transforms and sums in float32. Stride 1, no groups, no dilation. padding: an int, a pair, or
     ((top, bottom), (left, right)). activation: None, "relu", "relu6" or bounds (low, high).
-    transformed: winograd_weight(weight, tile) for the variant's tile, TILE[variant]; without it the filters are
-    transformed by a launch of their own, in every call.
-    ValueError and TypeError name what does not fit.
+    transformed: winograd_weight(weight, TILE[variant]), float32; without it every call transforms the filters in an
+    extra launch.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4).shape
     checks.array("weight", weight, (None, c, 3, 3), like=x)
@@ -82,12 +85,12 @@ def winograd(
 
 
 def shared_bytes(tile: int, sizes: dict[str, int]) -> int:
-    """Two buffers of transformed tiles and filters; the products that meet at the end need less."""
+    """Bytes of shared memory per block: two buffers of transformed tiles and filters (the epilogue needs less)."""
     return 4 * 2 * (tile + 2) ** 2 * sizes["BC"] * (sizes["BP"] + sizes["BO"])
 
 
 def _best(out_channels: int, pixels: int) -> list[str]:
-    """Where barriers are cheap, F(4×4) unless its tiles would be mostly padding; on the simulator the plain one."""
+    """Preferred rungs: on a GPU F(4×4), unless its tiles would be mostly padding; on the simulator "naive"."""
     if cuda.backend() == "simulator":
         return ["naive"]
     return ["fused_f4x4", "fused_f2x2"] if pixels >= 14 * 14 else ["fused_f2x2"]

@@ -1,4 +1,4 @@
-"""winograd_weight: 3×3 filters as Winograd's algorithm multiplies them."""
+"""winograd_weight: the filter transform of Winograd's algorithm for 3×3 convolutions."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from ..ladder import Ladder, Rung
 
 ladder = Ladder(__file__, {"naive": Rung({"M": 2})})
 
-PADDED_C, PADDED_O = 8, 64  # what the kernels of ../winograd take at a time
+PADDED_C, PADDED_O = 8, 64  # input and output channels are padded to multiples of these for ../winograd
 
 
 def shape_of(out_channels: int, in_channels: int, tile: int) -> tuple[int, int, int]:
-    """(A², C_padded, O_padded), the shape of the filters of F(tile×tile, 3×3), with A = tile + 2."""
+    """(A², C_padded, O_padded), the shape of the transformed filters of F(tile×tile, 3×3), with A = tile + 2."""
     c, o = checks.blocks(in_channels, PADDED_C) * PADDED_C, checks.blocks(out_channels, PADDED_O) * PADDED_O
     return (tile + 2) ** 2, c, o
 
@@ -24,8 +24,9 @@ def winograd_weight(weight: Any, tile: int = 2, *, out: Any = None, variant: str
     """U = G g Gᵀ of every 3×3 filter g, for `winograd(…, transformed=U)` (Lavin and Gray 2015, section 4.1).
 
     weight: (O, C, 3, 3), float32 or float16; tile: 2 for F(2×2, 3×3) or 4 for F(4×4, 3×3).
-    out: ((tile + 2)², C rounded up to 8s, O rounded up to 64s) float32, zeros where there is no filter.
-    ValueError and TypeError name what does not fit.
+    out: ((tile + 2)², C padded to a multiple of 8, O to a multiple of 64), float32; the padding is zeros.
+    Raises TypeError if an argument is not an array or has an unsupported or different dtype;
+    ValueError if a shape, layout, option or variant is invalid.
     """
     o, c = checks.array("weight", weight, (None, None, 3, 3)).shape[:2]
     if tile not in (2, 4):
