@@ -26,7 +26,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..cuda.layout import LAYOUTS
 from ..files import replacing
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas
 
 Record = dict[str, Any]
+Some = TypeVar("Some", bound=Mapping[str, Any])
 
 PRECISIONS = ("fp32", "tf32", "fp16")
 
@@ -361,7 +362,7 @@ def grouped(records: Iterable[Mapping[str, Any]], *keys: str) -> dict[tuple, lis
     return groups
 
 
-def fastest(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def fastest(records: Iterable[Some]) -> Some | None:
     """The one of the least median; None without any."""
     return min(records, key=lambda r: r["median_us"], default=None)
 
