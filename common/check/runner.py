@@ -1,5 +1,6 @@
 """check.run(): judge an answer and show the outcome."""
 
+import contextlib
 import functools
 import inspect
 import os
@@ -75,10 +76,7 @@ def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
         outcome = worker.judged(exercise.folder, objects, seconds)
     elif child.can_fork():
         if exercise.is_cuda:
-            from ..cuda.simulator import symbols  # noqa: F401  loaded once, before the forks
-
-            compiler.find_compiler()
-            compiler.headers()
+            _prepare()
         call = functools.partial(_judge_in_child, exercise, objects)
         # the simulator reserves far more address space than it uses
         simulated = exercise.is_cuda or "cuda" in exercise.check().__globals__
@@ -86,6 +84,18 @@ def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
     else:
         return judge_here(exercise.folder, objects, seconds)
     return ended(outcome, objects, seconds, child.memory_limit()) if isinstance(outcome, Ended) else outcome
+
+
+@functools.cache
+def _prepare() -> None:
+    """Load once, in this process, what every judged kernel needs: each fork would spend a tenth of a second on it."""
+    from ..cuda.simulator import binding, symbols
+
+    symbols.prepare()
+    compiler.find_compiler()
+    compiler.headers()
+    with contextlib.suppress(cuda.CacheError):  # the fork meets it again and reports it
+        binding.runtime()
 
 
 def _judge_in_child(exercise: Exercise, objects: tuple, line: child.Line) -> Verdict:

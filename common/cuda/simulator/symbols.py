@@ -14,10 +14,15 @@ _OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of th
 _WRITABLE = 1  # SHF_WRITE
 
 
-def _elf(file: IO[bytes]) -> "ELFFile":
-    from elftools.elf.elffile import ELFFile  # (60 ms that plain launches do not spend)
+def prepare() -> type["ELFFile"]:
+    """Import the reader of ELF files: 60 ms that plain launches do not spend."""
+    from elftools.elf.elffile import ELFFile
 
-    return ELFFile(file)
+    return ELFFile
+
+
+def _elf(file: IO[bytes]) -> "ELFFile":
+    return prepare()(file)
 
 
 def _plain_name(symbol: str) -> str:
