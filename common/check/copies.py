@@ -1,7 +1,8 @@
 """The learner's copies of the notebooks, in work/.
 
 nbconvert makes a copy of a source notebook: marked regions become one line that says what to write, guesses become
-`...`, folded hints become a cell that shows one hint per run, outputs are cleared, and relative links are adjusted.
+`...`, folded hints become a cell that shows one hint per run, the code of cells that reveal an answer is folded,
+outputs are cleared, and relative links are adjusted.
 A copy that the learner has edited is never overwritten: if its source has changed, the newer copy is put next to it.
 
 work/.copies.json holds a digest of each copy's cells as generated. A file with another digest was edited.
@@ -59,9 +60,15 @@ def sources(root: Path = REPOSITORY) -> list[Path]:
 
 # ---- From a source to a copy
 
+_REVEAL = re.compile(r"^\s*check\.reveal\(", re.MULTILINE)
+
 
 class LearnersForm(Preprocessor):
-    """nbconvert preprocessor: solutions become stubs, guesses `...`, folded hints a cell that shows the next one."""
+    """nbconvert preprocessor: solutions become stubs, guesses `...`, folded hints a cell that shows the next one.
+
+    A cell that reveals a predicted number has its formula and the likely slips in its code, just below the question:
+    JupyterLab opens the copy with this code folded. A cell in which the learner also writes stays open.
+    """
 
     def __init__(self, exercises: dict[str, Exercise], **options: Any):
         super().__init__(enabled=True, **options)
@@ -77,6 +84,8 @@ class LearnersForm(Preprocessor):
             exercise = next((self.exercises.get(tag[9:]) for tag in tags if tag.startswith("exercise-")), None)
             source = cell.source
             cell.source = stub(source, exercise)
+            if cell.source == source and _REVEAL.search(source):
+                cell.metadata["jupyter"] = {"source_hidden": True}
             if cell.source != source:
                 names = defined(source)
                 if names:

@@ -14,12 +14,14 @@ from .exercises import REPOSITORY
 
 PAGE = "START.md"
 FIRST_STEPS = (
-    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb)."
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 90"
+    " minutes with its puzzles."
 )
 OFF_BY = (
-    "*Off by*: how many times too high or too low your guesses were, the median. A *milestone* runs the engine that "
-    "you have written on networks that it has never seen."
+    "*Off by*: the median factor between your guesses and the right numbers; 2× is twice the right number, or half of "
+    "it. A *milestone* runs the engine that you have written on networks that it has never seen."
 )
+_SET_UP = re.compile(r"^## Start\n.*?(?=^## )", re.MULTILINE | re.DOTALL)  # of the README: done, if one reads this
 _PREDICT = re.compile(r"^\s*check\.predict\(\s*\"([\w-]+)\"", re.MULTILINE)
 
 
@@ -115,7 +117,10 @@ def milestone(number: str, data: dict[str, Any]) -> str:
 
 
 def page(work: Path, root: Path = REPOSITORY) -> str:
-    """The start page as Markdown: the next notebook, the progress by chapter, then the repository's README."""
+    """The start page as Markdown: the next notebook, the progress by chapter, then the repository's README.
+
+    The README's section on setting up is left out.
+    """
     data = progress.load(work)
     all_chapters = chapters(root)
     begun = any(data[section] for section in progress.SECTIONS)
@@ -128,7 +133,9 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
         lines += [f"{verb} **[{nextup.title}]({nextup.path.as_posix()})**." + ("" if begun else FIRST_STEPS), ""]
     lines += [
         "You work in your own copies, in the folder `work/`. Replace the lines with `write:` by your code, and run a "
-        "cell with Shift-Enter. What you have written stays: `make lab` puts a newer notebook beside yours.",
+        "cell with Shift-Enter. The cell that compares your guess with the right number is folded, as its code shows "
+        "the formula: run it, then click on its three dots to read it. What you have written stays: `make lab` puts a "
+        "newer notebook beside yours.",
         "",
         "| chapter | notebooks | exercises | hints | predictions | off by | milestone |",
         "|---|---|---:|---:|---:|---:|---|",
@@ -148,11 +155,8 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
     lines += ["", OFF_BY, ""]
     if (work / calibration.PICTURE).exists():
         lines += [f"![{calibration.alt(data['predictions'])}]({calibration.PICTURE})", ""]
-    lines += [
-        "---",
-        "",
-        copies.relink((root / "README.md").read_text(encoding="utf-8"), Path("README.md"), work / PAGE, root),
-    ]
+    readme = _SET_UP.sub("", (root / "README.md").read_text(encoding="utf-8"))
+    lines += ["---", "", copies.relink(readme, Path("README.md"), work / PAGE, root)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -63,6 +63,24 @@ def test_from_the_start_page_to_a_right_answer(lab):
     lab.page.get_by_role("tab", name="2_add.ipynb").wait_for()
 
 
+def test_the_formula_of_a_prediction_is_folded_until_it_is_wanted(lab):
+    lab.open("work/03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb")
+    lab.ready()
+    lab.run(lab.cell("%load_ext common.check"))
+    question = lab.cell('check.predict("index_in_the_grid"')
+    folded = lab.notebook.locator(
+        f".jp-Cell[data-windowed-list-index='{int(question.get_attribute('data-number')) + 1}']"
+    )
+    expect(folded.locator(".jp-Placeholder")).to_be_visible()
+    expect(folded.locator(".cm-content")).to_have_count(0)
+    lab.write(question, 'check.predict("index_in_the_grid", 3 * 64)')
+    expect(lab.run(question)).to_contain_text("It is locked; run the next cell.")
+    lab.page.keyboard.press("Shift+Enter")  # the first time has selected it
+    expect(folded.locator(".jp-OutputArea")).to_contain_text("Your guess: 192. The answer: 197")
+    folded.locator(".jp-Placeholder").click()
+    expect(folded.locator(".cm-content")).to_contain_text("block * threads_per_block + thread")
+
+
 def test_a_milestone_with_the_reference_and_what_the_start_page_says_of_it(lab, server):
     scratch(server[1] / "milestone.ipynb", "check.milestone(1)", "check.use_reference('graph')", "check.milestone(1)")
     lab.open("work/milestone.ipynb")

@@ -62,7 +62,9 @@ def repository(tmp_path):
     for name in ("common/a.py", "01_toys/s.svg"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).touch()
-    (root / "README.md").write_text("# Course\n\n[chapter 01](01_toys/README.md)\n\n![s](01_toys/s.svg)\n")
+    (root / "README.md").write_text(
+        "# Course\n\n## Start\n\n    make lab\n\n## All\n\n[chapter 01](01_toys/README.md)\n\n![s](01_toys/s.svg)\n"
+    )
     save(
         root,
         "md # Toys",
@@ -95,6 +97,31 @@ def test_made_once(repository, tmp_path):
     ]
     assert json.loads((work / NOTEBOOK).read_text())["metadata"]["kernelspec"] == copies.KERNEL
     assert copies.update(work, repository) == []
+
+
+def test_the_code_of_an_answer_is_folded(repository, tmp_path):
+    save(
+        repository,
+        'check.predict("y", 3)',
+        'check.reveal("y", 4, slips={3: "one less"})',
+        '# BEGIN SOLUTION\n# write: y\ny = 4\n# END SOLUTION\ncheck.reveal("y", y)',
+        "print('check.reveal(')",
+    )
+    copies.update(tmp_path / "work", repository)
+    made = json.loads((tmp_path / "work" / NOTEBOOK).read_text())["cells"]
+    folded = [cell["metadata"].get("jupyter", {}).get("source_hidden", False) for cell in made]
+    assert folded == [False, True, False, False]
+
+
+def test_a_copy_that_is_unfolded_is_not_edited(repository, tmp_path):
+    work = tmp_path / "work"
+    save(repository, 'check.reveal("y", 4)')
+    copies.update(work, repository)
+    data = json.loads((work / NOTEBOOK).read_text())
+    data["cells"][0]["metadata"]["jupyter"]["source_hidden"] = False
+    (work / NOTEBOOK).write_text(json.dumps(data))
+    save(repository, 'check.reveal("y", 5)')
+    assert [change.what for change in copies.update(work, repository)] == ["updated"]
 
 
 def edit(work, text="my answer"):
@@ -205,6 +232,7 @@ def test_links_lead_where_they_led(repository, tmp_path):
     page = (work / start.PAGE).read_text()
     assert "[chapter 01](01_toys/README.md)" in page and "![s](../01_toys/s.svg)" in page
     assert "Begin with **[Toys](01_toys/1_toys.ipynb)**" in page
+    assert "## Start" not in page and "    make lab" not in page and "## All" in page  # it is set up already
 
 
 def test_every_link_of_every_copy_leads_to_a_file(tmp_path):
