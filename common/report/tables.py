@@ -36,7 +36,7 @@ IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
 }
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are no rungs
 PRECISIONS = {
-    "fp32": "fp32, strict: no product is rounded to less",
+    "fp32": "fp32, strict: every product about as precise as in fp32",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
 }
@@ -197,9 +197,11 @@ def network_peers(recorded: Results) -> str:
     if not found:
         return NOT_YET
     said = (
-        f"{provenance(recorded, found)}. Microseconds a batch, median; inputs and weights lie in the card's memory."
-        " Every result was checked before its time counted: the error is the largest of the row, against ONNX Runtime"
-        " in fp32. Bold is the fastest of a column."
+        f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run (the short table in the"
+        " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
+        " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
+        " rotating buffers. Every result was checked before its time counted: the error is the largest of the row,"
+        " against ONNX Runtime in fp32. Bold is the fastest of a column, for each kind of buffers."
     )
     marks = _Marks()
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
@@ -248,7 +250,10 @@ def headline(recorded: Results) -> str:
                 cells = _by_batch(of_it, BATCHES, lambda r: us(time(r)) + marks(r))
                 rows.append([IMPLEMENTATIONS[name], *cells])
         parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
-    said = f"{provenance(recorded, found)}. Microseconds a batch, median; of the others the better of two runs."
+    said = (
+        f"{provenance(recorded, found)}. Microseconds per batch, median, the same buffers in every call. Ours: the"
+        " newest run. Each library: the lowest of all its layouts, ways to launch it, and its two newest runs."
+    )
     return _text(said, parts, marks.footnotes())
 
 
@@ -258,19 +263,25 @@ REPEATS = 0.05  # two runs that differ by no more agree
 def network_repeat(recorded: Results) -> str:
     """How well the two newest runs agree, in a sentence, and whose results do not.
 
-    Ours and cuDNN's are compared between runs of the same commit only, as others are other programs.
+    Ours and cuDNN's are compared between runs of the same commit only, as others are other programs; how far those are
+    apart is said by itself.
     """
-    pairs: list[tuple[float, dict[str, Any]]] = []
+    pairs: list[tuple[float, Record]] = []
+    others: list[tuple[float, Record]] = []
     for record in results.find(recorded, suite="network"):
         now, before = recorded.runs[record["run"]], recorded.runs.get(record.get("previous_run", ""))
         if before is None or before["card"] != now["card"] or record["implementation"] not in IMPLEMENTATIONS:
             continue  # or a rung of the chain
-        if before.get("commit") == now.get("commit") or record["implementation"] not in ("ours", "cudnn"):
-            pairs.append((abs(record["median_us"] / record["previous_median_us"] - 1), record))
+        same = before.get("commit") == now.get("commit") or record["implementation"] not in ("ours", "cudnn")
+        change = abs(record["median_us"] / record["previous_median_us"] - 1)
+        (pairs if same else others).append((change, record))
     if not pairs:
         return NOT_YET
     within = [change for change, _ in pairs if change <= REPEATS]
-    text = f"{len(within)} of {len(pairs)} medians measured in two runs agree within {100 * REPEATS:.0f} %"
+    text = (
+        f"Of {len(pairs)} medians that two runs of the same program measured ({_implementations(pairs)}), {len(within)}"
+        f" agree within {100 * REPEATS:.0f} %"
+    )
     if within:
         text += f" (the largest difference among them: {100 * max(within):.1f} %)"
     beyond = sorted((pair for pair in pairs if pair[0] > REPEATS), key=lambda pair: -pair[0])
@@ -280,7 +291,18 @@ def network_repeat(recorded: Results) -> str:
             f" ({r['previous_median_us']:,.0f} and {r['median_us']:,.0f} µs)"
             for _, r in beyond
         )
+    if others:
+        text += (
+            f". Not among them: {len(others)} medians ({_implementations(others)}) between whose two runs the code of"
+            f" this course changed; they differ by up to {100 * max(change for change, _ in others):.0f} %"
+        )
     return text
+
+
+def _implementations(pairs: Sequence[tuple[float, Record]]) -> str:
+    """What these records measured, in the order of tables: "PyTorch, eager; XLA (JAX)"."""
+    names = {record["implementation"] for _, record in pairs}
+    return "; ".join(shown for name, shown in IMPLEMENTATIONS.items() if name in names)
 
 
 # ---- Energy
@@ -354,6 +376,22 @@ def operators_cudnn(recorded: Results) -> str:
         title = f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
         parts.append((title, heads, _operators([r for r in group if r["mode"] == mode], precision, roofs), 2))
     return _text(said, parts)
+
+
+def roofline_shares(recorded: Results) -> str:
+    """The share of the roof that cuDNN reaches with each kind of layer, in fp16 at batch 256: lowest and highest."""
+    found = results.find(
+        recorded, suite="operators", implementation="cudnn", precision="fp16", layout="NHWC", batch=256, mode="hot"
+    )
+    roofs = roofs_of(recorded)
+    if not found or roofs is None:
+        return NOT_YET
+    said = []
+    for (kind,), group in grouped(found, "kind").items():
+        shares = [share(Work(r["bytes"], r["flops"]), "fp16", roofs, r["median_us"]) for r in group]
+        low, high = (f"{100 * end(shares):.0f}" for end in (min, max))
+        said.append(f"{kind} {low} %" if low == high else f"{kind} {low} to {high} %")
+    return ", ".join(said)
 
 
 def roofs_of(recorded: Results) -> Peaks | None:
@@ -630,6 +668,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "energy-ratio": energy_ratio,
     "step-shortest": step_shortest,
     "operators-cudnn": operators_cudnn,
+    "roofline-shares": roofline_shares,
     "kernels-bandwidth": kernels_bandwidth,
     "kernels": kernels,
     "sparse-break-even": sparse_break_even,

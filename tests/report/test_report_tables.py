@@ -51,6 +51,13 @@ def test_the_texts_that_the_course_asks_for():
     assert wanted | {"operators-cudnn"} <= set(tables.TEXTS)
 
 
+def test_the_range_of_the_roofs_shares(path):
+    at = {"precision": "fp16", "batch": 256, "mode": "hot"}
+    wide = operator("depthwise", 40.0, **at) | {"case": "depthwise 28x28"}
+    saved(path, peaks(), [operator("stem", 20.0, **at), operator("depthwise", 20.0, **at), wide])
+    assert tables.roofline_shares(results.load(path)) == "stem 50 %, depthwise 25 to 50 %"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(2.0641, "2.06"), (9.996, "10.0"), (48.26, "48.3"), (99.96, "100"), (394.4, "394"), (16597.6, "16,598")],
@@ -110,7 +117,7 @@ def test_each_precision_has_a_table_and_a_name(peers):
     lines = tables.network_peers(results.load(peers)).splitlines()
     named = [line.split()[0] for line in lines if line.endswith(":")]
     assert named == ["fp32,", "tf32:", "fp16"]
-    assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds a batch")
+    assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds per batch")
     # Markdown: a table needs an empty line before it
     starts = [i for i, line in enumerate(lines) if line.startswith("|  |")]
     assert len(starts) == 3 and all(lines[i - 1] == "" for i in starts)
@@ -165,8 +172,8 @@ def test_without_ours_there_is_no_headline(path):
 def test_how_well_two_runs_agree(path):
     saved(path, [network("ours", 60.0), network("xla", 900.0)], [network("ours", 61.2), network("xla", 990.0)])
     assert tables.network_repeat(results.load(path)) == (
-        "1 of 2 medians measured in two runs agree within 5 % (the largest difference among them: 2.0 %); beyond that:"
-        " XLA (JAX) fp16 NHWC at batch 1 (900 and 990 µs)"
+        "Of 2 medians that two runs of the same program measured (ours; XLA (JAX)), 1 agree within 5 % (the largest"
+        " difference among them: 2.0 %); beyond that: XLA (JAX) fp16 NHWC at batch 1 (900 and 990 µs)"
     )
 
 
@@ -175,8 +182,10 @@ def test_other_programs_are_no_repetition(path):
     saved(path, [network("ours", 60.0)], (other, [network("ours", 30.0)]))
     assert tables.network_repeat(results.load(path)) == NOT_YET
     saved(path, [network("xla", 900.0)], (other, [network("xla", 909.0)]))  # which is not of this repository
-    assert tables.network_repeat(results.load(path)).startswith(
-        "1 of 1 medians measured in two runs agree within 5 % (the largest"
+    assert tables.network_repeat(results.load(path)) == (
+        "Of 1 medians that two runs of the same program measured (XLA (JAX)), 1 agree within 5 % (the largest"
+        " difference among them: 1.0 %). Not among them: 1 medians (ours) between whose two runs the code of this"
+        " course changed; they differ by up to 50 %"
     )
 
 
