@@ -1,6 +1,7 @@
-// block_sums: out[b] = the sum of the elements of `in` that belong to block b. `in` has n
-// floats, and each element has one thread. blockDim.x is a power of two, from 32 to 1024. The
-// sum of a block takes log2(blockDim.x) steps: a tree in shared memory, without atomicAdd.
+// block_sums: out[b] = the sum of the elements of `in` that belong to block b. They begin at
+// index b * blockDim.x, one per thread; the last block may have fewer. `in` has n floats.
+// blockDim.x is a power of two, from 32 to 1024. The sum of a block takes log2(blockDim.x)
+// steps: a tree in shared memory, without atomicAdd.
 extern "C" __global__ void block_sums(const float* in, float* out, int n) {
     // BEGIN SOLUTION
     // write: the whole body
