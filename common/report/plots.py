@@ -7,6 +7,7 @@
     chain(records, peaks)                  the whole network, from naive to final
     sparse(records)                        from which sparsity on skipping zeros pays
     zeros(records)                         the zeros that convolutions read
+    outputs(kinds, sizes)                  elements that each convolution writes
     style()                                once in a notebook: colours, sizes
     show(figure, "what is seen, in words") in a notebook, on a card, with its text
     save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
@@ -350,6 +351,33 @@ def zeros(records: Sequence[Mapping[str, Any]]) -> Any:
     panels[-1, 0].set_xlabel("convolution, in the order in which they run")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     plt.close(figure)
+    return figure
+
+
+def outputs(kinds: Sequence[str], sizes: Sequence[int]) -> Any:
+    """Bars: million elements of each convolution's output, in running order, coloured by kind. A Matplotlib figure.
+
+    kinds: "stem, head", "expand", "depthwise" or "project", one per convolution; a line marks the end of the first
+    convolution and of each block. ValueError for other kinds, or unless there is one size per kind.
+    """
+    import matplotlib.pyplot as plt
+
+    colours = {"stem, head": COLOURS["stem"]} | {kind: COLOURS[kind] for kind in ("expand", "depthwise", "project")}
+    if unknown := set(kinds) - set(colours):
+        raise ValueError(f"kinds must be among {', '.join(map(repr, colours))}, got {sorted(unknown)[0]!r}")
+    if len(kinds) != len(sizes):
+        raise ValueError(f"kinds and sizes must have one item per convolution, got {len(kinds)} and {len(sizes)}")
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
+    for kind, colour in colours.items():
+        places = [i for i, other in enumerate(kinds) if other == kind]
+        axes.bar(places, [sizes[i] / 1e6 for i in places], color=colour, label=kind)
+    for i, kind in enumerate(kinds):
+        if i == 0 or kind == "project":
+            axes.axvline(i + 0.5, color="0.6", linewidth=0.5, zorder=0)
+    axes.set(xlabel="convolution, in the order of running", ylabel="million elements of output", xlim=(-1, len(kinds)))
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    plt.close(figure)  # shown once, by `show`
     return figure
 
 

@@ -321,3 +321,17 @@ def test_no_figure_or_no_text(shown, figure, alt, error, message):
     with pytest.raises(error, match=message):
         plots.show(figure_of() if figure == "real" else figure, alt)
     assert shown == []
+
+
+def test_outputs_have_a_bar_per_convolution_and_a_line_after_each_block():
+    kinds = ["stem, head", "depthwise", "project", "expand", "depthwise", "project", "stem, head"]
+    figure = plots.outputs(kinds, [7_000_000, 6_000_000, 2_000_000, 9_000_000, 3_000_000, 1_000_000, 500_000])
+    assert overlaps(figure) == outside(figure) == []
+    assert {"stem, head", "expand", "depthwise", "project"} <= words(figure)
+    heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in figure.axes[0].patches}
+    assert heights == dict(enumerate([7, 6, 2, 9, 3, 1, 0.5]))
+    assert [line.get_xdata()[0] for line in figure.axes[0].lines] == [0.5, 2.5, 5.5]
+    with pytest.raises(ValueError, match=r"kinds must be among .*, got 'pool'"):
+        plots.outputs(["pool"], [1])
+    with pytest.raises(ValueError, match="one item per convolution, got 1 and 0"):
+        plots.outputs(["expand"], [])
