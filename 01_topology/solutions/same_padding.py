@@ -1,9 +1,8 @@
 def same_padding(size, kernel, stride, upper=True):
-    """The padding (before, after) that auto_pad = SAME_UPPER stands for; SAME_LOWER if not
-    `upper`.
+    """The padding (before, after) of SAME_UPPER, or of SAME_LOWER if `upper` is False.
 
-    It makes ⌈size / stride⌉ outputs of `size` inputs, with as little padding as that takes.
-    Where the sum is odd, UPPER puts the larger half after the input, LOWER before it.
+    With this padding, `size` inputs give ⌈size / stride⌉ outputs. No smaller total does. If
+    the total is odd, UPPER puts the larger half after the input, LOWER before it.
     """
     # BEGIN SOLUTION
     # write: the padding before and after

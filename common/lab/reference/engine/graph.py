@@ -34,15 +34,15 @@ def attributes(node):
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def constants(graph):
+def constants(onnx_graph):
     """The tensors of known value, by name: initializers, and what Constant nodes write.
 
     The values are NumPy arrays: numpy_helper.to_array(tensor) makes one of a TensorProto.
     """
     # BEGIN SOLUTION
     # write: a dict from name to array, of both kinds
-    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx_graph.initializer}
+    for node in onnx_graph.node:
         if node.op_type == "Constant":
             known[node.output[0]] = numpy_helper.to_array(attributes(node)["value"])
     return known
@@ -50,13 +50,13 @@ def constants(graph):
 
 
 # -- part: clip_bounds
-def clip_bounds(node, constants):
+def clip_bounds(node, known):
     """The bounds (lower, upper) of a Clip node as floats; −inf or inf where one is not given.
 
     node        onnx.NodeProto. Up to operator set 10 the bounds are the attributes "min" and
                 "max". From 11 on they are its second and third input; one that is left out is
                 named "", or the list of inputs ends before it
-    constants   the model's constants by name, NumPy arrays of shape (): one number each
+    known       the model's constants by name, NumPy arrays of shape (): one number each
     """
     lower, upper = float("-inf"), float("inf")
     for attribute in node.attribute:
@@ -68,20 +68,19 @@ def clip_bounds(node, constants):
     # write: the bounds from the second and third input
     names = [*node.input, "", ""]
     if names[1]:
-        lower = float(constants[names[1]])
+        lower = float(known[names[1]])
     if names[2]:
-        upper = float(constants[names[2]])
+        upper = float(known[names[2]])
     # END SOLUTION
     return lower, upper
 
 
 # -- part: same_padding
 def same_padding(size, kernel, stride, upper=True):
-    """The padding (before, after) that auto_pad = SAME_UPPER stands for; SAME_LOWER if not
-    `upper`.
+    """The padding (before, after) of SAME_UPPER, or of SAME_LOWER if `upper` is False.
 
-    It makes ⌈size / stride⌉ outputs of `size` inputs, with as little padding as that takes.
-    Where the sum is odd, UPPER puts the larger half after the input, LOWER before it.
+    With this padding, `size` inputs give ⌈size / stride⌉ outputs. No smaller total does. If
+    the total is odd, UPPER puts the larger half after the input, LOWER before it.
     """
     # BEGIN SOLUTION
     # write: the padding before and after
@@ -190,22 +189,17 @@ def describe(layer, node, shapes, known):
 # -- part: read
 def read(model):
     """The Graph of an ONNX model: a path, or an onnx.ModelProto. An open batch size is 1."""
-    graph = model.graph if isinstance(model, onnx.ModelProto) else onnx.load(model).graph
-    known = constants(graph)
-    source = next(value for value in graph.input if value.name not in known)
+    model = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
+    onnx_graph, known = model.graph, constants(model.graph)
+    source = next(value for value in onnx_graph.input if value.name not in known)
     dims = source.type.tensor_type.shape.dim
     shapes = {source.name: tuple(dim.dim_value or 1 for dim in dims)}
     layers = {}  # by the tensor that they write
     same = {}  # a tensor that no layer writes → the tensor with the same numbers
-    for node in graph.node:
+    for node in onnx_graph.node:
         op = kind(node, known)
-        # 1. every node: the inputs by their names in `same`, without "" and the constants
-        # 2. op == "": no layer. Note in `same` that its output is its input, if it has one
-        # 3. op == "bias": the constant's name goes to `weights` of the layer that writes the
-        #    other input. Note in `same` that this node's output is that layer's output
-        # 4. else: make a Layer, put it into `layers`, describe it, put its shape into `shapes`
         # BEGIN SOLUTION
-        # write: the four steps
+        # write: steps 1 to 4
         inputs = [same.get(name, name) for name in node.input if name and name not in known]
         if op in ("", "bias") and inputs:
             same[node.output[0]] = inputs[0]
@@ -219,7 +213,8 @@ def read(model):
         # END SOLUTION
     for layer in layers.values():
         cost(layer, shapes, known)
-    output = same.get(graph.output[0].name, graph.output[0].name)
+    output = onnx_graph.output[0].name
+    output = same.get(output, output)
     return Graph(source.name, shapes[source.name], output, list(layers.values()))
 
 
