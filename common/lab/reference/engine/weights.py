@@ -1,8 +1,8 @@
 # -- part: to_array
 """The numbers of a network: out of an ONNX file, and folded."""
 
-from collections import Counter
-from dataclasses import replace
+from collections import Counter  # for fold, in notebook 2
+from dataclasses import replace  # for fold, too
 
 import numpy as np
 import onnx
@@ -33,7 +33,7 @@ def extract(model, graph):
     """
     nodes = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
     tensors = {tensor.name: tensor for tensor in nodes.graph.initializer}
-    for node in nodes.graph.node:
+    for node in nodes.graph.node:  # a Constant node holds its tensor as its one attribute
         if node.op_type == "Constant":
             tensors[node.output[0]] = helper.get_attribute_value(node.attribute[0])
     arrays = {}
@@ -83,10 +83,10 @@ def fold(graph, arrays):
     readers[graph.output] += 1
     layers, folded, same = {}, {}, {}  # same: a folded batch-norm's output → the convolution's
     # BEGIN SOLUTION
-    # write: fold a batch-norm after a convolution that nobody else reads; keep the rest
+    # write: fold each batch-norm that can be folded; keep every other layer
     for layer in graph.layers:
         inputs = [same.get(name, name) for name in layer.inputs]
-        before = layers.get(inputs[0])
+        before = layers.get(layer.inputs[0])
         conv = layer.op == "BatchNorm2d" and before is not None and before.op == "Conv2d"
         if conv and readers[layer.inputs[0]] == 1:
             eps = layer.attributes["eps"]
