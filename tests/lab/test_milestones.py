@@ -2,6 +2,7 @@
 
 import json
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import answers
@@ -14,8 +15,9 @@ from typer.testing import CliRunner
 from common import topology, weights
 from common.__main__ import app
 from common.lab import engine, judging, milestones, progress
-from common.lab.cases import CASES, Case
+from common.lab.cases import CASES, Case, drawn
 from common.lab.judging import judge
+from common.topology.builder import Builder
 
 CHAPTER = {"graph": 1, "weights": 2}
 WRONG = {  # by file of the engine
@@ -47,11 +49,11 @@ def wrong(file: str, name: str) -> str:
     return next(one.text for one in WRONG[file] if one.name == name)
 
 
-def judged(place: Path, chapter: int) -> list[judging.Outcome]:
-    """The outcomes of all cases, in this process."""
+def judged(place: Path, chapter: int, cases: Sequence[Case] = ()) -> list[judging.Outcome]:
+    """The outcomes of these cases, or of all cases of the chapter, in this process."""
     engine.open_engine(lambda: place)
     try:
-        return [judge(chapter, case) for case in CASES[chapter]]
+        return [judge(chapter, case) for case in cases or CASES[chapter]]
     finally:
         engine.open_engine()
 
@@ -408,3 +410,18 @@ def test_the_command_finds_work_below_the_repository(work, monkeypatch, tmp_path
 def test_judging_modules_that_are_given(tmp_path):
     graph = types.SimpleNamespace(read=lambda model: None)
     assert "without `input`" in judge(1, CASES[1][0], {"graph": graph}).flaw
+
+
+def test_the_second_of_two_batch_norms_stays(tmp_path):
+    def network():
+        net = Builder(1, 3, (6, 5), 2)
+        layer = net.add(topology.Conv2d, "c", in_channels=3, out_channels=4, kernel_size=(1, 1), weight="c.weight")
+        for name in ("first", "second"):
+            names = {field: f"{name}.{field}" for field in ("weight", "bias", "running_mean", "running_var")}
+            layer = net.add(topology.BatchNorm2d, name, layer, num_features=4, **names)
+        graph = net.finish_with_classifier("classifier", "two in a row")
+        return graph, drawn(graph)
+
+    (outcome,) = judged(write_engine(tmp_path / "engine"), 2, [Case("two in a row", network)])
+    assert outcome.passed, outcome.flaw
+    assert outcome.scores["layers"] == 4
