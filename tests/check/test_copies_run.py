@@ -15,7 +15,6 @@ from common.lab import engine, markup
 from common.lab.engine_files import FILES
 
 SOURCES = [path for path in copies.sources() if path.suffix == ".ipynb"]
-BEGUN = {file.notebook for file in FILES.values()}  # where files of the engine are
 SAID = ("not started yet", "do that first", "use_reference(")
 # What may differ: the bytes of pictures, how many cases a check drew, and what is said of an engine that does not begin
 # as the reference, as a source's does
@@ -99,8 +98,8 @@ def test_as_made_nothing_fails_but_what_is_not_started(source, work):
     assert failed == []
 
 
-# the others' cells are those of their sources, which nbval runs; in these a file of the engine is written
-@pytest.mark.parametrize("source", some(lambda path: own_stubs(path) and path.as_posix() in BEGUN))
+# the others' cells are those of their sources, which nbval runs; this one uses a file of the engine and begins another
+@pytest.mark.parametrize("source", some(lambda path: path.as_posix() == FILES["weights.py"].notebook))
 def test_filled_they_give_their_sources_outputs(source, work):
     filled = nbformat.read(work / source, as_version=4)
     wanted = nbformat.read(REPOSITORY / source, as_version=4)

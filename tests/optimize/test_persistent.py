@@ -210,7 +210,9 @@ def test_nothing_is_read_before_it_is_written(rng, dtype):
 
 
 @pytest.mark.skipif(on_gpu, reason="the simulator sees every access")
-@pytest.mark.parametrize("number", range(1, 5))  # the first two phases have the same tiles of whole images
+@pytest.mark.parametrize(
+    "number", [1, 3, *only_all([2, 4])]
+)  # the first two phases have the same tiles of whole images
 def test_every_barrier_is_needed(rng, number):
     def without(text):
         parts = text.split("BARRIER(counter);")
