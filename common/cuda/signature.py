@@ -1,5 +1,6 @@
 """The parameters of a kernel, read from its source, and the check of a launch's arguments against them."""
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -342,8 +343,8 @@ def _check_array(kernel: str, parameter: Parameter, argument: Any, array_type: A
         hint = f" (make it a {module} array with common.cuda.asarray)" if hasattr(argument, "dtype") else ""
         raise _refuse(kernel, parameter, f"{type(argument).__module__}.{type(argument).__qualname__}", hint)
     element = parameter.element
-    bytes_as_bool = element is not None and {element.name, argument.dtype.name} == {"bool", "uint8"}
-    if element is not None and argument.dtype != element and not bytes_as_bool:
+    bytes_as_bool = {"bool", "uint8"}
+    if element is not None and argument.dtype != element and {element.name, argument.dtype.name} != bytes_as_bool:
         raise _refuse(kernel, parameter, f"{_article(str(argument.dtype))} array")
     if not (argument.flags.c_contiguous or argument.flags.f_contiguous):
         raise _refuse(
@@ -353,6 +354,9 @@ def _check_array(kernel: str, parameter: Parameter, argument: Any, array_type: A
     if isinstance(argument, np.ndarray) and not (parameter.constant or argument.flags.writeable):
         raise _refuse(kernel, parameter, "a read-only one", ": the parameter is not const, so the kernel may write")
     return argument
+
+
+_limits = functools.cache(np.iinfo)
 
 
 def _check_scalar(kernel: str, parameter: Parameter, argument: Any) -> Any:
@@ -374,7 +378,7 @@ def _check_scalar(kernel: str, parameter: Parameter, argument: Any) -> Any:
     if kind.kind == "b" and isinstance(argument, (bool, np.bool_)):
         return np.bool_(argument)
     if kind.kind in "iu" and isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
-        limits = np.iinfo(kind)
+        limits = _limits(kind)
         if not limits.min <= int(argument) <= limits.max:
             raise _refuse(kernel, parameter, f"{int(argument)}", f", which does not fit ({limits.min} to {limits.max})")
         return kind.type(argument)

@@ -270,6 +270,7 @@ class Arguments:
     """The arguments of a launch as the runtime takes them, plain NumPy arrays replaced by fenced copies.
 
     where: of each array its parameter, the array, the address that the kernel gets, and the fence around it.
+    lasting: whether they serve for further launches: no array has been copied.
     """
 
     def __init__(self, kernel: str, parameters: Sequence[signature.Parameter], args: Sequence[Any]) -> None:
@@ -279,6 +280,7 @@ class Arguments:
         self.nulls = [p.name for p, v in pairs if p.pointer and v is None]
         fences = {id(v): fence_of(v) for _, v in arrays}
         self._copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
+        self.lasting = all(fences.values())
         self._written = [v for p, v in arrays if fences[id(v)] is None and not p.constant]
         self.where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
         self._holders: list[Any] = []  # what each argument pointer points to

@@ -45,8 +45,9 @@ class Fence:
     def broken(self) -> tuple[int, int] | None:
         """The first and last address outside the array that was written, or None."""
         for first, last in ((self.end, self.high), (self.low, self.start)):
-            found = np.flatnonzero(np.frombuffer(ctypes.string_at(first, last - first), np.uint8) != 0xFF)
-            if found.size:
+            canary = ctypes.string_at(first, last - first)
+            if canary.strip(b"\xff"):
+                found = np.flatnonzero(np.frombuffer(canary, np.uint8) != 0xFF)
                 return first + int(found[0]), first + int(found[-1])
         return None
 

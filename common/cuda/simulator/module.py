@@ -122,9 +122,15 @@ class SimulatedKernel:
         if guard.is_on():
             watch.run_guarded(self, grid, block, args, shared_mem)
             return
+        self._run_prepared(*self._prepared(grid, block, args, shared_mem), shared_mem)
+
+    def _prepared(self, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int) -> tuple:
+        """Grid, block and arguments of a launch, checked."""
         limit = self.max_dynamic_shared_size_bytes
         blocks, size = signature.check_sizes(grid, block, shared_mem, limit, self.cluster)
-        prepared = Arguments(self.name, self.parameters, args)
+        return blocks, size, Arguments(self.name, self.parameters, args)
+
+    def _run_prepared(self, blocks: tuple, size: tuple, prepared: Arguments, shared_mem: int) -> None:
         fault = self.launch(blocks, size, prepared, shared_mem)
         if fault.kind != FaultKind.NO_FAULT:
             line = f"line {fault.line}: " if fault.line else ""
@@ -135,11 +141,22 @@ class SimulatedKernel:
     def bound(
         self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0, programmatic: bool = False
     ) -> Callable[[], None]:
-        """A launch to be made as often as one likes, as `__call__` makes it; here each one is checked.
+        """A launch to be made as often as one likes, as `__call__` makes it; its arguments are checked by the first.
 
         programmatic: see GpuKernel.bound; here every launch begins when the one before it has ended.
         """
-        return functools.partial(self, grid, block, args, shared_mem=shared_mem)
+        kept: list[tuple] = []
+
+        def launch() -> None:
+            if guard.is_on():
+                watch.run_guarded(self, grid, block, args, shared_mem)
+                return
+            prepared = kept[0] if kept else self._prepared(grid, block, args, shared_mem)
+            if not kept and prepared[2].lasting:
+                kept.append(prepared)
+            self._run_prepared(*prepared, shared_mem)
+
+        return launch
 
     def reset(self) -> None:
         """Gives the __device__ variables of the kernel's module the source's values, as if it were loaded anew.
