@@ -26,7 +26,10 @@ class TorchBackend:
     def __call__(self, x: Any) -> Any:
         import torch
 
-        graph = self._graphs.setdefault(tuple(x.shape), topology.read_onnx(self._model, tuple(x.shape)))
+        shape = tuple(x.shape)
+        if shape not in self._graphs:
+            self._graphs[shape] = topology.read_onnx(self._model, shape)
+        graph = self._graphs[shape]
         strict = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         try:
