@@ -120,7 +120,7 @@ def _depthwise(g: Geometry) -> Spent:
 
 def _projection(g: Geometry) -> Spent:
     tile, itemsize = g.tile, g.itemsize
-    rows, columns = _outputs_of_warp(g)
+    rows, columns = _outputs_of_warp(g, tile.project_n)
     steps = tile.slice * itemsize // 32
     products = steps * rows * columns * 2
     return Spent(
@@ -130,12 +130,9 @@ def _projection(g: Geometry) -> Spent:
     )
 
 
-def _outputs_of_warp(g: Geometry) -> tuple[int, int]:
+def _outputs_of_warp(g: Geometry, project_n: int) -> tuple[int, int]:
     """Tiles of 16 pixels and of 16 output channels that a warp holds the sums of."""
-    return (
-        ceil_div(ceil_div(g.pixels_out, 16), g.tile.warps // g.tile.project_n),
-        ceil_div(g.o_padded // 16, g.tile.project_n),
-    )
+    return ceil_div(ceil_div(g.pixels_out, 16), g.tile.warps // project_n), ceil_div(g.o_padded // 16, project_n)
 
 
 def resident_blocks(g: Geometry, shared_memory: int, most: int) -> int:
@@ -145,14 +142,19 @@ def resident_blocks(g: Geometry, shared_memory: int, most: int) -> int:
 
 def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocessors: int, shared_memory: int) -> float:
     """Microseconds of a fused block's launch, from counted instructions and bytes: good for ranking tiles."""
-    g = Geometry(block, tile, itemsize)
+    return predicted_of(Geometry(block, tile, itemsize), batch, multiprocessors, shared_memory, tile.blocks)
+
+
+def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: int, blocks: int) -> float:
+    """As `predicted`; blocks: thread blocks that a multiprocessor shall hold, whatever the tile says."""
+    block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
     issue, shared, tensor = (sum(part[i] for part in parts) for i in range(3))
     issue += 0 if keeps_weights else g.stage_bytes / 16 / (32 * tile.warps) * COPY_ISSUE
     warp_slices = tile.warps * g.slices
-    once = tile.warps * (SUMS_ISSUE * math.prod(_outputs_of_warp(g)) + TILE_ISSUE)
-    at_once = max(1, resident_blocks(g, shared_memory, tile.blocks))
+    once = tile.warps * (SUMS_ISSUE * math.prod(_outputs_of_warp(g, tile.project_n)) + TILE_ISSUE)
+    at_once = max(1, resident_blocks(g, shared_memory, blocks))
     launched = ceil_div(batch, tile.images) * g.tiles * tile.split
     resident = min(launched, at_once * multiprocessors)
     sharing = max(1.0, min(at_once, launched / multiprocessors))  # thread blocks that share a multiprocessor
@@ -241,12 +243,13 @@ def candidates(
                 if g.shared > shared_memory or wp > ceil_div(g.pixels_in, 16):
                     continue
                 at_once = resident_blocks(g, shared_memory, WARPS_RESIDENT)
+                ways = _ways(g)
                 for blocks in sorted({min(n, at_once) for n in (1, 2, 3, 4, 6, 8)}):
                     if blocks > 1 and tiles * split < multiprocessors * (blocks - 1):
                         continue
                     if batch > 1 and blocks * warps < min(12, at_once * warps):
                         continue
-                    best = within_registers(block, dataclasses.replace(tile, blocks=blocks), itemsize)
+                    best = _within(ways, tile, blocks)
                     if best is None or Geometry(block, best, itemsize).problem(shared_memory):
                         continue
                     if split == 1 and tiles > 2 * blocks * multiprocessors:
@@ -254,36 +257,59 @@ def candidates(
                     yield best
 
 
+class _Way(NamedTuple):
+    """One choice of project_n, expand_m and vector for a tile: what it costs, and registers that a thread needs."""
+
+    cost: float
+    registers: float
+    project_n: int
+    expand_m: int
+    vector: int
+
+
 def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
     """The tile with the vector, expand_m and project_n that waste least and fit into a thread's registers; or None."""
-    limit = min(255, REGISTERS // (32 * tile.warps * tile.blocks) // 8 * 8)  # the compiler gives them out in eights
+    return _within(_ways(Geometry(block, tile, itemsize)), tile, tile.blocks)
+
+
+def _within(ways: Sequence[_Way], tile: Tile, blocks: int) -> Tile | None:
+    """The tile in the cheapest of these ways that leaves registers for so many thread blocks; None if none does."""
+    limit = min(255, REGISTERS // (32 * tile.warps * blocks) // 8 * 8)  # the compiler gives them out in eights
+    best = min((way for way in ways if way.registers <= limit), key=lambda way: way.cost, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(
+        tile, blocks=blocks, project_n=best.project_n, expand_m=best.expand_m, vector=best.vector
+    )
+
+
+def _ways(g: Geometry) -> list[_Way]:
+    """All that a tile may take for project_n, expand_m and vector; its own values of them do not matter."""
+    tile, itemsize = g.tile, g.itemsize
     twice = 2 if itemsize == 4 else 1
-    options = []
+    k_steps = g.k_padded * itemsize // 32
+    kept = k_steps * g.planes * twice <= WEIGHTS_IN_REGISTERS
+    weights = 4 * g.planes * twice * (k_steps if kept else 1)
+    vectors = (2, 4) if itemsize == 4 else (0, 2, 4) if g.pixels_out <= 32 else (0,)
+    positions = tile.images * tile.tile_w * (tile.tile_h // tile.strip)
+    ways = []
     for project_n in (n for n in range(1, tile.warps + 1) if tile.warps % n == 0):
-        one = dataclasses.replace(tile, project_n=project_n)
-        g = Geometry(block, one, itemsize)
         if project_n > g.o_padded // 16:
             break
-        rows3, columns3 = _outputs_of_warp(g)
-        k_steps = g.k_padded * itemsize // 32
-        kept = k_steps * g.planes * twice <= WEIGHTS_IN_REGISTERS
-        weights = 4 * g.planes * twice * (k_steps if kept else 1)
-        vectors = (2, 4) if itemsize == 4 else (0, 2, 4) if g.pixels_out <= 32 else (0,)
+        rows3, columns3 = _outputs_of_warp(g, project_n)
+        sums = 8 * rows3 * columns3
         for expand_m, vector in itertools.product((1, 2, 3), vectors):
-            if vector and 2 * vector > 2 * tile.images * tile.tile_w * (tile.tile_h // tile.strip):
+            if vector and 2 * vector > 2 * positions:
                 continue
             if expand_m > 1 and expand_m * tile.pixel_warps >= 2 * ceil_div(g.pixels_in, 16):
                 continue
             if itemsize == 2:  # registers that nvcc needs without spilling: fitted to 69 tiles, ± 15
-                needed = 28.0 + g.sums + weights + 12 * expand_m * g.planes
+                needed = 28.0 + sums + weights + 12 * expand_m * g.planes
                 needed += 2 * (rows3 + columns3) + (0 if vector else 7)
             else:
-                expand = g.sums + weights + 16 * expand_m * g.planes + 8 * g.planes + 32
-                needed = max(expand, g.sums + 13 * vector + 24, 2 * g.sums + 8 * (columns3 + 1) + 20) / 1.1
-            if needed > limit:
-                continue
-            positions, lanes = tile.images * tile.tile_w * (tile.tile_h // tile.strip), 2 * vector or 16
-            rounds = ceil_div(g.planes * ceil_div(positions, lanes), tile.pixel_warps)
+                expand = sums + weights + 16 * expand_m * g.planes + 8 * g.planes + 32
+                needed = max(expand, sums + 13 * vector + 24, 2 * sums + 8 * (columns3 + 1) + 20) / 1.1
+            rounds = ceil_div(g.planes * ceil_div(positions, 2 * vector or 16), tile.pixel_warps)
             of_round = BANDED_ROW_ISSUE * tile.strip + BANDED_ISSUE
             if vector:
                 of_round = tile.strip * (14 + 5 * (itemsize == 2)) * vector + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * vector
@@ -291,8 +317,8 @@ def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
             rows = ceil_div(g.pixels_in, 16 * expand_m * tile.pixel_warps) * tile.pixel_warps * expand_m
             cost += rows * (2 + 2.0 / expand_m) * g.k_padded * tile.slice / 16
             cost += rounds * of_round * tile.warps * SCHEDULERS
-            options.append((cost, dataclasses.replace(one, expand_m=expand_m, vector=vector)))
-    return min(options, key=lambda pair: pair[0])[1] if options else None
+            ways.append(_Way(cost, needed, project_n, expand_m, vector))
+    return ways
 
 
 def ranked(

@@ -9,6 +9,7 @@ Geometry(block, tile, 2).shared           what it needs, computed as the header 
 import functools
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,40 +175,48 @@ class Geometry:
 
     def problem(self, shared_memory: int) -> str | None:
         """Why it cannot be, in words; None if it can."""
+        return next(self._problems(shared_memory), None)
+
+    def _problems(self, shared_memory: int) -> Iterator[str]:
         b, t = self.block, self.tile
         e = 16 // self.itemsize
-        checks = (
-            (b.hidden % e == 0, f"hidden channels must be a multiple of {e}, got {b.hidden}"),
-            (b.expand == "stem" or b.channels % e == 0, f"channels must be a multiple of {e}, got {b.channels}"),
-            (b.outputs % 4 == 0, f"output channels must be a multiple of 4, got {b.outputs}"),
-            (b.stride in (1, 2), f"stride must be 1 or 2, got {b.stride}"),
-            (b.expand != "stem" or b.channels == 3, f"a stem reads 3 channels, got {b.channels}"),
-            (b.expand != "stem" or b.image[1] % 2 == 0, f"a stem's image must be of even width, got {b.image[1]}"),
-            (b.expand != "stem" or t.images == 1, f"a stem takes one image at a time, got {t.images}"),
-            (
-                hidden_pixels(b, t) < 4080,
-                f"the tile must have fewer than 4,080 hidden pixels, got {hidden_pixels(b, t)}",
-            ),
-            (t.warps % t.pixel_warps == 0, f"pixel_warps must divide the {t.warps} warps, got {t.pixel_warps}"),
-            (
-                t.slice % (16 * (t.warps // t.pixel_warps)) == 0,
-                f"slice must be a multiple of 16 for each of {t.warps // t.pixel_warps} warps, got {t.slice}",
-            ),
-            (t.warps % t.project_n == 0, f"project_n must divide the {t.warps} warps, got {t.project_n}"),
-            (
-                t.vector in ((0, 2, 4) if self.itemsize == 2 else (2, 4)),
-                f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}",
-            ),
-            (t.tile_h % t.strip == 0, f"strip must divide tile_h, {t.tile_h}, got {t.strip}"),
-            (t.tile_h <= self.out_h and t.tile_w <= self.out_w, f"the tile must fit into {self.out_h}×{self.out_w}"),
-            (t.split == 1 or t.images == 1, "split blocks take one image each"),
-            (self.resident or t.stages >= 2, "stages must be at least 2"),
-            (
-                self.shared <= shared_memory,
-                f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}",
-            ),
-        )
-        return next((text for good, text in checks if not good), None)
+        vectors = (0, 2, 4) if self.itemsize == 2 else (2, 4)
+        groups = t.warps // t.pixel_warps
+        if b.hidden % e:
+            yield f"hidden channels must be a multiple of {e}, got {b.hidden}"
+        if b.expand != "stem" and b.channels % e:
+            yield f"channels must be a multiple of {e}, got {b.channels}"
+        if b.outputs % 4:
+            yield f"output channels must be a multiple of 4, got {b.outputs}"
+        if b.stride not in (1, 2):
+            yield f"stride must be 1 or 2, got {b.stride}"
+        if b.expand == "stem":
+            if b.channels != 3:
+                yield f"a stem reads 3 channels, got {b.channels}"
+            if b.image[1] % 2:
+                yield f"a stem's image must be of even width, got {b.image[1]}"
+            if t.images != 1:
+                yield f"a stem takes one image at a time, got {t.images}"
+        if (pixels := hidden_pixels(b, t)) >= 4080:
+            yield f"the tile must have fewer than 4,080 hidden pixels, got {pixels}"
+        if t.warps % t.pixel_warps:
+            yield f"pixel_warps must divide the {t.warps} warps, got {t.pixel_warps}"
+        if t.slice % (16 * groups):
+            yield f"slice must be a multiple of 16 for each of {groups} warps, got {t.slice}"
+        if t.warps % t.project_n:
+            yield f"project_n must divide the {t.warps} warps, got {t.project_n}"
+        if t.vector not in vectors:
+            yield f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}"
+        if t.tile_h % t.strip:
+            yield f"strip must divide tile_h, {t.tile_h}, got {t.strip}"
+        if t.tile_h > self.out_h or t.tile_w > self.out_w:
+            yield f"the tile must fit into {self.out_h}×{self.out_w}"
+        if t.split != 1 and t.images != 1:
+            yield "split blocks take one image each"
+        if not self.resident and t.stages < 2:
+            yield "stages must be at least 2"
+        if self.shared > shared_memory:
+            yield f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}"
 
 
 def hidden_pixels(block: Block, tile: Tile) -> int:

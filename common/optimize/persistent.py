@@ -237,7 +237,7 @@ def _phases(
         phase = Phase(layer, one, teams, teams * work, weights, geometry.resident)
         # teams share a multiprocessor as thread blocks do that have it in common
         found[one] = (
-            cost.predicted(layer, dataclasses.replace(one, blocks=teams), itemsize, batch, blocks, shared),
+            cost.predicted_of(geometry, batch, blocks, shared, teams),
             phase,
         )
     ranked = sorted(found.values(), key=lambda pair: pair[0])
