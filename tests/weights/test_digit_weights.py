@@ -31,6 +31,12 @@ def read():
     return lambda images: session.run(None, {"input": weights.digits_input(images)})[0].argmax(1)
 
 
+def test_the_digits_are_scikit_learns(split):
+    data = pytest.importorskip("sklearn.datasets").load_digits()
+    assert np.array_equal(np.concatenate([split.train_images, split.test_images]), data.images)
+    assert np.array_equal(np.concatenate([split.train_labels, split.test_labels]), data.target)
+
+
 def test_held_out_digits_are_read(split, read):
     assert (read(split.test_images) == split.test_labels).mean() >= 0.98
 
