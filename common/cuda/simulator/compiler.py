@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import itertools
 import os
 import platform
 import re
@@ -232,33 +233,39 @@ _NUMBERS = {  # one for the other, as an assembler writes them
 }
 
 
+_SECTION = re.compile(r"^\t(?:\.section\t)?(\.(?:text|data|bss)\b|(?<=\.section\t)[\w.$]+)", re.M)
+_FILLED = re.compile(r"(?<![\w.])(?:" + "|".join(map(re.escape, _NUMBERS)) + r")\b")
+_MANY_BYTES = re.compile(r"^\tvpbroadcastb\t[^,\n]*, ", re.M)
+_LABEL = re.compile(r"^(?=\w[\w.$]*:)", re.M)
+_ZEROS = re.compile(r"^\t\.zero\t.*", re.M)
+_BYTE = re.compile(r"^\t\.byte\t-2$", re.M)
+
+
 def _hide_luck(assembly: str) -> str:
     """A checked kernel's assembly with gaps between shared arrays and variables, and NaN in locals that nobody set.
 
     g++ fills them with 0xFE, as a float −1.7e38: right before the first max(). (clang takes NaN by itself.)
     """
-    numbers = re.compile(r"(?<![\w.])(?:" + "|".join(map(re.escape, _NUMBERS)) + r")\b")
-    lines: list[str] = []
-    section, odd = "", False
-    for line in assembly.split("\n"):
-        if found := re.match(r"\t(?:\.section\t)?(\.(?:text|data|bss)\b|(?<=\.section\t)[\w.$]+)", line):
-            section = found[1]
-        if section.startswith(".debug"):
-            lines.append(line)
-            continue
-        if section in (".data", ".bss") and re.match(r"\w[\w.$]*:", line):
-            lines.append(f"\t.zero\t{_GAP}\n\t.balign\t{_GAP}")
-        line = numbers.sub(lambda found: _NUMBERS[found[0]], line)
-        if section.startswith(".rodata.cst") and line == "\t.byte\t-2":
-            line, odd = f"\t.byte\t{_UNSET[odd]}", not odd
-        # many bytes at once; memset, which could want another byte, is a call in a checked build
-        line = re.sub(r"^\tvpbroadcastb\t[^,]*, ", "\tvpbroadcastd\t.Lsim_unset(%rip), ", line)
-        lines.append(line)
-        if section == ".tbss" and line.startswith("\t.zero\t"):
-            lines.append(f"\t.zero\t{_GAP}")
-    if any(".Lsim_unset" in line for line in lines):
-        lines.append(f"\t.section\t.rodata\n\t.align 8\n.Lsim_unset:\n\t.quad\t{int.from_bytes(_UNSET, 'little')}\n")
-    named = "\n".join(lines).replace("\tcall\tmemset@PLT", "\tcall\tsim_memset_local@PLT")
+    begins = list(_SECTION.finditer(assembly))
+    pieces = [assembly[: begins[0].start()] if begins else assembly]
+    odd = itertools.cycle(_UNSET[:2])
+    for found, after in itertools.zip_longest(begins, begins[1:]):
+        section, text = found[1], assembly[found.start() : after.start() if after else None]
+        if not section.startswith(".debug"):
+            if section in (".data", ".bss"):
+                text = _LABEL.sub(f"\t.zero\t{_GAP}\n\t.balign\t{_GAP}\n", text)
+            text = _FILLED.sub(lambda found: _NUMBERS[found[0]], text)
+            if section.startswith(".rodata.cst"):
+                text = _BYTE.sub(lambda _: f"\t.byte\t{next(odd)}", text)
+            # many bytes at once; memset, which could want another byte, is a call in a checked build
+            text = _MANY_BYTES.sub("\tvpbroadcastd\t.Lsim_unset(%rip), ", text)
+            if section == ".tbss":
+                text = _ZEROS.sub(rf"\g<0>\n\t.zero\t{_GAP}", text)
+        pieces.append(text)
+    whole = "".join(pieces)
+    if ".Lsim_unset" in whole:
+        whole += f"\n\t.section\t.rodata\n\t.align 8\n.Lsim_unset:\n\t.quad\t{int.from_bytes(_UNSET, 'little')}\n"
+    named = whole.replace("\tcall\tmemset@PLT", "\tcall\tsim_memset_local@PLT")
     return named.replace("__ubsan_handle_out_of_bounds", "sim_bad_index")  # (zig would link a library of its own)
 
 
@@ -371,7 +378,9 @@ def uninitialised(library: Path) -> tuple[Uninitialised, ...]:
 def headers() -> str:
     """What every kernel depends on: the texts of the simulator, and what is done to a checked kernel's assembly."""
     texts = sorted([*INCLUDE.rglob("*"), *RUNTIME.glob("*")])
-    return inspect.getsource(_hide_luck) + "".join(path.read_text(encoding="utf-8") for path in texts if path.is_file())
+    patterns = (_SECTION, _FILLED, _MANY_BYTES, _LABEL, _ZEROS, _BYTE)
+    hiding = inspect.getsource(_hide_luck) + "".join(one.pattern for one in patterns)
+    return hiding + "".join(path.read_text(encoding="utf-8") for path in texts if path.is_file())
 
 
 def load(library: Path, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:

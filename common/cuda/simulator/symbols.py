@@ -3,6 +3,7 @@
 import functools
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -58,13 +59,17 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
 @functools.lru_cache(maxsize=64)
 def shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
     """The arrays of static shared memory: offsets of first byte and end, name; in the order of the offsets."""
-    found = []
     with library.open("rb") as file:
         table: Any = _elf(file).get_section_by_name(".symtab")
-        for symbol in table.iter_symbols() if table else ():
-            name = symbol.name
-            if symbol["st_info"]["type"] == "STT_TLS" and not name.startswith("_ZGV") and not _OURS.search(name):
-                found.append((symbol["st_value"], symbol["st_value"] + symbol["st_size"], _plain_name(name)))
+        return _shared_among(table.iter_symbols() if table else ())
+
+
+def _shared_among(symbols: Iterable[Any]) -> tuple[tuple[int, int, str], ...]:
+    found = []
+    for symbol in symbols:
+        name = symbol.name
+        if symbol["st_info"]["type"] == "STT_TLS" and not name.startswith("_ZGV") and not _OURS.search(name):
+            found.append((symbol["st_value"], symbol["st_value"] + symbol["st_size"], _plain_name(name)))
     return tuple(sorted(found))
 
 
@@ -80,7 +85,6 @@ class Symbols:
     def __init__(self, library: Path) -> None:
         self._rows: list[tuple[int, int]] = []  # address, line; 0 where another file's code begins
         self._inlined: list[tuple[int, int, int]] = []  # low, high, line of the call in the learner's text
-        self.shared = shared_arrays(library)
         self.variables: list[tuple[int, int, str, int]] = []  # low, high, name, bytes of an element: __device__ memory
         self._elements: dict[int, int] = {}  # bytes of an element of the variable at an address
         self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
@@ -89,17 +93,21 @@ class Symbols:
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)  # a linked library has no relocations there
             for unit in dwarf.iter_CUs():
                 program = dwarf.line_program_for_CU(unit)
-                self._read_lines(program)
-                self._read_inlined(dwarf, program, unit)
-                self._read_elements(unit)
-            self._read_symbols(elf)
+                ours = _our_files(program)
+                self._read_lines(program, ours)
+                for die in unit.iter_DIEs():
+                    if die.tag == "DW_TAG_inlined_subroutine":
+                        self._read_inlined(dwarf, ours, unit, die)
+                    elif die.tag == "DW_TAG_variable":
+                        self._read_element(die)
+            table: Any = elf.get_section_by_name(".symtab")
+            symbols = list(table.iter_symbols()) if table else []
+            self.shared = _shared_among(symbols)
+            self._read_symbols(elf, symbols)
         self._rows.sort()
         self._addresses = [address for address, _ in self._rows]
 
-    def _read_lines(self, program: Any) -> None:
-        files = program["file_entry"]
-        first = 0 if program["version"] >= 5 else 1
-        ours = {i + first for i, entry in enumerate(files) if entry.name.decode() == SOURCE}
+    def _read_lines(self, program: Any, ours: set[int]) -> None:
         for entry in program.get_entries():
             state = entry.state
             if state is None:
@@ -107,31 +115,23 @@ class Symbols:
             line = state.line if state.file in ours and not state.end_sequence else 0
             self._rows.append((state.address, line))
 
-    def _read_inlined(self, dwarf: Any, program: Any, unit: Any) -> None:
-        """Calls of inlined functions: code that comes from a header belongs to the line that calls it."""
-        first = 0 if program["version"] >= 5 else 1
-        ours = {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
-        ranges = dwarf.range_lists()
-        for die in unit.iter_DIEs():
-            if die.tag != "DW_TAG_inlined_subroutine" or "DW_AT_call_line" not in die.attributes:
-                continue
-            if die.attributes["DW_AT_call_file"].value not in ours:
-                continue
-            line = die.attributes["DW_AT_call_line"].value
-            for low, high in _address_ranges(die, unit, ranges):
-                self._inlined.append((low, high, line))
+    def _read_inlined(self, dwarf: Any, ours: set[int], unit: Any, die: Any) -> None:
+        """A call of an inlined function: code that comes from a header belongs to the line that calls it."""
+        if "DW_AT_call_line" not in die.attributes or die.attributes["DW_AT_call_file"].value not in ours:
+            return
+        line = die.attributes["DW_AT_call_line"].value
+        for low, high in _address_ranges(die, unit, dwarf.range_lists()):
+            self._inlined.append((low, high, line))
 
-    def _read_elements(self, unit: Any) -> None:
-        for die in unit.iter_DIEs():
-            place = die.attributes.get("DW_AT_location")
-            if die.tag != "DW_TAG_variable" or place is None or place.form != "DW_FORM_exprloc":
-                continue
-            if len(place.value) == 9 and place.value[0] == 3:  # DW_OP_addr
-                self._elements[int.from_bytes(bytes(place.value[1:]), "little")] = _element_bytes(die)
+    def _read_element(self, die: Any) -> None:
+        place = die.attributes.get("DW_AT_location")
+        if place is None or place.form != "DW_FORM_exprloc":
+            return
+        if len(place.value) == 9 and place.value[0] == 3:  # DW_OP_addr
+            self._elements[int.from_bytes(bytes(place.value[1:]), "little")] = _element_bytes(die)
 
-    def _read_symbols(self, elf: "ELFFile") -> None:
-        table: Any = elf.get_section_by_name(".symtab")
-        for symbol in table.iter_symbols() if table else ():
+    def _read_symbols(self, elf: "ELFFile", symbols: list[Any]) -> None:
+        for symbol in symbols:
             low, high, kind = symbol["st_value"], symbol["st_value"] + symbol["st_size"], symbol["st_info"]["type"]
             if kind == "STT_TLS" and symbol.name.startswith("_ZGV"):
                 self.guards.append(low)
@@ -149,6 +149,12 @@ class Symbols:
             return self._rows[i][1]
         covering = [(high - low, line) for low, high, line in self._inlined if low <= address < high]
         return min(covering)[1] if covering else 0
+
+
+def _our_files(program: Any) -> set[int]:
+    """The numbers that a line program has for the learner's text."""
+    first = 0 if program["version"] >= 5 else 1
+    return {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
 
 
 def _is_writable(elf: "ELFFile", section: Any) -> bool:
