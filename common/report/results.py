@@ -341,8 +341,10 @@ def record(
 
 def find(recorded: Results, **keys: Any) -> list[Record]:
     """The records that have all these values, in the tables' order: find(recorded, suite="network", batch=1)."""
-    found = recorded.suite(keys["suite"]) if "suite" in keys else recorded.records
-    return [r for r in found if all(key in r and r[key] == value for key, value in keys.items())]
+    found = list(recorded.suite(keys["suite"]) if "suite" in keys else recorded.records)
+    for key, value in keys.items():  # one after the other: most records are out after the first
+        found = [r for r in found if key in r and r[key] == value]
+    return found
 
 
 def one(recorded: Results, **keys: Any) -> Record:
