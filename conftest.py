@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # kernels of some thousand shapes, each launched once: -Og compiles in half of the time
     os.environ.setdefault("COURSE_CXXFLAGS", "-Og")
     os.environ.setdefault("COURSE_SEED", "1")  # for the workers and for the notebooks' kernels as well
+    for library in ("OMP", "OPENBLAS"):  # threads that wait for one another burn the cores of the other worker
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if getattr(config.option, "hypothesis_seed", "no hypothesis") is None:
         config.option.hypothesis_seed = int(os.environ["COURSE_SEED"])
     if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
