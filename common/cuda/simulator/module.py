@@ -124,7 +124,9 @@ class SimulatedKernel:
             return
         self._run_prepared(*self._prepared(grid, block, args, shared_mem), shared_mem)
 
-    def _prepared(self, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int) -> tuple:
+    def _prepared(
+        self, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int
+    ) -> tuple[tuple, tuple, Arguments]:  # fmt: skip
         """Grid, block and arguments of a launch, checked."""
         limit = self.max_dynamic_shared_size_bytes
         blocks, size = signature.check_sizes(grid, block, shared_mem, limit, self.cluster)
@@ -145,7 +147,7 @@ class SimulatedKernel:
 
         programmatic: see GpuKernel.bound; here every launch begins when the one before it has ended.
         """
-        kept: list[tuple] = []
+        kept: list[tuple[tuple, tuple, Arguments]] = []
 
         def launch() -> None:
             if guard.is_on():
