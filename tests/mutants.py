@@ -255,6 +255,11 @@ MUTANTS = [
         "an output may lie where the step's input lies", PLAN,
     ),
     Mutant(
+        "arena-alive", "common/network/arena.py",
+        "range(one.first, one.last + 1):\n            alive", "range(one.first, one.last or 1):\n            alive",
+        "an output is placed where the step's input lies", PLAN,
+    ),
+    Mutant(
         "sharing-reader", "common/network",
         ")] <= i]", ")] <= i + 1]",
         "a step works in place on what the next step still reads", PLAN,

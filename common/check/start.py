@@ -156,7 +156,13 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
     if (work / calibration.PICTURE).exists():
         lines += [f"![{calibration.alt(data['predictions'])}]({calibration.PICTURE})", ""]
     readme = _SET_UP.sub("", (root / "README.md").read_text(encoding="utf-8"))
-    lines += ["---", "", copies.relink(readme, Path("README.md"), work / PAGE, root)]
+    lines += [
+        "---",
+        "",
+        "The rest of this page is the project's README. You need not read it to begin.",
+        "",
+        copies.relink(readme, Path("README.md"), work / PAGE, root),
+    ]
     return "\n".join(lines).rstrip() + "\n"
 
 

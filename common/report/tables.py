@@ -36,7 +36,7 @@ IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
 }
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are no rungs
 PRECISIONS = {
-    "fp32": "fp32, strict: every product about as precise as in fp32",
+    "fp32": "fp32, strict: products about as precise as those of fp32 multiplications (no plain tf32)",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
 }
@@ -162,10 +162,10 @@ def tracks(root: Path) -> str:
     rows = []
     for name, chosen in TRACKS.items():
         taken = [(chapter, number) for chapter, numbers in chosen.items() for number in numbers]
-        numbers = "; ".join(f"{chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
+        numbers = " · ".join(f"chapter {chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
         rows.append([name, numbers, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
-    return markdown(["track", "chapter: notebooks", "hours"], rows, 2)
+    return markdown(["track", "notebooks", "hours"], rows, 2)
 
 
 # ---- The network beside its peers
@@ -252,7 +252,8 @@ def headline(recorded: Results) -> str:
         parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
     said = (
         f"{provenance(recorded, found)}. Microseconds per batch, median, the same buffers in every call. Ours: the"
-        " newest run. Each library: the lowest of all its layouts, ways to launch it, and its two newest runs."
+        " newest run. Each library was measured in every layout and with every way to launch it, in two runs: its"
+        " shortest time."
     )
     return _text(said, parts, marks.footnotes())
 

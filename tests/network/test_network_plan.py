@@ -45,6 +45,13 @@ def test_nothing_that_lives_at_the_same_time_lies_at_the_same_place(every):
     assert arena.bound <= arena.bytes <= arena.kept
 
 
+def test_lives_meet_where_they_share_a_step():
+    spans = [(first, last) for first in range(4) for last in range(first, 4)]
+    for one, other in itertools.product(spans, repeat=2):
+        shared = set(range(one[0], one[1] + 1)) & set(range(other[0], other[1] + 1))
+        assert Lifetime("a", 1, *one).meets(Lifetime("b", 1, *other)) == bool(shared), (one, other)
+
+
 def test_an_arena_of_a_chain_is_as_large_as_its_largest_pair():
     sizes = [1000, 5000, 300, 7000, 200]
     arena = place(Lifetime(str(i), size, i, i + 1) for i, size in enumerate(sizes))

@@ -39,7 +39,10 @@ def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
         cell = {"cell_type": "markdown", "source": [f"# {number}\n", f"**Time** {time}.\n"]}
         (tmp_path / "01_a").mkdir(exist_ok=True)
         (tmp_path / "01_a" / f"{number}_a.ipynb").write_text(json.dumps({"cells": [cell]}))
-    assert rows(tables.tracks(tmp_path))[2:] == [["short", "01: 2", "3"], ["everything", "all 3 notebooks", "5"]]
+    assert rows(tables.tracks(tmp_path))[2:] == [
+        ["short", "chapter 01: 2", "3"],
+        ["everything", "all 3 notebooks", "5"],
+    ]
     (tmp_path / "01_a" / "3_b.ipynb").write_text(json.dumps({"cells": [{"source": "# no time"}]}))
     with pytest.raises(ValueError, match=r"3_b.ipynb: its first cell does not say"):
         tables.tracks(tmp_path)
