@@ -93,7 +93,7 @@ def _prepare() -> None:
 
     symbols.prepare()
     compiler.find_compiler()
-    compiler.headers()
+    compiler.precompiled(traced=True)
     with contextlib.suppress(cuda.CacheError):  # the fork meets it again and reports it
         binding.runtime()
 

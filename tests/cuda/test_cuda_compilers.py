@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -88,7 +89,25 @@ def test_processes_that_compile_the_same_at_once_leave_one_file(tmp_path):
         out, _ = finish(process)
         assert out == "total 1000.0\ndone\n"
     names = sorted((path.name.split("-")[0], path.suffix) for path in tmp_path.iterdir())
-    assert names == [(name, suffix) for name in ("kernel", "runtime") for suffix in (".json", ".so")]
+    libraries = [(name, suffix) for name in ("kernel", "runtime") for suffix in (".json", ".so")]
+    assert [name for name in names if name != ("headers", "")] == libraries  # g++ precompiles headers there
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_precompiled_headers_are_used_and_made_anew_if_damaged(tmp_path, monkeypatch, traced):
+    found = find_compiler()
+    if found.family != "gcc":
+        pytest.skip("only g++ precompiles the simulator's headers")
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    (option,) = compiler.precompiled(traced)
+    made = Path(option.removeprefix("-I"), "simulator.h.gch")
+    flags = compiler.traced_flags(found) if traced else [*compiler._flags(found), "-w"]
+    command = [*found.command, option, *flags, f"-I{compiler.INCLUDE}", "-H", "-fsyntax-only", "-x", "c++", "-"]
+    told = compiler._run(command, '#include "simulator.h"\n').stderr
+    assert f"! {made}" in told and f" {compiler.INCLUDE / 'simulator.h'}\n" not in told
+    made.write_bytes(made.read_bytes()[:1000])
+    compiler._precompiled.cache_clear()
+    assert compiler.precompiled(traced) == [option] and made.stat().st_size > 1000
 
 
 def test_a_second_process_compiles_nothing(tmp_path):

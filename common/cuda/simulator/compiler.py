@@ -281,10 +281,18 @@ def _link_flags(compiler: Compiler, kind: str) -> list[str]:
     return ["-shared", *libraries, *(f"-Wl,--wrap={name}" for name in ENDS_THE_PROCESS)]
 
 
-def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, extra_key: str = "") -> Path:
+def _build(
+    compiler: Compiler,
+    source: str,
+    flags: Sequence[str],
+    kind: str,
+    extra_key: str = "",
+    more: Callable[[], Sequence[str]] = tuple,
+) -> Path:
     """Compiles `source` into a shared library in the cache, and returns its path.
 
     The name is a hash of everything the result depends on. A library that is not as it was written is built anew.
+    more: gives options that the result does not depend on; it is asked when something is compiled.
     CacheError if nothing can be kept there.
     """
     link = _link_flags(compiler, kind)
@@ -301,9 +309,9 @@ def _build(compiler: Compiler, source: str, flags: Sequence[str], kind: str, ext
             text, result = Path(inside, "kernel.cpp"), Path(inside, "kernel.so")
             text.write_text(source, encoding="utf-8", newline="")
             if "-fsanitize=thread" in flags:
-                done = _compile_checked(compiler, flags, link, text, result)
+                done = _compile_checked(compiler, [*more(), *flags], link, text, result)
             else:
-                done = _run([*compiler.command, *flags, str(text), "-o", str(result), *link])
+                done = _run([*compiler.command, *more(), *flags, str(text), "-o", str(result), *link])
             if done.returncode:
                 raise _what_failed(done.stderr.replace(str(inside) + os.sep, ""), folder)
             unset = [asdict(found) for found in _uninitialised(done.stderr)]
@@ -420,6 +428,39 @@ def _rewrite_dynamic_shared(source: str) -> str:
     return "".join([*pieces, source[end:]])
 
 
+def precompiled(traced: bool) -> list[str]:
+    """The option with which g++ finds the simulator's headers precompiled, which saves 10 ms of CPU a kernel.
+
+    Nothing for other compilers, and where the headers cannot be precompiled: then they are compiled with each kernel.
+    """
+    compiler = find_compiler()
+    if compiler.family != "gcc":
+        return []
+    flags = traced_flags(compiler) if traced else _flags(compiler)
+    folder = _precompiled(compiler, tuple(flags), cache_dir())
+    return [f"-I{folder}"] if folder else []
+
+
+@functools.cache
+def _precompiled(compiler: Compiler, flags: tuple[str, ...], cached: Path) -> Path | None:
+    parts = [headers(), compiler.version, *compiler.command, *flags, _processor()]
+    folder = cached / f"headers-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
+    kept = folder / "simulator.h.gch"
+    try:
+        if cache.kept(kept) is None:
+            with compiling(), tempfile.TemporaryDirectory(dir=cached, prefix=cache.BUILDING) as inside:
+                header, made = INCLUDE / "simulator.h", Path(inside, kept.name)
+                done = _run([*compiler.command, *flags, "-x", "c++-header", str(header), "-o", str(made)])
+                if done.returncode:
+                    return None
+                folder.mkdir(exist_ok=True)
+                cache.keep(kept, made.read_bytes())
+    except (OSError, CacheError):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return folder
+
+
 def dynamic_shared_name(source: str) -> str | None:
     """What `source` calls its dynamic shared memory, if it has one name for it."""
     names = {array.name for array in signature.dynamic_shared(signature.without_comments(source))}
@@ -502,7 +543,8 @@ def build_kernels(
         exports = "\n".join(lines)
         unit = f'#include "simulator.h"\n{defines}#line 1 "kernel.cu"\n{text}\n#line 1 "exports"\n{exports}\n'
         try:
-            return _build(compiler, unit, flags, "traced" if traced else "kernel", included)
+            kind = "traced" if traced else "kernel"
+            return _build(compiler, unit, flags, kind, included, functools.partial(precompiled, traced))
         except CompileError as error:
             log = str(error)
         unseen = {int(number) - 1 for number in re.findall(r"^exports:(\d+):\d+: error: ", log, flags=re.M)}
