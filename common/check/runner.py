@@ -93,8 +93,8 @@ def _prepare() -> None:
 
     symbols.prepare()
     compiler.find_compiler()
-    compiler.precompiled(traced=True)
     with contextlib.suppress(cuda.CacheError):  # the fork meets it again and reports it
+        compiler.precompiled(traced=True)
         binding.runtime()
 
 
