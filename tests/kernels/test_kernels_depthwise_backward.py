@@ -296,14 +296,14 @@ def test_more_channels_than_a_grid_is_high(rng):
 def test_threads_along_the_channels():
     """A line of 128 bytes, no more threads than vectors, and half as many where that leaves fewer over."""
     side = {
-        (c, each, itemsize): depthwise_gradients.channels("NHWC", c, each, itemsize)
+        (c, each, itemsize): depthwise_gradients.channel_threads("NHWC", c, each, itemsize)
         for c, each, itemsize in [(32, 4, 4), (144, 4, 4), (960, 8, 2), (5, 1, 4), (1, 1, 4), (70_001, 1, 4)]
     }
     assert side == {
         (32, 4, 4): (8, 1), (144, 4, 4): (4, 9), (960, 8, 2): (8, 15), (5, 1, 4): (8, 1), (1, 1, 4): (1, 1),
         (70_001, 1, 4): (32, 2188),
     }  # fmt: skip
-    assert depthwise_gradients.channels("NCHW", 7, 1, 4) == (1, 7)
+    assert depthwise_gradients.channel_threads("NCHW", 7, 1, 4) == (1, 7)
 
 
 # ---- What does not fit
