@@ -99,7 +99,7 @@ def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Buil
     suited: dict[str, Any] = {"optimize": composed(len(x))} if rung.suited else {}
     net = Network(model.onnx, dtype=precision, **rung.options, **suited)
     program = net.program(x.shape, arena=True)
-    if rung.name == "persistent" and program.whole is None:
+    if rung.name == "persistent" and program.single_launch is None:
         raise Unavailable("no tiles of all layers fit into one kernel at this batch, or the card cannot launch it")
     built = over([program], (rung.launch,), OUR_ARITHMETIC[precision])
     built.feed(x)

@@ -1,25 +1,25 @@
-"""Layers, weights and a backend make a network: pictures in, class scores out (chapter 05).
+"""Inference of a network: layers, weights and a backend; images in, class scores out (chapter 05).
 
-    net = Network.from_onnx("mobilenetv2.onnx")     the project's own kernels
-    logits = net(x)                                 x (N, C, H, W); NumPy, CuPy or PyTorch, and so are the logits
+    net = Network.from_onnx("mobilenetv2.onnx")     on the kernels of this course
+    logits = net(x)                                 x (N, C, H, W) of NumPy, CuPy or PyTorch; logits of the same library
 
     net = Network(model, Kernels(dtype="fp16", optimize="latency"))
 
 What is where:
 
-    network   this file: what comes in is checked, and run by the backend's runner
+    network   this file: checks the input and calls the backend's runner
     backends  Kernels, Cudnn, Torch, OnnxRuntime: the backends with their options
-    registry  what runs a layer: one entry per operator and per fusion, and the steps that they run
+    registry  one entry per operator and per fusion, with its implementation on each backend; the steps that they run
     operators the entries of common.topology's layers
-    passes    graph in, graph out: patterns of layers become steps
-    steps     the pass that every network has: a convolution with its epilogue
-    arena     where activations lie that share one piece of memory
-    program   steps as launches over buffers: the plan, and what runs it
+    passes    functions from graph to graph that replace patterns of layers by steps
+    steps     the default pass: a convolution with its epilogue
+    arena     the memory planner: offsets of activations in one allocation
+    program   steps as launches over buffers, and the plan of them
     kernels   the steps on common.kernels
     cudnn     the steps on cuDNN and cuBLAS
     reference the layers on PyTorch, and the ONNX file on ONNX Runtime
-    compare   every backend against ONNX Runtime, as a whole and step by step
-    profile   what each step costs, on the CPU or the GPU
+    compare   every backend against ONNX Runtime: the network's output, and the output of each step
+    profile   time and memory of each step, on the CPU or the GPU
 """
 
 import os
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def available() -> tuple[str, ...]:
-    """The backends that can run on this machine: all, or all but cuDNN."""
+    """Names of the backends that can run on this machine: BACKENDS, without "cudnn" where cuDNN is missing."""
     from ..cudnn import missing
 
     return tuple(name for name in BACKENDS if name != "cudnn" or missing() is None)
@@ -51,21 +51,24 @@ def available() -> tuple[str, ...]:
 class Network:
     """A network read from an ONNX file, ready to run.
 
-    Calls may come from several threads; they take turns. Buffers are made at the first call with an input shape and
-    used again by every later one.
+    Thread-safe: calls from several threads run one after the other. The first call with an input shape allocates its
+    buffers; later calls reuse them.
     """
 
     def __init__(
         self, model: Any, backend: str | Backend = "kernels", *, passes: Iterable[Any] | None = None, **options: Any
     ) -> None:
-        """model: an ONNX ModelProto or a path. backend: Kernels(…), Cudnn(…), Torch() or OnnxRuntime(), or in short
-        its name, one of BACKENDS, with its options beside it: dtype, layout, optimize, variants, operators of
-        "kernels"; dtype, layout, arithmetic, tune of "cudnn".
+        """Read a model and prepare its backend.
 
-        passes: what is done with the graph, in order, see passes.resolve; without it what the backend does by
-        itself, `Kernels(…).passes`. Of backends "kernels" and "cudnn".
-        Raises what topology.read_onnx raises, ValueError for what a backend cannot do, RuntimeError where there is no
-        cuDNN.
+        model     an ONNX ModelProto or a path
+        backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS
+        passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
+                  `Kernels(…).passes`. For backends "kernels" and "cudnn"
+        options   the backend's options, where `backend` is a name: dtype, layout, optimize, variants, operators of
+                  "kernels"; dtype, layout, arithmetic, tune of "cudnn"
+
+        Raises what topology.read_onnx raises; ValueError for options that a backend does not support, TypeError for
+        unknown options, RuntimeError if cuDNN is missing.
         """
         self.target: Any = backend_of(backend, options)
         self.backend, self.dtype, self.layout = self.target.name, self.target.dtype, self.target.layout
@@ -81,11 +84,11 @@ class Network:
         self.runner = self.target.runner(self.model, pipeline)
 
     def program(self, shape: tuple[int, ...], arena: bool = False) -> "Program":
-        """The network's launches for an input shape (N, C, H, W), over new buffers: see program.Program.
+        """A new program.Program: the network's launches for an input shape (N, C, H, W), over buffers of its own.
 
-        arena: activations share one piece of memory, as in calls; else each keeps its own, to be looked at.
-        For backends "kernels" and "cudnn"; ValueError for the others. It is the caller's own: calls of the network
-        neither use it nor wait for it.
+        arena: whether activations share one allocation, as in calls of the network; by default each has a buffer of
+        its own, so that all can be read after a launch. Calls of the network neither use this program nor wait for it.
+        ValueError for backends other than "kernels" and "cudnn", and for a shape that does not fit.
         """
         run = self._stepped("program")
         self._check_shape(tuple(shape))
@@ -93,10 +96,10 @@ class Network:
             return run.program(tuple(shape), arena)
 
     def plan(self, shape: tuple[int, ...] | None = None) -> "Plan":
-        """What runs for an input shape, without it the model's own: steps, kernels, memory.
+        """The plan for an input shape (default: the model's own): steps, kernels, memory. `print(net)` shows it.
 
-        Nothing is allocated and nothing launched, so a network may be planned that does not fit into memory.
-        `print(net)` shows it. For backends "kernels" and "cudnn"; ValueError for the others.
+        Nothing is allocated or launched, so networks larger than the memory can be planned.
+        ValueError for backends other than "kernels" and "cudnn", and for a shape that does not fit.
         """
         run = self._stepped("plan")
         shape = tuple(shape or self.input_shape)
@@ -105,9 +108,9 @@ class Network:
             return run.plan(shape)
 
     def stages(self, shape: tuple[int, ...] | None = None) -> Iterator[tuple[str, topology.Graph]]:
-        """The graph as it is read, without batch-norms, and after each pass, with what did it: to be printed.
+        """(name, graph): as read, with batch-norms folded, and after each pass. For printing.
 
-        shape: of the input, without it the model's own. For backends "kernels" and "cudnn"; ValueError for the others.
+        shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
         """
         run = self._stepped("passes")
         shape = tuple(shape or self.input_shape)
@@ -115,15 +118,18 @@ class Network:
         return run.stages(shape)
 
     def explain(self, shape: tuple[int, ...] | None = None) -> str:
-        """How many layers each pass leaves, what it made of them, and what it found and refused, with the reason."""
+        """A text with the number of layers after each pass, and the matches that fusions refused, with the reasons.
+
+        shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
+        """
         return self._stepped("passes").explain(tuple(shape or self.input_shape))
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
-        """Records the network for so many images in a CUDA graph, which later calls of that shape replay.
+        """Capture the network for `batch` images in a CUDA graph, which later calls with that shape replay.
 
-        size: (height, width), without it the model's own. Returns the graph with its input and output, for callers who
-        want neither checks nor copies: see program.Captured. For backends "kernels" and "cudnn"; ValueError for the
-        others.
+        size: (height, width); default: the model's own. Returns a program.Captured, the graph with its input and
+        output arrays, for callers that need neither checks nor copies.
+        ValueError for backends other than "kernels" and "cudnn", and for a batch below 1.
         """
         run = self._stepped("graph")
         if not isinstance(batch, int) or batch < 1:
@@ -134,11 +140,13 @@ class Network:
             return run.capture(shape)
 
     def profile(self, x: Any, runs: int = 100, placement: "Placement" = "gpu", *, progress: bool = True) -> "Profile":
-        """Runs the network `runs` times on x and says what each step took in time and memory, and what copies took.
+        """Run the network `runs` times on x, (N, C, H, W); return time and memory of each step and of the copies.
 
-        placement: which steps run on the GPU (the simulator, where there is none), "gpu", "cpu", a pattern of layers'
-        names, or a function of a Step; the others run on the CPU through PyTorch. progress: a bar, where somebody
-        watches. See profile.Profile. For backend "kernels" with dtype "fp32"; ValueError for the others.
+        placement   the steps that run on the GPU (on the simulator, if there is no GPU): "gpu", "cpu", a glob pattern
+                    of layer names, or a function of a Step; the others run on the CPU through PyTorch
+        progress    whether to show a progress bar if stderr is a terminal
+
+        ValueError for backends other than "kernels" in "fp32" and for fewer than 1 run. See profile.Profile.
         """
         from .profile import profile
 
@@ -157,26 +165,26 @@ class Network:
 
     @property
     def _planned(self) -> bool:
-        """Whether the backend runs steps over buffers, and so has a plan."""
+        """Whether the backend runs steps over planned buffers."""
         return hasattr(self.runner, "plan")
 
     @classmethod
     def from_onnx(
         cls, path_or_model: str | os.PathLike | Any, backend: str | Backend = "kernels", **options: Any
     ) -> "Network":
-        """The network in an ONNX file or ModelProto; arguments as those of the class."""
+        """The network of an ONNX file or ModelProto; arguments and errors as for the class."""
         return cls(path_or_model, backend, **options)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """(N, C, H, W) as the file has it; another N, H or W may be given to a call."""
+        """(N, C, H, W) as in the file; calls may use another N, H or W."""
         return self.graph.input_shape
 
     def __call__(self, x: Any) -> Any:
-        """The network's output for x, of the same kind of array as x.
+        """The network's output for x, as an array of the same library and on the same device.
 
-        x: (N, C, H, W) of any layout, a floating-point NumPy, CuPy or PyTorch array. Returns (N, classes) for a
-        classifier, float32. TypeError and ValueError name what does not fit.
+        x: (N, C, H, W) of any memory layout, a floating-point NumPy, CuPy or PyTorch array. Returns (N, classes) for a
+        classifier, float32. TypeError for what is not a floating-point array, ValueError for a wrong shape.
         """
         self._check_input(x)
         if str(x.dtype) == "torch.bfloat16":

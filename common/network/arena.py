@@ -1,9 +1,10 @@
-"""One piece of memory for all activations: each lives from the step that writes it to the last that reads it.
+"""The memory planner: one allocation for all activations, each at an offset during its live range.
 
-Activations that are never needed at the same time may lie at the same place. Where each goes is the problem of packing
-rectangles, as wide as an activation lives and as high as it is large, into a strip as low as possible; it is NP-hard,
-and one simple rule comes close to the bound: the largest first, each as low as it can lie (Pisarchyk and Lee,
-"Efficient Memory Management for Deep Neural Net Inference", arXiv:2001.03288, section 5.2).
+An activation's live range goes from the step that writes it to the last step that reads it. Activations whose live
+ranges do not overlap may use the same bytes. Choosing offsets means packing rectangles (width: live range, height:
+size) into a strip of least height, which is NP-hard. A greedy rule comes close to the bound: largest first, each at
+the lowest free offset (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+arXiv:2001.03288, section 5.2).
 """
 
 import itertools
@@ -11,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-ALIGNMENT = 256  # bytes: more than any vector type and a cache line need; what cudaMalloc gives
+ALIGNMENT = 256  # bytes, as of cudaMalloc; vector types and cache lines need less
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """An activation: its size in bytes, and the first and the last step at which it must be there."""
+    """An activation: its size in bytes, and its live range, from step `first` to step `last` inclusive."""
 
     name: str
     bytes: int
@@ -24,27 +25,25 @@ class Lifetime:
     last: int
 
     def meets(self, other: "Lifetime") -> bool:
-        """Whether both must be there at some step."""
+        """Whether the two live ranges overlap."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Where each activation lies: offsets in bytes, multiples of ALIGNMENT, by name.
-
-    bytes: what all of it takes. bound: the most that any one step needs; no placement takes less. kept: what it would
-    take if each had memory of its own.
-    """
+    """A placement of activations: offsets in bytes by name. Offsets and sizes are multiples of ALIGNMENT."""
 
     lifetimes: tuple[Lifetime, ...]
     offsets: dict[str, int]
 
     @property
     def bytes(self) -> int:
+        """Bytes of the arena."""
         return max((self.offsets[one.name] + aligned(one.bytes) for one in self.lifetimes), default=0)
 
     @property
     def bound(self) -> int:
+        """Lower bound of any placement, in bytes: the largest sum of activations that are live at one step."""
         change: Counter[int] = Counter()
         for one in self.lifetimes:
             change[one.first] += aligned(one.bytes)
@@ -53,10 +52,11 @@ class Arena:
 
     @property
     def kept(self) -> int:
+        """Bytes without sharing: the sum of all activations."""
         return sum(aligned(one.bytes) for one in self.lifetimes)
 
     def needed(self, step: int) -> int:
-        """Bytes of the activations that must be there at a step."""
+        """Bytes of the activations that are live at a step."""
         return sum(aligned(one.bytes) for one in self.lifetimes if one.first <= step <= one.last)
 
 
@@ -66,9 +66,9 @@ def aligned(size: int) -> int:
 
 
 def place(lifetimes: Iterable[Lifetime]) -> Arena:
-    """An arena for activations: the largest first, each at the lowest offset where nothing that it meets lies.
+    """Place activations in an arena: largest first, each at the lowest offset that no overlapping live range uses.
 
-    ValueError for two of one name, for a size below 1 byte, and for a life that ends before it begins.
+    ValueError for two of one name, for a size below 1 byte, and for a live range that ends before it begins.
     """
     every = tuple(lifetimes)
     names: set[str] = set()
@@ -79,8 +79,8 @@ def place(lifetimes: Iterable[Lifetime]) -> Arena:
             raise ValueError(f"lifetimes: {one} needs at least a byte, and an end that is not before its beginning")
         names.add(one.name)
     offsets: dict[str, int] = {}
-    alive: dict[int, list[Lifetime]] = defaultdict(list)  # those with a place, by each step at which they must be there
-    begun: dict[int, list[Lifetime]] = defaultdict(list)  # and by the first of them
+    alive: dict[int, list[Lifetime]] = defaultdict(list)  # those placed so far, by each step of their live range
+    begun: dict[int, list[Lifetime]] = defaultdict(list)  # and by its first step
     for one in sorted(every, key=lambda one: (-one.bytes, one.first)):
         later = (other for step in range(one.first + 1, one.last + 1) for other in begun[step])
         offset = 0

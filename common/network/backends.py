@@ -1,9 +1,9 @@
-"""Backends as objects, each with the options that it has: what a network runs on, and how.
+"""Backends: objects that hold the options of what runs a network.
 
     Network(model, Kernels(dtype="fp16", optimize="latency"))
-    Network(model, "kernels", dtype="fp16", optimize="latency")     the same, in short
+    Network(model, "kernels", dtype="fp16", optimize="latency")     the same, by name
 
-An object checks its options when it is made, and makes the runner of a model when a Network is.
+A backend checks its options in its constructor; Network calls its `runner` with the model.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,8 @@ from .passes import DEFAULT, Pipeline
 
 DTYPES = ("fp32", "fp16")
 
-# What `optimize` names, "module:object" as in a package's entry points: imported when asked for, so that what makes
-# networks fast can build on this package and need not be part of it. An object given in place of a name needs no entry.
+# Names for `optimize`, as "module:object" like entry points. Imported on use, because common.optimize depends on this
+# package. A Composition object can be given instead of a name.
 COMPOSITIONS = {
     "latency": "common.optimize.compositions:LATENCY",
     "throughput": "common.optimize.compositions:THROUGHPUT",
@@ -25,18 +25,20 @@ COMPOSITIONS = {
 
 
 class Runner(Protocol):
-    """Runs a network on one array (N, C, H, W), float32, and returns its output as a NumPy or CuPy array."""
+    """What runs a network on one input."""
 
-    def __call__(self, x: Any) -> Any: ...
+    def __call__(self, x: Any) -> Any:
+        """The output, a float32 NumPy or CuPy array, for x (N, C, H, W)."""
+        ...
 
 
 class Backend(Protocol):
-    """A backend's options. name: what messages and the shorthand call it."""
+    """A backend's options. name: as in BACKENDS and in messages."""
 
     name: ClassVar[str]
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
-        """What runs a model, an onnx.ModelProto; pipeline: the passes, with their names."""
+        """The runner of a model (an onnx.ModelProto). pipeline: the passes to apply, with their names."""
         ...
 
 
@@ -44,15 +46,19 @@ class Backend(Protocol):
 class Kernels:
     """The kernels of this course, on a GPU or on the simulator.
 
-    dtype: "fp32" or "fp16", of weights and activations in memory. layout: "NCHW" or "NHWC"; None: NHWC on a GPU, where
-    most kernels are faster so, and with `optimize`, which needs it, else NCHW.
-    optimize: "latency" for the shortest time of one picture, "throughput" for the most pictures in a second, or a
-    composition of your own, see common.optimize.compositions.
-    variants: the rung to use for an operator, {"pointwise": "naive"}, where it takes the arrays; else the fastest.
-    operators: functions to run in the place of an operator of common.kernels, {"global_avg_pool": mine}, with the same
-    arguments: arrays of the backend, `out` among them, which they must write. In NHWC their strides say so; a kernel is
-    given common.cuda.layout.as_stored(x), which has the order of memory. Of "add", "multiply", "clamp" and "activate"
-    `out` may be an input. Convolutions of an operator in `variants` or `operators` stay out of fused blocks.
+    dtype       "fp32" or "fp16": of weights and activations in memory
+    layout      "NCHW" or "NHWC"; None: NHWC on a GPU, where most kernels are faster in it, and with `optimize`, which
+                requires it; else NCHW
+    optimize    "latency" (least time for one image), "throughput" (most images per second), or a Composition, see
+                common.optimize.compositions
+    variants    the rung to use for an operator, {"pointwise": "naive"}, where it supports the arrays; else the fastest
+    operators   functions that replace operators of common.kernels, {"global_avg_pool": mine}, called with the same
+                arguments: arrays of the backend, among them `out`, which they must write. NHWC arrays have logical
+                shape (N, C, H, W) and NHWC strides; pass common.cuda.layout.as_stored(x) to a kernel. For "add",
+                "multiply", "clamp" and "activate" `out` may alias an input
+
+    Convolutions whose operator is in `variants` or `operators` are not fused into blocks.
+    ValueError and TypeError from the constructor for options that do not fit.
     """
 
     dtype: str = "fp32"
@@ -78,7 +84,7 @@ class Kernels:
         from .. import kernels
 
         for operator, variant in (self.variants or {}).items():
-            if variant not in kernels.variants(operator):  # which names an unknown operator
+            if variant not in kernels.variants(operator):  # raises for an unknown operator
                 raise ValueError(
                     f"variants: {operator!r} must be one of {', '.join(kernels.variants(operator))}, got {variant!r}"
                 )
@@ -90,16 +96,16 @@ class Kernels:
 
     @property
     def arithmetic(self) -> str:
-        """What products are computed in: that of the dtype."""
+        """The arithmetic of products, "fp32" or "fp16": that of the dtype."""
         return self.dtype
 
     def replaces(self, operator: str) -> bool:
-        """Whether a rung or a function was given for an operator of common.kernels."""
+        """Whether `variants` or `operators` has an entry for an operator of common.kernels."""
         return operator in (self.variants or ()) or operator in (self.operators or ())
 
     @property
     def passes(self) -> tuple[Any, ...]:
-        """What is done with a graph where a Network is given no passes."""
+        """The default passes of a Network on this backend."""
         return (*DEFAULT, *(self.optimize.passes if self.optimize else ()))
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
@@ -112,8 +118,8 @@ class Kernels:
 class Cudnn:
     """NVIDIA's libraries, cuDNN and cuBLAS, on a GPU.
 
-    dtype, layout: as of Kernels, NCHW without one. arithmetic, tune: as in common.cudnn; arithmetic is that of the
-    dtype without one.
+    dtype, layout: as for Kernels; the default layout is NCHW. arithmetic, tune: as in common.cudnn; the default
+    arithmetic is that of the dtype. ValueError from the constructor for options that do not fit.
     """
 
     dtype: str = "fp32"
@@ -131,7 +137,7 @@ class Cudnn:
 
     @property
     def passes(self) -> tuple[Any, ...]:
-        """What is done with a graph where a Network is given no passes."""
+        """The default passes of a Network on this backend."""
         return DEFAULT
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
@@ -141,7 +147,7 @@ class Cudnn:
 
 
 class _Plain:
-    """What backends without options say of themselves."""
+    """Attributes of the backends without options: float32 in NCHW."""
 
     dtype: ClassVar[str] = "fp32"
     layout: ClassVar[str] = "NCHW"
@@ -150,7 +156,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class Torch(_Plain):
-    """PyTorch, layer by layer in float32, on the CPU, or on a GPU where there is one that it knows."""
+    """PyTorch, layer by layer in float32, on the GPU if PyTorch has one, else on the CPU."""
 
     name: ClassVar[str] = "torch"
 
@@ -177,15 +183,15 @@ _DEFAULTS = {one.name: one.default for kind in BACKENDS.values() for one in fiel
 
 
 def choices(backend: str) -> tuple[str, ...]:
-    """The options of a backend by name; none of an unknown one."""
+    """The names of a backend's options; empty for an unknown backend."""
     return tuple(one.name for one in fields(BACKENDS[backend])) if backend in BACKENDS else ()
 
 
 def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
-    """The backend of a name and options, or the object given.
+    """The backend object for a name and its options, or `backend` itself if it is one.
 
-    TypeError for what is neither, for an option that no backend has, and for options beside an object; ValueError for
-    an unknown name and for what the backend cannot do.
+    TypeError if it is neither, for an option that no backend has, and for options together with an object; ValueError
+    for an unknown name and for options that the backend does not support.
     """
     if unknown := [name for name in options if name not in _DEFAULTS]:
         raise TypeError(f"{unknown[0]} is no option of a Network: they are {', '.join(_DEFAULTS)}")
@@ -203,7 +209,7 @@ def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
     dtype = given.get("dtype", "fp32")
     _one_of("dtype", dtype, DTYPES)
     _one_of("layout", given.get("layout"), (None, *cuda.LAYOUTS))
-    if "arithmetic" in given and "arithmetic" not in own:  # which other backends have none but that of the dtype
+    if "arithmetic" in given and "arithmetic" not in own:  # elsewhere only that of the dtype is allowed
         _check_arithmetic(backend, dtype, given.pop("arithmetic"))
     for name in given:
         if name not in own:
@@ -212,9 +218,9 @@ def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
 
 
 def composition(optimize: Any) -> Any:
-    """What `optimize` stands for: a composition of that name, or the one given. None stays None.
+    """The Composition for `optimize`: a name of COMPOSITIONS, a Composition, or None, which stays None.
 
-    ValueError for an unknown name, TypeError for what is neither a name nor a composition.
+    ValueError for an unknown name, TypeError for anything else.
     """
     if optimize is None or hasattr(optimize, "passes"):
         return optimize

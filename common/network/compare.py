@@ -1,4 +1,4 @@
-"""Every backend against ONNX Runtime on the same inputs: error, agreement, time; and step by step, where it drifts."""
+"""Every backend against ONNX Runtime on the same inputs: error, agreement and time; and the error of each step."""
 
 import math
 import time
@@ -16,17 +16,22 @@ from .reference import run_layer
 from .registry import Step, terms
 from .steps import fuse
 
-# ‖out − ref‖ / ‖ref‖ of a whole network, by arithmetic
+# Largest allowed ‖out − ref‖ / ‖ref‖ of a network's output, by arithmetic
 TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
 TOLERANCE = TOLERANCES["fp32"]
 
-# of one step on exact inputs: that of fp32 grows with the root of the number of terms
+# The same of one step on the reference's inputs; for fp32 multiplied by the root of the number of terms
 STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One backend against the reference: largest relative error, images with the same top 5, median time of a call."""
+    """One backend against the reference.
+
+    error          the largest relative error of an image's output
+    same_top5      number of images, of `images`, with the same top 5 in the same order
+    milliseconds   median time of a call, per image
+    """
 
     backend: str
     arithmetic: str
@@ -37,11 +42,12 @@ class Comparison:
 
     @property
     def within_contract(self) -> bool:
+        """Whether the error is within TOLERANCES and the top 5 of every image agree."""
         return self.error <= TOLERANCES[self.arithmetic] and self.same_top5 == self.images  # false for NaN
 
 
 def relative_error(result: Any, reference: Any) -> float:
-    """‖result − reference‖ / ‖reference‖ in float64; NaN if either holds one."""
+    """‖result − reference‖ / ‖reference‖ in float64; NaN if either holds a NaN. ValueError for different shapes."""
     result, reference = np.asarray(result, np.float64), np.asarray(reference, np.float64)
     if result.shape != reference.shape:
         raise ValueError(f"result has shape {result.shape}, the reference {reference.shape}")
@@ -58,13 +64,17 @@ def compare(
     model: Any, inputs: int = 10, size: int | None = None, backends: Sequence[str] | None = None,
     seed: int | None = None, pictures: Sequence[np.ndarray] = (), batch: int = 1, **options: Any,
 ) -> list[Comparison]:  # fmt: skip
-    """Runs `inputs` random images (N(0, 1), float32, drawn afresh unless `seed` is given) through every backend.
+    """Run the same images through every backend; one Comparison per backend, the reference (ONNX Runtime) first.
 
-    pictures: more inputs (1, C, H, W), photographs say, that are compared as well. batch: how many inputs a call gets,
-    as a kernel may be right for the first of several alone; the time is that of one.
-    size: height and width; None takes the model's own. backends: None takes all that this machine can run, but not
-    cuDNN if the network has layers that backend "cudnn" does not run. options: dtype, layout, arithmetic, … of Network,
-    for the backends that have a choice of them. The reference, ONNX Runtime, comes first.
+    inputs     number of random images, N(0, 1) in float32
+    size       height and width of the random images; None: the model's own
+    backends   names of backends; None: all that this machine can run, without "cudnn" if it does not support a layer
+    seed       of the random images; None: different images in every call
+    pictures   further inputs (1, C, H, W), photographs for example
+    batch      images per call: a kernel may be right only for the first of several
+    options    dtype, layout, arithmetic, … of Network, each for the backends that have it
+
+    ValueError for no images at all and for a batch below 1; errors of Network.
     """
     reference = Network(model, "onnxruntime")
     _, channels, height, width = reference.input_shape
@@ -87,7 +97,7 @@ def compare(
             if backend != "cudnn" or backends is not None:
                 raise
             continue
-        net(calls[0])  # compiles, makes the buffers
+        net(calls[0])  # compiles, allocates the buffers
         errors, same, times = [], 0, []
         for x, want in zip(calls, expected, strict=True):
             start = time.perf_counter()
@@ -101,7 +111,7 @@ def compare(
 
 
 def _batches(images: Sequence[np.ndarray], most: int) -> list[list[np.ndarray]]:
-    """Neighbours of one shape together, at most so many."""
+    """Consecutive images of one shape, in groups of at most `most`."""
     some: list[list[np.ndarray]] = []
     for image in images:
         if some and len(some[-1]) < most and some[-1][-1].shape == image.shape:
@@ -116,10 +126,11 @@ def _batches(images: Sequence[np.ndarray], most: int) -> list[list[np.ndarray]]:
 
 @dataclass(frozen=True)
 class StepError:
-    """How far a step's output is from the reference, ‖out − ref‖ / ‖ref‖.
+    """The relative error of a step's output, ‖out − ref‖ / ‖ref‖.
 
-    error: as it comes, with what all steps before have added up; own: of this step alone, on the reference's inputs.
-    allowed: what `own` may be.
+    error     on this backend's own inputs: accumulated over all steps so far
+    own       of this step alone, on the reference's inputs
+    allowed   the tolerance for `own`
     """
 
     index: int
@@ -132,6 +143,7 @@ class StepError:
 
     @property
     def fits(self) -> bool:
+        """Whether the step's own error is within its tolerance."""
         return self.own <= self.allowed  # false for NaN
 
 
@@ -139,12 +151,11 @@ def compare_steps(
     model: Any, backend: str = "kernels", x: Any = None, seed: int | None = None, size: int | None = None,
     **options: Any,
 ) -> list[StepError]:  # fmt: skip
-    """Every step of a backend against ONNX Runtime: the first whose own error does not fit is the one to look at.
+    """The error of every step of a backend against ONNX Runtime, in order; `first_drift` finds the first wrong one.
 
-    x: (N, C, H, W) float32; without it one random image, size × size if a size is given. options: as for Network. The
-    reference is the network with its batch-norms folded, as common.topology writes it, with every step's output shown
-    by ONNX Runtime.
-    ValueError for the backend "onnxruntime", which is the reference.
+    x: (N, C, H, W) float32; default: one random image of `seed`, size × size if a size is given. options: of Network.
+    The reference is the network with folded batch-norms as common.topology writes it, with every step's tensor added
+    to the outputs. ValueError for the backend "onnxruntime", which is the reference.
     """
     if backend == "onnxruntime":
         raise ValueError("backend must be another than 'onnxruntime', which is the reference")
@@ -157,7 +168,7 @@ def compare_steps(
     net._check_input(x)
     graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(net.model, x.shape))
     stepped = isinstance(net.runner, StepBackend)
-    run: _Stepped | _OnTorch = _Stepped(net, x) if stepped else _OnTorch(fuse(graph), parameters)
+    run: _ProgramSteps | _TorchSteps = _ProgramSteps(net, x) if stepped else _TorchSteps(fuse(graph), parameters)
     steps = run.steps
     wanted = reference_outputs(graph, parameters, steps, x)
     tensors = {graph.input: x}
@@ -169,7 +180,7 @@ def compare_steps(
         want = wanted[step.output]
         rows.append(
             StepError(
-                i, step.layer.name, step.title, run.told(i),
+                i, step.layer.name, step.title, run.runs_as(i),
                 relative_error(tensors[step.output], want), relative_error(own, want), allowed,
             )
         )  # fmt: skip
@@ -177,14 +188,14 @@ def compare_steps(
 
 
 def first_drift(rows: Sequence[StepError]) -> StepError | None:
-    """The first step whose own error does not fit, None if all do."""
+    """The first step whose own error exceeds its tolerance; None if there is none."""
     return next((row for row in rows if not row.fits), None)
 
 
 def reference_outputs(
     graph: topology.Graph, parameters: dict[str, np.ndarray], steps: Sequence[Step], x: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The input and every step's output by ONNX Runtime, by tensor name, float32."""
+    """The input x and the output of every step as ONNX Runtime computes them: float32, by tensor name."""
     import onnxruntime
 
     model = topology.write_onnx(graph, parameters)
@@ -195,15 +206,15 @@ def reference_outputs(
             model.graph.output.add().name = name
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # what is rewritten may lose the tensors between
+    # its optimizer may remove intermediate tensors
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     outputs = session.run(names, {session.get_inputs()[0].name: x})
     return {graph.input: x} | dict(zip(names, outputs, strict=True))
 
 
-class _Stepped:
-    """The steps of a program whose buffers keep what they hold, one at a time, on given inputs."""
+class _ProgramSteps:
+    """The steps of a program without an arena, each run on given inputs."""
 
     def __init__(self, net: Network, x: np.ndarray) -> None:
         self._program = net.program(x.shape)
@@ -219,12 +230,12 @@ class _Stepped:
         program.launch_step(index)
         return np.array(cuda.asnumpy(program.buffers[step.output]), np.float32)
 
-    def told(self, index: int) -> str:
+    def runs_as(self, index: int) -> str:
         return self._program.told[index]
 
 
-class _OnTorch:
-    """The same steps on PyTorch, on the CPU."""
+class _TorchSteps:
+    """The same for steps on PyTorch, on the CPU."""
 
     def __init__(self, steps: Sequence[Step], parameters: dict[str, np.ndarray]) -> None:
         import torch
@@ -240,5 +251,5 @@ class _OnTorch:
             given = {name: torch.from_numpy(np.array(tensors[name])) for name in step.reads}
             return run_layer(step, [given[name] for name in step.inputs], self._parameters).numpy()
 
-    def told(self, index: int) -> str:
+    def runs_as(self, index: int) -> str:
         return "PyTorch"

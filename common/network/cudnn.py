@@ -1,4 +1,4 @@
-"""The backend "cudnn": every layer on NVIDIA's libraries, as fast as they can be asked to run it (chapter 03)."""
+"""The backend "cudnn": every layer on cuDNN or cuBLAS, by the fastest engines found (chapter 03)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ..cudnn import library, operators, pooling
 from .passes import Pipeline
 from .program import Captured, Launch, Plan, StepBackend, in_turn
 
-Bound = tuple[operators.Call, Launch | None]  # a call that is given scratch memory, and what comes before it
+Bound = tuple[operators.Call, Launch | None]  # a call that takes the address of scratch memory; a launch before it
 
 
 class CudnnBackend(StepBackend):
@@ -24,51 +24,53 @@ class CudnnBackend(StepBackend):
         super().__init__(model, target, pipeline)
 
     def plan(self, shape: tuple[int, ...]) -> Plan:
-        """As of every backend: nothing is tuned for it, so before a network has run at a shape and an operator was
-        tuned, the engine is shown that cuDNN's heuristics put first.
+        """The plan for an input shape, without tuning.
+
+        Until the network has run at this shape, operators show the engine that cuDNN's heuristics rank first, which
+        tuning may replace.
         """
-        kept = self._captured.get(shape) or self._programs.get(shape)
-        if kept is not None:
-            return kept.program.plan if isinstance(kept, Captured) else kept.plan
+        known = self._captured.get(shape) or self._programs.get(shape)
+        if known is not None:
+            return known.program.plan if isinstance(known, Captured) else known.plan
         tune, self._tune = self._tune, False
         try:
             return super().plan(shape)
         finally:
             self._tune = tune
 
-    # What operators ask for, with arrays bound
+    # What operators call: each binds its arrays and returns a Bound
 
     def convolution(self, *args: Any, **named: Any) -> Bound:
-        """conv2d, as in common.cudnn."""
+        """A convolution; arguments as of common.cudnn.operators.convolution."""
         return operators.convolution(*args, **named, arithmetic=self._arithmetic, tune=self._tune)[0], None
 
     def product(self, x: Any, weight: Any, bias: Any, out: Any, before: list[Launch]) -> Bound:
-        """x · weightᵀ + bias, as a 1×1 convolution."""
+        """out = x · weightᵀ + bias as a 1×1 convolution, after the launches `before`."""
         how: dict[str, Any] = {"arithmetic": self._arithmetic, "tune": self._tune}
         call, _ = operators.gemm_as_convolution_call(x, weight, bias, True, None, out=out, **how)
         return call, in_turn(before) if before else None
 
     def clamp(self, x: Any, low: float, high: float, out: Any) -> Bound:
-        """min(max(x, low), high)"""
+        """out = min(max(x, low), high)."""
         node = operators.clamp_node(low, high)
         return operators.elementwise_call(x, [node], {}, out, self._layout, self._tune), None
 
     def add(self, a: Any, b: Any, out: Any) -> Bound:
-        """a + b"""
+        """out = a + b."""
         chain = [operators.Node("add", "b")]
         return operators.elementwise_call(a, chain, {"b": b}, out, self._layout, self._tune), None
 
     def average(self, x: Any, out: Any) -> Bound:
-        """The mean over height and width."""
+        """out = the mean of x (N, C, H, W) over height and width."""
         return pooling.pooling_call(x, tuple(x.shape[2:]), out=out)[0], None
 
-    def plain(self, launches: list[Launch], told: str) -> Bound:
-        """What needs no scratch memory, and what runs it, in words."""
+    def without_scratch(self, launches: list[Launch], described: str) -> Bound:
+        """Launches that need no scratch memory, run in order. described: what runs them, for plans and reports."""
         together = in_turn(launches)
-        return operators.Call(lambda _: together(), told=told), None
+        return operators.Call(lambda _: together(), told=described), None
 
-    def copied(self, x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
-        """Moves elements: x, its dimensions permuted if `dims` says so, into the elements of out in logical order."""
+    def copy(self, x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
+        """A launch that copies x, permuted by `dims` if given, to out, element by element in the logical order."""
         source = x if dims is None else x.transpose(dims)
         target = out if out.shape == source.shape else out.reshape(source.shape)
 
@@ -78,14 +80,17 @@ class CudnnBackend(StepBackend):
         return launch
 
     def rows(self, x: Any) -> tuple[Any, list[Launch]]:
-        """x as (N, rest), C-contiguous: a view where its layout allows it, else an array and the copy to make first."""
+        """(x as C-contiguous (N, rest), launches to run first): a view if x is NCHW, else a new array and its copy."""
         if layouts.has(x, "NCHW"):
             return x.reshape(x.shape[0], -1), []
         flat = cuda.empty((x.shape[0], int(np.prod(x.shape[1:]))), x.dtype)
-        return flat, [self.copied(x, flat)]
+        return flat, [self.copy(x, flat)]
 
     def finish(self, bound: list[Bound]) -> tuple[list[Launch], list[str]]:
-        """One piece of scratch memory serves all steps, as they run one after the other."""
+        """The launches of all steps, and what runs each, in words.
+
+        All steps share one scratch allocation, as they run one after the other.
+        """
         scratch = cuda.empty(max([1, *(call.scratch for call, _ in bound)]), np.uint8)
         address = scratch.data.ptr
 
@@ -94,7 +99,7 @@ class CudnnBackend(StepBackend):
                 if before:
                     before()
                 call(address)
-                _ = scratch  # kept as long as what uses it
+                _ = scratch  # keeps the memory alive as long as its launch
 
             return launch
 

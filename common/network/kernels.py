@@ -1,4 +1,4 @@
-"""The backend "kernels": every layer on this project's own CUDA C++, on a GPU or on the simulator."""
+"""The backend "kernels": every layer on the CUDA C++ of this course, on a GPU or on the simulator."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -13,15 +13,17 @@ Operator = Callable[..., Any]
 
 
 class Named(Protocol):
-    """A launch that says what it is: "pointwise/split_k"."""
+    """A launch with a name: "pointwise/split_k"."""
 
     name: str
 
-    def __call__(self) -> None: ...
+    def __call__(self) -> None:
+        """Enqueue the launch."""
+        ...
 
 
 class KernelBackend(StepBackend):
-    """A network's steps on common.kernels, and on what fusions bring; target: backends.Kernels."""
+    """A network's steps on common.kernels and on the kernels of fusions. target: backends.Kernels."""
 
     name = "kernels"
     shares = True
@@ -33,7 +35,10 @@ class KernelBackend(StepBackend):
         super().__init__(model, target, pipeline)
 
     def run(self, operator: str, *args: Any, **named: Any) -> list[Named]:
-        """The launches of an operator of common.kernels, or the call of the function that stands in its place."""
+        """The launches of an operator of common.kernels, or the call of the function that replaces it.
+
+        args, named: of the operator; the first argument is an array, or a list of arrays.
+        """
         if operator in (self.target.operators or ()):
             function = self.target.operators[operator]
             return [_Call(function, args, named)]
@@ -47,7 +52,7 @@ class KernelBackend(StepBackend):
         return list(launches)
 
     def fused(self, operator: Operator, *args: Any, **named: Any) -> list[Named]:
-        """The launches of an operator that is told whether its launches are programmatic, as common.optimize's are."""
+        """The launches of a function of common.optimize, called with `programmatic` as this composition has it."""
         with kernels.recorded(self._programmatic) as launches:
             operator(*args, **named, programmatic=self._programmatic)
         return list(launches)
@@ -56,46 +61,46 @@ class KernelBackend(StepBackend):
         self, name: str, kernel: Any, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...],
         shared_mem: int = 0,
     ) -> list[Named]:  # fmt: skip
-        """The launch of a kernel of your own, a cuda.RawKernel; arrays as `layouts.as_stored` or `flat` give them."""
+        """The launch of a cuda.RawKernel, `name` in plans. Pass NHWC arrays through layouts.as_stored or flat."""
         with kernels.recorded() as launches:
             prepared(name, lambda: kernel)(grid, block, args, shared_mem=shared_mem)
         return list(launches)
 
     def rows(self, x: Any) -> tuple[Any, list[Named]]:
-        """x as (N, features), flattened in the logical order, and what moves it there first."""
+        """(x as (N, features) in the logical order, launches to run first): a view if x is NCHW, else a copy."""
         before: list[Named] = []
         if not layouts.has(x, "NCHW"):
             source, x = x, cuda.empty(x.shape, x.dtype)
-            before = self.moved(source, x, (0, 1, 2, 3))
+            before = self.permute(source, x, (0, 1, 2, 3))
         return x.reshape(len(x), -1), before
 
-    def moved(self, x: Any, out: Any, dims: tuple[int, ...]) -> list[Named]:
-        """x, its dimensions permuted, written to the elements of out in their logical order."""
+    def permute(self, x: Any, out: Any, dims: tuple[int, ...]) -> list[Named]:
+        """The launches that write x, its dimensions permuted by `dims`, to out in the logical order of elements."""
         shape = tuple(x.shape[dim] for dim in dims)
         if layouts.has(out, "NCHW"):
             return self.run("permute", x, dims, out=out.reshape(shape))
-        if shape != out.shape:  # another shape in another layout: by way of the elements in their logical order
+        if shape != out.shape:  # reshape between layouts: through an array in the logical order
             between = cuda.empty(shape, x.dtype)
             return [
                 *self.run("permute", x, dims, out=between),
-                *self.moved(between.reshape(out.shape), out, (0, 1, 2, 3)),
+                *self.permute(between.reshape(out.shape), out, (0, 1, 2, 3)),
             ]
         stored = tuple(dims[i] for i in (0, 2, 3, 1))
         return self.run("permute", x, stored, out=layouts.as_stored(out))
 
-    def whole(self, graph: topology.Graph, buffers: dict[str, Any]) -> Launch | None:
-        return self.composition.whole(self, graph, buffers) if self.composition else None
+    def single_launch(self, graph: topology.Graph, buffers: dict[str, Any]) -> Launch | None:
+        return self.composition.single_launch(self, graph, buffers) if self.composition else None
 
     def compile(self, bound: list[list[Named]]) -> None:
         kernels.compile_together(launch for launches in bound for launch in launches)
 
     def finish(self, bound: list[list[Named]]) -> tuple[list[Launch], list[str]]:
-        told = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]
-        return [in_turn(launches) for launches in bound], told
+        names = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]
+        return [in_turn(launches) for launches in bound], names
 
 
 class _Call:
-    """A learner's function in the place of an operator."""
+    """A learner's function in place of an operator."""
 
     def __init__(self, function: Operator, args: tuple, named: dict[str, Any]) -> None:
         self.name = f"{getattr(function, '__name__', 'function')} (yours)"

@@ -1,7 +1,7 @@
-"""The operators of common.topology's layers: one entry per kind of layer, with what runs it on every backend.
+"""The operators of common.topology's layers: one entry per type of layer, with its implementation on each backend.
 
-An operator may as well bring its layer, how ONNX spells it and its kernel in one file, see tests/network/leaky_relu.py;
-whoever imports that file has it.
+A new operator can have its layer, its ONNX reader and its kernel in one file, tests/network/leaky_relu.py for example;
+importing that file registers it.
 """
 
 import math
@@ -16,11 +16,13 @@ from ..topology import layers as kinds
 from .registry import Arrays, Operator, Step, register
 from .steps import activation_of
 
-# Signatures are those of registry.Operator: kernels and cudnn get the runner, the step and its arrays, torch the layer.
+# Methods are as documented in registry.Operator.
 
 
 @register
 class Conv2d(Operator):
+    """A convolution: "depthwise", "pointwise" or "conv2d" of common.kernels, with the step's epilogue."""
+
     layer = kinds.Conv2d
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -53,7 +55,7 @@ class Conv2d(Operator):
 
 
 def kernel_of(layer: kinds.Conv2d) -> str:
-    """Which operator of common.kernels a convolution is."""
+    """The operator of common.kernels that computes a convolution: "depthwise", "pointwise" or "conv2d"."""
     if layer.groups == layer.in_channels == layer.out_channels:
         return "depthwise"
     plain = layer.kernel_size == layer.stride == (1, 1) and layer.padding == ((0, 0), (0, 0)) and layer.groups == 1
@@ -62,12 +64,12 @@ def kernel_of(layer: kinds.Conv2d) -> str:
 
 @register
 class BatchNorm2d(Operator):
-    """One that no convolution could take in: a depthwise convolution of 1×1."""
+    """A batch-norm that could not be folded: a 1×1 depthwise convolution by scale and shift."""
 
     layer = kinds.BatchNorm2d
 
     def prepare(self, layer: Any, parameters: Any) -> dict[str, np.ndarray]:
-        names = (layer.weight, layer.bias, layer.running_mean, layer.running_var)  # of which two may be the same
+        names = (layer.weight, layer.bias, layer.running_mean, layer.running_var)  # two of which may be the same
         gamma, beta, mean, variance = (parameters[name].astype(np.float64) for name in names)
         scale = gamma / np.sqrt(variance + layer.eps)
         shift = beta - mean * scale
@@ -78,7 +80,7 @@ class BatchNorm2d(Operator):
 
     @staticmethod
     def _operands(run: Any, step: Step, arrays: Arrays) -> tuple[list[Any], tuple[Any, Any]]:
-        """x, residual and out, which may have any number of dimensions, as (N, C, H, W); scale and shift."""
+        """((x, residual, out) as (N, C, H, W), (scale, shift)); x may have any number of dimensions from 2 on."""
         n, c, *extent = arrays.x.shape
         shape = (n, c, *extent) if len(extent) == 2 else (n, c, math.prod(extent), 1)
         given = (arrays.x, arrays.residual, arrays.out)
@@ -106,6 +108,8 @@ class BatchNorm2d(Operator):
 
 @register
 class Linear(Operator):
+    """A fully connected layer: a matrix product of the flattened input."""
+
     layer = kinds.Linear
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -123,10 +127,12 @@ class Linear(Operator):
         return layer.in_features
 
 
-# ---- One number at a time
+# ---- Element by element
 
 
 class _Clamp(Operator):
+    """Activations that clamp to a range."""
+
     in_place = True
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -141,23 +147,31 @@ class _Clamp(Operator):
 
 @register
 class ReLU6(_Clamp):
+    """min(max(x, 0), 6)."""
+
     layer = kinds.ReLU6
 
 
 @register
 class ReLU(_Clamp):
+    """max(x, 0)."""
+
     layer = kinds.ReLU
 
 
 @register
 class Clip(_Clamp):
+    """min(max(x, layer.min), layer.max)."""
+
     layer = kinds.Clip
 
 
 class _Activation(Operator):
+    """Activations of common.kernels.activate."""
+
     in_place = True
-    function: ClassVar[str]  # as common.kernels.activate calls it
-    takes: ClassVar[tuple[str, ...]] = ()  # fields of the layer that it is given
+    function: ClassVar[str]  # its name for common.kernels.activate
+    takes: ClassVar[tuple[str, ...]] = ()  # fields of the layer that are passed as arguments
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         given = {name: getattr(step.layer, name) for name in self.takes}
@@ -166,6 +180,8 @@ class _Activation(Operator):
 
 @register
 class Sigmoid(_Activation):
+    """1 / (1 + exp(−x))."""
+
     layer, function = kinds.Sigmoid, "sigmoid"
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
@@ -174,6 +190,8 @@ class Sigmoid(_Activation):
 
 @register
 class HardSigmoid(_Activation):
+    """min(max(α·x + β, 0), 1)."""
+
     layer, function, takes = kinds.HardSigmoid, "hardsigmoid", ("alpha", "beta")
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
@@ -182,6 +200,8 @@ class HardSigmoid(_Activation):
 
 @register
 class HardSwish(_Activation):
+    """x · min(max(x + 3, 0), 6) / 6."""
+
     layer, function = kinds.HardSwish, "hardswish"
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
@@ -190,6 +210,8 @@ class HardSwish(_Activation):
 
 @register
 class ResidualAdd(Operator):
+    """a + b, of equal shapes, where the addition is not a convolution's epilogue."""
+
     layer = kinds.ResidualAdd
     in_place = True
 
@@ -205,6 +227,8 @@ class ResidualAdd(Operator):
 
 @register
 class Mul(Operator):
+    """a · b, as common.kernels.multiply broadcasts them."""
+
     layer = kinds.Mul
     in_place = True
 
@@ -220,6 +244,8 @@ class Mul(Operator):
 
 @register
 class GlobalAveragePool(Operator):
+    """The mean over height and width: (N, C, H, W) → (N, C, 1, 1)."""
+
     layer = kinds.GlobalAveragePool
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -237,6 +263,8 @@ class GlobalAveragePool(Operator):
 
 @register
 class MaxPool2d(Operator):
+    """The maximum of each window; padding counts as −∞."""
+
     layer = kinds.MaxPool2d
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -255,6 +283,8 @@ class MaxPool2d(Operator):
 
 @register
 class AveragePool2d(Operator):
+    """The mean of each window, with or without the padding (count_include_pad)."""
+
     layer = kinds.AveragePool2d
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -283,11 +313,13 @@ class AveragePool2d(Operator):
 
 @register
 class Softmax(Operator):
+    """exp(x) / Σ exp(x) along layer.dim."""
+
     layer = kinds.Softmax
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         x, dim = arrays.x, step.layer.dim
-        if not layouts.has(x, "NCHW"):  # what lies in memory is (N, H, W, C)
+        if not layouts.has(x, "NCHW"):  # stored as (N, H, W, C)
             dim = {1: 3, 2: 1, 3: 2}[dim]
         return run.run("softmax", layouts.as_stored(x), dim=dim, out=layouts.as_stored(arrays.out))
 
@@ -297,11 +329,11 @@ class Softmax(Operator):
         return None
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
-        """On common.kernels: it pays no one to ask cuDNN for it."""
+        """By common.kernels: not worth a cuDNN graph."""
         x, before = run.rows(arrays.x)
         result = cuda.empty(x.shape, x.dtype)
-        copy = run.copied(result.reshape(arrays.x.shape), arrays.out)
-        return run.plain([*before, lambda: kernels.softmax(x, out=result), copy], "common.kernels.softmax")
+        copy = run.copy(result.reshape(arrays.x.shape), arrays.out)
+        return run.without_scratch([*before, lambda: kernels.softmax(x, out=result), copy], "common.kernels.softmax")
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return inputs[0].softmax(layer.dim)
@@ -310,11 +342,13 @@ class Softmax(Operator):
         return layer.output_shape[layer.dim]
 
 
-# ---- Elements that move
+# ---- Elements moved
 
 
 @register
 class Concat(Operator):
+    """The inputs one after the other along layer.dim."""
+
     layer = kinds.Concat
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -328,6 +362,8 @@ class Concat(Operator):
 
 @register
 class Pad(Operator):
+    """The input with layer.value around it."""
+
     layer = kinds.Pad
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
@@ -339,13 +375,15 @@ class Pad(Operator):
 
 @register
 class Permute(Operator):
+    """The input with its dimensions in the order layer.dims."""
+
     layer = kinds.Permute
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
-        return run.moved(arrays.x, arrays.out, step.layer.dims)
+        return run.permute(arrays.x, arrays.out, step.layer.dims)
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
-        return run.plain([run.copied(arrays.x, arrays.out, step.layer.dims)], "copy")
+        return run.without_scratch([run.copy(arrays.x, arrays.out, step.layer.dims)], "copy")
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return inputs[0].permute(layer.dims)
@@ -353,13 +391,15 @@ class Permute(Operator):
 
 @register
 class Reshape(Operator):
+    """The same elements in another shape: a view where the layout allows it, else a copy."""
+
     layer = kinds.Reshape
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
-        return [] if run.is_view(step) else run.moved(arrays.x, arrays.out, tuple(range(arrays.x.ndim)))
+        return [] if run.is_view(step) else run.permute(arrays.x, arrays.out, tuple(range(arrays.x.ndim)))
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
-        return run.plain([run.copied(arrays.x, arrays.out)], "copy")
+        return run.without_scratch([run.copy(arrays.x, arrays.out)], "copy")
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return inputs[0].reshape(inputs[0].shape[0], *layer.shape)
@@ -381,7 +421,7 @@ def _sides(padding: Any) -> tuple[int, int, int, int]:
 
 
 def _pool_sides(layer: Any, x: Any, dilation: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """The padding up to what the output needs, so that unequal padding and ceil_mode follow the layer's shape."""
+    """((top, bottom), (left, right)) so that all windows fit: ceil_mode may need more than the layer's padding."""
     sides = []
     for size, out, kernel, stride, (before, after), d in zip(
         x.shape[2:], layer.output_shape[2:], layer.kernel_size, layer.stride, layer.padding, dilation, strict=True

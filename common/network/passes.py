@@ -1,9 +1,9 @@
-"""Passes: functions from a graph to a graph that computes the same, and the matcher behind those that fuse layers.
+"""Passes: functions from a graph to an equivalent graph, and the pattern matcher of those that fuse layers.
 
     Network(model, passes=["conv-hard-swish", *DEFAULT])            names of fusions, fusions, or functions
-    for name, graph in net.stages(): print(name, graph, sep="\\n")   the graph after each
+    for name, graph in net.stages(): print(name, graph, sep="\\n")   the graph after each pass
 
-A pass gets and gives a topology.Graph; some of its layers may be steps (registry.Step), layers that run as one.
+A pass takes and returns a topology.Graph; some of its layers may be steps (registry.Step): layers fused into one.
 """
 
 import functools
@@ -19,19 +19,19 @@ from .registry import FUSIONS, Fusion, Match, Step, as_step
 Pass = Callable[[Graph], Graph]
 Pipeline = list[tuple[str, Pass]]  # passes in order, with their names
 
-DEFAULT = ("epilogue",)  # of backends "kernels" and "cudnn" without anything else
+DEFAULT = ("epilogue",)  # the default passes of backends "kernels" and "cudnn"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A pattern that was found, and why its layers are no step: their names, and the reason."""
+    """A match that was not fused: the names of its layers, and the reason."""
 
     layers: tuple[str, ...]
     reason: str
 
 
 class _Nodes:
-    """A graph's nodes by number, and who reads what they write."""
+    """A graph's nodes by index, and the readers of each tensor."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.nodes = graph, graph.layers
@@ -42,12 +42,15 @@ class _Nodes:
                 self._readers.setdefault(name, []).append(i)
 
     def reader(self, tensor: str) -> int | None:
-        """The number of the only one that reads a tensor, once."""
+        """The index of a tensor's reader, if a single node reads it once and the caller does not; else None."""
         found = self._readers.get(tensor, ())
         return found[0] if len(found) == 1 and found[0] >= 0 else None
 
     def match(self, fusion: Fusion, start: int, gone: set[int]) -> tuple[list[int], dict[str, Layer]] | None:
-        """The pattern from a node on, as long as its parts fit: numbers, and the parts by name."""
+        """A match that starts at node `start`: (indices of its nodes, the parts by name), or None.
+
+        gone: indices of nodes that are part of a step already.
+        """
         numbers: list[int] = []
         parts: dict[str, Layer] = {}
         at: int | None = start
@@ -79,7 +82,7 @@ class _Nodes:
 
 
 def matches(graph: Graph, fusion: Fusion, target: Any = None) -> Iterator[Match]:
-    """Where a fusion's pattern is found, from every node; conditions are not asked."""
+    """The matches of a fusion's pattern, starting at every node; Fusion.condition is not evaluated."""
     nodes = _Nodes(graph)
     for start in range(len(graph)):
         if found := nodes.match(fusion, start, set()):
@@ -89,10 +92,11 @@ def matches(graph: Graph, fusion: Fusion, target: Any = None) -> Iterator[Match]
 def rewrite(
     graph: Graph, fusions: Sequence[Fusion], target: Any = None, refusals: list[Refusal] | None = None
 ) -> Graph:
-    """The graph with every match of a fusion as its step: from each node on, in order, the first that is not refused.
+    """The graph with matches of the fusions replaced by their steps.
 
-    Layers become part of one step at most. The time grows with the number of layers, times what a refused match has.
-    refusals: where to note what was found and refused.
+    For each node in order, the first fusion that matches there and does not refuse is applied; a layer becomes part of
+    at most one step. Time: O(layers × length of a refused match).
+    target: the backend's options, for Match.target. refusals: a list to which refused matches are appended.
     """
     nodes = _Nodes(graph)
     made: dict[int, Layer] = {}
@@ -122,23 +126,25 @@ def rewrite(
 
 @dataclass(frozen=True)
 class Fuse:
-    """The pass that rewrites with a fusion, for a backend's options or none."""
+    """The pass that applies one fusion. target: the backend's options, or None."""
 
     fusion: Fusion
     target: Any = None
 
     @property
     def name(self) -> str:
+        """The fusion's name."""
         return self.fusion.name
 
     def __call__(self, graph: Graph, refusals: list[Refusal] | None = None) -> Graph:
+        """The rewritten graph, see `rewrite`."""
         return rewrite(graph, (self.fusion,), self.target, refusals)
 
 
 def resolve(passes: Iterable[Any], target: Any = None) -> Pipeline:
-    """Passes with their names: each a function of a graph, a fusion, its class, or the name of one that is registered.
+    """(name, function) for each pass: a function of a graph, a Fusion, its class, or the name of a registered one.
 
-    TypeError for what is none of these, ValueError for an unknown name.
+    target: the backend's options, for the fusions. TypeError for anything else, ValueError for an unknown name.
     """
     if isinstance(passes, str) or not isinstance(passes, Iterable):
         raise TypeError(f"passes must be a list of passes, got {passes!r}")
@@ -159,10 +165,10 @@ def resolve(passes: Iterable[Any], target: Any = None) -> Pipeline:
 
 
 def stages(graph: Graph, pipeline: Pipeline) -> Iterator[tuple[str, Graph]]:
-    """The graph after each pass, with the pass's name.
+    """(name of the pass, graph after it) for each pass.
 
-    TypeError for a pass that gives no graph, ValueError for one that gives another input, output or shape of them, or
-    needs parameters that the graph before it has not.
+    TypeError for a pass that does not return a Graph; ValueError for one that changes the name or the shape of the
+    input or output, or uses parameters that the graph before it does not have.
     """
     for name, one in pipeline:
         after = one(graph)
@@ -180,7 +186,7 @@ def stages(graph: Graph, pipeline: Pipeline) -> Iterator[tuple[str, Graph]]:
 
 
 def explain(graph: Graph, pipeline: Pipeline) -> str:
-    """How many layers each pass leaves, and what fusions found and refused: how often, why, and the first."""
+    """A text: the number of layers after each pass, and per reason the number of refused matches and the first one."""
     lines = [f"{len(graph)} layers"]
     for name, one in pipeline:
         refusals: list[Refusal] = []
@@ -194,5 +200,5 @@ def explain(graph: Graph, pipeline: Pipeline) -> str:
 
 
 def as_steps(graph: Graph) -> list[Step]:
-    """The layers of a graph as steps, those that are none as steps of their own."""
+    """The layers of a graph as steps; each layer that is not a step becomes a step of its own."""
     return [as_step(layer) for layer in graph.layers]

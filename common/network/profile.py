@@ -1,13 +1,13 @@
-"""What each step costs in time and memory, wherever it runs: on the GPU by our kernels, on the CPU by PyTorch.
+"""Time and memory of each step: on the GPU with the kernels of this course, on the CPU with PyTorch.
 
     profile = net.profile(x, runs=1000, placement="gpu")
-    print(profile)                          a line a step
+    print(profile)                          one line per step
     profile.save("profile.csv")
 
-placement says which steps run on the GPU: "gpu", all; "cpu", none; a pattern of layers' names, "*conv1*", those that it
-matches; or a function that is given a Step and says whether. Where a tensor is needed on the other side it is copied
-there, and the copy counted. Without a GPU the simulator stands for it: the copies, the order and the bytes are the
-same, the times are those of a processor that plays a GPU, and are told so.
+placement selects the steps that run on the GPU: "gpu", all; "cpu", none; a glob pattern of layer names, "*conv1*"; or a
+function of a Step that returns a bool. A tensor that is needed on the other device is copied, and the copy is measured.
+Without a GPU the simulator replaces it: copies, order and bytes are the same, but the times are those of the CPU, and
+the report says so.
 """
 
 import csv
@@ -30,19 +30,23 @@ from .steps import Step
 
 PLACEMENTS = ("gpu", "cpu")
 Placement = str | Callable[[Step], bool]
-WARM_UP = 3  # runs that are not counted
+WARM_UP = 3  # runs that are not measured
 
 NOT_A_GPU = "the simulator: a processor plays the GPU, so its times say nothing about one"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A step: times in milliseconds, over all runs, from the moment when it may begin to the moment when it is done.
+    """One step. Times in ms over all runs, from the launch to its completion, without the copies of its inputs.
 
-    where: "gpu", "simulator" or "cpu"; runs_as: the kernel, or PyTorch. copy_ms, copied: the copies from the other side
-    before it, time and bytes. kernel_us: on a GPU what the kernel takes if launching costs nothing. activations,
-    parameters: bytes that it reads and writes; alive: bytes of activations that must be in memory while it runs; macs:
-    multiply-accumulates.
+    where                     "gpu", "simulator" or "cpu"
+    runs_as                   the kernels' names, or "PyTorch"
+    mean_ms, …, p95_ms        mean, median, 5th and 95th percentile
+    copy_ms, copied           copies of its inputs from the other device: median ms, and bytes
+    kernel_us                 on a GPU: µs of the kernel without the cost of the launch; else None
+    activations, parameters   bytes of activations read and written, bytes of parameters read
+    alive                     bytes of the activations that are live during the step
+    macs                      multiply-accumulates
     """
 
     index: int
@@ -65,10 +69,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """Where the time of an inference goes: a Row a step, and one for the copy of the result to the host, if any.
+    """Times of an inference: one Row per step, and one for the copy of the result to the host, if there is one.
 
-    total_ms: the median of a whole inference. memory: bytes of this process (or, on a GPU, that CuPy holds there)
-    before the first run that counts, and after the last.
+    total_ms: median ms of a complete inference. memory: bytes in use before the first and after the last measured run,
+    as memory_in_use returns them.
     """
 
     network: str
@@ -82,16 +86,16 @@ class Profile:
 
     @property
     def copies_ms(self) -> float:
-        """All copies between CPU and GPU, of one inference."""
+        """ms of all copies between CPU and GPU in one inference: the sum of the medians."""
         return sum(row.copy_ms for row in self.rows if row.copied)
 
     @property
     def copied(self) -> int:
-        """Bytes of them."""
+        """Bytes copied between CPU and GPU in one inference."""
         return sum(row.copied for row in self.rows)
 
     def save(self, path: str | Path) -> Path:
-        """The rows as CSV, a line a step under the names of their fields. OSError where it cannot be written."""
+        """Write the rows as CSV with a header of the field names; return the path. OSError if it cannot be written."""
         names = [field.name for field in fields(Row)]
         with replacing(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -131,7 +135,7 @@ class Profile:
 
 
 def places(placement: Placement, steps: Sequence[Step]) -> list[bool]:
-    """For each step whether it runs on the GPU.
+    """For each step whether it runs on the GPU. A pattern selects a step if it matches the name of one of its layers.
 
     TypeError for a placement that is neither a str nor callable, ValueError for a pattern that matches no layer.
     """
@@ -153,7 +157,7 @@ def places(placement: Placement, steps: Sequence[Step]) -> list[bool]:
 
 
 class Placed:
-    """A network with each step on the side where it was put."""
+    """A network whose steps run on the GPU (or simulator) or on the CPU, as `placement` selects."""
 
     def __init__(self, backend: StepBackend, shape: tuple[int, ...], placement: Placement) -> None:
         import torch
@@ -165,19 +169,23 @@ class Placed:
             name: torch.from_numpy(np.array(array, np.float32)) for name, array in backend.folded(shape)[1].items()
         }
         last = {name: i for i, step in enumerate(self.program.steps) for name in step.reads}
-        self._dies: list[list[str]] = [[] for _ in self.program.steps]
+        self._last_read: list[list[str]] = [[] for _ in self.program.steps]  # by step: tensors not read after it
         for name, i in last.items():
-            self._dies[i].append(name)
+            self._last_read[i].append(name)
         self.input, self.output = self.program.ends
-        self.copied = [0] * (len(self.program.steps) + 1)  # bytes, by the step that waits for them
+        self.copied = [0] * (len(self.program.steps) + 1)  # bytes copied before each step, and before the result
 
     def run(self, x: Any, times: Any) -> Any:
-        """The result for x, a NumPy array, as a NumPy array; seconds go to times[:, 0] (steps) and [:, 1] (copies)."""
+        """The network's output for x, both NumPy arrays.
+
+        times: (steps + 1, 2), which receives seconds: [:, 0] of the steps, [:, 1] of the copies before them; the last
+        row is the copy of the result.
+        """
         import torch
 
         program = self.program
-        here: dict[str, Any] = {self.input: torch.from_numpy(x)}  # what is on the CPU
-        there: set[str] = set()  # what is on the GPU
+        here: dict[str, Any] = {self.input: torch.from_numpy(x)}  # tensors on the CPU, by name
+        there: set[str] = set()  # names of the tensors in buffers of the GPU
         for i, step in enumerate(program.steps):
             start = time.perf_counter()
             self.copied[i] = sum(self._bring(name, self.on_gpu[i], here, there) for name in step.reads)
@@ -189,7 +197,7 @@ class Placed:
             else:
                 here[step.output] = run_layer(step, [here[name] for name in step.inputs], self._parameters)
             times[i] = time.perf_counter() - middle, middle - start
-            for name in self._dies[i]:
+            for name in self._last_read[i]:
                 if name != self.output:
                     here.pop(name, None)
                     there.discard(name)
@@ -199,7 +207,7 @@ class Placed:
         return here[self.output].numpy()
 
     def _bring(self, name: str, to_gpu: bool, here: dict[str, Any], there: set[str]) -> int:
-        """Copies a tensor to where it is needed, if it is not there; the bytes of it."""
+        """Copy a tensor to the GPU or to the CPU, unless it is there already; return the number of bytes copied."""
         import torch
 
         if name in (there if to_gpu else here):
@@ -215,7 +223,7 @@ class Placed:
 
 
 def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progress: bool = True) -> Profile:
-    """Runs the network `runs` times on x, each step on its side, and averages. See Network.profile."""
+    """Run the network `runs` times on x, each step where `placement` puts it. See Network.profile."""
     import torch
     from tqdm import tqdm
 
@@ -254,14 +262,14 @@ def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progr
         copy_ms = float(np.median(ms[:, -1, 1]))
         end = ("the result, to the host", "", "cpu", "copy", 0.0, 0.0, 0.0, 0.0, copy_ms, placed.copied[-1])
         rows.append(Row(len(steps), *end, None, 0, 0, 0, 0))
-    told = placement if isinstance(placement, str) else getattr(placement, "__name__", "a rule")
+    described = placement if isinstance(placement, str) else getattr(placement, "__name__", "a rule")
     total_ms = float(1e3 * np.median(totals))
     device = "the CPU" if not any(placed.on_gpu) else environment.card() if gpu == "gpu" else NOT_A_GPU
-    return Profile(plan.name, told, device, x.shape, runs, total_ms, tuple(rows), (before, after))
+    return Profile(plan.name, described, device, x.shape, runs, total_ms, tuple(rows), (before, after))
 
 
 def _kernel_us(placed: Placed, index: int) -> float | None:
-    """Microseconds of a step on a GPU without the way from Python to it; None where it launches nothing."""
+    """Microseconds of a step's kernels on a GPU without the launch overhead; None if it launches nothing."""
     from ..measure import timing
 
     if placed.plan.told[index] == "no launch":
@@ -270,7 +278,7 @@ def _kernel_us(placed: Placed, index: int) -> float | None:
 
 
 def memory_in_use() -> int:
-    """Bytes that this process holds: on a GPU those that CuPy has taken there, else those in the computer's memory."""
+    """Bytes in use: of CuPy's memory pool on a GPU, else the resident memory of this process."""
     if cuda.backend() == "gpu":
         import cupy
 

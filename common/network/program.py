@@ -1,4 +1,4 @@
-"""A network as launches over memory: what each step runs, and where its activations lie."""
+"""A network as launches over buffers: the kernels of each step, and the placement of its activations."""
 
 import abc
 import math
@@ -22,16 +22,16 @@ DTYPES = {"fp32": np.float32, "fp16": np.float16}
 Launch = Callable[[], None]
 
 
-# ---- Who lies where
+# ---- Placement of tensors
 
 
 def lives(
     graph: topology.Graph, steps: list[Step], itemsize: int, shares: Mapping[str, str] | None = None
 ) -> list[Lifetime]:
-    """How long each activation lives, step by step.
+    """The live range of each activation, in steps: one Lifetime per tensor that needs memory of its own.
 
-    shares: tensors that lie where another one lies already, by its name. The input lives from the first step to the
-    last, so that a network can run again on it; the output until after the last step.
+    itemsize: bytes per element. shares: as returned by `sharing`. The input is live during all steps, so that a network
+    can run on it again; the output until after the last step.
     """
     root: dict[str, str] = {}
     for name in graph.shapes:
@@ -51,15 +51,15 @@ def lives(
 def sharing(
     graph: topology.Graph, steps: list[Step], is_view: Callable[[Step], bool], in_place: bool
 ) -> dict[str, str]:
-    """For each tensor that needs no memory of its own the tensor where it lies.
+    """For each tensor that uses another tensor's memory, the name of that tensor.
 
-    is_view: whether a step only sees its input under another shape. in_place: whether steps whose operator may do so
-    write where they read, if no later step reads that.
+    is_view    whether a step is a reshape that moves no element
+    in_place   whether steps whose operator allows it write over an input of the output's shape that no later step reads
     """
-    until = {name: i for i, step in enumerate(steps) for name in step.reads}  # the last step that reads what lies there
+    until = {name: i for i, step in enumerate(steps) for name in step.reads}  # the last step that reads this memory
     until[graph.output] = until[graph.input] = len(steps)
     shares: dict[str, str] = {}
-    roots: dict[str, str] = {}  # of those in shares, what they lie in
+    roots: dict[str, str] = {}  # for those in shares: the tensor that owns the memory
 
     for i, step in enumerate(steps):
         entry = registry.operator_of(step)
@@ -79,10 +79,15 @@ def sharing(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a program does, for one input shape: the steps, what runs each, where its output lies.
+    """The plan of a program for one input shape: the steps, what runs each, and the memory of its output.
 
-    told: by step, in words; arena: None if each activation has memory of its own; composition: what `optimize` made of
-    it, by name. `str` shows all of it as a table.
+    told          the implementation of each step, in words: "pointwise/split_k"
+    lifetimes     the live ranges of tensors with memory of their own
+    shares        tensor → the tensor whose memory it uses
+    arena         the placement; None if each activation has a buffer of its own
+    composition   name of the Composition of `optimize`, if any
+
+    str(plan) is a table of all steps.
     """
 
     name: str
@@ -99,41 +104,43 @@ class Plan:
 
     @property
     def itemsize(self) -> int:
+        """Bytes per element."""
         return np.dtype(DTYPES[self.dtype]).itemsize
 
     @property
     def macs(self) -> int:
+        """Multiply-accumulates of all steps."""
         return sum(step.macs for step in self.steps)
 
     @property
     def bytes(self) -> int:
-        """What the steps move through memory, activations and parameters, if each reads and writes each array once."""
+        """Bytes of activations and parameters that the steps read and write, each array once per step."""
         return sum(self.step_bytes(i) for i in range(len(self.steps)))
 
     @property
     def kept(self) -> int:
-        """Bytes of all activations, if each had memory of its own."""
+        """Bytes of all activations without sharing: the sum of their sizes."""
         shapes = [self.input_shape, *(step.output_shape for step in self.steps)]
         return self.itemsize * sum(math.prod(shape) for shape in shapes)
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that the activations take."""
+        """Bytes of memory allocated for activations."""
         return self.arena.bytes if self.arena else sum(one.bytes for one in self.lifetimes)
 
     def step_bytes(self, index: int) -> int:
-        """What a step moves."""
+        """Bytes that a step reads and writes; 0 for a view."""
         if self.sees(index):
             return 0
         return registry.cost(self.steps[index], self.itemsize).bytes
 
     def sees(self, index: int) -> bool:
-        """Whether a step only sees its input under another shape, and launches nothing."""
+        """Whether a step is a view of its input (a reshape that moves nothing), and so launches nothing."""
         step = self.steps[index]
         return isinstance(step.layer, kinds.Reshape) and self.shares.get(step.output) == step.inputs[0]
 
     def where(self, tensor: str) -> str:
-        """Where a tensor lies, in words: "1,204,224 at 0", in bytes; "as conv1" if it lies where another one does."""
+        """A tensor's memory, in words: "1,204,224 at 0" (bytes and offset), or "as conv1" if it shares conv1's."""
         if tensor in self.shares:
             return f"as {self.shares[tensor]}"
         return f"{self._sizes[tensor]:,}" + (f" at {self.arena.offsets[tensor]:,}" if self.arena else "")
@@ -173,44 +180,46 @@ class Plan:
         )
 
 
-# ---- What runs
+# ---- Execution
 
 
 class Program:
     """A network's launches for one input shape, over buffers of its own.
 
-    input, output: arrays of the backend, of logical shape (N, C, H, W), in the network's layout and dtype. Write to
-    `input`, call `launch()`, read `output`. `launch` enqueues on CuPy's current stream and takes no memory, so it can
-    be recorded in a CUDA graph. steps[i] is computed by `launch_step(i)` from buffers[name] and parameters[name] into
-    buffers[its output]; told[i] says by what. With an arena (see `plan`), a buffer holds its tensor only as long as
-    later steps read it. whole: one launch for all steps, which `launch` then makes; `launch_step` still makes one of
-    its own.
+    Write to `input`, call `launch()`, read `output`: arrays of the backend in the network's layout and dtype, of
+    logical shape (N, C, H, W). `launch` enqueues on CuPy's current stream and allocates nothing, so a CUDA graph can
+    capture it.
+
+    steps, told     the steps, and the implementation of each, in words
+    buffers         tensor name → array. With an arena a buffer is valid only during the tensor's live range
+    parameters      name → array
+    ends            the names of the input and output tensors
+    single_launch   one launch for all steps (a persistent kernel), which `launch` uses if it is not None
     """
 
     def __init__(
         self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], ends: tuple[str, str],
-        launches: list[Launch], whole: Launch | None = None,
+        launches: list[Launch], single_launch: Launch | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.steps, self.told = plan, plan.steps, plan.told
         self.buffers, self.parameters = buffers, parameters
         self.ends, self.input, self.output = ends, buffers[ends[0]], buffers[ends[1]]
-        self._launches, self.whole = launches, whole
+        self._launches, self.single_launch = launches, single_launch
 
     def launch(self) -> None:
-        """Enqueues all steps."""
-        for launch in self._launches if self.whole is None else (self.whole,):
+        """Enqueue all steps."""
+        for launch in self._launches if self.single_launch is None else (self.single_launch,):
             launch()
 
     def launch_step(self, index: int) -> None:
-        """Enqueues one step."""
+        """Enqueue step `index` alone, as a launch of its own."""
         self._launches[index]()
 
 
 class Captured:
-    """A program recorded in a CUDA graph: write to `input`, call `launch()`, read `output`.
+    """A program captured in a CUDA graph: write to `input`, call `launch()`, read `output`.
 
-    `launch` enqueues the whole network at once, on CuPy's current stream. On the simulator, which has no graphs, it
-    runs the steps one by one, with the same result.
+    On the simulator, which has no CUDA graphs, `launch` runs the steps one by one, with the same result.
     """
 
     def __init__(self, program: Program) -> None:
@@ -222,7 +231,7 @@ class Captured:
             self._graph = capture(program.launch)
 
     def launch(self) -> None:
-        """Enqueues the network."""
+        """Enqueue the network on CuPy's current stream."""
         if self._graph is None:
             self.program.launch()
         else:
@@ -230,16 +239,16 @@ class Captured:
 
 
 class StepBackend(abc.ABC):
-    """Runs a network's steps in order. The programs of the last few input shapes are kept.
+    """Runs a network's steps in order; the programs of the last KEPT input shapes are cached.
 
     model: an onnx.ModelProto. target: the backend's options, with dtype and layout. pipeline: the passes, with their
-    names. Calls on several streams take turns on the GPU: they share buffers.
+    names. Calls share buffers, so calls on different streams are ordered by events.
     """
 
-    KEPT = 4
+    KEPT = 4  # input shapes
     name: ClassVar[str]
-    shares: ClassVar[bool] = False  # whether tensors may lie where others do: views, and what is written in place
-    composed: str | None = None  # the name of the composition, see common.optimize
+    shares: ClassVar[bool] = False  # whether tensors may share memory: views, and steps in place
+    composed: str | None = None  # name of the Composition, see common.optimize
 
     def __init__(self, model: Any, target: Any, pipeline: passes.Pipeline) -> None:
         self._model, self.target, self._pipeline = model, target, pipeline
@@ -248,10 +257,10 @@ class StepBackend(abc.ABC):
         for layer in graph.layers:
             parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
         self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
-        cuda.synchronize()  # calls may come on other streams
+        cuda.synchronize()  # calls may use other streams
         self._programs: OrderedDict[tuple[int, ...], Program | Captured] = OrderedDict()
         self._captured: dict[tuple[int, ...], Captured] = {}
-        self._last: Any = None  # (stream, event) of the call before
+        self._last: Any = None  # (stream, event) of the last call
 
     def _on_device(self, value: np.ndarray) -> Any:
         array = cuda.asarray(value, DTYPES[self._dtype])
@@ -261,10 +270,10 @@ class StepBackend(abc.ABC):
         """A layer's weight and bias, or None where it has none."""
         return self.parameters[layer.weight], self.parameters[layer.bias] if layer.bias else None
 
-    # What runs
+    # Layers
 
     def check(self, graph: topology.Graph) -> None:
-        """UnsupportedModel for a layer that this backend cannot run."""
+        """Raise UnsupportedModel for the first layer that this backend cannot run."""
         for i, layer in enumerate(graph.layers):
             if problem := self.refuses(layer):
                 raise topology.UnsupportedModel(
@@ -273,7 +282,7 @@ class StepBackend(abc.ABC):
                 )
 
     def refuses(self, layer: topology.Layer) -> str | None:
-        """What this backend runs instead of such a layer, in words; None if it runs it."""
+        """Why this backend cannot run a layer: "runs …, not …"; None if it can."""
         entry = registry.operator_of(layer)
         if isinstance(entry, registry.Fusion):
             return None if entry.runs_on(self.name) else f"runs no fusion {entry.name!r}"
@@ -283,42 +292,43 @@ class StepBackend(abc.ABC):
         return entry.refuses(self.name, registry.first(layer))
 
     def folded(self, shape: tuple[int, ...] | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
-        """The layers for an input shape with their parameters (float32, NumPy), batch-norms folded; checked.
+        """(graph, parameters) for an input shape, with batch-norms folded; parameters: float32 NumPy arrays by name.
 
-        Read anew for each shape: padding may depend on the size.
+        The file is read again for each shape, because padding may depend on the size. UnsupportedModel as of `check`.
         """
         graph, parameters = weights.fold_batch_norm(*topology.read_onnx_with_parameters(self._model, shape))
         self.check(graph)
         return graph, parameters
 
     def stages(self, shape: tuple[int, ...]) -> Iterator[tuple[str, topology.Graph]]:
-        """The graph for an input shape as it is read, without batch-norms, and after each pass; with what did it."""
+        """(name, graph) for an input shape: as read, with batch-norms folded, and after each pass."""
         yield "read", topology.read_onnx(self._model, shape)
         graph, _ = self.folded(shape)
         yield "fold batch-norm", graph
         yield from passes.stages(graph, self._pipeline)
 
     def rewritten(self, graph: topology.Graph) -> topology.Graph:
-        """A folded graph after all passes; checked."""
+        """A folded graph after all passes. UnsupportedModel as of `check`."""
         done = [graph, *(after for _, after in passes.stages(graph, self._pipeline))]
         self.check(done[-1])
         return done[-1]
 
     def explain(self, shape: tuple[int, ...]) -> str:
-        """How many layers each pass leaves, and what it found and refused, in words."""
+        """A text: the number of layers after each pass, and the refused matches, see passes.explain."""
         return passes.explain(self.folded(shape)[0], self._pipeline)
 
-    # Where it lies
+    # Plans and programs
 
     def plan(self, shape: tuple[int, ...]) -> Plan:
-        """The plan for an input shape. Its arrays have no memory: nothing is allocated, nothing launched."""
+        """The plan for an input shape. Nothing is allocated or launched."""
         with cuda.shapes_only():
             return self.program(shape, arena=True, compiled=False).plan
 
     def program(self, shape: tuple[int, ...], arena: bool = False, compiled: bool = True) -> Program:
-        """A new program for an input shape; arena: activations share one piece of memory.
+        """A new program for an input shape.
 
-        compiled: to be launched: kernels are compiled here, and one for the whole network is made if there is one.
+        arena      whether activations share one allocation
+        compiled   whether to compile the kernels now, and the single launch for all steps if there is one
         """
         folded, _ = self.folded(shape)
         graph, dtype = self.rewritten(folded), np.dtype(DTYPES[self._dtype])
@@ -327,7 +337,7 @@ class StepBackend(abc.ABC):
         lifetimes = lives(folded, steps, dtype.itemsize, shares)
         placed = place(lifetimes) if arena else None
         buffers = self._buffers(folded.shapes, lifetimes, shares, placed, dtype)
-        whole = self.whole(graph, buffers) if compiled else None
+        single_launch = self.single_launch(graph, buffers) if compiled else None
         bound = []
         for step in steps:
             residual = buffers[step.residual] if step.residual else None
@@ -335,18 +345,18 @@ class StepBackend(abc.ABC):
             bound.append(self.bind(step, arrays))
         if compiled:
             self.compile(bound)
-        launches, told = self.finish(bound)
+        launches, described = self.finish(bound)
         plan = Plan(
-            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, told, lifetimes, shares, placed,
-            self.composed,
+            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, described, lifetimes, shares,
+            placed, self.composed,
         )  # fmt: skip
-        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches, whole)
+        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches, single_launch)
 
     def _buffers(
         self, shapes: Mapping[str, kinds.Shape], lifetimes: list[Lifetime], shares: Mapping[str, str],
         placed: Arena | None, dtype: np.dtype,
     ) -> dict[str, Any]:  # fmt: skip
-        """An array for each tensor, in one piece of memory if it was placed there, or where it shares another's."""
+        """An array for each tensor: in the arena if there is one, or a view of the tensor whose memory it shares."""
         memory = cuda.empty(placed.bytes, np.uint8) if placed else None
         buffers: dict[str, Any] = {}
         for one in lifetimes:
@@ -361,31 +371,31 @@ class StepBackend(abc.ABC):
         return buffers
 
     def is_view(self, step: Step) -> bool:
-        """Whether a step is a reshape that leaves every element where it is."""
+        """Whether a step is a reshape that moves no element in memory."""
         shapes = (*step.input_shapes, step.output_shape)
         return isinstance(step.layer, kinds.Reshape) and (
             self._layout == "NCHW" or all(layouts.is_plain(shape) for shape in shapes)
         )
 
-    # How it runs
+    # Binding and running
 
     def bind(self, step: Step, arrays: Arrays) -> Any:
-        """What launches a step that reads and writes these arrays: its operator's, or its fusion's."""
+        """What the step's operator or fusion returns for these arrays on this backend, for `finish`."""
         return getattr(registry.operator_of(step), self.name)(self, step, arrays)
 
-    def whole(self, graph: topology.Graph, buffers: dict[str, Any]) -> Launch | None:
-        """One launch that computes all steps, if there is one; it may put an array of its own in the output's place."""
+    def single_launch(self, graph: topology.Graph, buffers: dict[str, Any]) -> Launch | None:
+        """One launch that computes all steps, or None. It may replace the output's array in `buffers` by its own."""
         return None
 
     def compile(self, bound: list[Any]) -> None:  # noqa: B027 (most have nothing to compile)
-        """Makes ready what `bind` gave, before the first launch."""
+        """Compile the kernels of what `bind` returned for all steps."""
 
     @abc.abstractmethod
     def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
-        """From what `bind` gave for all steps: what launches each, and what runs it, in words."""
+        """(launches, descriptions), one per step, from what `bind` returned for all steps."""
 
-    def kept(self, shape: tuple[int, ...]) -> Program | Captured:
-        """What runs an input shape for all calls: the graph, if one was captured, else a program."""
+    def program_for(self, shape: tuple[int, ...]) -> Program | Captured:
+        """The program that calls with an input shape run: a captured one, else a cached one, else a new one."""
         if shape in self._captured:
             return self._captured[shape]
         if shape in self._programs:
@@ -397,14 +407,15 @@ class StepBackend(abc.ABC):
         return self._programs[shape]
 
     def capture(self, shape: tuple[int, ...]) -> Captured:
-        """The graph that runs an input shape from now on."""
+        """Capture the network in a CUDA graph, which calls with this input shape run from now on."""
         if shape not in self._captured:
             self._programs.pop(shape, None)
             self._captured[shape] = Captured(self.program(shape, arena=True))
         return self._captured[shape]
 
     def __call__(self, x: Any) -> Any:
-        program = self.kept(tuple(x.shape))
+        """The output for x (N, C, H, W): a new float32 array of the backend."""
+        program = self.program_for(tuple(x.shape))
         self._wait()
         program.input[...] = cuda.asarray(x, np.float32)
         program.launch()
@@ -413,7 +424,7 @@ class StepBackend(abc.ABC):
         return result
 
     def _wait(self) -> None:
-        """Work on the current stream begins after that of the last call, which uses the same buffers."""
+        """Make the current stream wait for the last call, which used the same buffers."""
         if self._last is None:
             return
         import cupy
@@ -424,6 +435,7 @@ class StepBackend(abc.ABC):
             current.wait_event(event)
 
     def _done(self) -> None:
+        """Record an event after this call, for `_wait`."""
         if cuda.backend() != "gpu":
             return
         import cupy
@@ -435,7 +447,7 @@ class StepBackend(abc.ABC):
 
 
 def in_turn(launches: Iterable[Launch]) -> Launch:
-    """Several launches as one."""
+    """One launch that makes several, in order."""
     every = tuple(launches)
     if len(every) == 1:
         return every[0]

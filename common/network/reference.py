@@ -1,4 +1,4 @@
-"""The backends that others wrote: the layers on PyTorch, and the ONNX file on ONNX Runtime, the reference."""
+"""The third-party backends: the layers on PyTorch, and the ONNX file on ONNX Runtime, which is the reference."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from .registry import Fusion, first, operator_of
 
 
 class TorchBackend:
-    """Runs the layers one by one through torch.nn.functional, float32, on the CPU or, for the backend "gpu", there."""
+    """Runs the layers one by one through torch.nn.functional in float32 (no TF32), on the GPU if there is one."""
 
     def __init__(self, model: Any) -> None:
         import torch
@@ -24,6 +24,7 @@ class TorchBackend:
         self._graphs: dict[tuple[int, ...], topology.Graph] = {}
 
     def __call__(self, x: Any) -> Any:
+        """The network's output for x (N, C, H, W): a float32 NumPy array."""
         import torch
 
         shape = tuple(x.shape)
@@ -44,9 +45,10 @@ class TorchBackend:
 
 
 def run_layer(layer: topology.Layer, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
-    """One layer, or the layers of a step, on PyTorch: inputs and parameters are tensors, wherever and of whatever type.
+    """The output of one layer, or of a step's layers, computed by PyTorch.
 
-    UnsupportedModel for a kind of layer that is not known here.
+    inputs: tensors, one per input of the layer; parameters: tensors by name; of any device and floating-point dtype.
+    UnsupportedModel for a type of layer that PyTorch has no entry for.
     """
     entry = operator_of(layer)
     if entry is None or not entry.runs_on("torch"):
@@ -55,7 +57,7 @@ def run_layer(layer: topology.Layer, inputs: Sequence[Any], parameters: Mapping[
 
 
 class OnnxRuntimeBackend:
-    """Runs the ONNX file itself, on the CPU: none of this project's code is between the file and the result."""
+    """Runs the ONNX file itself on the CPU, without any code of this course between the file and the result."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -68,23 +70,24 @@ class OnnxRuntimeBackend:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors; warnings about unused initialisers do not concern a learner
+        options.log_severity_level = 3  # errors only, without warnings about unused initializers
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
     def __call__(self, x: Any) -> Any:
+        """The network's output for x (N, C, H, W), a NumPy array. ValueError if ONNX Runtime cannot run that shape."""
         x = cuda.asnumpy(x).astype(np.float32)
         session = self._session(x.shape)
         batch = session.get_inputs()[0].shape[0]
-        # a file exported for one batch size runs several images in turns of that size
-        turns = [x] if not isinstance(batch, int) or batch == len(x) else np.split(x, range(batch, len(x), batch))
+        # a file exported for a fixed batch size runs the images in chunks of that size
+        chunks = [x] if not isinstance(batch, int) or batch == len(x) else np.split(x, range(batch, len(x), batch))
         name = session.get_inputs()[0].name
         try:
-            return np.concatenate([session.run(None, {name: turn})[0] for turn in turns])
-        except Exception as error:  # its exceptions have no common base of their own
+            return np.concatenate([session.run(None, {name: chunk})[0] for chunk in chunks])
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
             raise ValueError(f"ONNX Runtime cannot run this network on x of shape {x.shape}: {error}") from None
 
     def _session(self, shape: tuple[int, ...]) -> Any:
-        """The file's own session, or, for an image size that the file does not allow, the file rewritten for it."""
+        """The session of the file, or of the file rewritten for an image size that it does not allow."""
         fits = all(not isinstance(d, int) or d == s for d, s in zip(self._declared[2:], shape[2:], strict=True))
         batch = self._declared[0]
         if fits and (not isinstance(batch, int) or shape[0] % batch == 0):

@@ -1,11 +1,11 @@
-"""What a network is made of, as data: one entry per operator, one per fusion of layers, and the steps that they run.
+"""The registry of operators and fusions, and the steps that they run.
 
     @register
-    class LeakyReLU(Operator): ...       a kind of layer: how it is read and written, what runs it, what it costs
+    class LeakyReLU(Operator): ...       a type of layer: its ONNX form, its implementations, its cost
     @register
-    class ConvHardSwish(Fusion): ...     layers in a row that run as one: Network(model, passes=["conv-hard-swish", …])
+    class ConvHardSwish(Fusion): ...     a chain of layers run as one: Network(model, passes=["conv-hard-swish", …])
 
-An entry is a class; `register` makes it known. operators.py has the entries of common.topology's layers.
+An entry is a class, which `register` adds. operators.py has the entries for common.topology's layers.
 """
 
 import math
@@ -19,14 +19,14 @@ from ..topology.layers import Layer, Shape
 
 
 class Cost(NamedTuple):
-    """What a step moves through memory, each array once, and computes: two FLOPs for a multiply-accumulate."""
+    """Bytes that a step reads and writes, each array once, and FLOPs: two per multiply-accumulate."""
 
     bytes: int
     flops: int
 
 
 class Arrays(NamedTuple):
-    """What a step reads and writes, arrays of the backend: inputs as Step.inputs names them, the residual or None."""
+    """The arrays of a step, of the backend: `inputs` in the order of Step.inputs, the residual or None, the output."""
 
     inputs: list[Any]
     residual: Any
@@ -40,11 +40,14 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Layer):
-    """Layers that run as one, which a pass puts in their place; in a plan every layer is one, most of one layer alone.
+    """Layers that run as one; a pass puts it in their place. In a plan every layer is a step.
 
-    layers: in the order in which they are computed. inputs: the tensors that they read and none of them writes, each
-    once. residual: the one of them that is added before the activation; activation: as the kernels take it.
-    fusion: what made it and runs it, None for the operator of its layer. parts: what its pattern's parts are, by name.
+    layers       in the order of computation
+    inputs       the tensors that the layers read and that none of them writes
+    residual     the input that is added before the activation, if any
+    activation   as the kernels take it: "relu6", "relu", (low, high) or None
+    fusion       the Fusion that made the step and runs it; None: the operator of its only layer runs it
+    parts        the parts of the fusion's pattern, by name
     """
 
     arity: ClassVar[int | None] = None
@@ -57,7 +60,7 @@ class Step(Layer):
 
     @classmethod
     def of(cls, *nodes: Layer, **fields: Any) -> Self:
-        """The step that computes these layers or steps one after the other; fields: residual, activation, …"""
+        """The step that computes these layers or steps in order. fields: residual, activation, …, of the class."""
         if len(nodes) == 1:
             inputs, shapes = nodes[0].inputs, nodes[0].input_shapes
         else:
@@ -76,17 +79,17 @@ class Step(Layer):
 
     @property
     def layer(self) -> Any:
-        """The layer that gives the step its kernel; the others are done on the side."""
+        """The first layer, whose kernel computes the step; the others are its epilogue."""
         return self.layers[0]
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The tensors that it reads, each once."""
+        """The names of the tensors that the step reads, each once."""
         return tuple(dict.fromkeys(self.inputs))
 
     @property
     def title(self) -> str:
-        """In words: "Conv2d(96, 24, 1, 1, 0, 1) + ResidualAdd"."""
+        """The step in words: "Conv2d(96, 24, 1, 1, 0, 1) + ResidualAdd"."""
         return " + ".join([str(self.layer), *(type(layer).__name__ for layer in self.layers[1:])])
 
     def __str__(self) -> str:
@@ -97,34 +100,36 @@ class Step(Layer):
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
+        """Shapes of the parameters of all layers, by name."""
         return {name: shape for layer in self.layers for name, shape in layer.parameter_shapes.items()}
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates."""
+        """Multiply-accumulates of all layers."""
         return sum(layer.macs for layer in self.layers)
 
     @property
     def params(self) -> int:
+        """Number of parameters of all layers."""
         return sum(layer.params for layer in self.layers)
 
     def parameter_bytes(self, itemsize: int) -> int:
-        """Bytes of parameters, each layer's read once."""
+        """Bytes of the parameters of all layers. itemsize: bytes per number."""
         return sum(layer.weight_bytes(itemsize) for layer in self.layers)
 
     def activation_bytes(self, itemsize: int = 4) -> int:
-        """Bytes of activations, each tensor read once and the output written once."""
+        """Bytes of activations: each input read once, the output written once. itemsize: bytes per element."""
         shapes = dict(zip(self.inputs, self.input_shapes, strict=True))
         return itemsize * sum(math.prod(shape) for shape in (*shapes.values(), self.output_shape))
 
 
 def as_step(node: Layer) -> Step:
-    """A node of a graph as a step: itself, or one of a layer alone."""
+    """A node of a graph as a step: itself, or a step of this one layer."""
     return node if isinstance(node, Step) else Step.of(node)
 
 
 def first(node: Layer) -> Any:
-    """The layer that gives a node of a graph its kernel: a step's first, else the node itself."""
+    """The first layer of a step, or the layer itself."""
     return node.layers[0] if isinstance(node, Step) else node
 
 
@@ -132,11 +137,12 @@ def first(node: Layer) -> Any:
 
 
 class Operator:
-    """How layers of one kind run. Override what it has; a backend whose method is not overridden does not run it.
+    """An entry for one type of layer. A backend whose method is not overridden does not support the layer.
 
-    layer: the kind. in_place: whether kernels may write the output where an input of its shape lies.
-    onnx: how an ONNX operator becomes such a layer, {"LeakyRelu": read}, read(Translation, Node) → Activation as in
-    common.topology.operators. Layers of common.topology need none, nor `write`.
+    layer      the type of layer
+    in_place   whether the kernels may write the output over an input of the same shape
+    onnx       readers of ONNX operators, {"LeakyRelu": read} with read(Translation, Node) → Activation, as in
+               common.topology.operators. Layers of common.topology need neither `onnx` nor `write`
     """
 
     layer: ClassVar[type[Layer]]
@@ -144,45 +150,52 @@ class Operator:
     onnx: ClassVar[Mapping[str, Callable[[Any, Any], Any]]] = {}
 
     def write(self, layer: Any, opset: int) -> Iterable[Any]:
-        """The ONNX nodes and initializers of a layer, as in common.topology.writer."""
+        """The ONNX nodes and initializers of a layer, for an opset version, as in common.topology.writer."""
         raise NotImplementedError
 
     def prepare(self, layer: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Arrays that runners keep besides the parameters, by name, from the parameters in NumPy."""
+        """Further arrays that runners store with the parameters: float32 NumPy arrays by name, as `parameters` are."""
         return {}
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
-        """What backend "kernels" launches. run: the KernelBackend, with parameters, `run`, `launch` and `moved`."""
+        """The launches of a step on backend "kernels".
+
+        run: the KernelBackend, which has `parameters`, `run`, `launch` and `permute`. arrays: what the step reads and
+        writes.
+        """
         raise NotImplementedError
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
-        """What backend "cudnn" launches. run: the CudnnBackend; see there."""
+        """The call of a step on backend "cudnn", as the methods of `run`, the CudnnBackend, return it."""
         raise NotImplementedError
 
     def torch(self, layer: Any, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
-        """The reference, on tensors of PyTorch, wherever they are and of whatever floating-point type."""
+        """The layer's output by PyTorch, the reference. inputs, parameters: tensors of any device and float dtype."""
         raise NotImplementedError
 
     def refuses(self, backend: str, layer: Any) -> str | None:
-        """What a backend that runs such layers does instead of this one, in words; None if it runs it."""
+        """Why a backend that runs such layers cannot run this one: "runs …, not …"; None if it can."""
         return None
 
     def runs_on(self, backend: str) -> bool:
-        """Whether a backend, "kernels", "cudnn" or "torch", runs such layers."""
+        """Whether a backend, "kernels", "cudnn" or "torch", has an implementation of such layers."""
         return getattr(type(self), backend) is not getattr(Operator, backend)
 
     def cost(self, step: Step, itemsize: int) -> Cost:
-        """What a step moves and computes, with numbers of so many bytes."""
+        """The bytes and FLOPs of a step. itemsize: bytes per number."""
         return Cost(step.activation_bytes(itemsize) + step.parameter_bytes(itemsize), 2 * step.macs)
 
     def terms(self, layer: Any) -> int:
-        """How many products or terms are added up for one number of the output, which sets how far it may be off."""
+        """Number of terms summed per output element, which determines the tolerance of the result."""
         return 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """A place in a pattern: layers, or steps, of these types for which `where` holds. many: one or more in a row."""
+    """A part of a pattern: a layer or step of one of `types` for which `where` returns True.
+
+    optional: may be absent. many: matches one or more in a chain.
+    """
 
     name: str
     types: type | tuple[type, ...]
@@ -191,15 +204,18 @@ class Part:
     many: bool = False
 
     def fits(self, node: Layer) -> bool:
+        """Whether a layer or step matches this part."""
         return isinstance(node, self.types) and self.where(node)
 
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern was found: its nodes in order, its parts by name (of many the last), the graph that has them.
+    """A match of a pattern in a graph.
 
-    target: the backend's options (Kernels, …) where a Network asks, else None. `match["bias"]` is None where the
-    optional part is not there.
+    nodes    the matched layers or steps, in order
+    parts    the same by the part's name; for a part with `many`, the last one. match["bias"] is None for an absent
+             optional part
+    target   the backend's options (Kernels, …) if a Network applies the pass, else None
     """
 
     nodes: tuple[Layer, ...]
@@ -212,14 +228,16 @@ class Match:
 
 
 class Fusion(Operator):
-    """Layers in a row that run as one step.
+    """An entry for a chain of layers that runs as one step.
 
-    pattern: parts, each of which reads what the one before it writes, and which nobody else reads, nor the caller.
-    Optional parts are taken where they fit. waits: the step stands where its last part stood, when all that any part
-    reads has been written; else where its first stood, and a part that reads what is written later does not fit.
+    name      for Network(passes=[…])
+    pattern   parts; each reads the output of the one before, which no other layer reads and which is not the network's
+              output. Optional parts match where they can
+    waits     True: the step takes the place of its last part, where all inputs are available. False: the place of its
+              first part; a part that reads a tensor that is written later does not match
 
-    The entries of an Operator count for its steps: in_place, kernels, cudnn, cost, terms; the reference is by default
-    that of the parts, one after the other.
+    in_place, kernels, cudnn, cost and terms are as of Operator, for the step. The reference, `torch`, runs the layers
+    one after the other by default.
     """
 
     name: ClassVar[str]
@@ -227,11 +245,11 @@ class Fusion(Operator):
     waits: ClassVar[bool] = True
 
     def condition(self, match: Match) -> bool | str:
-        """Whether a match becomes a step; or why not, in words."""
+        """True if a match becomes a step, else the reason why not, in words."""
         return True
 
     def build(self, match: Match) -> Layer | str:
-        """The step of a match, or a layer that computes the same; or why there is none, in words."""
+        """The step of a match, or a layer that computes the same; else the reason why there is none, in words."""
         return Step.of(*match.nodes, fusion=self, parts=match.parts)
 
     def torch(self, layer: Any, inputs: Sequence[Any], parameters: Mapping[str, Any]) -> Any:
@@ -250,9 +268,10 @@ FUSIONS: dict[str, Fusion] = {}
 
 
 def register(entry: type[Operator]) -> type[Operator]:
-    """Makes an operator or a fusion known; used as a decorator. One made anew under its name replaces the older.
+    """Class decorator that adds an operator or a fusion. A class of the same module and name is replaced.
 
-    TypeError for what is no class of an entry, ValueError for a layer or a name that another entry has.
+    Returns the class. TypeError if it is not a subclass of Operator or lacks a required attribute, ValueError for a
+    layer, fusion name or ONNX operator that another entry has.
     """
     if not (isinstance(entry, type) and issubclass(entry, Operator)):
         raise TypeError(f"entry must be a class made from Operator or Fusion, got {entry!r}")
@@ -281,10 +300,7 @@ def register(entry: type[Operator]) -> type[Operator]:
 
 
 def unregister(entry: type[Operator]) -> None:
-    """Makes a registered operator or fusion unknown again, for instance at the end of a test.
-
-    KeyError if it is not registered.
-    """
+    """Remove a registered operator or fusion, for example at the end of a test. KeyError if it is not registered."""
     key: Any = entry.name if issubclass(entry, Fusion) else entry.layer
     table: dict[Any, Any] = FUSIONS if issubclass(entry, Fusion) else OPERATORS
     if not isinstance(table.get(key), entry):
@@ -303,23 +319,23 @@ def _spelled(key: str | type) -> str:
 
 
 def operator_of(node: Layer) -> Operator | None:
-    """What runs a layer or a step; None for a kind of layer that nobody has registered."""
+    """The entry that runs a layer or a step; None for a type of layer that is not registered."""
     if isinstance(node, Step):
         return node.fusion or OPERATORS.get(type(node.layer))
     return OPERATORS.get(type(node))
 
 
 def terms(node: Layer) -> int:
-    """How many products or terms are added up for one number of a layer's or a step's output; in a block, in all."""
+    """Number of terms summed per output element of a layer or step; for a fusion, the sum over its parts."""
     entry = operator_of(node)
     return entry.terms(node if isinstance(entry, Fusion) else first(node)) if entry else 1
 
 
 def layers_on(backend: str) -> list[type[Layer]]:
-    """The kinds of layers that a backend, "kernels", "cudnn" or "torch", runs, by name."""
+    """The types of layers that a backend, "kernels", "cudnn" or "torch", runs, sorted by name."""
     return sorted((kind for kind, entry in OPERATORS.items() if entry.runs_on(backend)), key=lambda k: k.__name__)
 
 
 def cost(step: Step, itemsize: int) -> Cost:
-    """What a step moves and computes; a step that nobody runs, its arrays and products all the same."""
+    """The bytes and FLOPs of a step, of its arrays and MACs if it has no entry. itemsize: bytes per number."""
     return (operator_of(step) or Operator()).cost(step, itemsize)

@@ -1,4 +1,4 @@
-"""Which layers run as one: a convolution with what follows it, as far as its kernel can do that on the side."""
+"""Epilogue fusion: a convolution with the residual addition and the activation that follow it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .registry import Arrays, Fusion, Match, Part, Step, operator_of, register
 
 
 def activation_of(layer: kinds.Layer | None) -> Any:
-    """What `activation=` of a convolution stands for a layer, or None if the layer is no such clamp."""
+    """A layer as the `activation` argument of a convolution: "relu6", "relu", (low, high), or None for other layers."""
     if isinstance(layer, kinds.ReLU6):
         return "relu6"
     if isinstance(layer, kinds.ReLU):
@@ -20,16 +20,16 @@ def activation_of(layer: kinds.Layer | None) -> Any:
 
 
 class ConvStep(Step):
-    """A convolution, or a batch-norm that runs as one, with its residual addition, its activation, or both."""
+    """A convolution (or a batch-norm that runs as one) with a residual addition, an activation, or both."""
 
 
 @register
 class Epilogue(Fusion):
-    """A convolution takes the residual addition and the activation that follow it along.
+    """Fuses a convolution with the residual addition and the activation that follow it.
 
-    So does a batch-norm that could not be folded, as it runs as a convolution. In the order in which the kernel
-    computes: activation(convolution + residual). The step runs where the convolution stood, so the other operand must
-    be there by then: of two convolutions the later one takes the addition.
+    The kernel computes activation(convolution + residual), in this order. A batch-norm that could not be folded runs as
+    a convolution and is fused likewise. The step takes the convolution's place in the order of steps, so the other
+    operand must be computed before: if both operands are convolutions, the later one is fused with the addition.
     """
 
     name = "epilogue"
@@ -48,7 +48,7 @@ class Epilogue(Fusion):
         activation = activation_of(match["activation"])
         return ConvStep.of(*match.nodes, residual=residual, activation=activation, fusion=self, parts=match.parts)
 
-    # what runs it is the convolution's operator, which sees the step's residual and activation
+    # the convolution's operator runs the step, with the step's residual and activation
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         return operator_of(step.layer).kernels(run, step, arrays)  # type: ignore[union-attr]
@@ -61,7 +61,7 @@ class Epilogue(Fusion):
 
 
 def fuse(graph: Graph, *fusions: Fusion) -> list[Step]:
-    """The layers as steps: each convolution with its epilogue, then what these fusions find."""
+    """The graph's layers as steps: convolutions fused with their epilogues, then the matches of `fusions`, in order."""
     for fusion in (Epilogue(), *fusions):
         graph = rewrite(graph, (fusion,))
     return as_steps(graph)

@@ -1,12 +1,12 @@
-"""What a network is put together from: which blocks are one kernel, and how the kernels are launched.
+"""Compositions: which layers of a network are fused into one kernel, and how the kernels are launched.
 
-    Network(model, optimize="latency")          the shortest time of one picture
-    Network(model, optimize="throughput")       the most pictures in a second
+    Network(model, optimize="latency")          least time for one image
+    Network(model, optimize="throughput")       most images per second
     Network(model, optimize=Composition("mine", fuse=my_choice))
 
-Both fuse the blocks for which `chosen` has a tile, and launch kernels programmatically, which shortens the way from one
-to the next. "latency" has the head as one kernel too: that saves a launch, and with many pictures its products take
-longer than those of a kernel that does nothing else. What a card lacks is left out: see `features`.
+Both fuse the blocks for which `chosen` returns a tile, and use programmatic dependent launch (PDL), which shortens the
+gap between kernels. "latency" also fuses the head, which saves a launch; for large batches the fused head's matrix
+product is slower than the separate one. Features that the card lacks are not used: see `features`.
 """
 
 from dataclasses import dataclass
@@ -24,17 +24,21 @@ from .tiles import chosen, rule
 
 
 def always(block: Block, batch: int, dtype: str) -> Tile | None:
-    """A choice that fuses whatever can be fused, and asks no search."""
+    """A Choice that fuses every block for which a tile exists: the rule's tile, without a search."""
     return rule(block, batch, np.dtype(dtype).itemsize)
 
 
 @dataclass(frozen=True)
 class Composition:
-    """fuse: which blocks are one kernel, None for none. programmatic: a kernel may begin before the one ahead ends.
+    """The fusions of a network and its kind of launches.
 
-    head: the last 1×1 convolution and its pool as one kernel, and the linear layer by the kernel for few pictures, see
-    head.py. persistent: one kernel for the whole network, see persistent.py, if all of it is blocks, such a head and
-    a linear layer, and tiles of them fit; else launches as without it.
+    name          for plans and messages
+    fuse          the Choice of the tile of each block; None: no block is fused
+    programmatic  whether to use programmatic dependent launch: a kernel may start before the previous one has ended
+    head          whether the last 1×1 convolution and its pool are one kernel, and the linear layer uses the kernel for
+                  few rows, see head.py
+    persistent    whether to launch the network as one kernel, see persistent.py; ignored unless the network consists of
+                  blocks, a head and linear layers, and tiles for them fit
     """
 
     name: str
@@ -45,7 +49,7 @@ class Composition:
 
     @property
     def passes(self) -> tuple[Fusion, ...]:
-        """What becomes of a graph whose convolutions have their epilogues, on the card at hand."""
+        """The passes after epilogue fusion, for the features of this card."""
         if missing("fused blocks"):
             return ()
         blocks = () if self.fuse is None else (InvertedResidual(self.fuse),)
@@ -53,13 +57,13 @@ class Composition:
 
     @property
     def overlaps(self) -> bool:
-        """Whether kernels are launched programmatically, on the card at hand."""
+        """Whether kernels use programmatic dependent launch on this card."""
         return self.programmatic and not missing("programmatic launches")
 
-    def whole(self, run: Any, graph: Graph, buffers: dict[str, Any]) -> Any:
-        """What launches a network as one kernel, or None: if it is to be one, all of it is phases, and tiles fit.
+    def single_launch(self, run: Any, graph: Graph, buffers: dict[str, Any]) -> Any:
+        """The launch of a network as one persistent kernel, or None if it is not wanted or not possible.
 
-        run: the KernelBackend; buffers: by tensor, of which the output becomes the kernel's own.
+        run: the KernelBackend. buffers: arrays by tensor name; the output's is replaced by the kernel's own array.
         """
         match = next(matches(graph, WholeNetwork()), None) if self.persistent else None
         if match is None or WholeNetwork().condition(match) is not True:
@@ -68,7 +72,7 @@ class Composition:
 
         try:
             network = Persistent(buffers[graph.input], WholeNetwork.phases(match, run.weights))
-        except (ValueError, RuntimeError):  # no tiles fit, or the card launches no such kernel
+        except (ValueError, RuntimeError):  # no tiles fit, or the card cannot launch the kernel
             return None
         if network.output.shape != buffers[graph.output].shape:
             return None

@@ -111,18 +111,18 @@ def test_buffers_are_used_again(rng, tiny):
     net = Network(tiny).runner
     x = images(rng)
     net(x)
-    before = addresses(net.kept(x.shape))
+    before = addresses(net.program_for(x.shape))
     net(images(rng, 1))  # another shape in between
     net(x)
-    assert addresses(net.kept(x.shape)) == before
+    assert addresses(net.program_for(x.shape)) == before
 
 
 def test_buffers_of_shapes_long_unused_are_let_go(rng, tiny):
     net = Network(tiny).runner
-    first = net.kept((1, 3, 9, 8))
+    first = net.program_for((1, 3, 9, 8))
     for height in range(10, 10 + KernelBackend.KEPT):
         net(images(rng, 1, height))
-    assert net.kept((1, 3, 9, 8)) is not first
+    assert net.program_for((1, 3, 9, 8)) is not first
 
 
 @needs_proc

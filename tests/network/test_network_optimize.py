@@ -257,7 +257,7 @@ def test_the_digits_network(digits, rng, dtype, optimize):
 def test_a_persistent_network_is_one_launch(digits, rng):
     net = Network(digits, optimize=PERSISTENT)
     program = net.program((1, 3, 48, 48))
-    assert program.whole is not None
+    assert program.single_launch is not None
     x = rng.standard_normal((1, 3, 48, 48), dtype=np.float32)
     program.input[...] = cuda.asarray(x)
     want = Network(digits, "onnxruntime")(x)
@@ -273,7 +273,7 @@ def test_what_is_no_chain_of_blocks_is_launched_step_by_step(rng):
     assert WholeNetwork().condition(match) == "1 of 2 steps are a chain of blocks, a head and linear layers"
     model = chain(rng, READERS["of-hidden"][0])
     program = Network(model, optimize=PERSISTENT).program((1, 8, 9, 8))
-    assert program.whole is None
+    assert program.single_launch is None
 
 
 @pytest.mark.parametrize("optimize", ["latency", PERSISTENT], ids=["latency", "persistent"])
