@@ -1,15 +1,17 @@
-"""What makes the whole network fast (chapter 06).
+"""Optimizations of a complete network: fused blocks, a persistent kernel, sparse convolutions (chapter 06).
 
 What is where:
 
-    generate            a block's shape, a tile, and the source of a kernel for both: every size a constant
-    inverted_residual.h a whole inverted-residual block on one multiprocessor; blocks.py launches it
+    generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
+    inverted_residual.h an inverted-residual block on one multiprocessor; blocks.py launches it
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
-    persistent          the whole network as one cooperative kernel
-    cost                what a tile costs, counted; the candidates, ranked by that
-    tiles               which tile computes a block: what a search found, what tiles.json ships, or a rule
-    search              the most promising candidates, timed on the card
-    features            what the card has of what compositions use
-    fusions             the patterns of layers that these run, registered with common.network
-    compositions        "latency" and "throughput": which fusions a network has, how kernels are launched
+    persistent          a network as one cooperative kernel
+    cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it
+    tiles               the tile of a block: found by a search, shipped in tiles.json, or chosen by a rule
+    search              times the best-ranked candidates on the card
+    features            the features of the card that compositions use
+    fusions             the patterns of layers that these kernels run, registered with common.network
+    compositions        "latency" and "throughput": the fusions of a network and how its kernels are launched
+    sparse              a convolution that skips zeros of its input; sparse_activations, sparse_layers and
+                        sparse_choice: how many zeros there are, the shapes, and where skipping them pays
 """

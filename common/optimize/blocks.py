@@ -1,4 +1,4 @@
-"""A whole inverted-residual block as one launch."""
+"""An inverted-residual block as one launch."""
 
 import functools
 from typing import Any
@@ -32,17 +32,25 @@ def inverted_residual(
     tile: Tile | None = None,
     programmatic: bool = False,
 ) -> Any:
-    """out = project(depthwise(expand(x))) + residual, MobileNetV2's block, in one kernel: needs sm_80.
+    """out = project(depthwise(expand(x))) + residual, MobileNetV2's block, in one kernel. Requires sm_80.
 
-    x: (N, C, H, W), NHWC. expand: (hidden, C, 1, 1); or (hidden, 3, 3, 3), a stem of stride 2 and padding 1; or None,
-    and x is what the depthwise convolution reads. depthwise: (hidden, 1, 3, 3), padding 1, of stride 1 or 2. project:
-    (O, hidden, 1, 1). Biases: (hidden,), (hidden,), (O,), or None. residual: as out, or None. activations: what follows
-    each of the three, as in pointwise; the residual is added before the last. out: (N, O, OH, OW), NHWC.
-    float32 (sums of three TF32 products, fp32 accuracy) or float16, accumulated in float32. Channels and hidden
-    channels must be multiples of 16 bytes, O of 4.
-    tile: how it is computed, by default `tiles.chosen`, else its rule. programmatic: the launch may begin before what
-    is launched ahead of it has ended (see common.kernels.include, grid.h), as far as it does not read its results.
-    ValueError and TypeError name what does not fit.
+    x             (N, C, H, W), NHWC
+    expand        (hidden, C, 1, 1); or (hidden, 3, 3, 3), a stem of stride 2 and padding 1; or None: x is the input of
+                  the depthwise convolution
+    depthwise     (hidden, 1, 3, 3), padding 1
+    project       (O, hidden, 1, 1)
+    …_bias        (hidden,), (hidden,), (O,), or None
+    stride        1 or 2, of the depthwise convolution
+    residual      of the shape and layout of out, or None
+    activations   after each of the three convolutions, as in pointwise; the residual is added before the last one
+    out           (N, O, OH, OW), NHWC; None: a new array
+    tile          default: `tiles.chosen`, else `tiles.rule`
+    programmatic  programmatic dependent launch: the kernel may start before the previous one on the stream has ended,
+                  and waits before it reads that one's results (common/kernels/include/grid.h)
+
+    float32 (each product as three TF32 products, fp32 accuracy) or float16, accumulated in float32. Channels and
+    hidden channels must be multiples of 16 bytes, O of 4 elements. Returns out.
+    ValueError and TypeError name the argument that does not fit; ValueError if no tile fits the card.
     """
     allowed = ("NHWC",)
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=allowed).shape

@@ -1,12 +1,12 @@
-"""What a tile costs, counted from instructions and bytes; which tiles there are; the candidates, ranked.
+"""The cost model: predicted time of a fused block from counted instructions and bytes; the candidate tiles, ranked.
 
     predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)      µs of a fused block
     separate(block, batch, itemsize, multiprocessors)                            µs of separate kernels
     ranked(block, batch, itemsize, multiprocessors, shared_memory)               all candidates, the fastest first
 
-Nothing here touches a GPU. The predictions rank candidates well; as times they may be off by a factor of two, so a
-search (search.py) times the most promising ones. itemsize: bytes per element, 4 (float32) or 2 (float16).
-multiprocessors, shared_memory: of the card, the latter in bytes per thread block.
+No GPU is needed. The predictions rank candidates well, but as times they may be wrong by a factor of two, so search.py
+times the best-ranked ones. Arguments: itemsize, bytes per element, 4 (float32) or 2 (float16); multiprocessors of the
+card; shared_memory, bytes per thread block.
 """
 
 import dataclasses
@@ -17,20 +17,20 @@ from typing import NamedTuple
 
 from .generate import Block, Geometry, Tile, ceil_div
 
-# ---- The fitted constants, on an H200 (132 multiprocessors, 1.75 GHz). Dictionaries are keyed by itemsize.
+# ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
 
 CLOCK_GHZ = 1.75
 SCHEDULERS = 4  # of a multiprocessor; each issues one instruction per cycle
 WARPS_RESIDENT = 64  # at most, on a multiprocessor
 REGISTERS = 65536  # of a multiprocessor
 SHARED_RESERVED = 1024  # bytes of shared memory that the driver keeps per thread block
-L2_BYTES = 40.0  # per multiprocessor and cycle
+L2_BYTES = 40.0  # bytes per multiprocessor and cycle
 LATENCY = 900.0  # cycles from the first request of a tile to the arrival of the last
-START = 1500.0  # cycles of a launch that has nothing to do
+START = 1500.0  # cycles of an empty launch
 CLUSTER = 1300.0  # cycles to add up the sums of a cluster
 BARRIER = 60.0  # cycles of __syncthreads
 
-# What the pipes reach at most, as shares of their peak
+# Attainable share of the peak of each pipe
 ISSUE_PEAK, ISSUE_BASE, ISSUE_PER_WARP = 0.8, 0.06, 0.037  # issue slots used grow with the resident warps
 SHARED_PEAK = 0.85
 TENSOR_PEAK = 0.8
@@ -40,12 +40,12 @@ TF32_PRODUCTS = {4: 3, 2: 1}  # instructions per product: an fp32 product is the
 MMA_CYCLES = {4: 2.1, 2: 1.6}  # tensor-core cycles per mma instruction
 FRAGMENT_ISSUE = {4: 13, 2: 1}  # instructions per fragment loaded: fp32 is split into two TF32 parts
 FRAGMENT_WAVEFRONTS = 4
-WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps instead of loading them again
+WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps in registers
 
 # The expansion, per tile of 16 pixels
 EXPAND_ISSUE = 14  # addresses and bounds
 EXPAND_EPILOGUE = {4: 30, 2: 12}  # bias, clamp, store: instructions per 16 hidden channels
-EXPAND_WAVEFRONTS = {4: 8, 2: 4}  # of those stores
+EXPAND_WAVEFRONTS = {4: 8, 2: 4}  # wavefronts of these stores
 
 # The depthwise convolution on CUDA cores, per strip of output rows of one lane
 TAPS_ISSUE = 12  # multiply-adds and their moves per output row and channel of a vector
@@ -64,21 +64,21 @@ TAPS = 9  # of a 3×3 kernel: mma instructions per output row
 # The rest of a tile
 COPY_ISSUE = 24  # instructions per 16 bytes of weights that a thread copies
 INPUT_ISSUE = 20  # instructions per 16 bytes of input, over a warp's 32 lanes
-STEM_INPUT_FACTOR = 1.5  # an image of three channels is not copied in whole vectors
+STEM_INPUT_FACTOR = 1.5  # pixels of three channels do not fill 16-byte vectors
 SUMS_ISSUE = 30  # instructions per 16×16 outputs of a warp: first values, last stores
-TILE_ISSUE = 150  # instructions per tile and warp: where it lies
+TILE_ISSUE = 150  # instructions per tile and warp: its address
 
-# Separate kernels, as measured one by one
+# Separate kernels, each measured alone
 SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
 SEPARATE_PRODUCTS_PER_US = {4: 0.3e6, 2: 1.14e6}  # multiply-accumulates per multiprocessor of 1×1 convolutions
 SEPARATE_TAPS_PER_US = 91e3  # multiply-accumulates per multiprocessor of depthwise convolutions
 STEM_PRODUCTS = 3  # a stem's convolution reaches a third of that rate
-NODE_US = 1.4  # a kernel of a CUDA graph that has little to do
-FUSED_TIME_SCALE = 0.7  # empirical correction of the predicted fused time: 89 of 96 decisions as an H200 decided
+NODE_US = 1.4  # µs of a nearly empty kernel in a CUDA graph
+FUSED_TIME_SCALE = 0.7  # empirical correction of the predicted fused time: 89 of 96 decisions match those of an H200
 
 
 class Spent(NamedTuple):
-    """What a warp spends on a slice: instructions issued, wavefronts of shared memory, cycles of the tensor cores."""
+    """The cost of a slice for a warp: instructions issued, wavefronts of shared memory, cycles of the tensor cores."""
 
     issue: float = 0.0
     shared: float = 0.0
@@ -91,8 +91,8 @@ def _expansion(g: Geometry) -> Spent:
         return Spent()
     k_steps, rows = g.k_padded * itemsize // 32, ceil_div(ceil_div(g.pixels_in, 16), tile.pixel_warps)
     products = rows * k_steps * g.planes * 2 * TF32_PRODUCTS[itemsize]
-    kept = k_steps * g.planes * (2 if itemsize == 4 else 1) <= WEIGHTS_IN_REGISTERS
-    fragments = rows * k_steps + (0 if kept else ceil_div(rows, tile.expand_m) * k_steps * g.planes)
+    in_registers = k_steps * g.planes * (2 if itemsize == 4 else 1) <= WEIGHTS_IN_REGISTERS
+    fragments = rows * k_steps + (0 if in_registers else ceil_div(rows, tile.expand_m) * k_steps * g.planes)
     return Spent(
         products + fragments * FRAGMENT_ISSUE[itemsize] + rows * (EXPAND_ISSUE + EXPAND_EPILOGUE[itemsize] * g.planes),
         FRAGMENT_WAVEFRONTS * fragments + rows * g.planes * EXPAND_WAVEFRONTS[itemsize],
@@ -131,22 +131,22 @@ def _projection(g: Geometry) -> Spent:
 
 
 def _outputs_of_warp(g: Geometry, project_n: int) -> tuple[int, int]:
-    """Tiles of 16 pixels and of 16 output channels that a warp holds the sums of."""
+    """(tiles of 16 pixels, tiles of 16 output channels) whose sums a warp holds in registers."""
     return ceil_div(ceil_div(g.pixels_out, 16), g.tile.warps // project_n), ceil_div(g.o_padded // 16, project_n)
 
 
 def resident_blocks(g: Geometry, shared_memory: int, most: int) -> int:
-    """Thread blocks that a multiprocessor can hold at once, at most `most` of them."""
+    """Thread blocks resident on a multiprocessor, limited by shared memory, warps and `most`."""
     return min((shared_memory + SHARED_RESERVED) // (g.shared + SHARED_RESERVED), WARPS_RESIDENT // g.tile.warps, most)
 
 
 def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocessors: int, shared_memory: int) -> float:
-    """Microseconds of a fused block's launch, from counted instructions and bytes: good for ranking tiles."""
+    """Predicted microseconds of a fused block's launch; for ranking tiles."""
     return predicted_of(Geometry(block, tile, itemsize), batch, multiprocessors, shared_memory, tile.blocks)
 
 
 def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: int, blocks: int) -> float:
-    """As `predicted`; blocks: thread blocks that a multiprocessor shall hold, whatever the tile says."""
+    """As `predicted`, with `blocks` resident thread blocks per multiprocessor instead of tile.blocks."""
     block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
@@ -176,7 +176,7 @@ def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: i
 
 
 def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
-    """Microseconds of the separate kernels, roughly: each is bound by memory or by arithmetic."""
+    """Predicted microseconds of the separate kernels: a roofline model, each bound by memory or by arithmetic."""
     hidden, convolved = (block.hidden * n for n in (block.height * block.width, math.prod(block.out_size)))
     inputs, outputs = math.prod(block.input_shape), block.outputs * math.prod(block.out_size)
     taps = {"none": 0, "pointwise": block.channels, "stem": 9 * block.channels}[block.expand]
@@ -199,10 +199,10 @@ def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> f
 
 
 def worth_it(block: Block, tile: Tile, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> bool:
-    """Whether a fused block is likely to be faster than separate kernels.
+    """Whether a fused block is predicted to be faster than separate kernels.
 
-    For 89 of 96 blocks, batches and dtypes it decides as a search on an H200 did. It misses gains of 2, 8, 9 and 38 %,
-    and fuses where that takes 2, 5 and 20 % longer.
+    For 89 of 96 combinations of block, batch and dtype the answer is that of a search on an H200. Four wrong answers
+    miss gains of 2, 8, 9 and 38 %, three fuse blocks that then take 2, 5 and 20 % longer.
     """
     fused = predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
     return FUSED_TIME_SCALE * fused < separate(block, batch, itemsize, multiprocessors)
@@ -214,7 +214,7 @@ def worth_it(block: Block, tile: Tile, batch: int, itemsize: int, multiprocessor
 def candidates(
     block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
 ) -> Iterator[Tile]:
-    """All tiles that fit and may be fast. clusters: whether thread blocks may share the hidden channels (sm_90)."""
+    """All tiles that fit and may be fast. clusters: whether a cluster may split the hidden channels (sm_90)."""
     out_h, out_w = block.out_size
     heights = sorted({*(h for h in (1, 2, 4, 7, 8, 14, 16) if h <= out_h), min(out_h, 8)})
     widths = sorted({*(w for w in (4, 7, 8, 14, 16, 28) if w <= out_w), min(out_w, 8)})
@@ -258,7 +258,7 @@ def candidates(
 
 
 class _Way(NamedTuple):
-    """One choice of project_n, expand_m and vector for a tile: what it costs, and registers that a thread needs."""
+    """One choice of project_n, expand_m and vector for a tile: its cost, and the registers per thread."""
 
     cost: float
     registers: float
@@ -268,13 +268,13 @@ class _Way(NamedTuple):
 
 
 def within_registers(block: Block, tile: Tile, itemsize: int) -> Tile | None:
-    """The tile with the vector, expand_m and project_n that waste least and fit into a thread's registers; or None."""
+    """The tile with the cheapest vector, expand_m and project_n that need no register spill; None if there are none."""
     return _within(_ways(Geometry(block, tile, itemsize)), tile, tile.blocks)
 
 
 def _within(ways: Sequence[_Way], tile: Tile, blocks: int) -> Tile | None:
-    """The tile in the cheapest of these ways that leaves registers for so many thread blocks; None if none does."""
-    limit = min(255, REGISTERS // (32 * tile.warps * blocks) // 8 * 8)  # the compiler gives them out in eights
+    """The tile in the cheapest of `ways` whose registers allow `blocks` resident thread blocks; None if none does."""
+    limit = min(255, REGISTERS // (32 * tile.warps * blocks) // 8 * 8)  # allocated in multiples of 8
     best = min((way for way in ways if way.registers <= limit), key=lambda way: way.cost, default=None)
     if best is None:
         return None
@@ -284,12 +284,12 @@ def _within(ways: Sequence[_Way], tile: Tile, blocks: int) -> Tile | None:
 
 
 def _ways(g: Geometry) -> list[_Way]:
-    """All that a tile may take for project_n, expand_m and vector; its own values of them do not matter."""
+    """All choices of project_n, expand_m and vector for a tile; its own values of them are ignored."""
     tile, itemsize = g.tile, g.itemsize
     twice = 2 if itemsize == 4 else 1
     k_steps = g.k_padded * itemsize // 32
-    kept = k_steps * g.planes * twice <= WEIGHTS_IN_REGISTERS
-    weights = 4 * g.planes * twice * (k_steps if kept else 1)
+    in_registers = k_steps * g.planes * twice <= WEIGHTS_IN_REGISTERS
+    weights = 4 * g.planes * twice * (k_steps if in_registers else 1)
     vectors = (2, 4) if itemsize == 4 else (0, 2, 4) if g.pixels_out <= 32 else (0,)
     positions = tile.images * tile.tile_w * (tile.tile_h // tile.strip)
     ways = []
@@ -303,7 +303,7 @@ def _ways(g: Geometry) -> list[_Way]:
                 continue
             if expand_m > 1 and expand_m * tile.pixel_warps >= 2 * ceil_div(g.pixels_in, 16):
                 continue
-            if itemsize == 2:  # registers that nvcc needs without spilling: fitted to 69 tiles, ± 15
+            if itemsize == 2:  # registers without spilling, fitted to nvcc on 69 tiles, ± 15
                 needed = 28.0 + sums + weights + 12 * expand_m * g.planes
                 needed += 2 * (rows3 + columns3) + (0 if vector else 7)
             else:
@@ -324,7 +324,7 @@ def _ways(g: Geometry) -> list[_Way]:
 def ranked(
     block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool = True
 ) -> list[Tile]:
-    """The candidates, by predicted time, the shortest first."""
+    """The candidates, sorted by predicted time, the shortest first. Arguments as of `candidates`."""
 
     def key(tile: Tile) -> float:
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
@@ -333,7 +333,7 @@ def ranked(
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
-    """At most `count` tiles of a ranking: of each way to cut the image and the channels the best two that differ."""
+    """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two of other slice or warps."""
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:

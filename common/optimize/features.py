@@ -1,4 +1,4 @@
-"""What the card at hand, or the simulator, has of what compositions use; what it lacks is left out."""
+"""The features of the card (or the simulator) that compositions use where they exist."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from .. import cuda
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature of the card that compositions use.
+    """A feature that compositions use.
 
-    missing: why the card at hand lacks it, None if it has it. instead: what is done without it.
+    missing: why this card lacks it; None if it has it. instead: what compositions do without it.
     """
 
     name: str
@@ -19,7 +19,7 @@ class Feature:
 
 
 def features() -> tuple[Feature, ...]:
-    """The features, and which of them the card at hand, or the simulator, has."""
+    """All features, each with the reason if this card, or the simulator, lacks it."""
     capability = cuda.compute_capability()
     where = "the simulator" if cuda.backend() == "simulator" else f"this card, sm_{capability},"
 
@@ -37,7 +37,7 @@ def features() -> tuple[Feature, ...]:
 
 
 def missing(name: str) -> str | None:
-    """Why the card at hand lacks a feature, None if it has it. ValueError for an unknown name."""
+    """Why this card lacks a feature; None if it has it. ValueError for an unknown name."""
     for feature in features():
         if feature.name == name:
             return feature.missing
@@ -47,5 +47,5 @@ def missing(name: str) -> str | None:
 def _has(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False

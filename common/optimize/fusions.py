@@ -1,7 +1,7 @@
-"""What is fused for speed: an inverted-residual block, the head, a linear layer of few rows, the network as a whole.
+"""Fusions of this package: an inverted-residual block, the head, a linear layer of few rows, a complete network.
 
-Network(model, optimize="latency")                          all of it that suits, see compositions
-fuse(graph, InvertedResidual(choose), PointwisePool())      the steps of a graph, choose as in compositions
+Network(model, optimize="latency")                          those of the composition, see compositions
+fuse(graph, InvertedResidual(choose), PointwisePool())      the steps of a graph; choose: a Choice
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def _alone(node: Any) -> bool:
 
 
 def _replaced(match: Match) -> str | None:
-    """Which of the match's layers has a rung or a function of its own, in words; None if all are free to be fused."""
+    """Why a match is not fused, if the user chose a rung or a function for one of its operators; else None."""
     for layer in map(first, match.nodes):
         operator = {kinds.GlobalAveragePool: "global_avg_pool", kinds.Linear: "gemm"}.get(type(layer), "")
         operator = kernel_of(layer) if isinstance(layer, kinds.Conv2d) else operator
@@ -91,19 +91,19 @@ def _itemsize(match: Match) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockStep(Step):
-    """A block as one step. parts: expand (if any), depthwise and project, as steps."""
+    """A block as one step, with its tile. parts: "expand" (if any), "depthwise" and "project", as steps."""
 
     block: Block
     tile: Tile
 
     @property
     def title(self) -> str:
-        """In words: "InvertedResidual(56×56 24>144>24 +residual)"."""
+        """The step in words: "InvertedResidual(56×56 24>144>24 +residual)"."""
         return f"InvertedResidual({self.block})"
 
 
 def block_of(parts: Sequence[kinds.Layer]) -> Block:
-    """What layers or steps compute together: [expand,] depthwise, project."""
+    """The Block that layers or steps [expand,] depthwise, project compute together."""
     depthwise, project, expand = first(parts[-2]), first(parts[-1]), first(parts[0])
     _, hidden, height, width = depthwise.input_shapes[0]
     kind, image, activation = "none", (0, 0), None
@@ -120,9 +120,9 @@ def block_of(parts: Sequence[kinds.Layer]) -> Block:
 
 @register
 class InvertedResidual(Fusion):
-    """MobileNetV2's block, in one kernel where `choose` gives a tile for it; else its last two layers may be.
+    """Fuses MobileNetV2's block into one kernel where `choose` returns a tile, else possibly its last two layers.
 
-    1×1 convolution → depthwise 3×3 → 1×1 convolution (+ residual); a stem in place of the first; or the last two alone.
+    Pattern: 1×1 convolution or stem → depthwise 3×3 → 1×1 convolution (+ residual), or the last two alone.
     """
 
     name = "inverted-residual"
@@ -160,18 +160,21 @@ class InvertedResidual(Fusion):
 
 
 def weights_of(step: Step, weights: Callable[[Any], tuple[Any, Any]]) -> list[Any]:
-    """Weight and bias of each of a block's three convolutions, None where there is none."""
+    """[weight, bias] of expand, depthwise and project in a flat list, with None for what is absent.
+
+    weights: returns (weight, bias) of a layer.
+    """
     parts = [step.parts.get(name) for name in ("expand", "depthwise", "project")]
     return [array for part in parts for array in ((None, None) if part is None else weights(first(part)))]
 
 
 class PoolStep(Step):
-    """A 1×1 convolution with its activation and its global average pool."""
+    """A 1×1 convolution, its activation and the global average pool after it."""
 
 
 @register
 class PointwisePool(Fusion):
-    """The head's 1×1 convolution with the global average pool that alone reads it, in one kernel."""
+    """Fuses the head's 1×1 convolution and the global average pool that reads its output into one kernel."""
 
     name = "pointwise-pool"
     pattern = (
@@ -198,7 +201,7 @@ class PointwisePool(Fusion):
 
 @register
 class FewRows(Fusion):
-    """A linear layer of few pictures, by a kernel that is fast for these."""
+    """A linear layer for at most head.MOST_ROWS images, by a kernel specialized for few rows."""
 
     name = "few-rows"
     pattern = (Part("linear", kinds.Linear),)
@@ -220,14 +223,14 @@ class FewRows(Fusion):
 def _is_phase(node: kinds.Layer) -> bool:
     layer = first(node)
     if isinstance(layer, kinds.Reshape):
-        return all(map(layouts.is_plain, (*layer.input_shapes, layer.output_shape)))  # which moves nothing
+        return all(map(layouts.is_plain, (*layer.input_shapes, layer.output_shape)))  # a view
     return isinstance(node, (BlockStep, PoolStep)) or isinstance(layer, kinds.Linear)
 
 
 class WholeNetwork(Fusion):
-    """Blocks, a head and linear layers, each reading what the one before it writes: phases of a persistent kernel.
+    """Matches a chain of blocks, a head and linear layers: the phases of a persistent kernel.
 
-    No pass: the steps stay, each with a launch of its own, beside the one launch of all.
+    Not used as a pass: the steps keep their own launches, and the persistent kernel is an additional launch for all.
     """
 
     name = "whole-network"
@@ -241,7 +244,7 @@ class WholeNetwork(Fusion):
 
     @staticmethod
     def phases(match: Match, weights: Callable[[Any], tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
-        """What persistent.Persistent takes: each phase's layer with its arrays."""
+        """The `phases` of persistent.Persistent, (layer, arrays) each. weights: returns (weight, bias) of a layer."""
         found: list[tuple[Any, list[Any]]] = []
         for node in match.nodes:
             layer: Any = first(node)

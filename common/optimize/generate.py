@@ -1,9 +1,9 @@
-"""Writes the source of a kernel for one shape: every size a constant, so that loops unroll and divisions vanish.
+"""Generates the source of a kernel for one shape, with every size a constant: loops unroll and divisions are removed.
 
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
-source(block, tile, "float16")            CUDA C++ that includes inverted_residual.h and names the numbers
-Geometry(block, tile, 2).shared           what it needs, computed as the header computes it
+source(block, tile, "float16")            CUDA C++ that includes inverted_residual.h and defines the sizes
+Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
 import functools
@@ -21,17 +21,21 @@ from ..kernels.ladder import header_options
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
-MAILBOX = 16  # bytes that a cluster's sums are counted in
+MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
 
 @dataclass(frozen=True)
 class Block:
-    """An inverted-residual block: what it computes, whatever the batch.
+    """The shape of an inverted-residual block, for any batch size.
 
-    height, width: of the hidden channels before the depthwise convolution. expand: "pointwise", a 1×1 convolution;
-    "stem", a 3×3 convolution of stride 2 on 3 channels of an image of `image` = (height, width); "none", the hidden
-    channels are the input. bounds: what expand, depthwise and project are clamped to.
+    height, width               of the hidden tensor before the depthwise convolution
+    channels, hidden, outputs   channels of the input, of the hidden tensor and of the output
+    stride                      of the depthwise convolution, 1 or 2
+    expand                      "pointwise", a 1×1 convolution; "stem", a 3×3 convolution of stride 2 on the 3 channels
+                                of an image of size `image` = (height, width); "none", the input is the hidden tensor
+    bounds                      the (low, high) that expand, depthwise and project are clamped to
+    residual                    whether a tensor of the output's shape is added
     """
 
     height: int
@@ -57,18 +61,18 @@ class Block:
 
     @property
     def adds_input(self) -> bool:
-        """Whether its residual can be its input, which a thread block has at hand: in MobileNetV2 it always is."""
+        """Whether the residual can be x, which is in shared memory already. In MobileNetV2 it always is."""
         return self.residual and self.expand == "pointwise" and self.stride == 1 and self.channels == self.outputs
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of an image, without what is computed twice."""
+        """Multiply-accumulates per image, without recomputed halos."""
         taps = {"none": 0, "pointwise": self.channels, "stem": 9 * self.channels}[self.expand]
         pixels = math.prod(self.out_size)
         return self.height * self.width * self.hidden * taps + pixels * self.hidden * (9 + self.outputs)
 
     def bytes(self, batch: int, itemsize: int) -> int:
-        """What moves at the least: input, output (and it once more, if it is added) and parameters."""
+        """Least bytes of global memory traffic: input, output and parameters, each once. itemsize: bytes per element."""
         taps = {"none": 0, "pointwise": self.channels + 1, "stem": 9 * self.channels + 1}[self.expand]
         inputs, outputs = math.prod(self.input_shape), self.outputs * math.prod(self.out_size)
         parameters = self.hidden * (taps + 10 + self.outputs) + self.outputs
@@ -83,21 +87,21 @@ class Block:
 
 @dataclass(frozen=True)
 class Tile:
-    """How a block is computed. What is best depends on the card and on the batch size: see cost.py and tiles.py.
+    """The tiling of a block. The best one depends on the card and the batch size: see cost.py and tiles.py.
 
-    tile_h, tile_w   output pixels of a thread block, of each of its images
-    images           images of a thread block
-    slice            hidden channels at a time: a multiple of 16 for each of warps / pixel_warps
-    split            thread blocks of a cluster that share the hidden channels; 1: no cluster
-    strip            output rows that a lane convolves
-    vector           channels side by side of such a lane; 0: tensor cores convolve, fp16 alone
+    tile_h, tile_w   output pixels per image of a thread block
+    images           images per thread block
+    slice            hidden channels processed at a time: a multiple of 16 · warps / pixel_warps
+    split            thread blocks of a cluster that split the hidden channels; 1: no cluster
+    strip            output rows per lane of the depthwise convolution
+    vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
     stages           slices of weights in shared memory
-    warps            of a thread block
-    pixel_warps      of them: warps that share the pixels of the same hidden channels
+    warps            warps per thread block
+    pixel_warps      of these, warps that share the pixels of the same hidden channels
     expand_m         tiles of 16 pixels that a warp expands at a time
-    project_n        warps side by side along the output channels
-    blocks           thread blocks that a multiprocessor shall hold
-    persistent       thread blocks per multiprocessor that stay and walk over all tiles; 0: one for each tile
+    project_n        warps along the output channels of the projection
+    blocks           resident thread blocks per multiprocessor to compile for (__launch_bounds__)
+    persistent       thread blocks per multiprocessor that loop over all tiles; 0: one thread block per tile
     """
 
     tile_h: int
@@ -117,7 +121,10 @@ class Tile:
 
 
 class Geometry:
-    """The numbers that follow from a block and a tile, as inverted_residual.h computes them."""
+    """The sizes derived from a block and a tile, as in inverted_residual.h; …_bytes and `shared` in bytes.
+
+    itemsize: bytes per element, 4 or 2. tiles: per group of images. shared: dynamic shared memory of a thread block.
+    """
 
     def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
         self.block, self.tile, self.itemsize = block, tile, itemsize
@@ -127,7 +134,7 @@ class Geometry:
             return (elements // e | 1) * e
 
         self.out_h, self.out_w = block.out_size
-        self.tiles = ceil_div(self.out_h, tile.tile_h) * ceil_div(self.out_w, tile.tile_w)  # of one group of images
+        self.tiles = ceil_div(self.out_h, tile.tile_h) * ceil_div(self.out_w, tile.tile_w)  # per group of images
         self.in_h, self.in_w = ((n - 1) * block.stride + 3 for n in (tile.tile_h, tile.tile_w))
         self.real_h = block.height if tile.tile_h == self.out_h else self.in_h
         self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
@@ -157,24 +164,24 @@ class Geometry:
         self.shared = work + self.stages * self.stage_bytes
         m_out = ceil_div(self.pixels_out, 16)
         self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))
-        self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers of a thread that hold y's sums
+        self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers per thread for the sums of y
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
 
     @property
     def recomputed(self) -> float:
-        """Hidden pixels that are computed, over those that there are."""
+        """Ratio of computed hidden pixels, halos included, to the hidden pixels of the block."""
         computed = self.tiles * self.pixels_in / self.tile.images
         return computed / (self.block.height * self.block.width)
 
     def grid(self, batch: int, multiprocessors: int) -> int:
-        """Thread blocks of a launch."""
+        """Number of thread blocks of a launch."""
         tiles = ceil_div(batch, self.tile.images) * self.tiles
         if self.tile.persistent:
             tiles = min(tiles, self.tile.persistent * multiprocessors)
         return tiles * self.tile.split
 
     def problem(self, shared_memory: int) -> str | None:
-        """Why it cannot be, in words; None if it can."""
+        """Why the tile is not possible, in words; None if it is. shared_memory: bytes per thread block of the card."""
         return next(self._problems(shared_memory), None)
 
     def _problems(self, shared_memory: int) -> Iterator[str]:
@@ -220,17 +227,17 @@ class Geometry:
 
 
 def hidden_pixels(block: Block, tile: Tile) -> int:
-    """Hidden pixels of a tile with its halo."""
+    """Hidden pixels of a tile, halo included."""
     return tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
 
 
 def literal(value: float) -> str:
-    """A number as CUDA C++ writes it, infinities too."""
+    """A float as a CUDA C++ expression; infinities are supported."""
     return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
 
 
 def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
-    """The struct of compile-time numbers that Fused takes. adds_input: as in `source`."""
+    """The struct of compile-time constants that the template Fused takes. adds_input: as in `source`."""
     adds = block.adds_input if adds_input is None else adds_input
     numbers = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
@@ -255,9 +262,9 @@ PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const
 
 
 def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
-    """The kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16".
+    """The source of the kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16".
 
-    adds_input: whether its residual is its input, which it is if it can be; then `residual` is not read.
+    adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
     """
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
@@ -281,7 +288,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
 
 
 def options() -> tuple[str, ...]:
-    """The options that generated source is compiled with."""
+    """NVRTC's options for generated source: include folders, and a digest of the headers for the cache."""
     return (*header_options(), f"-I{FOLDER}", f"-DOPTIMIZE={_digest()}")
 
 
@@ -291,16 +298,16 @@ def _digest() -> str:
     return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 
-# ---- Compiling what was written
+# ---- Compilation
 
 
 def architecture() -> tuple[str, ...]:
-    """NVRTC's option for the card at hand; with it the machine code is kept on disk, and can be made in advance."""
+    """NVRTC's -arch option for this card, with which machine code can be precompiled; () on the simulator."""
     return (f"-arch=sm_{cuda.compute_capability()}",) if cuda.backend() == "gpu" else ()
 
 
 def job(text: str) -> tuple[str, tuple[str, ...]]:
-    """(source, options) as they are compiled: for cubin.build_all."""
+    """(source, options), for cubin.build_all."""
     return text, (*options(), *architecture())
 
 
@@ -311,5 +318,5 @@ def _compiled(text: str, name: str, cooperative: bool, backend: str) -> Any:
 
 
 def compiled(text: str, name: str, cooperative: bool = False) -> Any:
-    """The kernel `name` of a generated text, compiled once; cooperative: with a barrier of the grid."""
+    """The kernel `name` of a generated source, compiled once. cooperative: whether it uses a grid-wide barrier."""
     return _compiled(text, name, cooperative, cuda.backend())

@@ -1,4 +1,4 @@
-"""The end of a network: a 1×1 convolution with its global average pool as one launch, and the linear layer."""
+"""The head of a network: a 1×1 convolution with its global average pool as one launch, and the linear layer."""
 
 import functools
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .generate import TYPES, ceil_div, compiled, literal
 
 @dataclass(frozen=True)
 class Head:
-    """A 1×1 convolution of an image of so many pixels, clamped to bounds, and the mean of each output channel."""
+    """A 1×1 convolution of an image of `pixels` pixels, clamped to bounds, and the mean of each output channel."""
 
     pixels: int
     channels: int
@@ -28,11 +28,12 @@ class Head:
 
 @dataclass(frozen=True)
 class HeadTile:
-    """How a head is computed: see head.h.
+    """The tiling of a head, see head.h.
 
-    channels: output channels of a thread block. warps_c, warps_p, warps_k: warps side by side along output channels,
-    pixels and input channels. x_stages: images in shared memory, 2 to fetch one while another is computed. beside:
-    thread blocks with the same channels that share the images.
+    channels                    output channels per thread block
+    warps_c, warps_p, warps_k   warps along output channels, pixels and input channels
+    x_stages                    images in shared memory; 2: prefetch one while the other is computed
+    beside                      thread blocks with the same output channels that divide the images among them
     """
 
     channels: int = 16
@@ -44,12 +45,12 @@ class HeadTile:
 
     @property
     def warps(self) -> int:
-        """Warps of a thread block."""
+        """Warps per thread block."""
         return self.warps_c * self.warps_p * self.warps_k
 
 
 class HeadGeometry:
-    """The numbers that follow from a head and a tile, as head.h computes them. Sizes in bytes."""
+    """The sizes derived from a head and a tile, as in head.h. work, weights, shared: bytes of shared memory."""
 
     def __init__(self, head: Head, tile: HeadTile, itemsize: int) -> None:
         self.head, self.tile, self.itemsize = head, tile, itemsize
@@ -62,10 +63,10 @@ class HeadGeometry:
         self.weights = tile.channels * row
         self.shared = self.work + self.weights
         self.slices = ceil_div(head.outputs, tile.channels)
-        self.sums = 8 * c_tiles * pairs  # registers of a thread
+        self.sums = 8 * c_tiles * pairs  # registers per thread
 
     def problem(self, shared_memory: int) -> str | None:
-        """Why it cannot be, in words; None if it can."""
+        """Why the tile is not possible, in words; None if it is. shared_memory: bytes per thread block of the card."""
         h, t = self.head, self.tile
         e = 16 // self.itemsize
         checks = (
@@ -80,7 +81,7 @@ class HeadGeometry:
 
 
 def head_shape(name: str, head: Head, tile: HeadTile, dtype: str) -> str:
-    """The struct of compile-time numbers that Head takes."""
+    """The struct of compile-time constants that the template Head takes."""
     return f"""struct {name} {{  // {head}
     using T = {TYPES[dtype]};
     static constexpr int PIXELS = {head.pixels}, C = {head.channels}, O = {head.outputs}, CHANNELS = {tile.channels};
@@ -89,10 +90,10 @@ def head_shape(name: str, head: Head, tile: HeadTile, dtype: str) -> str:
 
 
 def head_rule(head: Head, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> HeadTile:
-    """Narrow slices of channels, as many as there are multiprocessors, for few images; wide ones, kept, for many."""
+    """A tile for a head: narrow slices of output channels for small batches, wide and persistent ones for large."""
     p = min(4, ceil_div(head.pixels, 16))
     if batch * ceil_div(head.outputs, 16) <= 2 * multiprocessors:
-        # each block reads a whole image anyway: more warps only share it
+        # each thread block reads an entire image in any case
         return HeadTile(16, 1, p, 8 // p if 8 % p == 0 else 2, 1, batch)
     for channels, c, stages in ((128, 4, 2), (64, 4, 2), (64, 4, 1), (32, 2, 1), (16, 1, 1)):
         tile = HeadTile(channels, c, min(2, p), 1, stages)
@@ -103,7 +104,7 @@ def head_rule(head: Head, batch: int, itemsize: int, multiprocessors: int, share
 
 
 def head_source(head: Head, tile: HeadTile, dtype: str) -> str:
-    """The kernel pointwise_pool for a head, a tile and a dtype, "float32" or "float16"."""
+    """The source of the kernel pointwise_pool for a head, a tile and a dtype, "float32" or "float16"."""
     t, (low, high) = TYPES[dtype], map(literal, head.bounds)
     return f"""// requires: sm_80
 #include "head.h"
@@ -136,12 +137,12 @@ def pointwise_pool(
     tile: HeadTile | None = None,
     programmatic: bool = False,
 ) -> Any:
-    """out = the mean over height and width of activation(weight · x + bias), in one kernel: needs sm_80.
+    """out = the mean over height and width of activation(weight · x + bias), in one kernel. Requires sm_80.
 
-    x: (N, C, H, W), NHWC. weight: (O, C, 1, 1). bias: (O,) or None. out: (N, O, 1, 1). float32 (sums of three TF32
-    products, fp32 accuracy) or float16, accumulated in float32. C must be a multiple of 16 bytes.
-    activation, programmatic: as in inverted_residual. tile: how it is computed, by default what a rule says.
-    ValueError and TypeError name what does not fit.
+    x: (N, C, H, W), NHWC. weight: (O, C, 1, 1). bias: (O,) or None. out: (N, O, 1, 1). float32 (each product as three
+    TF32 products, fp32 accuracy) or float16, accumulated in float32. C must be a multiple of 16 bytes.
+    activation: None, "relu", "relu6" or (low, high). programmatic: as in inverted_residual. tile: default: head_rule.
+    Returns out. ValueError and TypeError name the argument that does not fit.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=("NHWC",)).shape
     o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
@@ -167,7 +168,7 @@ def pointwise_pool(
 
 @dataclass(frozen=True)
 class Linear:
-    """out = weight · x + bias, weight (outputs, inputs)."""
+    """The shape of a linear layer: out = weight · x + bias, weight (outputs, inputs)."""
 
     inputs: int
     outputs: int
@@ -178,14 +179,14 @@ class Linear:
 
 @dataclass(frozen=True)
 class LinearTile:
-    """rows: outputs of a warp."""
+    """The tiling of a linear layer. rows: outputs per warp; warps: per thread block."""
 
     rows: int = 1
     warps: int = 8
 
 
 class LinearGeometry:
-    """The numbers that follow from a linear layer and a tile, as head.h computes them. Sizes in bytes."""
+    """The sizes derived from a linear layer and a tile, as in head.h. work, weights, shared: bytes of shared memory."""
 
     def __init__(self, linear: Linear, tile: LinearTile, itemsize: int) -> None:
         self.linear, self.tile, self.itemsize = linear, tile, itemsize
@@ -194,7 +195,7 @@ class LinearGeometry:
         self.groups = ceil_div(linear.outputs, tile.warps * tile.rows)
 
     def problem(self, shared_memory: int) -> str | None:
-        """Why it cannot be, in words; None if it can."""
+        """Why the tile is not possible, in words; None if it is. shared_memory: bytes per thread block of the card."""
         e = 16 // self.itemsize
         if self.linear.inputs % e:
             return f"K must be a multiple of {e}, got {self.linear.inputs}"
@@ -206,7 +207,7 @@ class LinearGeometry:
 
 
 def linear_shape(name: str, linear: Linear, tile: LinearTile, dtype: str) -> str:
-    """The struct of compile-time numbers that Linear takes."""
+    """The struct of compile-time constants that the template Linear takes."""
     return f"""struct {name} {{  // {linear}
     using T = {TYPES[dtype]};
     static constexpr int K = {linear.inputs}, O = {linear.outputs}, ROWS = {tile.rows}, WARPS = {tile.warps};
@@ -214,7 +215,7 @@ def linear_shape(name: str, linear: Linear, tile: LinearTile, dtype: str) -> str
 
 
 def linear_rule(linear: Linear, itemsize: int, multiprocessors: int, shared_memory: int, warps: int = 8) -> LinearTile:
-    """So few rows for each warp that all multiprocessors take part, and as many as need no second round."""
+    """A tile for a linear layer: the fewest rows per warp, at most 8, with which one wave of thread blocks suffices."""
     rows = max(1, min(8, ceil_div(linear.outputs, warps * multiprocessors)))
     while rows > 1 and warps * rows * linear.inputs * itemsize > shared_memory:
         rows -= 1
@@ -222,7 +223,7 @@ def linear_rule(linear: Linear, itemsize: int, multiprocessors: int, shared_memo
 
 
 def linear_source(linear: Linear, tile: LinearTile, dtype: str) -> str:
-    """The kernel few_rows for a linear layer, a tile and a dtype."""
+    """The source of the kernel few_rows for a linear layer, a tile and a dtype, "float32" or "float16"."""
     t = TYPES[dtype]
     return f"""// requires: sm_80
 #include "head.h"
@@ -242,7 +243,7 @@ few_rows(const {t}* __restrict__ x, const {t}* __restrict__ weight, const {t}* _
 """
 
 
-MOST_ROWS = 4  # images; with more of them a product of matrices is faster
+MOST_ROWS = 4  # images; for more, a tiled matrix product is faster
 
 
 @cuda.operator
@@ -255,11 +256,11 @@ def few_rows(
     tile: LinearTile | None = None,
     programmatic: bool = False,
 ) -> Any:
-    """out = x · weightᵀ + bias for few rows of x, as torch.nn.functional.linear: needs sm_80.
+    """out = x · weightᵀ + bias for few rows of x, as torch.nn.functional.linear. Requires sm_80.
 
-    x: (N, K), N up to MOST_ROWS. weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32 or
-    float16, accumulated in float32. tile, programmatic: as in pointwise_pool.
-    ValueError and TypeError name what does not fit.
+    x: (N, K), N at most MOST_ROWS. weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32
+    or float16, accumulated in float32. programmatic: as in inverted_residual. tile: default: linear_rule.
+    Returns out. ValueError and TypeError name the argument that does not fit.
     """
     n, k = checks.array("x", x, (None, None)).shape
     if n > MOST_ROWS:

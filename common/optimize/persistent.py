@@ -1,11 +1,11 @@
-"""A whole network as one launch, for small batches: thread blocks stay, and meet at a barrier between its phases.
+"""A network as one persistent kernel, for small batches: thread blocks stay resident, with a barrier between phases.
 
     network = Persistent(x, [(block, arrays), …, (head, arrays), (linear, arrays)])
     network.launch()                 reads x, writes network.output
-    print(network.plan)              the phases, the tile of each, what lies where in shared memory
+    print(network.plan)              the phases, the tile of each, bytes of shared memory
 
-A launch costs more than a barrier of the grid. More than that, a kernel's first weights only arrive when it has begun;
-here those of the next phase are fetched while this one computes.
+A grid-wide barrier costs less than a launch. A larger gain: the next phase's weights are prefetched while this phase
+computes, whereas a separate kernel can only load its weights after it has started.
 """
 
 import dataclasses
@@ -40,18 +40,20 @@ KERNEL = "network"
 Layer = Block | Head | Linear
 LayerTile = Tile | HeadTile | LinearTile
 
-LATE_US = 0.4  # what it costs to fetch weights only when the phase before is over, besides the way of the bytes
-BYTES_PER_US = 70_000  # that a multiprocessor gets out of the L2
-KEPT = 24  # candidates of a phase that are combined with those of its neighbours
+LATE_US = 0.4  # µs lost if weights are fetched after the phase before, besides the transfer of their bytes
+BYTES_PER_US = 70_000  # L2 bandwidth of a multiprocessor
+CANDIDATES = 24  # tiles of a phase that are combined with those of its neighbours
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What is computed between two barriers.
+    """A layer that is computed between two barriers, and its tiling.
 
-    teams: how many tiles of a block a thread block computes at a time, each by tile.warps warps. work, weights: bytes
-    of shared memory, of all teams. resident: all weights of a thread block are there at once. early: they are fetched
-    while the phase before computes.
+    teams      tiles that a thread block computes at a time, each by tile.warps warps
+    work       bytes of shared memory for the intermediate results of all teams
+    weights    bytes of shared memory for weights
+    resident   whether all weights of a thread block are in shared memory at once
+    early      whether the weights are prefetched while the phase before computes
     """
 
     layer: Layer
@@ -64,17 +66,21 @@ class Phase:
 
     @property
     def split(self) -> int:
-        """Thread blocks of a cluster that share the hidden channels; 1: there are no clusters."""
+        """Thread blocks of a cluster that split the hidden channels; 1: no cluster."""
         return self.tile.split if isinstance(self.tile, Tile) else 1
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a network runs as one launch: its phases, the warps of a thread block, the thread blocks of a cluster.
+    """A network as one launch.
 
-    rolled: phases in a row that differ in their arrays alone are a loop, so that instructions that were fetched for the
-    first are there for the others. barrier: of grid.h; by default grid_barrier, 9 % faster on an H200 than one arrival
-    for each cluster.
+    phases         in order
+    warps          warps per thread block
+    cluster        thread blocks per cluster
+    predicted_us   time by the cost model
+    rolled         whether consecutive phases that differ only in their arrays become a loop, which keeps the code in
+                   the instruction cache
+    barrier        a barrier of grid.h; default: grid_barrier, 9 % faster on an H200 than one arrival per cluster
     """
 
     phases: tuple[Phase, ...]
@@ -87,7 +93,7 @@ class Plan:
     barrier: str = ""
 
     def runs(self) -> list[list[int]]:
-        """The numbers of the phases, those of a loop together."""
+        """The indices of the phases, grouped by loop."""
         found: list[list[int]] = []
         for i, phase in enumerate(self.phases):
             before = self.phases[found[-1][-1]] if found else None
@@ -103,17 +109,17 @@ class Plan:
 
     @property
     def needed(self) -> list[int]:
-        """Bytes of shared memory in each phase: what it works in, its weights and those of the next one."""
+        """Bytes of shared memory used in each phase: its work, its weights and the next one's prefetched weights."""
         after = [*(phase.weights if phase.early else 0 for phase in self.phases[1:]), 0]
         return [phase.work + phase.weights + coming for phase, coming in zip(self.phases, after, strict=True)]
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory of a thread block."""
+        """Bytes of shared memory per thread block."""
         return ceil_div(max(self.needed), 16) * 16
 
     def places(self) -> list[tuple[int, int]]:
-        """Where each phase works, and where its weights lie: in turn at the beginning and at the end."""
+        """(offset of work, offset of weights) of each phase in shared memory; weights alternate between the ends."""
         total, found = self.shared, []
         for i, phase in enumerate(self.phases):
             if i % 2 == 0:
@@ -123,7 +129,7 @@ class Plan:
         return found
 
     def tiles(self, index: int) -> int:
-        """Tiles, slices or groups of rows of a phase."""
+        """Number of work units of a phase: tiles of a block, slices of a head, groups of rows of a linear layer."""
         phase = self.phases[index]
         itemsize = np.dtype(self.dtype).itemsize
         if isinstance(phase.layer, Block):
@@ -164,10 +170,14 @@ def chosen(
     shared_memory: int | None = None, warps: Sequence[int] = (8, 4), clusters: Sequence[int] | None = None,
     tiles: Sequence[LayerTile | None] | None = None,
 ) -> Plan:  # fmt: skip
-    """What the counted instructions say is fastest. ValueError if no tiles fit.
+    """The Plan that the cost model predicts to be fastest. ValueError if no tiles fit.
 
-    warps, clusters: sizes of thread blocks and clusters to try, by default clusters of 8 and none, on cards that have
-    them. tiles: a tile for each layer, or None where it is to be chosen.
+    dtype             "float32" or "float16"
+    multiprocessors   number of thread blocks; default: that of this card
+    shared_memory     bytes per thread block; default: those of this card
+    warps             warps per thread block to try
+    clusters          cluster sizes to try; default: 8 and 1 on cards with clusters, else 1
+    tiles             a tile for each layer, or None where one is to be chosen
     """
     shared = shared_memory or cuda.shared_memory()
     many = multiprocessors or (cuda.multiprocessors() if cuda.backend() == "gpu" else 16)
@@ -189,7 +199,7 @@ def _best(
     layers: tuple[tuple[Layer, LayerTile | None], ...], dtype: str, batch: int, blocks: int, shared: int, warps: int,
     cluster: int,
 ) -> Plan | None:  # fmt: skip
-    """The cheapest combination: phase by phase, the best way to each of its candidates."""
+    """The plan of least predicted time, by dynamic programming over the phases; None if no tiles fit."""
     ways: list[tuple[float, tuple[Phase, ...]]] = [(0.0, ())]
     for layer, tile in layers:
         options = _phases(layer, tile, dtype, batch, blocks, shared, warps, cluster)
@@ -214,7 +224,7 @@ def _best(
 def _phases(
     layer: Layer, tile: LayerTile | None, dtype: str, batch: int, blocks: int, shared: int, warps: int, cluster: int
 ) -> list[tuple[float, Phase]]:
-    """Candidates, each with the microseconds that it is predicted to take, the fastest first."""
+    """Candidate tilings of a layer, each with its predicted microseconds, the fastest first."""
     itemsize = np.dtype(dtype).itemsize
     if isinstance(layer, Head):
         assert tile is None or isinstance(tile, HeadTile)
@@ -235,22 +245,28 @@ def _phases(
         tiles = ceil_div(batch, one.images) * geometry.tiles
         teams = max(1, min(warps // one.warps, ceil_div(tiles * one.split, blocks), (shared - weights) // work))
         phase = Phase(layer, one, teams, teams * work, weights, geometry.resident)
-        # teams share a multiprocessor as thread blocks do that have it in common
+        # teams share a multiprocessor as resident thread blocks do
         found[one] = (
             cost.predicted_of(geometry, batch, blocks, shared, teams),
             phase,
         )
     ranked = sorted(found.values(), key=lambda pair: pair[0])
-    kept = list(ranked[:KEPT])
-    for most in (shared // 4, shared // 3, 2 * shared // 5):  # that leave room for their neighbours' weights
-        kept += [pair for pair in ranked if pair[1].weights <= most and pair[1].work + 2 * most <= shared][: KEPT // 2]
-    return list(dict.fromkeys(kept))
+    picked = list(ranked[:CANDIDATES])
+    for most in (
+        shared // 4,
+        shared // 3,
+        2 * shared // 5,
+    ):  # which leave room for the weights of the neighbouring phases
+        picked += [pair for pair in ranked if pair[1].weights <= most and pair[1].work + 2 * most <= shared][
+            : CANDIDATES // 2
+        ]
+    return list(dict.fromkeys(picked))
 
 
 def _tiles(
     block: Block, batch: int, itemsize: int, blocks: int, shared: int, warps: int, cluster: int
 ) -> Iterator[Tile]:
-    """All tiles that fit and may be fast, in thread blocks of so many warps."""
+    """All tiles that fit into thread blocks of `warps` warps and may be fast."""
     out_h, out_w = block.out_size
     heights = sorted({n for n in (1, 2, 4, 7, 8, 14) if n < out_h} | ({out_h} if out_h <= 14 else set()))
     widths = sorted({n for n in (4, 7, 8, 14, 16, 28) if n < out_w} | ({out_w} if out_w <= 28 else set()))
@@ -277,7 +293,7 @@ def _tiles(
 
 
 def _with_registers(block: Block, tile: Tile, geometry: Geometry, itemsize: int, limit: int) -> Tile | None:
-    """How the warps share the sums, and how many tiles of mma each expands at a time, so that registers suffice."""
+    """The tile with project_n and expand_m that fit into `limit` registers per thread; None if none do."""
     twice, steps = 2 if itemsize == 4 else 1, geometry.k_padded * itemsize // 32
     m_out, pairs = ceil_div(geometry.pixels_out, 16), ceil_div(block.outputs, 16)
     ways = []
@@ -318,7 +334,7 @@ _ROLES = {
 
 
 def _declared(plan: Plan, index: int) -> str:
-    """A phase's struct of numbers, its type, and that it takes no more shared memory than was reckoned with."""
+    """The declarations of a phase: struct of constants, type, and a static_assert of its shared memory."""
     phase, name = plan.phases[index], f"Shape{index}"
     if isinstance(phase.layer, Block):
         assert isinstance(phase.tile, Tile)
@@ -337,7 +353,7 @@ def _declared(plan: Plan, index: int) -> str:
 
 
 def _made(plan: Plan, index: int) -> str:
-    """What the phase is made of: its weights, where it works, what is this thread block's, what fetches its weights."""
+    """The variables of a phase: weights, the phase object, this thread block's unit, the lambda that prefetches."""
     phase, i = plan.phases[index], index
     work, weights = plan.places()[i]
     arrays = ", ".join(f"{role}{i}" for role in _ROLES[type(phase.layer)])
@@ -362,7 +378,7 @@ def _made(plan: Plan, index: int) -> str:
 
 
 def _weights(plan: Plan, index: int) -> str:
-    """The weights of a phase that another one of a loop is made for."""
+    """The weights of a phase in a loop, whose other variables are those of the loop's first phase."""
     layer = plan.phases[index].layer
     assert isinstance(layer, Block)
     lows, highs = (", ".join(literal(bound[side]) for bound in layer.bounds) for side in (0, 1))
@@ -375,7 +391,7 @@ def _input(index: int) -> str:
 
 
 def _leave(plan: Plan, index: int) -> list[str]:
-    """What comes between a phase and the next one."""
+    """The statements between a phase and the next one."""
     if index + 1 == len(plan.phases):
         return []
     following = plan.phases[index + 1]
@@ -386,12 +402,12 @@ def _leave(plan: Plan, index: int) -> list[str]:
 
 
 def _clear(plan: Plan, index: int) -> str:
-    """Clears what only this phase works in; not where nothing is computed, and so no barrier ends the phase."""
+    """The statement that clears the phase's working memory, for thread blocks that have a tile in it."""
     return f"if (unit{index} < {plan.tiles(index)}) phase{index}.clear();"
 
 
 def _after(plan: Plan, index: int) -> str:
-    """What fetches the weights of the phase after this one while it computes."""
+    """The name of the lambda that prefetches the next phase's weights; "Nothing()" if they are not prefetched."""
     early = index + 1 < len(plan.phases) and plan.phases[index + 1].early
     return f"fetch{index + 1}" if early else "Nothing()"
 
@@ -412,7 +428,7 @@ def _run(plan: Plan, index: int) -> str:
 
 
 def _loop(plan: Plan, numbers: list[int]) -> str:
-    """Phases that differ in their arrays alone. All but the last fetch for the one after them, which is one of them."""
+    """The loop over phases that differ only in their arrays. Each but the last prefetches for the next iteration."""
     first, last = numbers[0], numbers[-1]
     phase, places = plan.phases[first], plan.places()
 
@@ -425,7 +441,7 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
             text = f"either(i == {i}, w{member}, {text})"
         return text
 
-    def places_of(index: str) -> str:  # of the phase that i or i + 1 is
+    def places_of(index: str) -> str:  # of the phase with this index expression, "i" or "(i + 1)"
         found = []
         for kind in (0, 1):
             even, odd = (places[first + (first + side) % 2][kind] for side in (0, 1))
@@ -463,7 +479,7 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
     return "\n    ".join([loop, *_leave(plan, last)])
 
 
-# member by member: selected as a whole, they would lie in local memory
+# selected member by member: selecting the struct would put it into local memory
 _EITHER = """
 template <class T> __device__ __forceinline__ Weights<T> either(bool first, const Weights<T>& a, const Weights<T>& b) {
     return {first ? a.expand : b.expand, first ? a.expand_bias : b.expand_bias, first ? a.depthwise : b.depthwise,
@@ -473,7 +489,7 @@ template <class T> __device__ __forceinline__ Weights<T> either(bool first, cons
 
 
 def source(plan: Plan) -> str:
-    """The kernel `network` of a plan. It is launched cooperatively, its grid a multiple of the cluster."""
+    """The source of a plan's kernel `network`, for a cooperative launch with a grid divisible by the cluster size."""
     numbers, t = range(len(plan.phases)), TYPES[plan.dtype]
     declared = "\n".join(_declared(plan, loop[0]) for loop in plan.runs())
     weights = ",\n    ".join(
@@ -516,13 +532,16 @@ extern "C" __global__ void {dims}__launch_bounds__({32 * plan.warps}, 1)
 class Persistent:
     """A network as one launch over arrays of the backend: `launch()` reads `x` and writes `output`.
 
-    phases: pairs of a layer and its arrays. Of a Block: expand, expand_bias, depthwise, depthwise_bias, project,
-    project_bias, as `inverted_residual` takes them; of a Head and a Linear: weight, bias. Biases, and expand where
-    there is none, may be None. What a phase computes is the next one's input; outputs[i] keeps it, (N, O, H, W) in NHWC
-    of a Block, (N, O) of the others. arrays: what the kernel is given after its counter. Launches on several streams at
-    a time are not allowed: they share the counter.
-    blocks: thread blocks, by default as many as are resident at once; a plan that is not given is made for these.
-    ValueError names what does not fit.
+    x        the input of the first phase, (N, C, H, W) in NHWC
+    phases   pairs of a layer and its arrays. Of a Block: expand, expand_bias, depthwise, depthwise_bias, project,
+             project_bias, as `inverted_residual` takes them; of a Head or Linear: weight, bias. Biases may be None, and
+             expand if the block has none. Each phase reads the output of the one before
+    plan     default: `chosen` for these layers
+    blocks   number of thread blocks; default: as many as can be resident at once
+
+    outputs[i] is the output of phase i: (N, O, H, W) in NHWC for a Block, (N, O) for the others. Do not launch on
+    several streams at the same time: launches share the barrier's counter.
+    ValueError names what does not fit; RuntimeError if the card cannot hold a cluster.
     """
 
     def __init__(
@@ -543,12 +562,12 @@ class Persistent:
         self._compile(blocks)
         cluster = self.plan.cluster
         if plan is None and blocks is None and self.blocks < cuda.multiprocessors() // cluster * cluster:
-            # groups of multiprocessors have room for fewer clusters: tiles for those, or some wait for a second round
+            # fewer clusters are resident than multiprocessors allow: plan for these, to avoid a second wave
             self.plan = chosen(layers, dtype.name, batch, multiprocessors=self.blocks, clusters=(cluster,))
             self._compile(blocks)
 
     def _compile(self, blocks: int | None) -> None:
-        """The kernel of the plan, and its launch by so many thread blocks."""
+        """Compile the plan's kernel and bind its launch with `blocks` thread blocks."""
         self.source = source(self.plan)
         self.kernel = compiled(self.source, KERNEL, cooperative=True)
         shared = self.plan.shared
@@ -596,7 +615,7 @@ class Persistent:
 
 
 def _shapes(layer: Layer) -> list[tuple[int, ...] | None]:
-    """The shapes of a layer's arrays; None where there is to be none."""
+    """The shapes of a layer's arrays in the order of _ROLES; None for an absent array."""
     if isinstance(layer, Linear):
         return [(layer.outputs, layer.inputs), (layer.outputs,)]
     if isinstance(layer, Head):
@@ -613,7 +632,10 @@ def _output(layer: Layer, batch: int, dtype: Any) -> Any:
 
 
 def resident(kernel: Any, plan: Plan) -> int:
-    """How many thread blocks of a plan's kernel are on the card at once; on the simulator two clusters' worth."""
+    """Thread blocks of a plan's kernel that can be resident at once; on the simulator two clusters.
+
+    RuntimeError if the card cannot hold a cluster.
+    """
     if cuda.backend() == "simulator":
         return 2 * plan.cluster
     if plan.cluster == 1:

@@ -1,6 +1,6 @@
-"""The fastest tile of a block on this card: candidates compiled, checked and timed beside the separate kernels.
+"""Autotuning: the fastest tile of a block on this card. Candidates are compiled, checked and timed.
 
-found = search(Problem(block, batch, "float16"))      needs a GPU
+found = search(Problem(block, batch, "float16"))      requires a GPU
 remember([found])                                     see tiles.py
 """
 
@@ -20,15 +20,15 @@ from .blocks import inverted_residual
 from .generate import Tile
 from .tiles import Found, Problem, describe, rule
 
-TRIED = 12  # candidates that a search measures
-SAMPLES = 15  # of each candidate
-TOLERANCES = {"float32": 1e-5, "float16": 4e-3}  # ‖out − expected‖ / ‖expected‖: both sides round
+TRIED = 12  # candidates that a search times
+SAMPLES = 15  # timing samples per candidate
+TOLERANCES = {"float32": 1e-5, "float16": 4e-3}  # for ‖out − expected‖ / ‖expected‖; both results are rounded
 
-Timer = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]  # launches by name → µs of each
+Timer = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]  # launches by name → µs of each launch
 
 
 class Arrays:
-    """Random inputs of a problem, and the block's output as the operators of common.kernels compute it."""
+    """Random inputs of a problem in NHWC, and `expected`: the output as the operators of common.kernels compute it."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         b, random = problem.block, np.random.default_rng(seed)
@@ -37,7 +37,7 @@ class Arrays:
             made = cuda.asarray((scale * random.standard_normal(shape)).astype(problem.dtype))
             return cuda.to_layout(made, "NHWC") if len(shape) == 4 else made
 
-        few = array(min(problem.batch, 8), *b.input_shape)  # enough to differ from each other
+        few = array(min(problem.batch, 8), *b.input_shape)  # repeated to the full batch
         self.x = layouts.empty((problem.batch, *b.input_shape), problem.dtype, "NHWC")
         for start in range(0, problem.batch, 8):
             self.x[start : start + 8] = few[: problem.batch - start]
@@ -55,7 +55,7 @@ class Arrays:
             h = kernels.pointwise(h, self.expand, self.expand_bias, activation=b.bounds[0])
         h = kernels.depthwise(h, self.depthwise, self.depthwise_bias, b.stride, 1, activation=b.bounds[1])
         self.residual = None
-        if b.residual:  # of a block without expand it is another array than x
+        if b.residual:  # x itself if its shape is that of the output
             same = (b.channels, *b.input_shape[1:]) == (b.outputs, *b.out_size)
             self.residual = self.x if same else array(problem.batch, b.outputs, *b.out_size)
         self.expected = kernels.pointwise(
@@ -64,7 +64,7 @@ class Arrays:
         self.out = layouts.empty(self.expected.shape, problem.dtype, "NHWC")
 
     def launch(self, problem: Problem, tile: Tile) -> Any:
-        """What computes `out`, checked once."""
+        """The launch that computes `out` with a tile, its arguments checked."""
         with kernels.recorded() as launches:
             inverted_residual(
                 self.x, self.expand, self.expand_bias, self.depthwise, self.depthwise_bias, self.project,
@@ -74,13 +74,13 @@ class Arrays:
         return launches[0]
 
     def error(self) -> float:
-        """‖out − expected‖ / ‖expected‖."""
+        """‖out − expected‖ / ‖expected‖, computed in float64; NaN if out holds a NaN."""
         expected = self.expected.astype(np.float64)
         return math.sqrt(float(((self.out - expected) ** 2).sum()) / float((expected**2).sum()))
 
 
 def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], None]:
-    """The same block by the separate kernels, over arrays of their own, or into `out`: what a fused one must beat."""
+    """The launch of the same block by separate kernels, the baseline. out: NHWC; None: a new array."""
     b, hidden = problem.block, arrays.x
     with kernels.recorded(programmatic=problem.programmatic) as launches:
         if arrays.expand is not None:
@@ -111,13 +111,13 @@ def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], N
 
 
 def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median µs of each launch, in CUDA graphs timed in turn. NoGpu on the simulator."""
+    """Median µs of each launch, in CUDA graphs timed in alternation. NoGpu on the simulator."""
     compared = timing.compare(launches, samples=SAMPLES)
     return {name: compared[name].median_us for name in launches}
 
 
 def _tried(problem: Problem, tried: int) -> list[Tile]:
-    """The `tried` most promising tiles of a problem and the rule's, each once."""
+    """The `tried` best-ranked tiles of a problem and the rule's tile, without duplicates."""
     clusters = cuda.compute_capability() >= 90
     return _most_promising(problem, tried, cuda.multiprocessors(), cuda.shared_memory(), clusters)
 
@@ -134,21 +134,21 @@ def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str,
 
 
 def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:
-    """Compiles all that searches of these problems will try, in parallel: one by one it would take minutes."""
+    """Compile all candidates of these problems in parallel, before their searches. Does nothing without a GPU."""
     if cuda.backend() == "gpu":
         cubin.build_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
 
 
 def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> Found:
-    """The fastest tile of a problem on the card at hand, of the `tried` most promising and the rule's.
+    """Time the `tried` best-ranked tiles of a problem and the rule's on this card; return the fastest as a Found.
 
-    Each is compiled, its result compared with that of the separate kernels, then timed with all others and those
-    kernels. timer: what times them, for tests; without it measure.timing, which needs a GPU: NoGpu on the simulator.
-    ValueError for a block that no tile fits.
+    Each is compiled and its result compared with that of the separate kernels; the correct ones are timed together with
+    the separate kernels. timer: replaces measure.timing in tests.
+    NoGpu on the simulator without a timer, ValueError for a block that no tile fits and for tried < 1.
     """
     if timer is None:
         with graphs.on_stream():
-            pass  # or NoGpu, before anything is computed
+            pass  # raises NoGpu before anything is computed
     if tried < 1:
         raise ValueError(f"tried must be at least 1, got {tried}")
     block, itemsize = problem.block, problem.itemsize
@@ -171,7 +171,7 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
             launch = arrays.launch(problem, tile)
             launch()
             cuda.synchronize()
-        except Exception as error:  # what the driver refuses has no common base; the others can be timed
+        except Exception as error:  # errors of the driver have no common base class; the other tiles can be timed
             failed.append(f"{describe(tile)}: {error}")
             continue
         off, allowed = arrays.error(), TOLERANCES[problem.dtype]

@@ -1,18 +1,18 @@
-"""A convolution that skips zeros of its input: a kernel written for one shape, its skipping scheme a parameter.
+"""A convolution that skips zeros of its input: a kernel generated for one shape and one skipping scheme.
 
     y = conv2d(x, weight, bias, padding=1, activation="relu", scheme="pixels")       all arrays NHWC
     source(shape, "ballot", rule(shape, "ballot", 4), "float32")                     CUDA C++ that includes sparse.h
 
-Schemes, and what they need to find zero in order to save something:
+Schemes, and the unit of zeros that each can skip:
 
-    ballot       one element: for each one that is not zero, FMA with a row of weights out of L1
-    pixels       32 channels of a pixel: lists of the others, several of which share each weight they are multiplied by
+    ballot       one element: an FMA with a row of weights from L1 for each nonzero element
+    pixels       32 channels of a pixel: lists of the other pixels, several of which share each weight that is loaded
     tiles        32 channels of a tile of pixels: a slice of work for tensor cores
     dense        nothing is skipped: `pixels` with all pixels in its lists
     dense_tiles  nothing is skipped: `tiles`
 
-Convolutions of one channel a group are computed a lane a channel in all schemes, and skip 32 channels of a pixel under
-one tap. What is skipped adds nothing, even where the weight is infinite; NaN is not zero, −0.0 is.
+Depthwise convolutions are computed with one lane per channel in all schemes, and skip 32 channels of a pixel for one
+tap of the kernel. A skipped zero contributes nothing, even if the weight is infinite. NaN is not zero, −0.0 is.
 """
 
 import dataclasses
@@ -32,18 +32,22 @@ from . import generate
 from .generate import ceil_div
 
 SCHEMES = ("ballot", "pixels", "tiles", "dense", "dense_tiles")
-DENSE = {"ballot": "dense", "pixels": "dense", "tiles": "dense_tiles"}  # the same without skipping, or nearest to it
-PREFIX = "sparse/"  # of a scheme, as the implementation that records name: "sparse/ballot"
+DENSE = {
+    "ballot": "dense",
+    "pixels": "dense",
+    "tiles": "dense_tiles",
+}  # the scheme without skipping, or the one nearest to it
+PREFIX = "sparse/"  # before a scheme in the implementation of a record: "sparse/ballot"
 KERNEL = "sparse_conv2d"
-CHUNK = 32  # channels at a time: a warp's lanes
-ROW = 8  # a row of packed weights is a multiple of so many
-WARPS = 8  # of a multiprocessor, that hide the latency of loads
+CHUNK = 32  # channels at a time: one per lane of a warp
+ROW = 8  # elements: rows of packed weights are padded to a multiple of it
+WARPS = 8  # per multiprocessor, to hide the latency of loads
 ENDLESS = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution: what it computes. padding: ((top, bottom), (left, right)); bounds: what it is clamped to."""
+    """The shape of a convolution. padding: ((top, bottom), (left, right)); bounds: (low, high) of the activation."""
 
     batch: int
     channels: int
@@ -63,7 +67,7 @@ class Shape:
 
     @property
     def weight(self) -> tuple[int, int, int, int]:
-        """(O, C/groups, kH, kW)."""
+        """(O, C/groups, kH, kW) of the weights."""
         return self.outputs, self.channels // self.groups, *self.kernel
 
     @property
@@ -80,21 +84,21 @@ class Shape:
 
     @property
     def depthwise(self) -> bool:
-        """Whether each output channel reads an input channel of its own."""
+        """Whether each output channel reads one input channel of its own."""
         return self.groups == self.channels == self.outputs
 
     @property
     def terms(self) -> int:
-        """Products that are added up for one output."""
+        """Products summed per output element."""
         return math.prod(self.weight[1:])
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, none skipped."""
+        """Multiply-accumulates without skipping."""
         return math.prod(self.y) * self.terms
 
     def __str__(self) -> str:
-        """Without the batch: "56×56 64>256 1×1", "28×28 128>128 3×3 stride 2"."""
+        """The shape without the batch: "56×56 64>256 1×1", "28×28 128>128 3×3 stride 2"."""
         more = f" stride {self.stride[0]}" if self.stride != (1, 1) else ""
         more += f" groups {self.groups}" if self.groups > 1 else ""
         kernel = "×".join(map(str, self.kernel))
@@ -103,12 +107,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Tile:
-    """How it is computed. What is best depends on the card: `rule` is a guess.
+    """The tiling of a convolution. The best one depends on the card; `rule` guesses one.
 
-    tile_h, tile_w: output pixels of a thread block; tile_h 1: so many in a row, across rows and images. outputs: output
-    channels of it. warps: of it; they share the products of the same outputs, in `tiles` the outputs. vector: output
-    channels of a lane. rows: pixels that a warp takes at once; in `tiles` how many warps lie side by side along the
-    pixels. stages: of `tiles`, slices in shared memory.
+    tile_h, tile_w   output pixels per thread block; with tile_h 1, tile_w consecutive pixels across rows and images
+    outputs          output channels per thread block
+    warps            warps per thread block: they split the products of the same outputs; in `tiles`, the outputs
+    vector           output channels per lane
+    rows             pixels that a warp computes at once; in `tiles`, number of warps along the pixels
+    stages           in `tiles`: slices in shared memory
     """
 
     tile_h: int
@@ -121,17 +127,20 @@ class Tile:
 
     @property
     def pixels(self) -> int:
-        """Output pixels of a thread block."""
+        """Output pixels per thread block."""
         return self.tile_h * self.tile_w
 
 
 def skips(implementation: str) -> bool:
-    """Whether an implementation that records name leaves out zeros: a sparse kernel, but not one of its dense twins."""
+    """Whether the implementation of a record skips zeros: a sparse kernel, but not a dense scheme of this module."""
     return implementation.startswith(PREFIX) and "dense" not in implementation
 
 
 def kind_of(shape: Shape, scheme: str) -> str:
-    """Which of the kernels of sparse.h computes a shape in a scheme: pixels, ballot, tiles or channels."""
+    """The kernel of sparse.h for a shape and a scheme: "pixels", "ballot", "tiles" or "channels" (depthwise).
+
+    ValueError for an unknown scheme.
+    """
     if scheme not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if shape.depthwise:
@@ -140,7 +149,7 @@ def kind_of(shape: Shape, scheme: str) -> str:
 
 
 def blocks_of(shape: Shape, tile: Tile) -> int:
-    """Thread blocks of a launch."""
+    """Number of thread blocks of a launch."""
     rows, columns = shape.out_size
     tiles = shape.batch * ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w)
     if tile.tile_h == 1:
@@ -151,7 +160,7 @@ def blocks_of(shape: Shape, tile: Tile) -> int:
 
 
 def shared_of(shape: Shape, scheme: str, tile: Tile, itemsize: int) -> int:
-    """Bytes of shared memory of a thread block."""
+    """Bytes of shared memory per thread block."""
     kind = kind_of(shape, scheme)
     if kind == "channels":
         return 0
@@ -164,10 +173,10 @@ def shared_of(shape: Shape, scheme: str, tile: Tile, itemsize: int) -> int:
 
 
 def problem(shape: Shape, scheme: str, tile: Tile, itemsize: int, shared_memory: int) -> str | None:
-    """Why it cannot be, in words; None if it can."""
+    """Why the tile is not possible, in words; None if it is. shared_memory: bytes per thread block of the card."""
     kind = kind_of(shape, scheme)
     needed = shared_of(shape, scheme, tile, itemsize)
-    of_tiles = tile.pixels % (16 * tile.rows) == 0 and tile.warps % tile.rows == 0
+    warps_fit = tile.pixels % (16 * tile.rows) == 0 and tile.warps % tile.rows == 0
     side = tile.warps // tile.rows if tile.rows and tile.warps % tile.rows == 0 else 1
     checked = (
         (1 <= tile.warps <= 32, f"warps must be from 1 to 32, got {tile.warps}"),
@@ -187,7 +196,7 @@ def problem(shape: Shape, scheme: str, tile: Tile, itemsize: int, shared_memory:
             kind != "ballot" or tile.pixels % tile.rows == 0,
             f"rows must divide the {tile.pixels} pixels, got {tile.rows}",
         ),
-        (kind != "tiles" or of_tiles, f"{tile.rows} rows of warps must divide {tile.warps} warps, 16 pixels each"),
+        (kind != "tiles" or warps_fit, f"{tile.rows} rows of warps must divide {tile.warps} warps, 16 pixels each"),
         (
             kind != "tiles" or tile.outputs % (16 * side) == 0,
             f"outputs must be a multiple of 16 for each of {side} warps, got {tile.outputs}",
@@ -199,22 +208,22 @@ def problem(shape: Shape, scheme: str, tile: Tile, itemsize: int, shared_memory:
 
 
 def rule(shape: Shape, scheme: str, itemsize: int, multiprocessors: int = 132) -> Tile:
-    """A sane tile: as large as leaves each multiprocessor a block or two."""
+    """A reasonable tile: the largest that still gives each multiprocessor one or two thread blocks."""
     kind = kind_of(shape, scheme)
     outs, steps = shape.outputs // shape.groups, shape.terms // shape.weight[1] * ceil_div(shape.weight[1], CHUNK)
     if kind == "channels":
         return Tile(1, 32, CHUNK, 4)
     if kind == "tiles":
         wide = 32 if outs <= 32 else 64
-        flat = min(shape.out_size) < 3  # no tile to speak of
+        flat = min(shape.out_size) < 3  # too small for a two-dimensional tile
         for h, w, rows in ((8, 8, 2), (4, 8, 2), (4, 4, 1)):
             warps = 2 if (h * w, wide) == (16, 32) else 4
             tile = Tile(1 if flat else h, h * w if flat else w, wide, warps, rows=rows)
             if blocks_of(shape, tile) >= multiprocessors:
                 break
         return tile
-    # the largest with which there are WARPS of them on a multiprocessor; where even the smallest has fewer, more warps
-    # share the products of a block
+    # the largest that gives WARPS warps per multiprocessor; if even the smallest gives fewer, more warps split the
+    # products of a thread block
     wanted = WARPS * multiprocessors
     vectors = [v for v in (4, 2, 1) if v == 1 or outs > CHUNK * v // 2]
     for vector, pixels in itertools.product(vectors, (16, 8)):
@@ -227,7 +236,7 @@ def rule(shape: Shape, scheme: str, itemsize: int, multiprocessors: int = 132) -
 
 
 def source(shape: Shape, scheme: str, tile: Tile, dtype: str) -> str:
-    """The kernel for a shape, a scheme, a tile and a dtype, "float32" or "float16"."""
+    """The source of the kernel for a shape, a scheme, a tile and a dtype, "float32" or "float16"."""
     low, high = (generate.literal(float(bound)) for bound in shape.bounds)
     rows, columns = shape.out_size
     numbers = {
@@ -237,7 +246,7 @@ def source(shape: Shape, scheme: str, tile: Tile, dtype: str) -> str:
         "GROUPS": shape.groups, "TILE_H": tile.tile_h, "TILE_W": tile.tile_w, "BO": tile.outputs, "V": tile.vector,
         "ROWS": tile.rows, "SPLIT": tile.warps, "STAGES": tile.stages,
     }  # fmt: skip
-    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    constants = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     kind = kind_of(shape, scheme)
     T = generate.TYPES[dtype]
     stored = "weight" if kind == "tiles" else "packed"
@@ -247,7 +256,7 @@ def source(shape: Shape, scheme: str, tile: Tile, dtype: str) -> str:
 struct Shape {{  // {shape}, {scheme}
     using T = {T};
     static constexpr bool SKIP = {"false" if scheme in DENSE.values() else "true"};
-    static constexpr int {told};
+    static constexpr int {constants};
     __device__ static float low() {{ return {low}; }}
     __device__ static float high() {{ return {high}; }}
 }};
@@ -265,9 +274,10 @@ extern "C" __global__ void __launch_bounds__({32 * tile.warps})
 
 
 def packed_shape(weight: tuple[int, ...], groups: int = 1) -> tuple[int, ...]:
-    """The shape of packed weights: a row of output channels for each product, filled up to a multiple of 8.
+    """The shape of packed weights: (groups, kH·kW·C/groups, O/groups padded to a multiple of ROW).
 
-    (groups, kH·kW·C/groups, O/groups filled up); of depthwise weights (kH·kW, C).
+    A row holds the weights of one input element for all output channels. Depthwise weights: (kH·kW, C).
+    weight: (O, C/groups, kH, kW).
     """
     o, c, kh, kw = weight
     if c == 1 and groups == o:
@@ -276,9 +286,10 @@ def packed_shape(weight: tuple[int, ...], groups: int = 1) -> tuple[int, ...]:
 
 
 def pack(weight: Any, groups: int = 1, out: Any = None) -> Any:
-    """Weights (O, C/groups, kH, kW) of any layout in the order in which all schemes but `tiles` read them.
+    """Weights (O, C/groups, kH, kW) of any layout, in the order in which all schemes but `tiles` read them.
 
-    What fills up a row is zero. A network packs its weights once and gives them as conv2d(packed=…).
+    Returns an array of packed_shape, padded with zeros: `out`, or a new one. Pack weights once and pass them as
+    conv2d(packed=…). Errors as of cuda.checks.array.
     """
     checks.array("weight", weight, (None,) * 4, allowed=layouts.LAYOUTS)
     o, c, kh, kw = weight.shape
@@ -313,15 +324,22 @@ def conv2d(
     tile: Tile | None = None,
     out: Any = None,
 ) -> Any:
-    """out = activation(conv2d(x, weight) + bias + residual), its zero inputs skipped as `scheme` says: needs sm_80.
+    """out = activation(conv2d(x, weight) + bias + residual), skipping zeros of x as `scheme` says. Requires sm_80.
 
-    x: (N, C, H, W), weight: (O, C/groups, kH, kW), bias: (O,) or None, residual: as out or None, out: (N, O, oH, oW);
-    all NHWC in memory (a lane reads a channel, and zeros of a pixel lie side by side), float32 or float16, accumulated
-    in float32; fp32 on tensor cores (`tiles`) as three TF32 products. stride, padding, activation: as in
-    common.kernels.conv2d. scheme: one of SCHEMES. packed: pack(weight, groups), without which all schemes but `tiles`
-    pack the weights in every call. tile: how it is computed, by default `rule`'s.
-    The result is that of a dense convolution but for the order of its sums, and for infinite weights: a zero that is
-    skipped adds nothing, where a dense convolution adds 0·∞, NaN. ValueError and TypeError name what does not fit.
+    x          (N, C, H, W)
+    weight     (O, C/groups, kH, kW)
+    bias       (O,) or None
+    stride, padding, activation   as in common.kernels.conv2d
+    residual   of the shape of out, or None
+    scheme     one of SCHEMES
+    packed     pack(weight, groups); without it all schemes but `tiles` pack the weights in every call
+    tile       default: that of `rule`
+    out        (N, O, oH, oW); None: a new array
+
+    All arrays are NHWC in memory (a lane reads one channel, and the zeros of a pixel are adjacent), float32 or float16,
+    accumulated in float32; float32 on tensor cores (`tiles`) as three TF32 products. Returns out. The result differs
+    from a dense convolution in the order of sums, and for infinite weights: a skipped zero adds nothing, where a dense
+    convolution adds 0·∞ = NaN. ValueError and TypeError name the argument that does not fit.
     """
     allowed = ("NHWC",)
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=allowed).shape

@@ -1,11 +1,11 @@
-"""How many zeros a network's convolutions read: counted in what a real input leaves in memory, or made as wished.
+"""The share of zeros that a network's convolutions read: measured after a launch, or in synthetic inputs.
 
-    program = Network(model).program(x.shape)            every activation is kept
+    program = Network(model).program(x.shape)            no arena: every activation can be read after the launch
     program.input[...] = x; program.launch()
     for row in measure(program): print(row.layer, row.elements, row.pixels)
     x = Synthetic((8, 64, 56, 56), "pixels").at(0.9)     90 % of its pixels are zero in all channels
 
-Only what ReLU or ReLU6 wrote has zeros, besides what a pool made of it and zeros of an image.
+Zeros come from ReLU and ReLU6, from pools of their outputs, and from zeros of the image.
 """
 
 import math
@@ -19,15 +19,15 @@ from .. import cuda
 from ..topology import Conv2d
 from .generate import ceil_div
 
-PATTERNS = ("elements", "pixels", "tiles")  # what is zero as a whole, see Synthetic
+PATTERNS = ("elements", "pixels", "tiles")  # the units that become zero, see Synthetic
 TILE = 8  # pixels along a side of a tile
 CHUNK = 32  # channels at a time
 
 
-def whole(x: np.ndarray, channels: int, side: int = 1) -> float:
-    """The share of x (N, C, H, W) in boxes of `channels` × side × side that are all zero, by number of boxes.
+def zero_box_share(x: np.ndarray, channels: int, side: int = 1) -> float:
+    """The share, 0 … 1, of boxes of `channels` × side × side elements of x (N, C, H, W) that are all zero.
 
-    Boxes at the end are as small as what is left. channels 0: all. NaN is not zero, −0.0 is.
+    Boxes at the borders may be smaller. channels 0: all channels. NaN is not zero, −0.0 is.
     """
     n, c, h, w = x.shape
     channels = channels or c
@@ -40,10 +40,14 @@ def whole(x: np.ndarray, channels: int, side: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Zeros:
-    """Shares of what a convolution reads that are all zero, 0 … 1.
+    """The shares of zeros, 0 … 1, in the input of a convolution.
 
-    elements; pixels: in all channels; groups_8, groups_32: so many neighbouring channels of a pixel; tiles_4, tiles_8:
-    32 channels of 4×4 and 8×8 pixels. after: the kind of layer that wrote it, or "input".
+    layer, shape          the convolution's name, and its shape in words
+    after                 the type of the layer that wrote the input, or "input"
+    elements              zero elements
+    pixels                pixels that are zero in all channels
+    groups_8, groups_32   groups of 8 and 32 adjacent channels of a pixel that are all zero
+    tiles_4, tiles_8      boxes of 32 channels × 4×4 and 8×8 pixels that are all zero
     """
 
     layer: str
@@ -58,16 +62,16 @@ class Zeros:
 
 
 def zeros(x: Any, layer: str = "", shape: str = "", after: str = "input") -> Zeros:
-    """The shares of zeros in an array (N, C, H, W) of any layout."""
+    """The shares of zeros in an array (N, C, H, W) of any layout. Other arguments: as of Zeros."""
     x = cuda.asnumpy(x)
     boxes = ((1, 1), (0, 1), (8, 1), (CHUNK, 1), (CHUNK, 4), (CHUNK, 8))
-    return Zeros(layer, shape, after, *(whole(x, channels, side) for channels, side in boxes))
+    return Zeros(layer, shape, after, *(zero_box_share(x, channels, side) for channels, side in boxes))
 
 
 def measure(program: Any) -> list[Zeros]:
-    """What every convolution of a common.network program has read, after a launch. Its activations must be kept.
+    """The zeros in the input of every convolution of a common.network program, after a launch.
 
-    ValueError where they share memory: what a convolution has read is then overwritten.
+    ValueError for a program with an arena, whose later steps overwrite activations.
     """
     if program.plan.arena is not None:
         raise ValueError("program must keep every activation: net.program(shape), without arena=True")
@@ -81,7 +85,7 @@ def measure(program: Any) -> list[Zeros]:
 
 
 def words(layer: Conv2d) -> str:
-    """A convolution's shape as sparse.Shape tells it: "56×56 64>256 1×1"."""
+    """A convolution's shape in words, as str(sparse.Shape): "56×56 64>256 1×1"."""
     from .sparse import Shape
 
     n, c, h, w = layer.input_shapes[0]
@@ -90,7 +94,7 @@ def words(layer: Conv2d) -> str:
 
 
 def table(rows: Sequence[Zeros]) -> str:
-    """The shares in percent, a line a convolution."""
+    """A text table of the shares in percent, one line per convolution."""
     from ..text import aligned
 
     heads = ("layer", "shape", "after", "elements", "pixels", "8 ch.", "32 ch.", "4×4×32", "8×8×32")
@@ -102,10 +106,11 @@ def table(rows: Sequence[Zeros]) -> str:
 
 
 class Synthetic:
-    """Inputs (N, C, H, W) of any sparsity, NHWC, positive where they are not zero, as a ReLU leaves them.
+    """Random inputs (N, C, H, W), NHWC, of a given sparsity; nonzero elements are positive, as after a ReLU.
 
-    pattern: what becomes zero as a whole. "elements": each by itself; "pixels": all channels of one; "tiles": 32
-    channels of 8×8 pixels. What is zero at one sparsity is zero at all higher ones; 0 and 1 are exact.
+    pattern: the unit that becomes zero: "elements", single elements; "pixels", all channels of a pixel; "tiles", 32
+    channels of 8×8 pixels. The zeros at one sparsity are also zeros at all higher ones; 0 and 1 are exact.
+    ValueError for another pattern.
     """
 
     def __init__(
@@ -124,7 +129,7 @@ class Synthetic:
         self._noise = cuda.asarray(np.ascontiguousarray(units[:, spread[0]][:, :, spread[1]][:, :, :, spread[2]]))
 
     def at(self, sparsity: float) -> Any:
-        """The array in which that share of the pattern's units is zero. ValueError unless 0 ≤ sparsity ≤ 1."""
+        """The array of the backend in which this share of the units is zero. ValueError unless 0 ≤ sparsity ≤ 1."""
         if not 0 <= sparsity <= 1:
             raise ValueError(f"sparsity must be from 0 to 1, got {sparsity}")
         made = self._values * (self._noise >= np.float32(sparsity))

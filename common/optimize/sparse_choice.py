@@ -1,9 +1,11 @@
-"""Where a sparse kernel is worth its while: layer by layer what was fastest, and what that gains a whole network.
+"""Where sparse kernels pay: the fastest implementation of each layer, and the gain for a network.
 
-`choose(records, "resnet-50", 1, "fp32")` takes records of the suite "sparse"; printed, it states the gain, be it nil.
-`Network(model, layout="NHWC", operators=operators(gain.schemes))` runs it. What is counted are convolutions one by one:
-a network whose blocks are fused (common.optimize.blocks) writes no activations that a kernel could skip. The twins of
-sparse kernels that skip nothing (sparse.DENSE) count as dense, so that what is gained is gained by zeros.
+    gain = choose(records, "resnet-50", 1, "fp32")      records of the suite "sparse"; print(gain) states the gain
+    Network(model, layout="NHWC", operators=operators(gain.schemes))
+
+Only separate convolutions are compared: a network with fused blocks (common.optimize.blocks) does not write the
+activations whose zeros a kernel could skip. The schemes of sparse.py that skip nothing (sparse.DENSE) count as dense
+implementations, so that any gain comes from skipped zeros.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +21,7 @@ from .sparse_layers import convolutions
 
 @dataclass(frozen=True)
 class Choice:
-    """One shape of a network: how often it is there, the fastest without sparse kernels and the fastest of all."""
+    """One shape: how many layers have it, the fastest implementation without skipping, and the fastest of all."""
 
     shape: str
     count: int
@@ -31,9 +33,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Gain:
-    """A network's convolutions, one after the other: µs without sparse kernels, and with them where they win.
+    """The total time of a network's convolutions, without sparse kernels and with them where they are faster.
 
-    missing: shapes that nothing was recorded for, in neither sum.
+    missing: shapes without records; they are in neither total.
     """
 
     network: str
@@ -42,15 +44,17 @@ class Gain:
 
     @property
     def dense_us(self) -> float:
+        """Total µs without sparse kernels."""
         return sum(one.count * one.dense_us for one in self.choices)
 
     @property
     def best_us(self) -> float:
+        """Total µs with the fastest implementation of each shape."""
         return sum(one.count * one.best_us for one in self.choices)
 
     @property
     def schemes(self) -> dict[str, str]:
-        """The shapes that a sparse kernel computes, and by which scheme."""
+        """Shape → scheme, for the shapes where a sparse kernel is the fastest."""
         chosen = [one for one in self.choices if skips(one.best)]
         return {one.shape: one.best.removeprefix(PREFIX) for one in chosen}
 
@@ -70,9 +74,9 @@ class Gain:
 
 
 def choose(records: Iterable[Mapping[str, Any]], network: str, batch: int, precision: str) -> Gain:
-    """The fastest implementation of each of a network's convolutions, at the sparsity that was given to each.
+    """The fastest implementation of each of a network's convolutions, at the sparsity that was recorded for each.
 
-    A sparse kernel is chosen where it wins beyond what times scatter: its 95th percentile below the other's 5th.
+    A sparse kernel is chosen only if its 95th percentile is below the 5th percentile of the fastest dense one.
     """
     times: dict[str, dict[str, float]] = {}
     ranges: dict[tuple[str, str], tuple[float, float]] = {}
@@ -98,11 +102,11 @@ def choose(records: Iterable[Mapping[str, Any]], network: str, batch: int, preci
 
 
 def operators(schemes: Mapping[str, str]) -> dict[str, Callable[..., Any]]:
-    """What Network(operators=…) takes, layout NHWC: sparse kernels for these shapes, common.kernels for the others.
+    """Functions for Network(operators=…, layout="NHWC"): sparse kernels for these shapes, else common.kernels.
 
-    schemes: by shape as Gain.schemes has them. Weights are packed at the first call with them.
+    schemes: shape → scheme, as Gain.schemes. Weights are packed at their first use.
     """
-    packed: dict[int, tuple[Any, Any]] = {}  # by the weights' identity; with them, so that it stays theirs
+    packed: dict[int, tuple[Any, Any]] = {}  # id(weight) → (weight, packed); holding the weight keeps its id unique
 
     def conv2d(
         x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,

@@ -1,7 +1,7 @@
-"""The convolutions of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 at full width, 224×224: shapes alone.
+"""The shapes of the convolutions of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 (width 1.0), 224×224.
 
-G. Huang et al., arXiv:1608.06993, table 1; K. He et al., arXiv:1512.03385, table 1, the stride of a block in its 3×3
-convolution, as torchvision has it; MobileNetV2 from common.topology. No weights are needed to time a convolution.
+Sources: G. Huang et al., arXiv:1608.06993, table 1; K. He et al., arXiv:1512.03385, table 1, with a block's stride in
+its 3×3 convolution as in torchvision; MobileNetV2 from common.topology. Timing a convolution needs no weights.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ GROWTH = 32
 
 @dataclass(frozen=True)
 class Convolution:
-    """One of a network's: its name there, its shape, and whether a ReLU or ReLU6 wrote what it reads."""
+    """A convolution of a network: its name, its shape, and whether its input is the output of a ReLU or ReLU6."""
 
     name: str
     shape: Shape
@@ -27,7 +27,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Distinct:
-    """A shape with how many convolutions of each network have it: {"resnet-50": 3}."""
+    """A distinct shape. counts: number of convolutions of each network that have it, {"resnet-50": 3}."""
 
     shape: Shape
     counts: dict[str, int]
@@ -35,6 +35,7 @@ class Distinct:
 
     @property
     def count(self) -> int:
+        """Number of convolutions of all networks with this shape."""
         return sum(self.counts.values())
 
 
@@ -48,7 +49,7 @@ def _stem(batch: int) -> Convolution:
 
 
 def densenet(blocks: tuple[int, ...], batch: int = 1) -> Iterator[Convolution]:
-    """All of them but the stem read what a batch-norm and a ReLU wrote."""
+    """The convolutions of a DenseNet with `blocks` layers per dense block; all but the stem follow a ReLU."""
     yield _stem(batch)
     channels, size = 2 * GROWTH, 56
     for number, count in enumerate(blocks, 1):
@@ -62,7 +63,7 @@ def densenet(blocks: tuple[int, ...], batch: int = 1) -> Iterator[Convolution]:
 
 
 def resnet(blocks: tuple[int, ...], batch: int = 1) -> Iterator[Convolution]:
-    """All of them but the stem read what a ReLU wrote."""
+    """The convolutions of a ResNet with `blocks` bottleneck blocks per stage; all but the stem follow a ReLU."""
     yield _stem(batch)
     channels, size = 64, 56
     for stage, count in enumerate(blocks):
@@ -78,7 +79,7 @@ def resnet(blocks: tuple[int, ...], batch: int = 1) -> Iterator[Convolution]:
 
 
 def mobilenetv2(batch: int = 1) -> Iterator[Convolution]:
-    """Its expand layers and the head read what a linear bottleneck wrote, which has no zeros."""
+    """The convolutions of MobileNetV2. Expand layers and the head follow a linear bottleneck, which has no zeros."""
     written: dict[str, str] = {}
     for layer in build(1.0, 1000, 224, batch=batch):
         written[layer.output] = type(layer).__name__
@@ -89,7 +90,7 @@ def mobilenetv2(batch: int = 1) -> Iterator[Convolution]:
 
 
 def convolutions(network: str, batch: int = 1) -> list[Convolution]:
-    """The convolutions of one of NETWORKS in the order in which they run. ValueError for another."""
+    """The convolutions of one of NETWORKS, in the order of execution. ValueError for another name."""
     if network in DENSENETS:
         return list(densenet(DENSENETS[network], batch))
     if network in RESNETS:
@@ -100,7 +101,7 @@ def convolutions(network: str, batch: int = 1) -> list[Convolution]:
 
 
 def distinct(networks: Iterable[str] = NETWORKS, batch: int = 1) -> list[Distinct]:
-    """The different shapes of these networks; a shape that also reads what no ReLU wrote counts as one that does."""
+    """The distinct shapes of these networks. after_relu: whether at least one layer of that shape follows a ReLU."""
     found: dict[Shape, Distinct] = {}
     for network in dict.fromkeys(networks):
         for one in convolutions(network, batch):

@@ -1,13 +1,13 @@
-"""Which tile computes a block: what a search found on this card, else what is shipped for it, else a rule.
+"""The tile of a block: found by a search on this card, else shipped for it, else chosen by a rule.
 
-    tile = chosen(block, batch, "float16")                None: separate kernels are faster, or there is no tile
-    remember([found])                                     what search.py found: on disk, for `chosen` from now on
+    tile = chosen(block, batch, "float16")                None: separate kernels are faster, or no tile is possible
+    remember([found])                                     stores results of search.py for `chosen`
 
-What is found is kept in cuda.cache_dir(), one file per card, {"card", "driver", "sources", "found": {dtype: {block:
-{batch: {"tile", "us", "unfused_us", "predicted_us"}}}}}. It counts for this card, this driver and these sources alone;
-a file of another one, or one that cannot be read, is left aside with a warning. tiles.json beside this file has the
-same form; it counts on a card of its name whatever the driver. For a batch size that was not searched the nearest one
-counts that was: the one with the smallest ratio between the two, of two equally near ones the larger.
+Search results are stored in cuda.cache_dir(), one file per card: {"card", "driver", "sources", "found": {dtype: {block:
+{batch: {"tile", "us", "unfused_us", "predicted_us"}}}}}. A file is valid only for its card, driver and sources; another
+one, or one that cannot be read, is ignored with a warning. tiles.json has the same format and is valid on a card of its
+name with any driver. For a batch size without a result, the nearest batch size with one is used: the smallest ratio
+between the two, and the larger one if two are equally near.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ SHIPPED = Path(__file__).with_name("tiles.json")
 
 # ---- The rule
 
-WASTE = 1.5  # hidden channels that are computed, over those that there are, at the most
+WASTE = 1.5  # largest ratio of computed hidden channels, padding included, to hidden channels
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,7 +45,7 @@ def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int,
     known: dict[Tile, tuple[float, Tile | None]] = {}
 
     def time_of(wanted: Tile) -> tuple[float, Tile | None]:
-        """Predicted µs and the tile with its remaining fields filled in; infinite and None for an impossible one."""
+        """(predicted µs, the tile with its other fields filled in); (infinity, None) if it is not possible."""
         if wanted not in known:
             known[wanted] = math.inf, None
             tile = _filled(block, wanted, batch, itemsize, processors, memory)
@@ -54,24 +54,24 @@ def _rule(block: Block, batch: int, itemsize: int, processors: int, memory: int,
         return known[wanted]
 
     def descended(wanted: Tile) -> tuple[float, Tile | None]:
-        """Steepest descent: the best neighbour, as long as one is better."""
+        """Steepest descent: move to the best neighbour until none is better."""
         while True:
             best = min(_neighbours(block, wanted, batch, clusters), key=lambda tile: time_of(tile)[0], default=wanted)
             if not time_of(best)[0] < time_of(wanted)[0]:
                 return time_of(wanted)
             wanted = best
 
-    starts: dict[tuple[int, int], Tile] = {}  # of each size the best
+    starts: dict[tuple[int, int], Tile] = {}  # (tile_h, tile_w) → the best seed of that size
     for seed in sorted(_seeds(block, batch), key=lambda tile: time_of(tile)[0]):
         starts.setdefault((seed.tile_h, seed.tile_w), seed)
     return min(map(descended, list(starts.values())[:2]), key=lambda pair: pair[0])[1]
 
 
 def rule(block: Block, batch: int, itemsize: int) -> Tile | None:
-    """A tile for the card at hand by the cost model alone: from a few that suit most blocks, by steepest descent.
+    """A tile for this card by the cost model alone: steepest descent from a few tiles that suit most blocks.
 
-    itemsize: bytes per element. It takes some ten milliseconds, once per argument. None if nothing fits, or if an array
-    has more elements than an int counts.
+    itemsize: bytes per element. Takes about ten milliseconds; results are cached. None if no tile fits, or if an array
+    has 2³¹ or more elements.
     """
     if _too_large(block, batch):
         return None
@@ -84,20 +84,20 @@ def _too_large(block: Block, batch: int) -> bool:
 
 
 def _filled(block: Block, tile: Tile, batch: int, itemsize: int, processors: int, memory: int) -> Tile | None:
-    """The tile with vector, expand_m, project_n and blocks that fit; None for an impossible one."""
+    """The tile with vector, expand_m, project_n and blocks that fit; None if it is not possible."""
     g = Geometry(block, tile, itemsize)
     wasted = g.slices * tile.slice * tile.split > WASTE * block.hidden and tile.slice > 32
     if wasted or tile.warps > 16 or g.shared > memory:
         return None
     at_once = max(1, cost.resident_blocks(g, memory, tile.blocks))
     best = cost.within_registers(block, dataclasses.replace(tile, blocks=at_once), itemsize)
-    if best is None and g.pixels_out <= 2:  # of which each lane finds too few to be worth its while
+    if best is None and g.pixels_out <= 2:  # too few pixels per lane for the register model
         best = tile
     return best if best is not None and Geometry(block, best, itemsize).problem(memory) is None else None
 
 
 def _seeds(block: Block, batch: int) -> Iterable[Tile]:
-    """Tiles to start from, of which one nearly always fits."""
+    """Starting points of the descent; nearly always one of them fits."""
     out_h, out_w = block.out_size
     for h, w in dict.fromkeys((min(h, out_h), min(w, out_w)) for h, w in ((14, 14), (7, 7), (4, 8), (2, 4))):
         for warps, pixel_warps in ((2, 1), (4, 1), (4, 2)):
@@ -107,7 +107,7 @@ def _seeds(block: Block, batch: int) -> Iterable[Tile]:
 
 
 def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterable[Tile]:
-    """The tiles that differ from one in one choice."""
+    """The tiles that differ from `tile` in one choice."""
     out_h, out_w = block.out_size
     across = tile.warps // tile.pixel_warps
     planes = tile.slice // 16 // across
@@ -157,12 +157,12 @@ def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterabl
         yield from made(blocks=blocks)
 
 
-# ---- What is kept on disk
+# ---- Results on disk
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched for: a block, how many images, in which dtype."""
+    """What a search is for: a block, a batch size and a dtype, "float32" or "float16"."""
 
     block: Block
     batch: int
@@ -175,17 +175,22 @@ class Problem:
 
     @property
     def programmatic(self) -> bool:
-        """Whether it is measured with programmatic launches, as networks are launched: where the card has them."""
+        """Whether kernels are timed with programmatic launches, as networks use them: if the card has them."""
         return missing("programmatic launches") is None
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found. tile: the fastest that is right, None where the separate kernels are faster.
+    """The result of a search.
 
-    best: the fastest, chosen or not; us: its microseconds, predicted_us: those that the model said, unfused_us: those
-    of the separate kernels. tried: how many there were. wrong, failed: what computed the wrong thing, what could not
-    be compiled or launched, in words.
+    tile           the fastest correct tile; None if the separate kernels are faster
+    us             its microseconds, or those of `best`
+    unfused_us     microseconds of the separate kernels
+    predicted_us   microseconds of `best` by the cost model
+    best           the fastest correct tile, even if the separate kernels are faster
+    tried          number of tiles tried
+    wrong          descriptions of tiles with a wrong result
+    failed         descriptions of tiles that could not be compiled or launched
     """
 
     problem: Problem
@@ -200,18 +205,18 @@ class Found:
 
     @property
     def gain(self) -> float:
-        """How many times faster the fastest tile is than the separate kernels."""
+        """Speed-up of the fastest tile over the separate kernels."""
         return self.unfused_us / self.us
 
 
 @dataclass
 class Table:
-    """Tiles of one card, by dtype, block and batch, each as str."""
+    """The tiles of one card: {dtype: {block: {batch: entry}}}, all keys as str."""
 
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = field(default_factory=dict)
 
     def nearest(self, block: Block, batch: int, dtype: str) -> tuple[bool, Tile | None]:
-        """(whether anything is known, the tile of the nearest batch for which it fits)."""
+        """(whether there is a result, the tile of the nearest batch size that fits); tile None: separate kernels."""
         of_block = self.found.get(dtype, {}).get(str(block), {})
         itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
         for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
@@ -226,7 +231,7 @@ class Table:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A file's content, checked. ValueError for one that is broken, OSError for one that cannot be read."""
+    """A file's content, checked. ValueError, TypeError, KeyError, … if it is invalid, OSError if it cannot be read."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not isinstance(content.get("found"), dict) or "card" not in content:
         raise ValueError('it must hold {"card": …, "found": {…}}')
@@ -247,14 +252,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 @functools.cache
 def sources() -> str:
-    """A digest of all that the generated kernels are made of."""
+    """A digest of the headers and the generator of the kernels."""
     files = [*sorted(generate.FOLDER.glob("*.h")), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
 @functools.cache
 def machine() -> dict[str, str]:
-    """What tuned tiles depend on: the card, its driver, the sources. On the simulator there is no card."""
+    """What tuned tiles depend on: {"card", "driver", "sources"}."""
     if cuda.backend() != "gpu":
         return {"card": "the simulator", "driver": "none", "sources": sources()}
     here = environment.environment()
@@ -262,15 +267,15 @@ def machine() -> dict[str, str]:
 
 
 def cache_path() -> Path:
-    """The file that keeps what was found on this card."""
+    """The file of search results for this card."""
     return cuda.cache_dir() / f"tiles-{'-'.join(machine()['card'].lower().split())}.json"
 
 
-_tables: dict[tuple, Table] = {}  # by path and time of change
+_tables: dict[tuple, Table] = {}  # by path, time of modification and machine
 
 
 def _table(path: Path, keys: Sequence[str]) -> Table:
-    """The tiles of a file; empty if the file is missing, or does not count here, of which a warning tells once."""
+    """The tiles of a file; empty if it is missing or, with one warning, not valid here. keys: what must be equal."""
     try:
         stamp = (str(path), path.stat().st_mtime_ns, *machine().values())
     except OSError:
@@ -297,9 +302,9 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
 
 
 def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
-    """The tile for a block: what was found on this card, else what is shipped for it, else the rule's if worth it.
+    """The tile for a block: found on this card, else shipped for it, else the rule's if predicted to be faster.
 
-    None: it is computed by separate kernels, as they are faster, or no tile is possible. dtype: "float32" or "float16".
+    dtype: "float32" or "float16". None: use separate kernels, because they are faster or because no tile is possible.
     """
     if cuda.compute_capability() < 80 or _too_large(block, batch):
         return None
@@ -314,9 +319,10 @@ def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
 
 
 def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
-    """Adds to a file, by default the one in the cache, what replaces what was found before; the path.
+    """Add search results to a file, by default cache_path(), replacing older ones; return its path.
 
-    The file is written as a whole or not at all. What it held for another card, driver or sources is dropped.
+    The file is replaced atomically. Results of another card, driver or sources are dropped. OSError if it cannot be
+    written.
     """
     path = cache_path() if path is None else Path(path)
     held: dict[str, Any] = {}

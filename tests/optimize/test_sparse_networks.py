@@ -10,7 +10,7 @@ import torch
 from common import cuda, weights
 from common.network import Network
 from common.optimize import sparse, sparse_choice
-from common.optimize.sparse_activations import PATTERNS, Synthetic, measure, table, whole, zeros
+from common.optimize.sparse_activations import PATTERNS, Synthetic, measure, table, zero_box_share, zeros
 from common.optimize.sparse_layers import NETWORKS, convolutions, distinct
 from common.report import tables
 
@@ -34,7 +34,7 @@ def test_boxes_of_zeros(rng, channels, side):
         for h in range(0, 9, side)
         for w in range(0, 7, side)
     ]
-    assert whole(x, channels, side) == pytest.approx(np.mean(found))
+    assert zero_box_share(x, channels, side) == pytest.approx(np.mean(found))
 
 
 def test_nan_is_counted_as_something_and_minus_zero_as_nothing():
@@ -71,7 +71,7 @@ def test_synthetic_zeros(pattern):
     x, more = (cuda.asnumpy(made.at(s)) for s in (0.7, 0.9))
     assert x.dtype == np.float16 and (x >= 0).all()
     unit = {"elements": (1, 1), "pixels": (64, 1), "tiles": (32, 8)}[pattern]
-    assert whole(x, *unit) == pytest.approx(0.7, abs=0.12)
+    assert zero_box_share(x, *unit) == pytest.approx(0.7, abs=0.12)
     assert (more[x == 0] == 0).all()
     assert (cuda.asnumpy(made.at(0.0)) > 0).all() and not cuda.asnumpy(made.at(1.0)).any()
     with pytest.raises(ValueError, match="sparsity must be from 0 to 1, got"):
