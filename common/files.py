@@ -1,4 +1,4 @@
-"""Files: written as a whole or not at all, and read only where they are regular files."""
+"""Atomic writing of files, and reading of regular files only."""
 
 import contextlib
 import os
@@ -24,14 +24,14 @@ def _require_regular(path: str | os.PathLike, mode: int) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
-    """Open a temporary file beside `path` that takes its place when the block ends without an error.
+    """Context manager: a temporary file in the folder of `path` that replaces it if the block ends without an error.
 
-    path: a new file or a regular one. A symbolic link is followed, so that it stays and its target is replaced.
+    path: a new file or a regular one. For a symbolic link the target is replaced.
     mode, options: of open(), for writing.
 
-    Until the block has ended the file that was there is whole; after an error, a full disk too, it still is, and the
-    temporary file is gone. The data is on the disk before the name is (fsync). OSError, naming `path`, if that is a
-    device, a pipe or a folder, or if it cannot be written.
+    The old file is unchanged until the block has ended, and after any error, such as a full disk; then the temporary
+    file is removed. The data is flushed to the disk (fsync) before the file gets its name. Yields the open file.
+    OSError, naming `path`, if it is a device, a pipe or a folder, or cannot be written.
     """
     target = os.path.realpath(path)
     permissions = 0o666
@@ -49,7 +49,7 @@ def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iter
                 file.flush()
                 os.fsync(file.fileno())
                 if not named:
-                    # (a descriptor has os.link call linkat(), which follows links; link() does not)
+                    # (with src_dir_fd os.link calls linkat(), which follows links; link() does not)
                     os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno())
             os.replace(temporary, target)
         finally:
@@ -62,9 +62,9 @@ def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iter
 
 
 def _open_temporary(folder: str, path: str, permissions: int) -> tuple[int, bool]:
-    """A new file in `folder` to read and write: its descriptor, and whether it has a name yet, `path`.
+    """A new file in `folder` for reading and writing: (descriptor, whether it already has the name `path`).
 
-    Without one (Linux, most file systems) nothing is left of it if the process is killed.
+    A file without a name (Linux, most file systems) disappears if the process is killed.
     """
     if hasattr(os, "O_TMPFILE") and os.path.exists("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def _open_temporary(folder: str, path: str, permissions: int) -> tuple[int, bool
 
 
 def open_regular(path: str | os.PathLike) -> IO[bytes]:
-    """Open a file for reading, as bytes; OSError at once, instead of waiting, for a pipe, a device or a folder."""
+    """Open a regular file for reading bytes. OSError for a pipe, a device or a folder, without blocking."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
         _require_regular(path, os.fstat(descriptor).st_mode)

@@ -1,10 +1,13 @@
-"""Rows of text in columns, and text that is safe to print."""
+"""Text tables, and text that is safe to print."""
 
 from collections.abc import Collection, Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """A line a row, columns as wide as their widest text, two spaces apart; those in `right` end together."""
+    """One line per row, columns padded to their widest cell and two spaces apart.
+
+    right: indices of the columns to align at the right. All rows must have the same length, and there must be one.
+    """
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -16,9 +19,9 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
 
 
 def printable(text: object, limit: int | None = None) -> str:
-    r"""str(text) on one line, for names out of files: "\x1b[2J", line ends and lone surrogates become escapes.
+    r"""str(text) on one line, for names from files: control characters ("\x1b"), line ends and surrogates are escaped.
 
-    limit: the greatest number of characters; what is longer ends in "…".
+    limit: largest number of characters; longer text is truncated and ends in "…".
     """
     shown = str(text)
     if limit is not None and len(shown) > limit:
