@@ -109,6 +109,7 @@ class Kernels:
         return (*DEFAULT, *(self.optimize.passes if self.optimize else ()))
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
+        """The runner of a model, see Backend.runner."""
         from .kernels import KernelBackend
 
         return KernelBackend(model, self, pipeline)
@@ -141,6 +142,7 @@ class Cudnn:
         return DEFAULT
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
+        """The runner of a model, see Backend.runner."""
         from .cudnn import CudnnBackend
 
         return CudnnBackend(model, self, pipeline)
@@ -161,6 +163,7 @@ class Torch(_Plain):
     name: ClassVar[str] = "torch"
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
+        """The runner of a model, see Backend.runner."""
         from .reference import TorchBackend
 
         return TorchBackend(model)
@@ -173,6 +176,7 @@ class OnnxRuntime(_Plain):
     name: ClassVar[str] = "onnxruntime"
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
+        """The runner of a model, see Backend.runner."""
         from .reference import OnnxRuntimeBackend
 
         return OnnxRuntimeBackend(model)

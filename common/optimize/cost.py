@@ -333,7 +333,7 @@ def ranked(
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
-    """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two of other slice or warps."""
+    """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two with other warps."""
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:

@@ -1,4 +1,4 @@
-"""Generates the source of a kernel for one shape, with every size a constant: loops unroll and divisions are removed.
+"""Generates the source of a kernel for one shape, with every size a constant: loops unroll, divisions are removed.
 
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
@@ -33,7 +33,7 @@ class Block:
     channels, hidden, outputs   channels of the input, of the hidden tensor and of the output
     stride                      of the depthwise convolution, 1 or 2
     expand                      "pointwise", a 1×1 convolution; "stem", a 3×3 convolution of stride 2 on the 3 channels
-                                of an image of size `image` = (height, width); "none", the input is the hidden tensor
+                                of an image, `image` = (height, width); "none", the input is the hidden tensor
     bounds                      the (low, high) that expand, depthwise and project are clamped to
     residual                    whether a tensor of the output's shape is added
     """
@@ -72,7 +72,7 @@ class Block:
         return self.height * self.width * self.hidden * taps + pixels * self.hidden * (9 + self.outputs)
 
     def bytes(self, batch: int, itemsize: int) -> int:
-        """Least bytes of global memory traffic: input, output and parameters, each once. itemsize: bytes per element."""
+        """Least bytes of global memory traffic: input, output, parameters, each once. itemsize: bytes per element."""
         taps = {"none": 0, "pointwise": self.channels + 1, "stem": 9 * self.channels + 1}[self.expand]
         inputs, outputs = math.prod(self.input_shape), self.outputs * math.prod(self.out_size)
         parameters = self.hidden * (taps + 10 + self.outputs) + self.outputs

@@ -32,11 +32,7 @@ from . import generate
 from .generate import ceil_div
 
 SCHEMES = ("ballot", "pixels", "tiles", "dense", "dense_tiles")
-DENSE = {
-    "ballot": "dense",
-    "pixels": "dense",
-    "tiles": "dense_tiles",
-}  # the scheme without skipping, or the one nearest to it
+DENSE = {"ballot": "dense", "pixels": "dense", "tiles": "dense_tiles"}  # scheme → the nearest one without skipping
 PREFIX = "sparse/"  # before a scheme in the implementation of a record: "sparse/ballot"
 KERNEL = "sparse_conv2d"
 CHUNK = 32  # channels at a time: one per lane of a warp
