@@ -1,10 +1,10 @@
-"""Launching CUDA C++: CuPy on a GPU, the simulator elsewhere, the same text and the same call.
+"""CUDA C++ kernels on CuPy if there is a GPU, else on the simulator, with the same source and the same call.
 
     kernel = cuda.RawKernel(source, "saxpy")
     kernel(grid, block, (n, np.float32(2), x, y), shared_mem=0)
 
-`backend()` says which of the two it is; COURSE_DEVICE=gpu|simulator chooses. Arrays are CuPy's on a GPU and
-NumPy's on the simulator: `asarray`, `empty`, `zeros`, `full` make them, `asnumpy` brings them back.
+`backend()` returns "gpu" or "simulator"; the environment variable COURSE_DEVICE selects one. Arrays are CuPy's on a GPU
+and NumPy's on the simulator: `asarray`, `empty`, `zeros` and `full` create them, `asnumpy` copies them to the host.
 """
 
 from .arrays import asarray, asnumpy, empty, full, give_as, operator, shapes_only, stream_of, synchronize, zeros

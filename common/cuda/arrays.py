@@ -1,4 +1,4 @@
-"""Arrays of the backend, and operators that take anyone's arrays and give back the same kind."""
+"""Arrays of the backend, and operators that accept arrays of other libraries and return the same kind."""
 
 import contextlib
 import ctypes
@@ -22,17 +22,17 @@ def _cupy() -> Any:
     return cupy
 
 
-_shapes_only: ContextVar[int | None] = ContextVar("shapes_only", default=None)  # the next free address
+_shapes_only: ContextVar[int | None] = ContextVar("shapes_only", default=None)  # the next unused address
 
 
 @contextlib.contextmanager
 def shapes_only() -> Iterator[None]:
-    """Inside, `empty`, `full` and `zeros` give arrays of shape, dtype, strides and addresses, without memory.
+    """Context manager: inside, `empty`, `full` and `zeros` return arrays with a shape and an address, without memory.
 
-    They may be viewed, and bound to launches that are never made; reading or writing one ends the process or fails as
-    an illegal address. Within the thread that asks for it.
+    Such arrays can be viewed, and bound to launches that are never made. Reading or writing one crashes the process or
+    fails with an illegal address. Affects only the current thread (a ContextVar).
     """
-    token = _shapes_only.set(1 << 46)  # beyond what is handed out to processes and by CUDA, and a multiple of anything
+    token = _shapes_only.set(1 << 46)  # above all addresses in use by processes and CUDA, and aligned for any type
     try:
         yield
     finally:
@@ -40,7 +40,7 @@ def shapes_only() -> Iterator[None]:
 
 
 def _without_memory(shape: Any, dtype: Any, address: int) -> Any:
-    """An array at the next addresses, which nobody has."""
+    """An array at the given address, which is not mapped; advances the next unused address."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
     size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     _shapes_only.set(address + -(-size // 512) * 512)  # as CuPy's pool does
@@ -51,14 +51,14 @@ def _without_memory(shape: Any, dtype: Any, address: int) -> Any:
 
 
 def empty(shape: Any, dtype: Any = np.float32) -> Any:
-    """A new C-contiguous array of the backend. Its bytes are 0xFF (NaN) on the simulator."""
+    """A new uninitialized C-contiguous array of the backend; on the simulator its bytes are 0xFF (NaN for floats)."""
     if (address := _shapes_only.get()) is not None:
         return _without_memory(shape, dtype, address)
     return _cupy().empty(shape, dtype) if backend() == "gpu" else fenced(shape, dtype)
 
 
 def full(shape: Any, value: Any, dtype: Any = np.float32) -> Any:
-    """A new C-contiguous array of the backend with one value everywhere."""
+    """A new C-contiguous array of the backend, filled with a value."""
     array = empty(shape, dtype)
     if _shapes_only.get() is None:
         array[...] = value
@@ -66,12 +66,15 @@ def full(shape: Any, value: Any, dtype: Any = np.float32) -> Any:
 
 
 def zeros(shape: Any, dtype: Any = np.float32) -> Any:
-    """A new C-contiguous array of zeros of the backend."""
+    """A new C-contiguous array of the backend, filled with zeros."""
     return full(shape, 0, dtype)
 
 
 def asarray(array: Any, dtype: Any = None) -> Any:
-    """Anything array-like as a C-contiguous array of the backend, copied where it must be."""
+    """An array-like object as a C-contiguous array of the backend.
+
+    On a GPU it is copied only if necessary; on the simulator it is always copied. dtype: default: that of `array`.
+    """
     if backend() == "gpu":
         cupy = _cupy()
         kind = _kind(array)
@@ -87,7 +90,7 @@ def asarray(array: Any, dtype: Any = None) -> Any:
 
 
 def asnumpy(array: Any) -> np.ndarray:
-    """Anything array-like as a NumPy array; from a GPU it is copied."""
+    """An array-like object (NumPy, CuPy, PyTorch, DLPack, …) as a NumPy array; copied if it is on a GPU."""
     kind = _kind(array)
     if kind == "cupy":
         return _cupy().asnumpy(array)
@@ -99,17 +102,17 @@ def asnumpy(array: Any) -> np.ndarray:
 
 
 def synchronize() -> None:
-    """Waits until the GPU has done what it was given; on the simulator a launch is over when it returns."""
+    """Wait until all work on CuPy's current stream is done. No-op on the simulator, where launches are synchronous."""
     if backend() == "gpu":
         _cupy().cuda.get_current_stream().synchronize()
 
 
 def _kind(array: Any) -> str:
-    """ "numpy", "cupy", "torch", "dlpack" for what else offers it, or "" for what is no array."""
+    """The library of an array: "numpy", "cupy", "torch", "dlpack" for others that support it; "" for other objects."""
     if isinstance(array, np.ndarray):
         return "numpy"
     for name, attribute in (("cupy", "ndarray"), ("torch", "Tensor")):
-        module = sys.modules.get(name)  # an array of a library that was never imported cannot be
+        module = sys.modules.get(name)  # an array implies that its library was imported
         if module is not None and isinstance(array, getattr(module, attribute)):
             return name
     if hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__"):
@@ -118,12 +121,15 @@ def _kind(array: Any) -> str:
 
 
 def is_native(array: Any) -> bool:
-    """Whether it is an array of the backend: CuPy's on a GPU, NumPy's on the simulator."""
+    """Whether an array is one of the backend: CuPy's on a GPU, NumPy's on the simulator."""
     return _kind(array) == ("cupy" if backend() == "gpu" else "numpy")
 
 
 def _borrow(name: str, array: Any) -> Any:
-    """The backend's view of an array, without a copy. TypeError if the array lies elsewhere."""
+    """An array viewed as one of the backend, without a copy.
+
+    TypeError if that is not possible: it is on another device, or requires a gradient. name: the argument, for errors.
+    """
     kind, gpu = _kind(array), backend() == "gpu"
     if is_native(array):
         return array
@@ -153,7 +159,7 @@ def _borrow(name: str, array: Any) -> Any:
 
 @contextlib.contextmanager
 def _callers_stream(kinds: set[str]) -> Iterator[None]:
-    """Work goes on PyTorch's current stream if the arrays are PyTorch's, else on CuPy's."""
+    """Inside, CuPy's current stream is PyTorch's current one if `kinds` has "torch"."""
     if backend() != "gpu" or "torch" not in kinds:
         yield
         return
@@ -168,7 +174,7 @@ def _callers_stream(kinds: set[str]) -> Iterator[None]:
         yield
 
 
-def _give(result: Any, kind: str) -> Any:
+def _to_kind(result: Any, kind: str) -> Any:
     if kind == "torch":
         import torch
 
@@ -177,24 +183,25 @@ def _give(result: Any, kind: str) -> Any:
 
 
 def _kinds(value: Any) -> list[str]:
-    """The kinds of the arrays that an argument is, or has in it as a list or tuple."""
+    """The kinds of an argument that is an array, or of the arrays in a list or tuple."""
     members = value if isinstance(value, (list, tuple)) else (value,)
     return [kind for member in members if (kind := _kind(member))]
 
 
 def _borrow_all(name: str, value: Any) -> Any:
-    """The backend's view of an array, or a list of such views of a list's or tuple's arrays."""
+    """An array as `_borrow` views it; for a list or tuple, a list of such views."""
     if isinstance(value, (list, tuple)):
         return [_borrow(f"{name}[{i}]", one) if _kind(one) else one for i, one in enumerate(value)]
     return _borrow(name, value)
 
 
 def operator(function: Callable) -> Callable:
-    """Lets a launcher written for the backend's arrays take NumPy, CuPy, PyTorch and DLPack arrays.
+    """Decorator: a launcher written for the backend's arrays accepts NumPy, CuPy, PyTorch and DLPack arrays.
 
-    An argument may be a list or tuple of arrays, too; the launcher gets a list. Nothing is copied: arrays are viewed
-    as the backend's, the launcher runs on the caller's current stream, and the result is given back as the kind of
-    the first array. An `out` array that was given is itself returned.
+    Arguments may also be lists or tuples of arrays; the launcher receives a list. Nothing is copied: arrays are viewed
+    as the backend's, the launcher runs on the caller's current stream, and the result is returned as the kind of the
+    first array, or as `out` itself if that was given. TypeError for an array that cannot be viewed without a copy: it
+    is on another device, or requires a gradient.
     """
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [name for name, p in inspect.signature(function).parameters.items() if p.kind in positional]
@@ -213,13 +220,13 @@ def operator(function: Callable) -> Callable:
             )
             if given.get("out") is not None:
                 return given["out"]
-            return _give(result, first)
+            return _to_kind(result, first)
 
     return call
 
 
 def give_as(result: Any, example: Any) -> Any:
-    """An array of the backend as the kind that `example` is, and where it is. May copy."""
+    """An array of the backend as an array of the library and the device of `example`; copied if necessary."""
     kind = _kind(example)
     if kind == "torch":
         import torch
@@ -234,6 +241,6 @@ def give_as(result: Any, example: Any) -> Any:
 
 @contextlib.contextmanager
 def stream_of(example: Any) -> Iterator[None]:
-    """Inside, work goes on PyTorch's current stream if `example` is a tensor, else on CuPy's."""
+    """Context manager: inside, work goes on PyTorch's current stream if `example` is a tensor, else on CuPy's."""
     with _callers_stream({_kind(example)}):
         yield

@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept, and whether a file there is the one that was written.
+"""The cache of compiled kernels on disk, with a check that its files are intact.
 
-`keep` writes a file with a record beside it (same name, .json): its bytes, their SHA-256 and what else is to be
-remembered. `kept` compares them: a file that was cut, emptied or overwritten, by a crash or a copy, counts as absent.
+`store` writes a file and next to it a record (same name, .json) with its size, its SHA-256 and notes. `load_record`
+compares file and record: a file that was truncated or overwritten, by a crash or a copy, counts as absent.
 """
 
 import errno
@@ -20,14 +20,15 @@ from ..files import replacing
 from .errors import CacheError
 
 ANOTHER = "The environment variable COURSE_CACHE names another folder for compiled kernels."
-BUILDING = "building-"  # begins the names of folders in which something is being compiled
-_LEFTOVER_S = 3600  # older than that nobody works on it any more
+BUILDING = "building-"  # prefix of the folders of running compilations
+_LEFTOVER_S = 3600  # seconds after which an unfinished file or folder is a leftover
 
 
 def cache_dir() -> Path:
-    """The folder of compiled kernels; COURSE_CACHE names another. It can be deleted at any time.
+    """The folder of compiled kernels, created if missing; it can be deleted at any time.
 
-    CacheError if it cannot be made, or if no home folder is known that it could lie in.
+    Default: the user's cache folder; the environment variable COURSE_CACHE names another one. CacheError if it cannot
+    be created or if the home folder is unknown.
     """
     named = os.environ.get("COURSE_CACHE")
     try:
@@ -42,22 +43,22 @@ def cache_dir() -> Path:
 
 
 def cannot_keep(folder: Path, error: OSError) -> CacheError:
-    """What to raise when something could not be written into the cache: which folder, and why."""
+    """The CacheError for an error of writing to the cache: names the folder and the reason."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return CacheError(f"no space left for compiled kernels in {folder}. {ANOTHER}")
     return CacheError(f"cannot keep compiled kernels in {folder}: {error.strerror or error}. {ANOTHER}")
 
 
 def is_full(folder: Path) -> bool:
-    """Whether there is next to no space left on the disk of a folder."""
+    """Whether less than 1 MiB is free on the disk of a folder."""
     try:
         return shutil.disk_usage(folder).free < 1 << 20
     except OSError:
         return False
 
 
-def keep(path: Path, content: bytes, **notes: Any) -> None:
-    """Writes a file of the cache, and its record. CacheError if that cannot be done."""
+def store(path: Path, content: bytes, **notes: Any) -> None:
+    """Write a file of the cache, and its record with `notes` (for JSON). CacheError if it cannot be written."""
     record = notes | {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     try:
         with replacing(path.with_suffix(".json"), "w", encoding="utf-8") as file:
@@ -68,8 +69,8 @@ def keep(path: Path, content: bytes, **notes: Any) -> None:
         raise cannot_keep(path.parent, error) from error
 
 
-def kept(path: Path) -> dict[str, Any] | None:
-    """The record of a file of the cache; None if there is none, or if the file is not as it was written."""
+def load_record(path: Path) -> dict[str, Any] | None:
+    """The record of a file of the cache: its notes, "bytes" and "sha256". None if it is missing or not intact."""
     try:
         record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         if path.stat().st_size != record["bytes"]:
@@ -81,7 +82,7 @@ def kept(path: Path) -> dict[str, Any] | None:
 
 @functools.cache  # once per process and folder
 def remove_leftovers(folder: Path) -> None:
-    """Removes what processes left there that were killed while they compiled or wrote, more than an hour ago."""
+    """Remove files and folders of processes that were killed while compiling or writing, more than an hour ago."""
     now = time.time()
     try:
         for path in folder.iterdir():
@@ -93,4 +94,4 @@ def remove_leftovers(folder: Path) -> None:
             else:
                 path.unlink(missing_ok=True)
     except OSError:
-        pass  # another process may be at it; a folder that cannot be read is told where it matters
+        pass  # another process may be removing them; an unreadable folder is reported on use

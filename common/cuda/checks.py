@@ -1,4 +1,4 @@
-"""What launchers check before they launch. Every error names the argument, what was expected and what came."""
+"""Checks of a launcher's arguments. Every error names the argument, what was expected and what was passed."""
 
 import math
 from typing import Any
@@ -19,10 +19,14 @@ def array(
     allowed: tuple[str, ...] = ("NCHW",),
     dtypes: tuple[np.dtype, ...] = DTYPES,
 ) -> Any:
-    """`value` if it is an array of that shape, one of the dtypes, that of `like`, in one of the allowed layouts.
+    """Return `value` if it is an array with the required properties.
 
-    None stands for any size, and instead of the whole shape for any shape. TypeError for what is no array and for a
-    wrong dtype, ValueError for a wrong shape or layout.
+    name      the argument, for errors
+    shape     None in place of a size: any size; None in place of the shape: any shape
+    like      an array whose dtype `value` must have; None: any of `dtypes`
+    allowed   memory layouts, of layout.LAYOUTS; dense
+
+    TypeError if it is not an array or has a wrong dtype; ValueError for a wrong shape, layout or number of elements.
     """
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise TypeError(f"{name} must be an array, got {type(value).__name__}")
@@ -44,13 +48,13 @@ def array(
 
 
 def size(name: str, shape: tuple[int, ...]) -> None:
-    """ValueError for an array that is empty or too large to be indexed with an int."""
+    """Raise ValueError unless an array of this shape has from 1 to MAX_ELEMENTS elements."""
     if not 0 < math.prod(shape) <= MAX_ELEMENTS:
         raise ValueError(f"{name} must have from 1 to {MAX_ELEMENTS} elements, got shape {shape}")
 
 
 def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") -> Any:
-    """`out` if it fits, or if it is None a new array of that shape and layout and the dtype of `like`.
+    """`out`, checked, or if it is None a new array of this shape and layout, with the dtype of `like`.
 
     ValueError and TypeError as of `array`.
     """
@@ -61,7 +65,7 @@ def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") ->
 
 
 def pair(name: str, value: Any, least: int) -> tuple[int, int]:
-    """An int, or a pair of them (height, width), as a pair. ValueError unless both are integers of at least `least`."""
+    """An integer or a pair (height, width) as a pair of int. ValueError unless all are integers of at least `least`."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(values) != 2 or not all(isinstance(v, (int, np.integer)) and v >= least for v in values):
         raise ValueError(f"{name} must be an integer of at least {least} or a pair of them, got {value!r}")
@@ -72,7 +76,7 @@ Pads = tuple[tuple[int, int], tuple[int, int]]  # (top, bottom), (left, right)
 
 
 def padding(value: Any) -> Pads:
-    """Padding as ((top, bottom), (left, right)): of an int, a pair (height, width), or that. Errors as of `pair`."""
+    """An integer, a pair (height, width) or ((top, bottom), (left, right)), as the latter. Errors as of `pair`."""
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(v, (tuple, list)) for v in value):
         return pair("padding", value[0], 0), pair("padding", value[1], 0)
     height, width = pair("padding", value, 0)
@@ -80,7 +84,10 @@ def padding(value: Any) -> Pads:
 
 
 def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int) -> int:
-    """How many windows of a convolution fit along one side: PyTorch's formula, with unequal padding allowed."""
+    """The output size along one dimension: (extent + Σ pads − dilation·(kernel − 1) − 1) // stride + 1.
+
+    pads: (before, after). ValueError if no window fits.
+    """
     count = (extent + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
     if count < 1:
         reach = dilation * (kernel - 1) + 1
@@ -91,9 +98,10 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
 def convolution(
     x: tuple[int, ...], weight: tuple[int, ...], stride: Any, pads: Any, dilation: Any, groups: Any
 ) -> tuple[tuple[int, int], Pads, tuple[int, int], tuple[int, int, int, int]]:
-    """(stride, padding, dilation, shape of the output) of a convolution of arrays of these shapes.
+    """(stride, padding, dilation, output shape) of a convolution of arrays of these shapes, all normalized.
 
-    x: (N, C, H, W). weight: (O, C / groups, kH, kW). ValueError names the argument that does not fit.
+    x: (N, C, H, W). weight: (O, C/groups, kH, kW). stride, dilation: as of `pair`; pads: as of `padding`. The output is
+    (N, O, oH, oW). ValueError names the argument that does not fit.
     """
     n, c, h, w = x
     if not isinstance(groups, int) or groups < 1 or c % groups:
@@ -112,7 +120,10 @@ ACTIVATIONS = {None: (-math.inf, math.inf), "relu": (0.0, math.inf), "relu6": (0
 
 
 def bounds(activation: Any) -> tuple[np.float32, np.float32]:
-    """The range (low, high) that an activation clamps to: None, "relu", "relu6" or a pair. ValueError otherwise."""
+    """The range (low, high) that an activation clamps to.
+
+    activation: None (−∞, ∞), "relu", "relu6" or a pair (low, high). ValueError for anything else, and if low > high.
+    """
     is_pair = isinstance(activation, (tuple, list)) and len(activation) == 2
     if is_pair and all(isinstance(bound, (int, float, np.number)) for bound in activation):
         low, high = activation
@@ -126,5 +137,5 @@ def bounds(activation: Any) -> tuple[np.float32, np.float32]:
 
 
 def blocks(threads: int, per_block: int) -> int:
-    """How many blocks of `per_block` threads cover `threads` threads."""
+    """Number of blocks of `per_block` threads that cover `threads` threads: ⌈threads / per_block⌉."""
     return -(-threads // per_block)

@@ -1,4 +1,4 @@
-"""Machine code for an architecture that CuPy does not ask for, compiled by NVRTC directly."""
+"""Machine code for architectures that CuPy does not select, such as sm_90a, compiled by NVRTC directly."""
 
 import functools
 import hashlib
@@ -13,7 +13,7 @@ from .cache import cache_dir
 
 
 def path_of(code: str, options: Sequence[str]) -> Path:
-    """Where `build` keeps the machine code of a text, there or not yet."""
+    """The file to which `build` writes the machine code of a source; it may not exist yet."""
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import nvrtc
 
@@ -22,17 +22,17 @@ def path_of(code: str, options: Sequence[str]) -> Path:
 
 
 def build(code: str, options: Sequence[str]) -> Path:
-    """The file with the machine code of a CUDA C++ text, which RawModule(path=...) loads. Kept in cache_dir().
+    """Compile a CUDA C++ source unless it is cached; return the cubin file in cache_dir(), for RawModule(path=...).
 
-    options: NVRTC's, among them the architecture, -arch=sm_90a. To what RawModule compiles itself CuPy adds that of the
-    card at hand, sm_90, which has no wgmma. CuPy's CompileException quotes NVRTC's log.
+    options: NVRTC's, including the architecture: -arch=sm_90a. CuPy's own compilation cannot be used for it, because
+    CuPy adds the card's architecture, sm_90, which has no wgmma. CuPy's CompileException quotes NVRTC's log.
     """
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import compiler, nvrtc
 
     given = assemble_cupy_compiler_options(tuple(options))
     path = path_of(code, options)
-    if cache.kept(path) is not None:
+    if cache.load_record(path) is not None:
         return path
     program = nvrtc.createProgram(code, "kernel.cu", (), ())
     try:
@@ -42,7 +42,7 @@ def build(code: str, options: Sequence[str]) -> Path:
         raise compiler.CompileException(nvrtc.getProgramLog(program), code, "kernel.cu", given, "nvrtc") from None
     finally:
         nvrtc.destroyProgram(program)
-    cache.keep(path, machine_code)
+    cache.store(path, machine_code)
     return path
 
 
@@ -60,10 +60,10 @@ def _pool() -> ProcessPoolExecutor:
 
 
 def build_all(jobs: Sequence[tuple[str, tuple[str, ...]]]) -> list[str | None]:
-    """Compiles (source, options) into the cache, side by side, one process per processor.
+    """Compile each job (source, options) into the cache, in parallel with one process per CPU core.
 
-    Returns what went wrong with each, None if nothing did.
+    Returns for each job the error message, None if it succeeded.
     """
-    missing = [job for job in dict.fromkeys(jobs) if cache.kept(path_of(*job)) is None]
+    missing = [job for job in dict.fromkeys(jobs) if cache.load_record(path_of(*job)) is None]
     problems = dict(zip(missing, _pool().map(_problem, missing, chunksize=1), strict=True)) if missing else {}
     return [problems.get(job) for job in jobs]

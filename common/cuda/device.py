@@ -1,17 +1,17 @@
-"""Which machine runs the kernels, and what it has."""
+"""The device that runs kernels, and its properties."""
 
 import functools
 import os
 from typing import Any
 
-SHARED_DEFAULT = 48 * 1024  # bytes of shared memory that a block of any kernel may use on any card
-SHARED_SM80 = 99 * 1024  # bytes that a block may ask for on every card from sm_80 on
-SHARED_MAX = 227 * 1024  # bytes that a block may ask for on an H200; as many on the simulator
+SHARED_DEFAULT = 48 * 1024  # bytes of shared memory per block without opt-in, on every card
+SHARED_SM80 = 99 * 1024  # bytes per block with opt-in, on every card from sm_80 on
+SHARED_MAX = 227 * 1024  # bytes per block with opt-in on an H200, and on the simulator
 
 
 @functools.cache
 def _find_gpu() -> str | None:
-    """None when CuPy finds a GPU it can use, else the reason why not."""
+    """None if CuPy finds a GPU, else the reason why not."""
     try:
         import cupy
     except ImportError:
@@ -24,10 +24,10 @@ def _find_gpu() -> str | None:
 
 
 def backend() -> str:
-    """ "gpu" if kernels run on a GPU through CuPy, "simulator" if they run on this machine's CPU.
+    """Where kernels run: "gpu", through CuPy, if there is one, else "simulator", on this machine's CPU.
 
-    The environment variable COURSE_DEVICE asks for one of the two by name. RuntimeError if it asks for a
-    GPU that is not there, or for anything else.
+    The environment variable COURSE_DEVICE selects one of the two. RuntimeError if it selects a GPU and none is found,
+    or has another value.
     """
     wanted = os.environ.get("COURSE_DEVICE", "")
     if wanted == "simulator":
@@ -43,9 +43,9 @@ def backend() -> str:
 
 
 def compute_capability() -> int:
-    """What the GPU at hand can do, as NVIDIA counts it: 75 for sm_75 (Turing), 90 for sm_90 (Hopper).
+    """The compute capability of the current GPU: 75 for sm_75 (Turing), 90 for sm_90 (Hopper).
 
-    The simulator counts as 80, whose instructions it knows (__CUDA_ARCH__ is 800 there).
+    80 on the simulator, which supports the instructions of sm_80 (__CUDA_ARCH__ is 800 there).
     """
     if backend() == "simulator":
         return 80
@@ -62,7 +62,7 @@ def _capability(device: int) -> int:
 
 
 def multiprocessors() -> int:
-    """How many multiprocessors the GPU at hand has; on the simulator, how many cores the CPU has."""
+    """Number of multiprocessors of the current GPU; on the simulator, number of CPU cores."""
     if backend() == "simulator":
         return os.cpu_count() or 1
     import cupy
@@ -78,7 +78,7 @@ def _multiprocessors(device: int) -> int:
 
 
 def shared_memory() -> int:
-    """Bytes of shared memory that a block may ask for on the GPU at hand; the simulator has as many as an H200."""
+    """Bytes of shared memory per block, with opt-in, of the current GPU; on the simulator those of an H200."""
     if backend() == "simulator":
         return SHARED_MAX
     import cupy
@@ -87,7 +87,7 @@ def shared_memory() -> int:
 
 
 def allow_shared(kernel: Any, size: int) -> None:
-    """Lets launches of a kernel ask for `size` bytes of dynamic shared memory: more than 48 KiB must be allowed."""
+    """Raise a kernel's limit of dynamic shared memory to `size` bytes, which more than 48 KiB require."""
     if kernel.max_dynamic_shared_size_bytes < size:
         kernel.max_dynamic_shared_size_bytes = size
 

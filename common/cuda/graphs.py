@@ -1,4 +1,4 @@
-"""CUDA graphs: what a call launches, recorded once and launched again as a whole. And the stream to record on.
+"""CUDA graphs: the launches of a call, captured once and launched together; and the stream for the capture.
 
 graph = graphs.capture(call)
 graph.launch()
@@ -14,11 +14,11 @@ from .device import backend
 
 
 class NoGpu(RuntimeError):
-    """There is nothing to time: kernels run on the simulator here."""
+    """An operation that requires a GPU was called on the simulator."""
 
 
 def gpu() -> Any:
-    """The module cupy, where kernels run on a GPU. NoGpu elsewhere."""
+    """The module cupy. NoGpu on the simulator."""
     if backend() != "gpu":
         raise NoGpu(
             "nothing is timed on the simulator: the time of a kernel there is that of loops on a processor, which says"
@@ -31,31 +31,31 @@ def gpu() -> Any:
 
 
 def _torch() -> Any:
-    """PyTorch, if this program has imported it and it sees a GPU; else None."""
+    """The module torch, if it has been imported and has CUDA; else None."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and torch.cuda.is_available() else None
 
 
 @functools.cache
 def _stream(device: int) -> Any:
-    # kept for good: what PyTorch's allocator remembers of a stream must not outlive it.
-    # It waits for the null stream and the null stream for it, so nothing that a library launches there is missed.
+    # never freed: PyTorch's allocator refers to streams that it has seen.
+    # A blocking stream: it synchronizes with the null stream, so launches of libraries there are ordered with it.
     return gpu().cuda.Stream()
 
 
 @contextlib.contextmanager
 def on_stream() -> Iterator[Any]:
-    """Inside, one stream is current for CuPy and PyTorch alike, so that events on it time what either launches.
+    """Context manager: inside, CuPy and PyTorch have the same current stream, which it yields.
 
-    It is CuPy's current stream, or one of this module's own where that is the null stream, which cannot be captured.
-    NoGpu on the simulator.
+    So events on it time the launches of both. It is CuPy's current stream, or a stream of this module if that is the
+    null stream, which cannot be captured. NoGpu on the simulator.
     """
     cupy, torch = gpu(), _torch()
     with contextlib.ExitStack() as stack:
         stream = cupy.cuda.get_current_stream()
-        if stream.ptr in (0, 1):  # the null stream, in either spelling
+        if stream.ptr in (0, 1):  # the null stream, or its handle cudaStreamLegacy
             device = cupy.cuda.Device()
-            device.synchronize()  # inputs may still be on their way, on whatever stream
+            device.synchronize()  # copies of inputs may be pending on any stream
             stack.callback(device.synchronize)
             stream = stack.enter_context(_stream(device.id))
         if torch is not None:
@@ -64,22 +64,22 @@ def on_stream() -> Iterator[Any]:
 
 
 class CudaGraph:
-    """A cupy.cuda.Graph together with the memory that its kernels were given while it was captured."""
+    """A cupy.cuda.Graph with the memory pools of the arrays that were allocated during the capture."""
 
     def __init__(self, graph: Any, memory: tuple[Any, ...]) -> None:
         self._graph, self._memory = graph, memory
 
     def launch(self, stream: Any = None) -> None:
-        """Enqueues everything on a CuPy stream, by default the current one."""
+        """Enqueue the graph on a CuPy stream; default: the current one."""
         self._graph.launch(stream)
 
 
 def capture(call: Callable[[], Any]) -> CudaGraph:
-    """What `call()` launches on the current stream, as one CUDA graph. It is called once before, to compile.
+    """The launches of `call()` on the current stream as one CUDA graph. `call` runs once before, to compile.
 
-    Arrays that it allocates through CuPy or PyTorch come from pools that live as long as the graph: its kernels write
-    to the same addresses at every launch, which nobody else may be given. If `call` fails, or does what cannot be
-    captured (it waits for the GPU, it copies from the host), that error is raised and the stream is as before.
+    Arrays that `call` allocates through CuPy or PyTorch come from pools that live as long as the graph, because its
+    kernels use the same addresses in every launch. If `call` raises, or does something that cannot be captured
+    (synchronizes, copies from the host), that error is raised and the stream's capture is ended.
     NoGpu on the simulator.
     """
     cupy = gpu()
@@ -95,7 +95,7 @@ def capture(call: Callable[[], Any]) -> CudaGraph:
         try:
             call()
         except BaseException:
-            with contextlib.suppress(Exception):  # that the capture is broken is known
+            with contextlib.suppress(Exception):  # the capture is invalid
                 stream.end_capture()
             raise
         return CudaGraph(stream.end_capture(), tuple(pools))

@@ -1,4 +1,4 @@
-"""RawKernel and RawModule: on a GPU they are CuPy's, elsewhere the simulator's; both check the arguments."""
+"""RawKernel and RawModule: CuPy's on a GPU, else the simulator's; both with a check of the arguments."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel, 
 
 
 class GpuKernel:
-    """CuPy's kernel with its arguments checked first. Attributes are CuPy's (num_regs, attributes, ...)."""
+    """CuPy's kernel with a check of its arguments. Other attributes are CuPy's (num_regs, attributes, ...)."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class GpuKernel:
         object.__setattr__(self, "module", module)
         object.__setattr__(self, "_kernel", kernel)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "origin", module.origin)  # all that it takes to compile it again, for a trace
+        object.__setattr__(self, "origin", module.origin)  # to compile it again, for a trace
         object.__setattr__(self, "parameters", list(parameters))
         object.__setattr__(self, "_cluster", cluster)
 
@@ -37,21 +37,26 @@ class GpuKernel:
         setattr(self._kernel, attribute, value)
 
     def recompiled(self, traced: bool = False) -> "GpuKernel | SimulatedKernel":
-        """The kernel itself; traced: a checked build of it for the simulator."""
+        """This kernel; traced: its checked build for the simulator."""
         return module_of(self.origin, traced).get_function(self.name) if traced else self
 
     def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
-        """Launches the kernel on CuPy's current stream. TypeError names an argument that does not fit."""
+        """Launch the kernel on CuPy's current stream.
+
+        grid, block: one to three integers, blocks and threads. args: CuPy arrays and scalars, see signature.check.
+        shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that does not fit.
+        """
         self.bound(grid, block, args, shared_mem=shared_mem)()
 
     def bound(
         self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0, programmatic: bool = False
     ) -> Callable[[], None]:
-        """A launch with its arguments checked once, to be made as often as one likes, as `__call__` makes it.
+        """A function that makes this launch each time it is called; the arguments are checked once, now.
 
-        programmatic: it may begin before the launch ahead of it on the stream has ended, and must wait for that one's
-        results itself: wait_for_inputs() in common/kernels/include/grid.h. Before sm_90 it is a launch like any other.
-        RuntimeError if the package cuda-bindings is missing, ValueError for a cooperative kernel.
+        programmatic: programmatic dependent launch: the kernel may start before the previous kernel on the stream has
+        ended, and must wait for its results with wait_for_inputs() of common/kernels/include/grid.h. An ordinary launch
+        before sm_90. Errors as of `__call__`; RuntimeError if the package cuda-bindings is missing, ValueError for a
+        cooperative kernel.
         """
         import cupy
         import numpy as np
@@ -70,7 +75,7 @@ class GpuKernel:
 def _programmatic_launch(
     kernel: Any, blocks: tuple, threads: tuple, values: Sequence[Any], shared_mem: int
 ) -> Callable[[], None]:
-    """A launch by cuLaunchKernelEx, which CuPy does not offer, on CuPy's current stream of the moment."""
+    """A launch by cuLaunchKernelEx, which CuPy does not offer, on the stream that is current at each call."""
     import cupy
 
     try:
@@ -92,7 +97,7 @@ def _programmatic_launch(
     function = driver.CUfunction(kernel.kernel.ptr)
     where = ctypes.addressof(pointers)
 
-    def launch(kept: Any = (values, holders, pointers)) -> None:
+    def launch(keepalive: Any = (values, holders, pointers)) -> None:
         config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
         (status,) = driver.cuLaunchKernelEx(config, function, where, 0)
         if status != driver.CUresult.CUDA_SUCCESS:
@@ -102,7 +107,7 @@ def _programmatic_launch(
 
 
 def _argument(value: Any) -> Any:
-    """An argument's bytes where a pointer may point to: an array's address, a scalar as it is."""
+    """A ctypes object with an argument's bytes: the address of an array, the value of a scalar."""
     import numpy as np
 
     if hasattr(value, "__cuda_array_interface__"):
@@ -111,7 +116,7 @@ def _argument(value: Any) -> Any:
 
 
 class GpuModule:
-    """CuPy's RawModule, compiled at once, with errors that name the learner's lines."""
+    """CuPy's RawModule, compiled at construction. CompileError quotes the lines of the source."""
 
     def __init__(
         self,
@@ -151,7 +156,7 @@ class GpuModule:
         return getattr(self._module, attribute)
 
     def get_function(self, name: str) -> GpuKernel:
-        """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`."""
+        """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`; else ValueError."""
         declared = self._declared.get(name.split("<")[0].strip())
         if declared is None or (name not in self._named and (declared.template or not declared.extern_c)):
             raise ValueError(missing_kernel(name, self._declared))
@@ -166,14 +171,14 @@ def RawModule(
     name_expressions: Sequence[str] = (),
     enable_cooperative_groups: bool = False,
 ) -> "GpuModule | SimulatedModule":
-    """Compiles CUDA C++ source; `module.get_function(name)` gives its kernels. Called as cupy.RawModule is.
+    """Compile CUDA C++ source; `module.get_function(name)` returns its kernels. Arguments as of cupy.RawModule.
 
     code: the source, as NVRTC takes it (no #include of the C++ library, no host code).
-    options: NVRTC's, ("-DTILE=32", "--use_fast_math"); on the simulator -D, -U and -I count. With "-arch=sm_90a" in
-    place of the card's own architecture NVRTC is called without CuPy, and name_expressions are not supported.
+    options: NVRTC's, ("-DTILE=32", "--use_fast_math"); the simulator uses -D, -U and -I. With "-arch=sm_90a", which
+    replaces the card's own architecture, NVRTC is called without CuPy, and name_expressions are not supported.
     name_expressions: template kernels to instantiate, ["transpose<float>"].
-    enable_cooperative_groups: launches are cooperative, so that grid.sync() may be used.
-    CompileError quotes the lines that are wrong.
+    enable_cooperative_groups: whether launches are cooperative, which grid.sync() requires.
+    CompileError quotes the lines that are wrong; TypeError for arguments of a wrong type.
     """
     if not isinstance(code, str):
         raise TypeError(f"code must be the source as a str, got {type(code).__name__}")
@@ -186,10 +191,10 @@ def RawModule(
 def RawKernel(
     code: str, name: str, *, options: Sequence[str] = (), enable_cooperative_groups: bool = False
 ) -> "GpuKernel | SimulatedKernel":
-    """Compiles `code` and returns its extern "C" kernel `name`; called as cupy.RawKernel is:
+    """Compile `code` and return its extern "C" kernel `name`. Arguments as of RawModule and cupy.RawKernel.
 
-    kernel(grid, block, args, shared_mem=0), where args are arrays of the backend (cuda.asarray) and scalars.
-    TypeError names an argument of a wrong number or dtype, ValueError a kernel that is not there.
+    Launch it with kernel(grid, block, args, shared_mem=0), where args are arrays of the backend (cuda.asarray) and
+    scalars; TypeError names an argument of a wrong dtype. Errors as of RawModule; ValueError for a missing kernel.
     """
     module = RawModule(code, options=options, enable_cooperative_groups=enable_cooperative_groups)
     return module.get_function(name)

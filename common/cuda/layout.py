@@ -1,6 +1,6 @@
-"""Where the elements of an (N, C, H, W) array lie: NCHW, row by row, or NHWC, pixel by pixel (channels last).
+"""Memory layouts of (N, C, H, W) arrays: NCHW (C order) or NHWC (channels last).
 
-Shapes are PyTorch's logical ones in both; the layout is in the strides alone, as with torch.channels_last.
+Shapes are always the logical (N, C, H, W); only the strides differ, as with torch.channels_last.
 """
 
 import math
@@ -12,14 +12,14 @@ LAYOUTS = ("NCHW", "NHWC")
 
 
 def check(layout: Any) -> str:
-    """The layout, if it is one. ValueError otherwise."""
+    """Return `layout` if it is one of LAYOUTS. ValueError otherwise."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     return layout
 
 
 def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    """Strides in elements of a dense array of that logical shape; more or fewer than four dimensions lie in C order."""
+    """Strides in elements of a dense array of this logical shape. Arrays without four dimensions are in C order."""
     if check(layout) == "NHWC" and len(shape) == 4:
         _, c, h, w = shape
         return h * w * c, 1, w * c, c
@@ -27,7 +27,7 @@ def strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
 
 
 def has(array: Any, layout: str) -> bool:
-    """Whether an array lies in that layout, without gaps. The stride of a dimension of size 1 is no matter."""
+    """Whether an array is dense in this layout. Strides of dimensions of size 1 are ignored."""
     wanted = strides(tuple(array.shape), layout)
     itemsize = np.dtype(array.dtype).itemsize
     return all(
@@ -37,9 +37,9 @@ def has(array: Any, layout: str) -> bool:
 
 
 def shared_layout(**arrays: Any) -> str:
-    """The layout that all the arrays have: NCHW if they have both, as arrays of one channel or one pixel do.
+    """The layout that all arrays have; NCHW if they have both, as arrays of one channel or one pixel do.
 
-    arrays: by name, or None, which is passed over. ValueError, naming their strides, if there is no such layout.
+    arrays: by name; None is ignored. ValueError, with the strides, if there is no such layout.
     """
     given = {name: array for name, array in arrays.items() if array is not None}
     for layout in LAYOUTS:
@@ -50,14 +50,14 @@ def shared_layout(**arrays: Any) -> str:
 
 
 def empty(shape: tuple[int, ...], dtype: Any, layout: str) -> Any:
-    """A new array of the backend of that logical shape, in that memory layout."""
+    """A new uninitialized array of the backend, of this logical shape and memory layout."""
     from .arrays import empty as allocate
 
     return shaped(allocate(math.prod(shape), dtype), shape, layout)
 
 
 def shaped(elements: Any, shape: tuple[int, ...], layout: str) -> Any:
-    """Elements in a row as an array of that logical shape, in that memory layout: a view."""
+    """A view of a dense one-dimensional array as this logical shape, in this memory layout."""
     if check(layout) == "NCHW" or is_plain(shape):
         return elements.reshape(shape)
     n, c, h, w = shape
@@ -65,22 +65,25 @@ def shaped(elements: Any, shape: tuple[int, ...], layout: str) -> Any:
 
 
 def is_plain(shape: tuple[int, ...]) -> bool:
-    """Whether arrays of that shape lie the same way in all layouts: no pictures, or of one channel or one pixel."""
+    """Whether all layouts of this shape are equal: not four dimensions, one channel, or one pixel."""
     return len(shape) != 4 or shape[1] == 1 or shape[2] == shape[3] == 1
 
 
 def flat(array: Any) -> Any:
-    """The elements of a dense array in the order of memory: a view of one dimension."""
+    """A one-dimensional view of a dense array, in the order of memory."""
     return as_stored(array).reshape(-1)
 
 
 def as_stored(array: Any) -> Any:
-    """A view in the order of memory, as a launch wants it: (N, H, W, C) of an NHWC array, else the array itself."""
+    """A C-contiguous view for a launch: (N, H, W, C) for an NHWC array, else the array itself."""
     return array.transpose(0, 2, 3, 1) if len(array.shape) == 4 and not has(array, "NCHW") else array
 
 
 def to_layout(array: Any, layout: str) -> Any:
-    """The array in that memory layout, with the shape that it has, as the backend's: itself if it is so, or a copy."""
+    """An (N, C, H, W) array as one of the backend in this memory layout, of the same shape: itself or a copy.
+
+    ValueError for an array without four dimensions.
+    """
     from .arrays import asarray, is_native
 
     check(layout)

@@ -1,8 +1,8 @@
-"""C++ text as HTML for notebooks: lines with a number, a coloured edge and notes below, readable in both themes.
+"""C++ source as HTML for notebooks: lines with a number, a coloured edge and notes below, for light and dark themes.
 
-Every style is inline. Colours of words are mixed with the page's text colour: dark on a light page, light on dark.
-JupyterLab drops these mixtures from outputs that it does not trust. The classes, which are Pygments' own, then give the
-words JupyterLab's colours; elsewhere the words look like the text around them.
+All styles are inline. Colours of words are mixed with the page's text colour: dark on a light page, light on a dark
+one. JupyterLab removes these mixtures from untrusted outputs; then the classes, which are Pygments' own, give the words
+JupyterLab's colours. Elsewhere the words have the colour of the surrounding text.
 """
 
 import html
@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# M. Okabe and K. Ito: can be told apart with any kind of colour vision
+# palette of M. Okabe and K. Ito, distinguishable with all kinds of colour vision
 BLUE, ORANGE, VERMILION, GREEN, PURPLE = "#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7"
 
-WORDS = {  # Pygments' kind: class and colour. JupyterLab's colour of comments is too dim on dark: they have no class
+WORDS = {  # token type of Pygments: (class, colour). JupyterLab's colour of comments is too dim on dark: no class
     "Keyword": ("k", "#2b8fd6"), "Comment": (None, GREEN), "Literal.String": ("s", VERMILION),
     "Literal.Number": ("m", PURPLE),
 }  # fmt: skip
@@ -24,7 +24,7 @@ HEIGHT = "44em"  # longer listings scroll
 
 @dataclass(frozen=True)
 class Tint:
-    """How a line is marked: the colour of its left edge, and the opacity of that colour behind the line."""
+    """The mark of a line: the colour of its left edge, and the opacity, 0 … 1, of the same colour as background."""
 
     colour: str
     opacity: float
@@ -40,7 +40,7 @@ PLAIN = "border-left:4px solid transparent;background:transparent"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a listing: what stands before the code (its number, a sign), the code as HTML, HTML notes below it."""
+    """A line of a listing. mark: the text before the code, a number or a sign; code, notes: HTML."""
 
     mark: str
     code: str
@@ -49,17 +49,17 @@ class Line:
 
 
 def mixed(colour: str) -> str:
-    """A colour as CSS that is readable on light and dark pages."""
+    """CSS for a colour mixed with the page's text colour, readable on light and dark pages."""
     return f"color-mix(in srgb,currentColor {SHARE}%,{colour})"
 
 
 def highlighted(text: str) -> list[str]:
-    """Lines of C++ as HTML: comments, keywords, strings and numbers in colours, everything escaped."""
+    """The lines of C++ source as HTML, escaped, with coloured comments, keywords, strings and numbers."""
     from pygments.lexers.c_cpp import CppLexer
     from pygments.token import string_to_tokentype
 
     kinds = {string_to_tokentype(name): name for name in WORDS}
-    tokens = CppLexer(stripnl=False, ensurenl=False).get_tokens(text + "\n")  # a comment ends with its line
+    tokens = CppLexer(stripnl=False, ensurenl=False).get_tokens(text + "\n")  # ends a comment in the last line
     named = ((next((name for kind, name in kinds.items() if token in kind), None), value) for token, value in tokens)
     lines = [""]
     for kind, group in itertools.groupby(named, key=lambda pair: pair[0]):
@@ -85,9 +85,9 @@ _BOX = (
 
 
 def listing(lines: Iterable[Line], gutter: float = 3.0) -> str:
-    """Lines as HTML. What is too long goes on below; a listing higher than HEIGHT scrolls.
+    """Lines as HTML. Long lines wrap; a listing higher than HEIGHT scrolls.
 
-    gutter: the room for the marks left of the code, in em.
+    gutter: width of the column of marks, in em.
     """
     rows = "".join(_row(line, gutter) for line in lines)
     return _BOX.format(space="pre-wrap", rows=rows)
@@ -102,12 +102,12 @@ def _row(line: Line, gutter: float) -> str:
     notes = "".join(
         f"<div style='text-indent:0;padding-left:1em;opacity:{NOTE_OPACITY}'>{note}</div>" for note in line.notes
     )
-    # what goes on below is indented as far as the code
+    # wrapped text is indented as far as the code
     return f"<div style='{style};padding-left:{gutter}em;text-indent:-{gutter}em'>{mark}{line.code or ' '}{notes}</div>"
 
 
 def code(text: str) -> str:
-    """C++ as HTML without line numbers. Long lines scroll sideways, so they can be copied as they are."""
+    """C++ source as HTML without line numbers. Long lines scroll instead of wrapping, for copying."""
     return _BOX.format(space="pre", rows="\n".join(highlighted(text.rstrip("\n"))))
 
 
@@ -115,12 +115,12 @@ ADDED, REMOVED = Tint(GREEN, 0.18), Tint(VERMILION, 0.18)
 
 
 def diff(text: str) -> str:
-    """A unified diff of C++ as HTML: a sign, an edge and a background for each line that is new or gone."""
+    """A unified diff of C++ as HTML: added and removed lines have a sign, an edge and a background."""
     lines = text.splitlines()
     names = 2 if text.startswith("--- ") else 0
     codes = highlighted("\n".join("" if _is_hunk(line) else line[1:] for line in lines[names:]))
     shown = [Line(line[:1], html.escape(line[3:]), _TINTS[line[0]]) for line in lines[:names]]
-    for line, coloured in zip(lines[names:], codes, strict=False):  # of no lines at all, one is empty
+    for line, coloured in zip(lines[names:], codes, strict=False):  # highlighted("") has one line
         shown.append(
             Line("", f"<i>{html.escape(line)}</i>") if _is_hunk(line)
             else Line(line[:1], coloured, _TINTS.get(line[:1]))

@@ -1,4 +1,4 @@
-"""A picture of one request of a warp, drawn from the addresses that a trace recorded."""
+"""A picture of one memory request of a warp, from the addresses that a trace recorded."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ import numpy as np
 
 
 def draw(request: Any, kernel: str) -> Any:
-    """A Matplotlib figure: threads of the warp against sectors of the array, or against banks of shared memory."""
+    """A Matplotlib figure of a report.Request: the warp's threads against sectors of the array, or against banks.
+
+    kernel: its name, for the title.
+    """
     import matplotlib.pyplot as plt
 
     lanes = np.flatnonzero(request.offsets >= 0)
@@ -29,7 +32,7 @@ def draw(request: Any, kernel: str) -> Any:
 
 def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
     sectors = np.unique(np.concatenate([offsets // 32, (offsets + size - 1) // 32]))
-    place = {int(sector): i for i, sector in enumerate(sectors)}  # sectors that nobody touches are left out
+    place = {int(sector): i for i, sector in enumerate(sectors)}  # only sectors that are accessed
     for lane, offset, colour in zip(lanes, offsets, colours, strict=True):
         x = place[int(offset) // 32] + (int(offset) % 32) / 32
         axes.barh(lane, size / 32, left=x, height=0.8, color=colour)
@@ -44,15 +47,15 @@ def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, 
 
 
 def _deepest(offsets: np.ndarray, size: int) -> int:
-    """How many words the fullest bank has to hand out."""
+    """The largest number of different words in one bank. offsets, size: in bytes."""
     words = np.unique(offsets[:, None] // 4 + np.arange(max(1, size // 4)))
     return int(np.bincount(words % 32).max())
 
 
 def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, colours: Any) -> None:
     words_each = max(1, size // 4)
-    rows: dict[int, list[int]] = {}  # bank → its words, in the order in which they are first asked for
-    wanted: dict[tuple[int, int], list[int]] = {}  # (bank, row) → the threads that want the word there
+    rows: dict[int, list[int]] = {}  # bank → its words, in the order of their first access
+    wanted: dict[tuple[int, int], list[int]] = {}  # (bank, row) → the threads that access the word there
     for lane, offset, colour in zip(lanes, offsets, colours, strict=True):
         for word in range(int(offset) // 4, int(offset) // 4 + words_each):
             words = rows.setdefault(word % 32, [])
@@ -63,7 +66,7 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
             wanted.setdefault((word % 32, row), []).append(int(lane))
     for (bank, row), threads in wanted.items():
         label = str(threads[0]) if len(threads) == 1 else f"{threads[0]}\n+{len(threads) - 1}"
-        light = max(threads) < 20  # the square has the colour of the last one
+        light = max(threads) < 20  # the square has the last thread's colour
         axes.text(bank, row, label, ha="center", va="center", fontsize=8, color="white" if light else "black")
     deepest = max(len(words) for words in rows.values())
     for bank in range(33):

@@ -1,4 +1,4 @@
-"""What a traced launch tells, line by line: requests, sectors, bank conflicts, races; in a terminal and a notebook."""
+"""The report of a traced launch: requests, sectors, bank conflicts and races per line; for terminals and notebooks."""
 
 import html
 from collections.abc import Iterable
@@ -16,11 +16,14 @@ WIDTH = 95  # columns of a report in a terminal
 
 @dataclass(frozen=True)
 class Counts:
-    """How a kind of access was served.
+    """The counts of one kind of access.
 
-    requests: warp instructions. accesses: threads that took part. bytes: what they asked for.
-    units: 32-byte sectors (global memory) or wavefronts, passes over the banks (shared memory).
-    ideal: units if the same bytes lay side by side. conflicts: units − ideal.
+    space      "global" or "shared"
+    requests   warp instructions
+    accesses   accesses of single threads
+    units      32-byte sectors (global memory) or wavefronts, passes over the banks (shared memory)
+    ideal      units if the same bytes were contiguous
+    bytes      bytes that the threads requested
     """
 
     space: str = "global"
@@ -32,12 +35,12 @@ class Counts:
 
     @property
     def sectors(self) -> int:
-        """32-byte sectors moved; AttributeError for accesses to shared memory."""
+        """32-byte sectors transferred. AttributeError for shared memory."""
         return self._units_of("global", "sectors")
 
     @property
     def wavefronts(self) -> int:
-        """Passes over the banks; AttributeError for accesses to global memory."""
+        """Passes over the banks. AttributeError for global memory."""
         return self._units_of("shared", "wavefronts")
 
     def _units_of(self, space: str, name: str) -> int:
@@ -47,7 +50,7 @@ class Counts:
 
     @property
     def conflicts(self) -> int:
-        """Units more than if the same bytes lay side by side."""
+        """units − ideal: sectors or wavefronts in excess of contiguous access."""
         return self.units - self.ideal
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -60,15 +63,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """The accesses of one kind that one line of the source makes to one array.
+    """The accesses of one kind and size by one line of the source to one array.
 
-    warps, lanes: which warps of a block made them and which lanes of a warp, bit i for number i; of any block.
+    warps, lanes: bit masks of the warps of a block and the lanes of a warp that made them, over all traced blocks.
     """
 
     line: int
     array: str
     kind: str  # "load", "store", "atomic"
-    size: int  # bytes an access
+    size: int  # bytes per access
     counts: Counts
     warps: int = 0
     lanes: int = 0
@@ -76,14 +79,16 @@ class LineCounts:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong, or would be on a GPU.
+    """A mistake of the kernel, even if it has no effect on the simulator.
 
-    kind: "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block"
-    (shared memory of a block of the cluster that may not have started, or may have returned) or "stopped" (a trap, an
-    assertion, an endless loop, too many local variables).
-    line, other_line: in the source; 0 if unknown. threads, blocks: (x, y, z) of those concerned, the
-    first that were seen.
-    array, index: of the access; index in elements. count: how often it was seen. message: all of that in words.
+    kind               "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned",
+                       "absent-block" (shared memory of a block of the cluster that may not have started or may have
+                       returned) or "stopped" (a trap, an assertion, an endless loop, a stack overflow)
+    line, other_line   of the source; 0 if unknown
+    message            the finding in words
+    threads, blocks    (x, y, z) of the first ones involved
+    array, index       of the access; index in elements
+    count              number of occurrences
     """
 
     kind: str
@@ -102,9 +107,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Uninitialised:
-    """A local variable that the compiler sees read in `line` of the source with no value stored in it before.
+    """A local variable that the compiler warns may be read in `line` of the source before a value is stored in it.
 
-    It says so of what may happen as well as of what does: a kernel can be right and be told. Arrays it seldom sees.
+    The warning may be a false positive, and arrays are seldom covered.
     """
 
     variable: str
@@ -116,9 +121,10 @@ class Uninitialised:
 
 @dataclass(frozen=True)
 class Request:
-    """One request of a warp: which byte of the array each lane asked for.
+    """One request of a warp.
 
-    offsets: (32,) int64, bytes from the array's start, −1 for lanes that took no part.
+    kind: "load", "store" or "atomic". size: bytes per lane. space: "global" or "shared". warp: its index in the block.
+    offsets: (32,) int64, bytes from the start of the array for each lane; −1 for inactive lanes.
     """
 
     line: int
@@ -133,7 +139,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Report:
-    """A traced launch. Counts are as the source is written: no cache, no merging of accesses by the assembler."""
+    """The report of a traced launch. Counts are those of the source: no caches, no accesses merged by ptxas."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -143,7 +149,7 @@ class Report:
     lines: tuple[LineCounts, ...] = field(repr=False)
     findings: tuple[Finding, ...]
     requests: tuple[Request, ...] = field(repr=False)
-    uninitialised: tuple[Uninitialised, ...] = ()  # names the mistake where the result is wrong; is none by itself
+    uninitialised: tuple[Uninitialised, ...] = ()  # hints for a wrong result, not findings
 
     def _total(self, space: str, kind: str) -> Counts:
         chosen = (entry.counts for entry in self.lines if entry.counts.space == space and entry.kind == kind)
@@ -151,27 +157,27 @@ class Report:
 
     @property
     def global_loads(self) -> Counts:
-        """All loads from global memory together."""
+        """The sum of all loads from global memory."""
         return self._total("global", "load")
 
     @property
     def global_stores(self) -> Counts:
-        """All stores to global memory together."""
+        """The sum of all stores to global memory."""
         return self._total("global", "store")
 
     @property
     def shared_loads(self) -> Counts:
-        """All loads from shared memory together."""
+        """The sum of all loads from shared memory."""
         return self._total("shared", "load")
 
     @property
     def shared_stores(self) -> Counts:
-        """All stores to shared memory together."""
+        """The sum of all stores to shared memory."""
         return self._total("shared", "store")
 
     @property
     def atomics(self) -> dict[str, Counts]:
-        """{"global": …, "shared": …}: read-modify-writes, counted like stores."""
+        """{"global": …, "shared": …}: the sums of all atomic operations, counted like stores."""
         return {space: self._total(space, "atomic") for space in ("global", "shared")}
 
     def at(self, line: int) -> tuple[LineCounts, ...]:
@@ -216,7 +222,7 @@ class Report:
 
     # ---- In a notebook
     def _repr_html_(self) -> str:
-        """The source, below each line its counts; what wastes sectors or wavefronts and what is wrong is marked."""
+        """The source with the counts below each line; excess sectors or wavefronts and findings are marked."""
         findings = "".join(
             f"<div><b style='color:{mixed(VERMILION)}'>✗ {f.kind}</b>{f', line {f.line}' if f.line else ''}: "
             f"{html.escape(f.message)}</div>"
@@ -236,11 +242,11 @@ class Report:
         return Line(str(number), code, TINTS.get(mark), [*notes, *map(_note_html, entries)])
 
     def picture(self, line: int, request: int = 0, kind: str | None = None, array: str | None = None) -> Any:
-        """A Matplotlib figure of one request: which thread touches which address of the array, or which bank.
+        """A Matplotlib figure of one request: the address in the array, or the bank, that each thread accesses.
 
         line: of the source. request: index (0–7) among the recorded requests of the lowest-numbered traced block.
-        kind ("load", "store", "atomic") and array narrow down a line that has several.
-        ValueError if no such request was made.
+        kind ("load", "store", "atomic") and array select among several accesses of the line.
+        ValueError if there is no such request.
         """
         from .picture import draw
 
@@ -276,13 +282,13 @@ def _note_html(e: LineCounts) -> str:
 
 
 def _short(f: Finding, line: int) -> str:
-    """A finding as shown at one of its lines: its kind, and its other line if it has two."""
+    """A finding as shown below one of its lines: its kind, and the number of the other line, if any."""
     other = f.other_line if line == f.line else f.line
     return f.kind + (f" with line {other}" if other and other != line else "")
 
 
 def merge_lines(entries: Iterable[LineCounts]) -> tuple[LineCounts, ...]:
-    """Entries of the same line, array, kind and size added up, in the order of the source."""
+    """Entries of the same line, memory space, kind, array and size summed, in the order of the source."""
     merged: dict[tuple, LineCounts] = {}
     for e in entries:
         key = (e.line, e.counts.space, e.kind, e.array, e.size)

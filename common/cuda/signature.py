@@ -1,4 +1,4 @@
-"""The parameters of a kernel, read from its source, and the check of a launch's arguments against them."""
+"""A kernel's parameters, parsed from its source, and the check of a launch's arguments against them."""
 
 import functools
 import math
@@ -14,9 +14,11 @@ import numpy as np
 class Parameter:
     """One parameter of a kernel.
 
-    `type` is NumPy's name of the element type ("float32"), with "x4" behind it for float4 and its relatives,
-    "void" for `void*`, or None for a type that NumPy does not know (a structure, a template's parameter).
-    `size` is the size of the value, or of what the pointer points to, in bytes; 0 if unknown.
+    type       NumPy's name of the element type, "float32"; "float32x4" for float4 and the like; "void" for `void*`;
+               None for a type without a NumPy equivalent (a structure, a template parameter)
+    pointer    whether it is a pointer
+    constant   whether it is a pointer to const
+    size       bytes of the value, or of what the pointer points to; 0 if unknown
     """
 
     name: str
@@ -27,7 +29,7 @@ class Parameter:
 
     @property
     def element(self) -> np.dtype | None:
-        """The dtype of an element: float32 of float4; None if NumPy does not know the type."""
+        """The dtype of an element (float32 for float4); None for void and types without a NumPy equivalent."""
         if self.type in (None, "void"):
             return None
         return np.dtype(self.type.split("x")[0])
@@ -50,14 +52,13 @@ _SCALARS = {
 }  # fmt: skip
 
 
-# Every pattern here takes time in proportion to the text that it reads, whatever the text is: an unclosed comment or
-# string ends with the text or the line.
+# All patterns run in linear time on any text: an unclosed comment ends with the text, an unclosed string with the line.
 _STRING = r"\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n]){1,8}+'"
 _COMMENT_OR_STRING = re.compile(rf"//[^\n]*|/\*.*?(?:\*/|\Z)|{_STRING}", flags=re.S)
 
 
 def without_comments(source: str) -> str:
-    """The source with its comments blanked; every character keeps its line and column."""
+    """The source with comments replaced by spaces; all other characters keep their line and column."""
 
     def blank(match: re.Match) -> str:
         text = match.group()
@@ -67,7 +68,7 @@ def without_comments(source: str) -> str:
 
 
 def without_strings(source: str) -> str:
-    """The source without its string and character literals; every line stays."""
+    """The source without its string and character literals; the number of lines is unchanged."""
     return re.sub(_STRING, "", source)
 
 
@@ -81,7 +82,7 @@ _KERNEL = re.compile(
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel as it stands in the source. cluster: what stands in __cluster_dims__, "SPLIT, 1, 1"; "" without it."""
+    """A kernel's declaration. cluster: the arguments of __cluster_dims__ as written, "SPLIT, 1, 1"; "" without it."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -91,7 +92,7 @@ class Declaration:
 
 
 def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str, Declaration]:
-    """Every kernel that `source` defines, by name. `macros` are -D options, which may name types."""
+    """The declarations of all kernels that `source` defines, by name. macros: of -D options, which may be types."""
     text = without_comments(source)
     in_c_block = re.search(r'extern\s*"C"\s*\{', text) is not None
     found, end = {}, 0
@@ -111,7 +112,7 @@ def declarations(source: str, macros: dict[str, str] | None = None) -> dict[str,
 
 
 def _before(text: str, start: int, kernel: re.Match) -> tuple[str, bool, bool]:
-    """(attributes, whether it is extern "C", whether it is a template): what stands before a kernel's __global__."""
+    """(attributes, whether extern "C", whether a template) of a kernel, from the text before its __global__."""
     start = max(start, *(text.rfind(c, start, kernel.start()) + 1 for c in ";{}"))
     words = text[start : kernel.start()]
     end = len(words)
@@ -149,7 +150,7 @@ def _before(text: str, start: int, kernel: re.Match) -> tuple[str, bool, bool]:
 
 
 def _opening(text: str, closing: int) -> int:
-    """Where the parenthesis opens that closes at `closing`; −1 if it does not."""
+    """The index of the opening parenthesis for the one at `closing`; −1 if there is none."""
     depth = 0
     for i in range(closing, -1, -1):
         depth += (text[i] == ")") - (text[i] == "(")
@@ -164,7 +165,7 @@ def _is_name(character: str) -> bool:
 
 @dataclass(frozen=True)
 class DynamicShared:
-    """An `extern __shared__` array as it stands in a source: where, the type of an element, further dimensions."""
+    """An `extern __shared__` array in a source: its span [start, end), element type, name, and further dimensions."""
 
     start: int
     end: int
@@ -178,7 +179,7 @@ _DIMENSIONS = re.compile(r"\[\s*\](?P<rest>(?:\s*\[[^\]]*\])*)\s*")
 
 
 def dynamic_shared(text: str) -> list[DynamicShared]:
-    """Every `extern __shared__ type name[];` of a source without comments."""
+    """All declarations `extern __shared__ type name[];` of a source without comments."""
     found, start = [], 0
     for statement in re.finditer(r"[^;{}]*", text):  # up to the next ; { or }
         stop = statement.end()
@@ -198,7 +199,7 @@ def dynamic_shared(text: str) -> list[DynamicShared]:
 
 
 def _start_of_name(text: str, end: int) -> int:
-    """Where the name begins that ends at `end`; `end` if there is none."""
+    """The index where the identifier that ends at `end` begins; `end` if there is none."""
     while end and _is_name(text[end - 1]):
         end -= 1
     return end
@@ -210,7 +211,7 @@ def _cluster(attributes: str) -> str:
 
 
 def cluster_from_text(cluster: str, source: str, macros: dict[str, str]) -> tuple[int, int, int]:
-    """The blocks of a cluster, where __cluster_dims__ holds numbers, or macros that are; else (1, 1, 1)."""
+    """Blocks of a cluster in x, y, z, if __cluster_dims__ holds numbers or macros of numbers; else (1, 1, 1)."""
     defined = dict(
         re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w+)[ \t]*$", without_comments(source), flags=re.M)
     )
@@ -227,7 +228,7 @@ CLUSTER_MAX = 8  # CLUSTER_MAX in simulator/runtime/runtime.h
 
 
 def check_cluster(kernel: str, cluster: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The same; ValueError if it has more blocks than every card of sm_90 takes."""
+    """Return `cluster`. ValueError if it has more than CLUSTER_MAX blocks, the portable limit of sm_90."""
     if not 1 <= math.prod(cluster) <= CLUSTER_MAX or min(cluster) < 1:
         raise ValueError(
             f"{kernel}: __cluster_dims__{cluster} makes clusters of {math.prod(cluster)} blocks;"
@@ -237,7 +238,7 @@ def check_cluster(kernel: str, cluster: tuple[int, int, int]) -> tuple[int, int,
 
 
 def _split(text: str) -> list[str]:
-    """Splits at the commas that stand in no brackets."""
+    """Split at commas outside of brackets."""
     pieces, depth, start = [], 0, 0
     for i, character in enumerate(text):
         depth += (character in "<([" and 1) or -(character in ">)]")
@@ -250,28 +251,29 @@ def _split(text: str) -> list[str]:
 def _parameter(text: str, macros: dict[str, str]) -> Parameter:
     text = text.split("=")[0]
     text = re.sub(r"__restrict__|__restrict|__grid_constant__|\bvolatile\b", " ", text)
-    whole = text = text.strip()
+    declared = text = text.strip()
     while text.endswith("]") and "[" in text:
         text = text[: text.rindex("[")].rstrip()
     name = text[_start_of_name(text, len(text)) :]
     if not name:
-        return Parameter(whole or "?", None, "*" in whole)
+        return Parameter(declared or "?", None, "*" in declared)
     kind_text = text[: len(text) - len(name)]
     words = re.sub(r"[*&]", " ", kind_text).split()
     constant = "const" in words
     spelled = " ".join(macros.get(word, word) for word in words if word != "const")
-    pointer = "*" in kind_text or text != whole
+    pointer = "*" in kind_text or text != declared
     kind = _SCALARS.get(spelled)
     size = 0 if kind in (None, "void") else np.dtype(kind.split("x")[0]).itemsize * int([*kind.split("x"), "1"][1])
     return Parameter(name, kind, pointer, constant and pointer, size)
 
 
 def check(kernel: str, parameters: Sequence[Parameter], arguments: Sequence[Any], array_type: type) -> list[Any]:
-    """The arguments of a launch, each checked against its parameter; TypeError names what does not fit.
+    """The arguments of a launch, checked against the parameters and converted to NumPy scalars where they are scalars.
 
-    Arrays must have the parameter's dtype and lie in memory without gaps; scalars must be integers (any that
-    fit) for integer parameters and NumPy scalars of the very type for floating point: a Python float is 8
-    bytes long, and plain CuPy would pass its first 4 to a `float`. None passes a null pointer.
+    Arrays must be instances of array_type, contiguous (C or F order), and of the parameter's dtype. Scalars must be
+    integers in range for integer parameters, and NumPy scalars of the exact type for floating-point ones: a Python
+    float has 8 bytes, and plain CuPy would pass the first 4 to a `float`. None is a null pointer.
+    TypeError names the argument that does not fit. kernel: its name, for errors.
     """
     if not isinstance(arguments, (tuple, list)):
         raise TypeError(
@@ -291,7 +293,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def integer(what: str, value: Any) -> int:
-    """The value as an int; TypeError that names `what` for anything that is no integer."""
+    """`value` as an int. TypeError, naming `what`, if it is not an integer."""
     if not _is_integer(value):
         raise TypeError(f"{what} must be an integer, a number of bytes, got {value!r}")
     return int(value)
@@ -300,7 +302,11 @@ def integer(what: str, value: Any) -> int:
 def check_sizes(
     grid: Any, block: Any, shared_mem: Any, shared_limit: int, cluster: tuple[int, int, int] = (1, 1, 1)
 ) -> tuple[tuple, tuple]:
-    """Grid and block of a launch as (x, y, z) each. TypeError or ValueError if CUDA allows no such launch."""
+    """(grid, block) of a launch as (x, y, z) each.
+
+    grid, block: tuples of one to three integers. shared_mem: bytes of dynamic shared memory, at most shared_limit.
+    TypeError or ValueError if CUDA does not allow such a launch.
+    """
     blocks = _dimensions("grid", grid, (2**31 - 1, 65535, 65535))
     for count, each, axis in zip(blocks, cluster, "xyz", strict=True):
         if count % each:

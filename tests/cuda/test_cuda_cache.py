@@ -72,10 +72,10 @@ def test_a_damaged_library_is_built_anew(compiled, tmp_path, damage, kind):
     assert len(libraries) == (2 if kind == "*" else 1)
     for library in libraries:
         DAMAGES[damage](library)
-        assert cache.kept(library) is None
+        assert cache.load_record(library) is None
     done = launch(folder)
     assert done.returncode == 0, done.stderr
-    assert all(cache.kept(library) is not None for library in libraries)
+    assert all(cache.load_record(library) is not None for library in libraries)
     assert {path.name for path in folder.iterdir()} == {path.name for path in compiled.iterdir()}
 
 

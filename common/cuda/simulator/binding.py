@@ -1,6 +1,6 @@
-"""The runtime library, and what is passed to it and read back: its C structures, mirrored in ctypes.
+"""The runtime library and its C structures, mirrored in ctypes; the arguments of a launch.
 
-When the library is loaded, the size of every structure, the place and size of every field and the number of every
+When the library is loaded, the size of every structure, the offset and size of every field and the value of every
 enumerator are compared with the table that it exports (runtime/abi.cpp): RuntimeError if any differs.
 """
 
@@ -17,11 +17,11 @@ from .. import signature
 from . import compiler
 from .memory import Fence, FencedCopies, fence_of
 
-ARRAYS_MAX, WORKERS_MAX = 64, 256  # of a traced launch
+ARRAYS_MAX, WORKERS_MAX = 64, 256  # limits of a traced launch
 
 
 class Uint3(ctypes.Structure):
-    """Three unsigned integers: a thread, a block, the size of a grid."""
+    """Three unsigned integers: the index of a thread or block, or the size of a grid."""
 
     _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
 
@@ -39,7 +39,7 @@ class SimParameter(ctypes.Structure):
 
 
 class SimKernel(ctypes.Structure):
-    """What a library of kernels exports of each of them (include/simulator/layout.h)."""
+    """What a library exports for each kernel (include/simulator/layout.h)."""
 
     _fields_ = [
         ("parameter_count", ctypes.c_int), ("parameters", ctypes.POINTER(SimParameter)),
@@ -48,7 +48,7 @@ class SimKernel(ctypes.Structure):
 
 
 class FaultKind(enum.IntEnum):
-    """What stopped a launch."""
+    """The kind of fault that stopped a launch; faults.py has the messages."""
 
     NO_FAULT = 0
     BAD_ADDRESS = enum.auto()
@@ -79,7 +79,7 @@ class FaultKind(enum.IntEnum):
 
 
 class Fault(ctypes.Structure):
-    """What stopped a launch, where, and which thread did it."""
+    """The fault that stopped a launch: its kind, thread, block and address."""
 
     _fields_ = [
         ("kind", ctypes.c_int), ("thread", Uint3), ("block", Uint3), ("address", ctypes.c_uint64),
@@ -90,7 +90,7 @@ class Fault(ctypes.Structure):
 
 
 class Launch(ctypes.Structure):
-    """A launch, and what stopped it."""
+    """A launch, and its fault when it has ended."""
 
     _fields_ = [
         ("kernel", ctypes.POINTER(SimKernel)), ("arguments", ctypes.POINTER(ctypes.c_void_p)),
@@ -104,7 +104,7 @@ class Launch(ctypes.Structure):
 
 
 class AccessKind(enum.IntEnum):
-    """What an access does; a warp operation is none, but stands among them in the runtime's record."""
+    """The kind of a recorded event: an access, or a warp operation, which the runtime records among the accesses."""
 
     LOAD = 0
     STORE = 1
@@ -113,7 +113,7 @@ class AccessKind(enum.IntEnum):
 
 
 class FindingKind(enum.IntEnum):
-    """What a checked launch finds."""
+    """The kinds of findings of a checked launch; recording.py maps them to the kinds of report.Finding."""
 
     RACE = 0
     OUT_OF_BOUNDS = enum.auto()
@@ -129,7 +129,7 @@ class FindingKind(enum.IntEnum):
 
 
 class TracedArray(ctypes.Structure):
-    """An array that a launch may access: addresses, bytes per element, which piece of memory it lies in."""
+    """An array that a launch may access: addresses [low, high), bytes per element, index of its TracedMemory."""
 
     _fields_ = [
         ("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("itemsize", ctypes.c_uint32), ("memory", ctypes.c_int32),
@@ -138,13 +138,13 @@ class TracedArray(ctypes.Structure):
 
 
 class TracedShared(ctypes.Structure):
-    """An array of static shared memory: offsets of its first byte and its end."""
+    """An array of static shared memory: offsets of its first byte and of its end."""
 
     _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
 
 
 class TracedMemory(ctypes.Structure):
-    """A piece of memory: arrays that overlap share one. grain: bytes that are watched as one."""
+    """A range of memory; overlapping arrays share one. grain: bytes per unit in which accesses are recorded."""
 
     _fields_ = [
         ("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("grain", ctypes.c_uint32), ("writable", ctypes.c_int32),
@@ -152,7 +152,7 @@ class TracedMemory(ctypes.Structure):
 
 
 class TraceRequest(ctypes.Structure):
-    """What is to be watched, and the recordings, one per worker."""
+    """What a traced launch watches, and its recordings, one per worker."""
 
     _fields_ = [
         ("array_count", ctypes.c_int), ("memory_count", ctypes.c_int), ("counting", ctypes.c_int),
@@ -166,7 +166,7 @@ class TraceRequest(ctypes.Structure):
 
 
 class Site(ctypes.Structure):
-    """An access in the program, one instruction to one array, and how all its requests were served."""
+    """One instruction that accesses one array: the counts of all its requests."""
 
     _fields_ = [
         ("pc", ctypes.c_uint64), ("array", ctypes.c_int32), ("size", ctypes.c_uint8), ("kind", ctypes.c_uint8),
@@ -177,7 +177,7 @@ class Site(ctypes.Structure):
 
 
 class Request(ctypes.Structure):
-    """The lanes of a warp that made one access together, and their addresses as offsets in the array."""
+    """One request of a warp: its active lanes, and their addresses as offsets in the array."""
 
     _fields_ = [
         ("pc", ctypes.c_uint64), ("array", ctypes.c_int32), ("size", ctypes.c_uint8), ("kind", ctypes.c_uint8),
@@ -187,7 +187,7 @@ class Request(ctypes.Structure):
 
 
 class Finding(ctypes.Structure):
-    """Something wrong that a checked launch found: where, which threads, how often."""
+    """A finding of a checked launch: the place, the threads, the number of occurrences."""
 
     _fields_ = [
         ("pc", ctypes.c_uint64), ("other_pc", ctypes.c_uint64), ("kind", ctypes.c_int32), ("array", ctypes.c_int32),
@@ -214,7 +214,7 @@ class _AbiEntry(ctypes.Structure):
 
 
 def _expected_abi() -> Iterator[tuple[str, tuple[int, int]]]:
-    """Of each structure, field, enumeration and enumerator its name, (offset, length or number; bytes or 0)."""
+    """(name, (offset, number of members or value; bytes or 0)) of each structure, field, enumeration and enumerator."""
     for name, structure in _STRUCTURES.items():
         yield name, (0, ctypes.sizeof(structure))
         for field in structure._fields_:
@@ -227,7 +227,7 @@ def _expected_abi() -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def check_abi(library: ctypes.CDLL) -> None:
-    """RuntimeError that names what differs between the runtime's structures and those above, if anything does."""
+    """Raise RuntimeError, naming the differences, if the runtime's structures differ from those of this file."""
     library.sim_abi.restype = ctypes.POINTER(_AbiEntry)
     count = ctypes.c_int()
     table = library.sim_abi(ctypes.byref(count))
@@ -243,7 +243,7 @@ def check_abi(library: ctypes.CDLL) -> None:
 
 @functools.cache
 def runtime() -> ctypes.CDLL:
-    """The runtime library, built if it is not in the cache. Errors as of compiler.build_runtime, and of `check_abi`."""
+    """The runtime library, built if it is not in the cache. Errors as of compiler.build_runtime and `check_abi`."""
     library = compiler.load(compiler.build_runtime(), ctypes.RTLD_GLOBAL)
     check_abi(library)
     library.sim_start.argtypes = [ctypes.POINTER(Launch)]
@@ -262,15 +262,19 @@ def runtime() -> ctypes.CDLL:
 
 
 def worker_count() -> int:
-    """How many blocks run at a time: one per core that this process may use."""
+    """Number of blocks that run at a time: one per CPU core that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Arguments:
-    """The arguments of a launch as the runtime takes them, plain NumPy arrays replaced by fenced copies.
+    """The arguments of a launch for the runtime, with fenced copies in place of plain NumPy arrays.
 
-    where: of each array its parameter, the array, the address that the kernel gets, and the fence around it.
-    lasting: whether they serve for further launches: no array has been copied.
+    where      (parameter, array, address for the kernel, its Fence) for each array
+    nulls      names of the pointer parameters that are None
+    pointers   the argument pointers of the launch
+    reusable   whether they can be used for further launches: no array was copied
+
+    TypeError as of signature.check.
     """
 
     def __init__(self, kernel: str, parameters: Sequence[signature.Parameter], args: Sequence[Any]) -> None:
@@ -280,10 +284,10 @@ class Arguments:
         self.nulls = [p.name for p, v in pairs if p.pointer and v is None]
         fences = {id(v): fence_of(v) for _, v in arrays}
         self._copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
-        self.lasting = all(fences.values())
+        self.reusable = all(fences.values())
         self._written = [v for p, v in arrays if fences[id(v)] is None and not p.constant]
         self.where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
-        self._holders: list[Any] = []  # what each argument pointer points to
+        self._holders: list[Any] = []  # the memory that each argument pointer points to
         for parameter, value in pairs:
             if not parameter.pointer:
                 self._holders.append(np.array(value))
@@ -297,10 +301,10 @@ class Arguments:
         self.pointers = (ctypes.c_void_p * max(len(pairs), 1))(*[h.ctypes.data for h in self._holders])
 
     def repair_guards(self) -> None:
-        """Makes the canaries around the arrays whole again, after a launch that was stopped."""
+        """Restore the canaries around the arrays, after a launch that was stopped."""
         for _, _, _, fence in self.where:
             fence.repair_guards()
 
-    def give_back(self) -> None:
-        """Copies the results into the plain arrays that were passed."""
-        self._copies.give_back(self._written)
+    def copy_back(self) -> None:
+        """Copy the results into the plain arrays that were passed."""
+        self._copies.copy_back(self._written)

@@ -1,6 +1,6 @@
-"""Compiling a kernel's text as C++: which compiler and options, the cache, errors that a learner can read.
+"""Compiles a kernel's source as C++: selects compiler and options, caches libraries, rewrites error messages.
 
-The environment variable CXX names a compiler, COURSE_CXXFLAGS more options for it, which are the last ones: -O1, say.
+The environment variable CXX names a compiler; COURSE_CXXFLAGS has further options, which come last: -O1 for example.
 """
 
 import contextlib
@@ -34,15 +34,15 @@ INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
 
 
-# Called with True before a compiler is started and with False when it has ended, in the thread that compiles, so that
-# timings can leave compilation out. Nested builds are reported once.
+# Called with True before a compiler starts and with False when it has ended, in the thread that compiles, so that time
+# limits can exclude compilation. Nested builds are reported once.
 listeners: list[Callable[[bool], None]] = []
 _depth = threading.local()
 
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """Inside, something is compiled: `listeners` are called when it begins and when it ends."""
+    """Context manager around a compilation: calls `listeners` with True at the beginning and False at the end."""
     _depth.value = getattr(_depth, "value", 0) + 1
     if _depth.value == 1:
         for listener in tuple(listeners):
@@ -58,7 +58,7 @@ def compiling() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: how to call it, what it calls itself, and whether it is "gcc" or "clang"."""
+    """A C++ compiler: its command, the first line of its --version, and its family, "gcc" or "clang"."""
 
     command: tuple[str, ...]
     version: str
@@ -67,7 +67,7 @@ class Compiler:
 
 @functools.cache
 def find_compiler() -> Compiler:
-    """The first compiler that can build kernels: $CXX, c++, g++, clang++, else the `ziglang` wheel's clang.
+    """The first usable compiler: $CXX if set, else c++, g++ or clang++; else clang of the `ziglang` wheel.
 
     RuntimeError if there is none, with what was tried and what to install.
     """
@@ -78,13 +78,13 @@ def find_compiler() -> Compiler:
         if found is None:
             tried.append(f"{command}: not found")
             continue
-        # (`zig cc` knows all that is asked for, and has no way to only check a syntax)
+        # (`zig cc` has all that is required, but no -fsyntax-only)
         problem = None if "ziglang" in command else _problem([found, *command.split()[1:]])
         if problem is None:
             return _describe((found, *command.split()[1:]))
         tried.append(f"{command}: {problem}")
     if importlib.util.find_spec("ziglang") is not None:
-        zig = (sys.executable, "-m", "ziglang", "cc")  # ("c++" would build a whole C++ library at first)
+        zig = (sys.executable, "-m", "ziglang", "cc")  # ("c++" would first build a C++ standard library)
         warnings.warn(
             f"No C++ compiler that the simulator can use ({'; '.join(tried)}): taking clang from the ziglang"
             " wheel. Its first compilation takes some ten seconds longer.",
@@ -98,7 +98,7 @@ def find_compiler() -> Compiler:
 
 
 def _problem(command: list[str]) -> str | None:
-    """Why a compiler cannot be used, or None: it must know C++17 and half precision."""
+    """Why a compiler cannot be used; None if it can: it must support C++17 and half precision."""
     half = "__fp16" if platform.machine() in ("aarch64", "arm64") else "_Float16"  # as in include/cuda_fp16.h
     probe = f"template <auto x> struct S {{}}; float half(float x) {{ return ({half})x; }}"
     try:
@@ -111,7 +111,7 @@ def _problem(command: list[str]) -> str | None:
 
 
 def _run(command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess:
-    """Runs a compiler, with its messages in English, because they are read further below."""
+    """Run a compiler, with messages in English, because this module parses them. text: its standard input."""
     return subprocess.run(
         command,
         input=text,
@@ -130,7 +130,7 @@ def _describe(command: tuple[str, ...]) -> Compiler:
 
 @functools.cache
 def _processor() -> str:
-    """What -march=native depends on: machines that share a home folder must not mix up their files."""
+    """What -march=native depends on, for cache keys: machines may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         features = sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))})
@@ -150,23 +150,23 @@ def _flags(compiler: Compiler) -> list[str]:
         flags += [
             "-march=native",
             "-fcf-protection=none",
-        ]  # a switch of stacks and a shadow stack do not go together
+        ]  # switching stacks is incompatible with a shadow stack
     elif platform.system() == "Linux":
-        flags.append("-mcpu=native")  # (on a Mac the compiler's default is the machine)
+        flags.append("-mcpu=native")  # (on a Mac this is the default)
     if platform.system() == "Linux":
-        flags.append("-fstack-clash-protection")  # a large local array cannot reach over the guard below a stack
+        flags.append("-fstack-clash-protection")  # a large local array cannot skip the guard page of a stack
     if compiler.family == "gcc":
-        # without it, the shared arrays of two templates that have one name would be one array
+        # otherwise equally named shared arrays of two template instances would be one array
         flags += ["-fno-gnu-unique", "-fno-semantic-interposition"]
-        if platform.machine() == "aarch64":  # guards are a page, not the 64 KiB that g++ counts on there
+        if platform.machine() == "aarch64":  # guards are one page, not the 64 KiB that g++ assumes there
             flags += ["--param", "stack-clash-protection-guard-size=12"]
     if "ziglang" in compiler.command:
         flags += ["-fno-sanitize=undefined", "-Wno-unused-command-line-argument"]
     return [*flags, *os.environ.get("COURSE_CXXFLAGS", "").split()]
 
 
-# So that code lies in the order of the source, and accesses are those of the source (ptxas does not merge
-# or hoist less than -O1 does; -O2 moves blocks about, which the replay of a warp could not follow).
+# Options that keep the code in the order of the source, and the accesses those of the source. (ptxas merges and hoists
+# no less than -O1 does; -O2 reorders basic blocks, which the replay of a warp cannot follow.)
 _TRACED = {
     "gcc": ["-fsanitize-coverage=trace-pc", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-store-merging",
             "-fno-tree-loop-distribute-patterns", "-fno-reorder-blocks", "-fno-thread-jumps",
@@ -175,43 +175,43 @@ _TRACED = {
               "-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-disable-vector-combine",
               "-mllvm", "-disable-block-placement", "-mllvm", "-sink-common-insts=false",
               "-mllvm", "-hoist-common-insts=false", "-mllvm", "-enable-tail-merge=0",
-              "-Xclang", "-disable-lifetime-markers",  # (they put a block for a loop's end before it)
+              "-Xclang", "-disable-lifetime-markers",  # (they put the end block of a loop before it)
               "-mllvm", "-disable-early-taildup", "-mllvm", "-disable-tail-duplicate",
               "-mllvm", "-disable-branch-fold", "-mllvm", "-disable-cgp-branch-opts",
               "-mllvm", "-simplifycfg-max-small-block-size=0"],
 }  # fmt: skip
 
 
-# What a checked build knows beyond the accesses: an index beyond an array's end, and a variable that nobody set. Such a
-# variable holds a pattern (_hide_luck below makes it a NaN), so that a 0 which happens to lie there helps nobody.
+# Further checks of a checked build: indices beyond an array's end, and uninitialized variables. The latter are filled
+# with a pattern (changed to NaN by _hide_luck below), so that a kernel cannot pass because of a 0 in that memory.
 _CHECKED = {
     "gcc": ["-fsanitize=bounds", "-fsanitize-recover=bounds", "-Wuninitialized", "-Wmaybe-uninitialized"],
     "clang": ["-fsanitize=array-bounds", "-fsanitize-recover=array-bounds", "-fno-sanitize-trap=all",
               "-Wuninitialized", "-Wsometimes-uninitialized", "-Wconditional-uninitialized"],
 }  # fmt: skip
 _PATTERN = "-ftrivial-auto-var-init=pattern"
-# So that a volatile read, as of a flag that another thread's atomic sets, can be told from a plain one
+# To distinguish volatile accesses, of a flag that another thread sets for example, from plain ones
 _VOLATILE = {"gcc": ["--param=tsan-distinguish-volatile=1"], "clang": ["-mllvm", "-tsan-distinguish-volatile=1"]}
 
 
 def traced_flags(compiler: Compiler) -> list[str]:
-    """The options of a checked build: every access is seen (watch.py), and variables that nobody set hold NaN."""
-    kept = [f for f in _flags(compiler) if f != "-O3"]
+    """The options of a checked build: every access is recorded (watch.py); uninitialized variables hold NaN."""
+    plain = [f for f in _flags(compiler) if f != "-O3"]
     pattern = [_PATTERN] if _knows_pattern(compiler) else []
     volatile = _VOLATILE[compiler.family] if compiler.family == "clang" or _major(compiler) >= 11 else []
-    return [*kept, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
+    return [*plain, "-O1", "-gdwarf-4", "-DSIM_TRACE", "-fsanitize=thread", "-fno-optimize-sibling-calls",
             *_TRACED[compiler.family], *_CHECKED[compiler.family], *pattern, *volatile]  # fmt: skip
 
 
 def _major(compiler: Compiler) -> int:
-    """The first number of a compiler's version; a large one if it does not say."""
+    """The major version of a compiler; 1000 if it is unknown."""
     found = re.search(r"\b(\d+)\.\d+(?:\.\d+)?\b(?!.*\d+\.\d+\.\d+)", compiler.version)
     return int(found[1]) if found else 1000
 
 
 @functools.cache
 def _knows_pattern(compiler: Compiler) -> bool:
-    """Whether the compiler can fill variables that nobody set with a pattern; warns if it cannot."""
+    """Whether the compiler can fill uninitialized variables with a pattern; warns if it cannot."""
     knows = compiler.family == "clang" or _major(compiler) >= 12
     if not knows:
         warnings.warn(
@@ -223,10 +223,10 @@ def _knows_pattern(compiler: Compiler) -> bool:
 
 
 _PATTERN_OF_GCC = (b"\xfe" * 4, b"\xfe" * 8)
-# NaN as half, float and double; as an integer very large. It stands in simulator/arithmetic.h, too.
+# NaN as half, float and double, a very large number as an integer. Also in simulator/arithmetic.h.
 _UNSET = b"\xfa\x7f" * 4
-_GAP = 256  # bytes between two arrays, a multiple of all banks and alignments
-_NUMBERS = {  # one for the other, as an assembler writes them
+_GAP = 256  # bytes between two arrays: a multiple of the 32 banks' 128 bytes and of all alignments
+_NUMBERS = {  # g++'s pattern → _UNSET, as numbers in assembly
     str(int.from_bytes(old, "little", signed=signed)): str(int.from_bytes(_UNSET[: len(old)], "little"))
     for old in _PATTERN_OF_GCC
     for signed in (False, True)
@@ -275,9 +275,9 @@ ENDS_THE_PROCESS = ("abort", "exit", "_exit", "_Exit", "quick_exit")
 def _link_flags(compiler: Compiler, kind: str) -> list[str]:
     if platform.system() == "Darwin":
         return ["-shared", "-undefined", "dynamic_lookup"]
-    # the C and C++ libraries are loaded with the runtime: to look into them again takes half of a kernel's linking
+    # the runtime has loaded the C and C++ libraries; searching them again would take half of the link time
     libraries = ["-nodefaultlibs", "-lm", "-lgcc"] if compiler.family == "gcc" and kind != "runtime" else ["-lm"]
-    # a kernel that calls one of these would end the whole process: runtime/launch.cpp has others
+    # a kernel that calls one of these would end the process: runtime/launch.cpp has replacements
     return ["-shared", *libraries, *(f"-Wl,--wrap={name}" for name in ENDS_THE_PROCESS)]
 
 
@@ -289,11 +289,11 @@ def _build(
     extra_key: str = "",
     more: Callable[[], Sequence[str]] = tuple,
 ) -> Path:
-    """Compiles `source` into a shared library in the cache, and returns its path.
+    """Compile `source` into a shared library in the cache, and return its path.
 
-    The name is a hash of everything the result depends on. A library that is not as it was written is built anew.
-    more: gives options that the result does not depend on; it is asked when something is compiled.
-    CacheError if nothing can be kept there.
+    The name is a hash of everything that the result depends on. A library that is not intact is rebuilt.
+    more: returns options that do not change the result; it is called only when something is compiled.
+    CompileError with the compiler's log; CacheError if the cache cannot be written.
     """
     link = _link_flags(compiler, kind)
     key = hashlib.sha256(
@@ -301,7 +301,7 @@ def _build(
     ).hexdigest()[:32]
     folder = cache_dir()
     library = folder / f"{kind}-{key}.so"
-    if cache.kept(library) is not None:
+    if cache.load_record(library) is not None:
         return library
     cache.remove_leftovers(folder)
     try:
@@ -315,14 +315,14 @@ def _build(
             if done.returncode:
                 raise _what_failed(done.stderr.replace(str(inside) + os.sep, ""), folder)
             unset = [asdict(found) for found in _uninitialised(done.stderr)]
-            cache.keep(library, result.read_bytes(), uninitialised=unset)
+            cache.store(library, result.read_bytes(), uninitialised=unset)
     except OSError as error:
         raise cache.cannot_keep(folder, error) from error
     return library
 
 
 def _what_failed(log: str, folder: Path) -> Exception:
-    """CompileError with a compiler's log; CacheError if it failed because there is no space for what it writes."""
+    """The exception for a failed compilation: CompileError with the log, CacheError if the disk is full."""
     if not re.search(r"^kernel\.cu:\d+:\d+: (?:fatal )?error: ", log, flags=re.M):
         if cache.is_full(folder):
             return cache.cannot_keep(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -337,7 +337,7 @@ def _what_failed(log: str, folder: Path) -> Exception:
 def _compile_checked(
     compiler: Compiler, flags: Sequence[str], link: Sequence[str], text: Path, result: Path
 ) -> subprocess.CompletedProcess:
-    """By way of the assembly, which _hide_luck changes; linked by itself, so that no library of sanitizers comes in."""
+    """Compile to assembly, change it with _hide_luck, assemble, and link separately, without sanitizer libraries."""
     assembly, unlinked = result.with_suffix(".s"), result.with_suffix(".o")
     done = _run([*compiler.command, *flags, "-S", str(text), "-o", str(assembly)])
     if done.returncode:
@@ -355,17 +355,17 @@ def _compile_checked(
 
 
 def _without_warnings(log: str) -> str:
-    kept, warned = [], False
+    lines, warned = [], False
     for line in log.splitlines():
         if found := re.search(r": (warning|(?:fatal )?error): ", line):
             warned = found[1] == "warning"
         if not warned or not re.search(r": (?:warning|note): ", line):
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _uninitialised(log: str) -> list[Uninitialised]:
-    """The variables that a compiler's warnings call uninitialised, each once, in the order of their lines."""
+    """The uninitialized variables of a compiler's warnings, each once, sorted by line."""
     found: dict[tuple[int, str], Uninitialised] = {}
     for line in log.splitlines():
         warned = re.match(r"(?:.*/)?kernel\.cu:(\d+):\d+: warning: .*\[-W(?:\w+-)?uninitialized\]", line)
@@ -377,14 +377,14 @@ def _uninitialised(log: str) -> list[Uninitialised]:
 
 
 def uninitialised(library: Path) -> tuple[Uninitialised, ...]:
-    """What the compiler said of variables that nobody set, when it made the checked build of a kernel."""
-    record = cache.kept(library) or {}
+    """The compiler's warnings of uninitialized variables for a checked build, from its record in the cache."""
+    record = cache.load_record(library) or {}
     return tuple(Uninitialised(**found) for found in record.get("uninitialised", ()))
 
 
 @functools.cache
 def headers() -> str:
-    """What every kernel depends on: the texts of the simulator, and what is done to a checked kernel's assembly."""
+    """What every kernel depends on, for cache keys: the simulator's C++ sources, and the code of _hide_luck."""
     texts = sorted([*INCLUDE.rglob("*"), *RUNTIME.glob("*")])
     patterns = (_SECTION, _FILLED, _MANY_BYTES, _LABEL, _ZEROS, _BYTE)
     hiding = inspect.getsource(_hide_luck) + "".join(one.pattern for one in patterns)
@@ -392,7 +392,7 @@ def headers() -> str:
 
 
 def load(library: Path, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
-    """A library of the cache, loaded into the process. CacheError if the system refuses, as on a disk without exec."""
+    """Load a library of the cache. CacheError if the system refuses, for example on a file system mounted noexec."""
     try:
         return ctypes.CDLL(str(library), mode=mode)
     except OSError as error:
@@ -400,17 +400,16 @@ def load(library: Path, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
 
 
 def build_runtime() -> Path:
-    """The shared library of runtime/all.cpp."""
+    """The shared library of runtime/all.cpp, built if necessary. Errors as of find_compiler; CacheError."""
     compiler = find_compiler()
     flags = [f for f in _flags(compiler) if f != "-O3"] + ["-O2", "-pthread", f"-I{RUNTIME}"]
     return _build(compiler, '#include "all.cpp"\n', flags, "runtime", headers())
 
 
 def _rewrite_dynamic_shared(source: str) -> str:
-    """`extern __shared__ float tile[];` as a pointer to the block's dynamic shared memory; lines stay lines.
+    """Replace `extern __shared__ float tile[];` by a pointer to the block's dynamic shared memory.
 
-    Outside of functions there is no block yet whose memory a pointer could be set to: there it becomes a
-    macro.
+    Line numbers are unchanged. Outside of functions, where no block is running, it becomes a macro.
     """
     bare = re.sub(r'extern\s*"C"\s*\{', lambda m: " " * len(m[0]), signature.without_comments(source))
     pieces, end, depth, line = [], 0, 0, 1
@@ -429,9 +428,9 @@ def _rewrite_dynamic_shared(source: str) -> str:
 
 
 def precompiled(traced: bool) -> list[str]:
-    """The option with which g++ finds the simulator's headers precompiled, which saves 10 ms of CPU a kernel.
+    """The -I option with which g++ finds the simulator's precompiled headers, which saves 10 ms of CPU per kernel.
 
-    Nothing for other compilers, and where the headers cannot be precompiled: then they are compiled with each kernel.
+    Empty for other compilers, and if precompiling fails: the headers are then compiled with each kernel.
     """
     compiler = find_compiler()
     if compiler.family != "gcc":
@@ -445,16 +444,16 @@ def precompiled(traced: bool) -> list[str]:
 def _precompiled(compiler: Compiler, flags: tuple[str, ...], cached: Path) -> Path | None:
     parts = [headers(), compiler.version, *compiler.command, *flags, _processor()]
     folder = cached / f"headers-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
-    kept = folder / "simulator.h.gch"
+    target = folder / "simulator.h.gch"
     try:
-        if cache.kept(kept) is None:
+        if cache.load_record(target) is None:
             with compiling(), tempfile.TemporaryDirectory(dir=cached, prefix=cache.BUILDING) as inside:
-                header, made = INCLUDE / "simulator.h", Path(inside, kept.name)
+                header, made = INCLUDE / "simulator.h", Path(inside, target.name)
                 done = _run([*compiler.command, *flags, "-x", "c++-header", str(header), "-o", str(made)])
                 if done.returncode:
                     return None
                 folder.mkdir(exist_ok=True)
-                cache.keep(kept, made.read_bytes())
+                cache.store(target, made.read_bytes())
     except (OSError, CacheError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
@@ -462,21 +461,21 @@ def _precompiled(compiler: Compiler, flags: tuple[str, ...], cached: Path) -> Pa
 
 
 def dynamic_shared_name(source: str) -> str | None:
-    """What `source` calls its dynamic shared memory, if it has one name for it."""
+    """The name of the dynamic shared memory in `source`; None if there is none or more than one."""
     names = {array.name for array in signature.dynamic_shared(signature.without_comments(source))}
     return names.pop() if len(names) == 1 else None
 
 
 def _included(source: str, folders: Sequence[Path]) -> str:
-    """The text of all headers that `source` takes out of `folders`: a changed header is a changed kernel."""
+    """The text of all headers that `source` includes from `folders`, for cache keys."""
     texts: dict[Path, str] = {}
-    waiting = [source]
-    while waiting:
-        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)', waiting.pop(), flags=re.M):
+    unread = [source]
+    while unread:
+        for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)', unread.pop(), flags=re.M):
             for path in (folder / name for folder in folders):
                 if path not in texts and path.is_file():
                     texts[path] = path.read_text(encoding="utf-8", errors="replace")
-                    waiting.append(texts[path])
+                    unread.append(texts[path])
     return "\0".join(texts[path] for path in sorted(texts))
 
 
@@ -491,10 +490,10 @@ _GPU_ONLY = (
 def cpu_options(options: Sequence[str]) -> tuple[str, list[str]]:
     """NVRTC's options for a C++ compiler: (-D and -U as lines of source, -I as options).
 
-    Options that only mean something on a GPU are dropped. Macros become lines that follow the simulator's
-    headers, so that a learner's -DN=4 or -DT=float cannot change them.
+    Options that have a meaning only on a GPU are dropped; ValueError for unknown ones. Macros become lines after the
+    simulator's headers, so that -DN=4 or -DT=float cannot affect the headers.
     """
-    lines, kept = [], []
+    lines, includes = [], []
     for option in options:
         if option.startswith("-D"):
             name, _, value = option[2:].strip().partition("=")
@@ -502,12 +501,12 @@ def cpu_options(options: Sequence[str]) -> tuple[str, list[str]]:
         elif option.startswith("-U"):
             lines.append(f"#undef {option[2:].strip()}\n")
         elif option.startswith("-I"):
-            kept.append(option)
+            includes.append(option)
         elif not option.startswith(_GPU_ONLY):
             raise ValueError(
                 f"options: the simulator does not know {option!r}; it takes -D, -U, -I and options of NVRTC"
             )
-    return "".join(lines), kept
+    return "".join(lines), includes
 
 
 def build_kernels(
@@ -518,12 +517,14 @@ def build_kernels(
     traced: bool = False,
     clusters: Sequence[str] = (),
 ) -> Path:
-    """The shared library that exports the kernels `entries` (C++ expressions) of `source`.
+    """The shared library that exports the kernels `entries` (C++ expressions) of `source`, built if not cached.
 
-    clusters: what stands in the __cluster_dims__ of each, "" if it has none.
+    options    NVRTC's, see cpu_options
+    required   entries that must exist; others are omitted if an #if hides them from the compiler
+    traced     whether to make a checked build
+    clusters   the arguments of each kernel's __cluster_dims__, "" if it has none
 
-    Of entries that are not `required` those are left out that the compiler does not see, because an #if hides
-    them. CompileError quotes the lines of `source` that the compiler objects to.
+    CompileError quotes the lines of `source` that the compiler rejects; CacheError if the cache cannot be written.
     """
     compiler = find_compiler()
     text = re.sub(r"\bstatic(\s+)__shared__\b", r"      \1__shared__", _rewrite_dynamic_shared(source))
@@ -556,10 +557,10 @@ def build_kernels(
 
 
 def readable_errors(log: str, source: str, place: str) -> str:
-    """A compiler's log as line number, text of the line, a caret below the place, and what is wrong with it.
+    """A compiler's log as a readable message: for each error its line number, what is wrong, the line, and a caret.
 
-    `place` is a pattern that matches a position in the learner's source: the line number its first group, the column
-    its second one if it has two.
+    place: a pattern of positions in the learner's source; its first group is the line number, its second one, if any,
+    the column.
     """
     lines = source.splitlines() or [""]
     messages: list[str] = []
@@ -577,13 +578,13 @@ def readable_errors(log: str, source: str, place: str) -> str:
     def column_of(here: re.Match) -> int:
         return int(here[2]) if here.re.groups > 1 else 0
 
-    used_at: int | None = None  # where the learner's text uses the template or macro that the next error is in
-    pending: str | None = None  # an error inside a header, until the compiler says who used it
+    used_at: int | None = None  # line of the source that uses the template or macro of the next error
+    pending: str | None = None  # an error inside a header, until its user in the source is known
     for line in log.splitlines():
         error = re.search(r"(?:fatal |catastrophic )?error *: *(?P<what>.*)", line)
         here = re.search(place, line)
         if error is None:
-            if pending and (here or line.startswith("exports:")):  # clang names the user after the error, g++ before it
+            if pending and (here or line.startswith("exports:")):  # clang names the using line after the error
                 add(
                     int(here[1]) if here else len(lines),
                     pending if here else f"{pending} (at the end of the source)",
@@ -613,7 +614,7 @@ def readable_errors(log: str, source: str, place: str) -> str:
 
 
 def _unclosed_brace(source: str) -> int | None:
-    """The line of the last '{' that has no '}'."""
+    """The line of the last '{' without a '}'; None if there is none."""
     text = signature.without_strings(signature.without_comments(source))
     opened = []
     for number, line in enumerate(text.split("\n"), 1):

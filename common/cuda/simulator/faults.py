@@ -1,4 +1,4 @@
-"""What stopped a launch, in words."""
+"""Messages for faults: what stopped a launch."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from .binding import Arguments, Fault, FaultKind
 from .memory import GUARD
 from .symbols import shared_arrays
 
-FAR = 1 << 40  # bytes: further away an address says nothing about an array
-_FIRST_PAGES = 1 << 16  # bytes from address 0 on that no system gives out
+FAR = 1 << 40  # bytes: an address at this distance from an array is unrelated to it
+_FIRST_PAGES = 1 << 16  # bytes from address 0 that no system maps
 
 _SENTENCES = {
     FaultKind.BAD_ARITHMETIC: "divided an integer by zero, or the least one by -1 (a GPU goes on with an unspecified"
@@ -34,13 +34,11 @@ _SENTENCES = {
 }
 
 
-def what_stopped(
-    fault: Fault, prepared: Arguments, shared_mem: int, cluster: tuple[int, int, int], library: Path
-) -> str:
-    """What stopped a launch: which thread did what.
+def describe(fault: Fault, prepared: Arguments, shared_mem: int, cluster: tuple[int, int, int], library: Path) -> str:
+    """The message for a fault: which thread did what.
 
-    shared_mem: bytes of dynamic shared memory that the launch asked for. cluster: blocks of a cluster in each
-    direction. library: of the kernel, for the names of its shared arrays.
+    prepared: the arguments of the launch. shared_mem: bytes of dynamic shared memory of the launch. cluster: blocks of
+    a cluster in x, y, z. library: the kernel's library, for the names of its shared arrays.
     """
     thread = f"thread {fault.thread} of block {fault.block}"
     match FaultKind(fault.kind):
@@ -94,7 +92,7 @@ def _distance(address: int, low: int, high: int) -> int:
 
 
 def _nearest(address: int, prepared: Arguments) -> tuple[int, str]:
-    """How far the nearest array of a launch is from an address, in bytes, and the element there, in words."""
+    """(distance in bytes from an address to the nearest array of a launch, the element there in words)."""
     far, words = FAR, ""
     for parameter, array, start, _ in prepared.where:
         if (distance := _distance(address, start, start + array.nbytes)) < far:
@@ -113,7 +111,7 @@ def _place(address: int, prepared: Arguments) -> str:
 
 
 def _nearest_shared(fault: Fault, arrays: Sequence[tuple[int, int, str]]) -> tuple[int, str]:
-    """The same of the static shared arrays (first byte, end, name) of the block."""
+    """As `_nearest`, for the block's static shared arrays (first byte, end, name)."""
     far, words = FAR, ""
     offset = fault.address - fault.shared_low
     for low, high, name in arrays if fault.shared_high else ():
@@ -123,13 +121,13 @@ def _nearest_shared(fault: Fault, arrays: Sequence[tuple[int, int, str]]) -> tup
 
 
 def _touched(fault: Fault, prepared: Arguments, library: Path) -> str:
-    """A bad address in words: the array that is nearest, and the index in it."""
+    """A bad address in words: a null pointer, or the nearest array and the index in it."""
     address = fault.address
     whose = f" ({' and '.join(repr(n) for n in prepared.nulls)} is None)" if prepared.nulls else ""
     if address < _FIRST_PAGES or (whose and address < 2**34):
         return f"used a null pointer{whose}" + (f", at address {address:#x}" if address else "")
     far, words = _nearest(address, prepared)
-    # an index of shared memory is hardly ever wrong by gigabytes, one of an array may be
+    # an index of shared memory is rarely wrong by gigabytes; an index of an array may be
     far_shared, words_shared = _nearest_shared(fault, shared_arrays(library))
     if far_shared < min(far, GUARD):
         return f"went out of bounds: {words_shared}"

@@ -1,14 +1,13 @@
-"""Arrays between fences: memory that a kernel cannot overrun unseen.
+"""Fenced arrays: out-of-bounds accesses of a kernel are detected.
 
-A fenced array ends right before a page that must not be touched, and starts soon after another:
+A fenced array ends right before inaccessible pages (guards), and starts soon after others:
 
     | no access |  canary | the array's bytes, from a multiple of 128 | canary | no access |
 
-An access beyond the canary stops the kernel at once; a write into it is found when the launch is over. The
-canary is all ones, which is NaN for every floating-point type, so reading there shows in the result as well.
-The part without access is a gigabyte on either side (of addresses, which cost no memory): an index that is
-wrong by a stride still falls there and not on the interpreter's own data. An index wrong by more than that
-may hit anything.
+An access beyond the canary stops the kernel at once; a write into the canary is found after the launch. The canary's
+bytes are 0xFF, which is NaN for every floating-point type, so reads of it show in the result. A guard is a gigabyte of
+addresses, without memory, so an index that is wrong by a stride still falls into it and not into the interpreter's
+data. An index that is wrong by more may hit any memory of the process.
 """
 
 import bisect
@@ -24,10 +23,10 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 PAGE = mmap.PAGESIZE
-GUARD = 1 << 30
-ALIGNMENT = 128  # bytes: a cache line of a GPU, and more than any vector type needs
+GUARD = 1 << 30  # bytes on either side
+ALIGNMENT = 128  # bytes: a cache line of a GPU; vector types need less
 _PROT_NONE = 0
-_MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # addresses alone, no promise of memory
+_MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # addresses without memory
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -35,7 +34,7 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 @dataclass(frozen=True)
 class Fence:
-    """Addresses of one fenced array: its bytes are [start, end), canaries fill up to [low, high)."""
+    """The addresses of a fenced array: its bytes are [start, end); canaries fill the rest of [low, high)."""
 
     low: int
     start: int
@@ -43,7 +42,7 @@ class Fence:
     high: int
 
     def broken(self) -> tuple[int, int] | None:
-        """The first and last address outside the array that was written, or None."""
+        """The first and last address of a canary that were overwritten; None if the canaries are intact."""
         for first, last in ((self.end, self.high), (self.low, self.start)):
             canary = ctypes.string_at(first, last - first)
             if canary.strip(b"\xff"):
@@ -52,12 +51,12 @@ class Fence:
         return None
 
     def repair_guards(self) -> None:
-        """Fills the canaries again."""
+        """Fill the canaries with 0xFF."""
         ctypes.memset(self.end, 0xFF, self.high - self.end)
         ctypes.memset(self.low, 0xFF, self.start - self.low)
 
 
-_starts: list[int] = []  # addresses of all fences alive, in order, so that an address finds its fence quickly
+_starts: list[int] = []  # Fence.low of all live fences, sorted, for binary search
 _fences: dict[int, Fence] = {}
 
 
@@ -69,10 +68,10 @@ def _forget(low: int) -> None:
 
 
 def _reserve(inside: int) -> tuple[mmap.mmap, int]:
-    """Memory of `inside` bytes with a guard on either side, and the size of a guard."""
-    for guard in (GUARD, PAGE):  # the small one where the process may not have so many addresses (ulimit -v)
+    """(memory of `inside` bytes with a guard on either side, bytes of a guard). MemoryError if addresses run out."""
+    for guard in (GUARD, PAGE):  # the small one if addresses are limited (ulimit -v)
         try:
-            # private: a forked child's writes stay its own
+            # private: a forked child's writes are not visible to its parent
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
             return mmap.mmap(-1, inside + 2 * guard, flags=flags), guard
         except OSError as error:
@@ -81,7 +80,7 @@ def _reserve(inside: int) -> tuple[mmap.mmap, int]:
 
 
 def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
-    """A new C-contiguous array between fences, aligned to 128 bytes, every byte 0xFF (NaN for floats)."""
+    """A new fenced C-contiguous array, aligned to 128 bytes, all bytes 0xFF (NaN for floats). May raise MemoryError."""
     dtype = np.dtype(dtype)
     shape = (shape,) if np.isscalar(shape) else tuple(shape)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -103,7 +102,7 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
 
 
 def fence_of(array: np.ndarray) -> Fence | None:
-    """The fence around an array's memory, if it has one."""
+    """The Fence of an array's memory; None if it has none."""
     low, high = byte_bounds(array)
     i = bisect.bisect_right(_starts, low) - 1
     if i < 0:
@@ -113,10 +112,10 @@ def fence_of(array: np.ndarray) -> Fence | None:
 
 
 class FencedCopies:
-    """Fenced stand-ins for the plain NumPy arrays of one launch.
+    """Fenced copies of the plain NumPy arrays of one launch.
 
-    A plain array's neighbours are the interpreter's own data, so the kernel gets a copy and the array gets
-    the result. Arrays that share memory share one copy.
+    Next to a plain array lie the interpreter's own data, so the kernel works on a copy, from which the results are
+    copied back. Arrays that share memory share one copy.
     """
 
     def __init__(self, arrays: list[np.ndarray]) -> None:
@@ -134,7 +133,7 @@ class FencedCopies:
             self._groups.append((low, high, copy))
 
     def address(self, array: np.ndarray) -> tuple[int, Fence]:
-        """Where the stand-in of `array` starts, and the fence around it."""
+        """(address of the copy of `array`, its Fence)."""
         if not array.size:
             copy = fenced(0, np.uint8)
             self._groups.append((0, 0, copy))
@@ -149,8 +148,8 @@ class FencedCopies:
                 return copy.ctypes.data + (low - start), fence
         raise AssertionError("every array was given a copy")
 
-    def give_back(self, written: list[np.ndarray]) -> None:
-        """Copies the results into the arrays that the kernel may have written."""
+    def copy_back(self, written: list[np.ndarray]) -> None:
+        """Copy the results into `written`, the arrays that the kernel may have modified."""
         for array in written:
             if array.size:
                 low, high = byte_bounds(array)

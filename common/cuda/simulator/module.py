@@ -1,4 +1,4 @@
-"""Kernels on the simulator: from source to a call."""
+"""Modules and kernels on the simulator: compilation and launches, with CuPy's interface."""
 
 import ctypes
 import functools
@@ -19,50 +19,51 @@ from ..errors import CompileError, KernelError
 from ..report import Uninitialised
 from . import compiler, guard, watch
 from .binding import Arguments, Fault, FaultKind, Launch, SimKernel, Uint3, runtime, worker_count
-from .faults import what_stopped
+from .faults import describe
 from .symbols import static_shared
 
 _one_launch_at_a_time = threading.Lock()
 
 
-def _forget_launches() -> None:
-    """A forked child has none of its parent's launches, even if one went on in another thread."""
+def _new_lock_in_child() -> None:
+    """Replace the lock in a forked child: another thread of the parent may have held it."""
     global _one_launch_at_a_time
     _one_launch_at_a_time = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_launches)
+os.register_at_fork(after_in_child=_new_lock_in_child)
 
 
 class _Variables:
-    """The __device__ variables of one library: each module that is made of it has values of its own, as on a GPU.
+    """The __device__ variables of one library: each module has values of its own, as on a GPU.
 
-    Modules of the same source share the library; the values of the one that was launched last stand in it.
+    Modules of the same source share a loaded library, which holds the values of the module that was launched last.
     """
 
     def __init__(self, inside: int) -> None:
         base, low, high = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
         runtime().sim_module_data(ctypes.c_void_p(inside), ctypes.byref(base), ctypes.byref(low), ctypes.byref(high))
         self.base, self._low, self._size = base.value, low.value, high.value - low.value
-        self._first = self._now()
-        self._kept: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+        self._initial = self._current()
+        self._saved: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()  # module → values
         self._owner: Callable[[], Any] = lambda: None
 
-    def _now(self) -> bytes:
+    def _current(self) -> bytes:
         return ctypes.string_at(self._low, self._size) if self._size else b""
 
-    def give_to(self, owner: Any) -> None:
-        """From here on they hold what they held when `owner` was last launched; at first what the source says."""
+    def switch_to(self, owner: Any) -> None:
+        """Load the values that the module `owner` had after its last launch; before its first, the initial ones."""
         before = self._owner()
         if before is owner or not self._size:
             return
         if before is not None:
-            self._kept[before] = self._now()
-        ctypes.memmove(self._low, self._kept.pop(owner, self._first), self._size)
+            self._saved[before] = self._current()
+        ctypes.memmove(self._low, self._saved.pop(owner, self._initial), self._size)
         self._owner = weakref.ref(owner)
 
     def forget(self, owner: Any) -> None:
-        self._kept.pop(owner, None)
+        """Discard the values of the module `owner`, so that its next launch starts with the initial ones."""
+        self._saved.pop(owner, None)
         if self._owner() is owner:
             self._owner = lambda: None
 
@@ -71,14 +72,14 @@ _variables: dict[int, _Variables] = {}  # by the handle of a loaded library
 
 
 class SimulatedKernel:
-    """One kernel of a SimulatedModule; called as CuPy's RawKernel is."""
+    """A kernel of a SimulatedModule, with the interface of CuPy's RawKernel."""
 
     def __init__(
         self, module: "SimulatedModule", name: str, number: int, declared: Sequence[signature.Parameter]
     ) -> None:
-        self.module = module  # (keeps the library loaded)
+        self.module = module  # keeps the library loaded
         self.name = name
-        self.origin = module.origin  # all that it takes to compile it again, for a trace
+        self.origin = module.origin  # to compile it again, for a trace
         self._max_dynamic_shared = SHARED_DEFAULT
         entry = getattr(module.library, f"sim_kernel_{number}")
         entry.restype = ctypes.POINTER(SimKernel)
@@ -94,14 +95,14 @@ class SimulatedKernel:
         self.cluster = signature.check_cluster(name, module.cluster(number))
 
     def recompiled(self, traced: bool = False) -> "SimulatedKernel":
-        """The same kernel in a module of its own options; traced: a checked build, itself if it is one already."""
+        """The same kernel in a checked build (traced) or a plain one; itself if it is that already."""
         if traced == self.module.traced:
             return self
         return module_of(self.origin, traced).get_function(self.name)
 
     @property
     def max_dynamic_shared_size_bytes(self) -> int:
-        """A launch may ask for more dynamic shared memory than 48 KiB only after this was raised."""
+        """The limit of dynamic shared memory per launch in bytes: at first 48 KiB, at most SHARED_MAX."""
         return self._max_dynamic_shared
 
     @max_dynamic_shared_size_bytes.setter
@@ -112,12 +113,11 @@ class SimulatedKernel:
         self._max_dynamic_shared = int(size)
 
     def __call__(self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0) -> None:
-        """Runs the kernel to its end.
+        """Run the kernel; returns when it has ended.
 
-        grid, block: one to three integers, blocks and threads. args: NumPy arrays (C- or F-contiguous) and
-        scalars. shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that
-        does not fit; KernelError says what stopped the kernel. What the kernel prints is printed when it is
-        over.
+        grid, block: one to three integers, blocks and threads. args: NumPy arrays (C- or F-contiguous) and scalars.
+        shared_mem: bytes of dynamic shared memory. TypeError and ValueError name an argument that does not fit;
+        KernelError describes the fault that stopped the kernel. The kernel's printf output appears after it has ended.
         """
         if guard.is_on():
             watch.run_guarded(self, grid, block, args, shared_mem)
@@ -126,8 +126,8 @@ class SimulatedKernel:
 
     def _prepared(
         self, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int
-    ) -> tuple[tuple, tuple, Arguments]:  # fmt: skip
-        """Grid, block and arguments of a launch, checked."""
+    ) -> tuple[tuple, tuple, Arguments]:
+        """(grid, block, arguments) of a launch, checked."""
         limit = self.max_dynamic_shared_size_bytes
         blocks, size = signature.check_sizes(grid, block, shared_mem, limit, self.cluster)
         return blocks, size, Arguments(self.name, self.parameters, args)
@@ -136,41 +136,41 @@ class SimulatedKernel:
         fault = self.launch(blocks, size, prepared, shared_mem)
         if fault.kind != FaultKind.NO_FAULT:
             line = f"line {fault.line}: " if fault.line else ""
-            raise KernelError(f"{self.name}: {line}{self.what_stopped(fault, prepared, shared_mem)}")
+            raise KernelError(f"{self.name}: {line}{self.describe_fault(fault, prepared, shared_mem)}")
         self._check_fences(prepared.where)
-        prepared.give_back()
+        prepared.copy_back()
 
     def bound(
         self, grid: tuple, block: tuple, args: Sequence[Any], *, shared_mem: int = 0, programmatic: bool = False
     ) -> Callable[[], None]:
-        """A launch to be made as often as one likes, as `__call__` makes it; its arguments are checked by the first.
+        """A function that makes this launch each time it is called; the arguments are checked by the first call.
 
-        programmatic: see GpuKernel.bound; here every launch begins when the one before it has ended.
+        programmatic: no effect here, where a launch returns when it has ended; see GpuKernel.bound.
         """
-        kept: list[tuple[tuple, tuple, Arguments]] = []
+        reusable: list[tuple[tuple, tuple, Arguments]] = []  # of the first launch, unless arrays were copied
 
         def launch() -> None:
             if guard.is_on():
                 watch.run_guarded(self, grid, block, args, shared_mem)
                 return
-            prepared = kept[0] if kept else self._prepared(grid, block, args, shared_mem)
-            if not kept and prepared[2].lasting:
-                kept.append(prepared)
+            prepared = reusable[0] if reusable else self._prepared(grid, block, args, shared_mem)
+            if not reusable and prepared[2].reusable:
+                reusable.append(prepared)
             self._run_prepared(*prepared, shared_mem)
 
         return launch
 
     def reset(self) -> None:
-        """Gives the __device__ variables of the kernel's module the source's values, as if it were loaded anew.
+        """Reset the __device__ variables of the kernel's module to their initial values, as if it were loaded again.
 
-        Without it they keep what the last launch left in them. A trace has values of its own and keeps them likewise.
+        Otherwise they keep their values from launch to launch. A trace has separate values, which it keeps likewise.
         """
         with _one_launch_at_a_time:
             for variables in _variables.values():
                 variables.forget(self.module)
 
     def workers(self) -> int:
-        """How many workers run its blocks, if the launch is not cooperative: a cluster's blocks need one each."""
+        """Number of workers for a launch that is not cooperative: a multiple of the cluster size."""
         blocks = math.prod(self.cluster)
         return max(1, worker_count() // blocks) * blocks
 
@@ -178,9 +178,10 @@ class SimulatedKernel:
         self, blocks: tuple, size: tuple, prepared: Arguments, shared_mem: int, trace: Any = None, workers: int = 0,
         owner: Any = None,
     ) -> Fault:  # fmt: skip
-        """Runs the kernel, prints what it printed, and returns what stopped it.
+        """Run the kernel, print its printf output, and return its Fault (NO_FAULT if it ended normally).
 
-        `trace` is for watch.py, as is `owner`: the module whose __device__ variables the launch has, if not its own.
+        blocks, size: grid and block. trace: address of a TraceRequest. workers: 0: the default. owner: the module whose
+        __device__ variables the launch uses; default: the kernel's. KernelError if the workers cannot be started.
         """
         launch = Launch(
             kernel=self._kernel, arguments=prepared.pointers, grid=Uint3(*blocks), block=Uint3(*size),
@@ -189,7 +190,7 @@ class SimulatedKernel:
             workers=workers or self.workers(), trace=trace,
         )  # fmt: skip
         with _one_launch_at_a_time:
-            self.module.variables.give_to(owner or self.module)
+            self.module.variables.switch_to(owner or self.module)
             try:
                 self._run(launch)
             except BaseException:
@@ -209,7 +210,7 @@ class SimulatedKernel:
         library = runtime()
         try:
             error = library.sim_start(ctypes.byref(launch))
-            while not library.sim_wait(100):  # returns to Python now and then, so that Ctrl-C is heard
+            while not library.sim_wait(100):  # returns every 100 ms, so that Ctrl+C is handled
                 pass
         except BaseException:
             library.sim_cancel()
@@ -220,9 +221,9 @@ class SimulatedKernel:
                 needs = "a cooperative launch needs a worker for every block at once, at most 2048"
             raise KernelError(f"{self.name}: {needs}; the grid is {launch.grid}: {os.strerror(error)}")
 
-    def what_stopped(self, fault: Fault, prepared: Arguments, shared_mem: int) -> str:
-        """What stopped a launch, in words."""
-        return what_stopped(fault, prepared, shared_mem, self.cluster, self.module.path)
+    def describe_fault(self, fault: Fault, prepared: Arguments, shared_mem: int) -> str:
+        """The message for the fault that stopped a launch, see faults.describe."""
+        return describe(fault, prepared, shared_mem, self.cluster, self.module.path)
 
     def _check_fences(self, where: list) -> None:
         for parameter, array, address, fence in where:
@@ -239,7 +240,7 @@ class SimulatedKernel:
 
 
 class SimulatedModule:
-    """All kernels of one source, compiled; made as CuPy's RawModule is."""
+    """The compiled kernels of one source, with the interface of CuPy's RawModule."""
 
     def __init__(
         self,
@@ -249,7 +250,7 @@ class SimulatedModule:
         enable_cooperative_groups: bool = False,
         traced: bool = False,
     ) -> None:
-        """Compiles `code`. traced: a checked build, which cuda.trace runs as it is."""
+        """Compile `code`. traced: a checked build, for cuda.trace. Other arguments and errors as of cuda.RawModule."""
         self.traced = traced
         self.origin = (code, tuple(options), tuple(name_expressions), bool(enable_cooperative_groups))
         macros = dict(o[2:].split("=", 1) for o in options if o.startswith("-D") and "=" in o)
@@ -258,7 +259,7 @@ class SimulatedModule:
         self._entries += list(name_expressions)
         self._named = set(name_expressions)
         self.cooperative = bool(enable_cooperative_groups)
-        runtime()  # loaded first: kernels find its functions by name
+        runtime()  # loaded first: kernels resolve its functions by name
         clusters = [self._declared[base].cluster if (base := _base(e)) in self._declared else "" for e in self._entries]
         self.path = path = compiler.build_kernels(
             code, self._entries, options, required=self._named, traced=traced, clusters=clusters
@@ -268,12 +269,12 @@ class SimulatedModule:
             _refuse_static_shared(path, code, list(self._declared))
         self.library = compiler.load(path)
         self.uninitialised: tuple[Uninitialised, ...] = compiler.uninitialised(path) if traced else ()
-        handle = self.library._handle  # of one library, however often it is loaded
+        handle = self.library._handle  # the same for each load of one library
         if handle not in _variables:
             _variables[handle] = _Variables(self._address_inside())
         self.variables = _variables[handle]
-        # Threads meet only in these functions of the runtime. A library that calls none of them can run each
-        # block as a plain loop.
+        # Threads wait for each other only in these functions of the runtime. If a library calls none of them, each
+        # block runs as a plain loop without fibers.
         self.threads_meet = any(
             name in content
             for name in (
@@ -294,7 +295,7 @@ class SimulatedModule:
         return 0
 
     def cluster(self, number: int) -> tuple[int, int, int]:
-        """Blocks of a cluster of kernel `number`, in each direction."""
+        """Blocks of a cluster in x, y, z, for kernel `number` of the module; (1, 1, 1) without clusters."""
         entry = getattr(self.library, f"sim_kernel_cluster_{number}", None)
         if entry is None:
             return 1, 1, 1
@@ -303,7 +304,7 @@ class SimulatedModule:
         return x, y, z
 
     def get_function(self, name: str) -> SimulatedKernel:
-        """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`."""
+        """The kernel `name`: an extern "C" function of the source, or one of `name_expressions`; else ValueError."""
         base = _base(name)
         declared = self._declared.get(base)
         if name not in self._entries or (name not in self._named and declared and not declared.extern_c):
@@ -315,12 +316,12 @@ class SimulatedModule:
 
 @functools.lru_cache(maxsize=64)
 def module_of(origin: tuple[str, tuple, tuple, bool], traced: bool) -> SimulatedModule:
-    """The module of a kernel's origin (source, options, name expressions, cooperative), compiled once."""
+    """The module of a kernel's origin (source, options, name expressions, cooperative), compiled once and cached."""
     return SimulatedModule(*origin, traced=traced)
 
 
 def _static_shared_bytes(library: bytes) -> int:
-    """Bytes of static shared memory of all kernels of a library, and what lies between: its segment PT_TLS."""
+    """Bytes of static shared memory of all kernels of a library, with padding: the size of its segment PT_TLS."""
     if library[:4] != b"\x7fELF":
         return 0
     (start,) = struct.unpack_from("<Q", library, 0x20)
@@ -330,9 +331,9 @@ def _static_shared_bytes(library: bytes) -> int:
 
 
 def _refuse_static_shared(path: Path, code: str, kernels: Sequence[str]) -> None:
-    """CompileError for a kernel with more static shared memory than ptxas lets it have."""
+    """Raise CompileError for a kernel that has more static shared memory than ptxas allows."""
     arrays = static_shared(path)
-    # what stands in no kernel may be used by each; with several of them, who uses it is not known
+    # arrays outside of kernels may be used by any kernel; with several kernels it is unknown by which
     others = [array for function in arrays if function not in kernels for array in arrays[function]]
     for kernel in kernels:
         own = arrays.get(kernel, []) + (others if len(kernels) == 1 else [])
@@ -353,12 +354,12 @@ def _refuse_static_shared(path: Path, code: str, kernels: Sequence[str]) -> None
 
 
 def _base(expression: str) -> str:
-    """The name in "transpose<float>"."""
+    """The name without template arguments: "transpose" for "transpose<float>"."""
     return expression.split("<")[0].strip()
 
 
 def missing_kernel(name: str, declared: dict[str, signature.Declaration]) -> str:
-    """Why a kernel cannot be found by its name, in words."""
+    """The message for a kernel that is not found by its name. declared: the kernels of the source."""
     known = declared.get(_base(name))
     if known is None:
         return f"no kernel '{name}' in this source; it defines {', '.join(declared) or 'none'}"

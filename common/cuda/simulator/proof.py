@@ -1,8 +1,8 @@
-"""Is a compiler's traced code fit to be counted? Small kernels whose counts theory knows, once for each compiler.
+"""A check, once per compiler, that traces count correctly: small kernels whose counts are known from theory.
 
-A trace takes a warp apart by the order in which the compiler laid out its code. One that lays it out otherwise than
-the source is written, or touches memory otherwise, would give wrong counts without a word. So the first trace with a
-compiler runs these probes; what was proven is remembered in the cache.
+A trace reconstructs warps from the order of the compiled code. A compiler that orders code differently from the source,
+or adds or removes memory accesses, would lead to wrong counts without an error. So the first trace with a compiler runs
+these probes; success is recorded in the cache.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ extern "C" __global__ void vectors(const float* __restrict__ in, float* __restri
     if (threadIdx.x < n) ((__half2*)out)[256 + threadIdx.x] = ((const __half2*)in)[256 + threadIdx.x];
 }
 """
-# kernel: grid, block, n, and what must be counted: requests and sectors of global loads and of global stores,
+# kernel: grid, block, n, and the expected counts: requests and sectors of global loads and of global stores,
 # wavefronts of shared loads and of shared stores
 EXPECTED: dict[str, tuple[tuple, tuple, int, tuple[int, ...]]] = {
     "copy": ((2,), (64,), 70, (3, 5 + 5 + 1, 3, 4 + 4 + 1, 0, 0)),
@@ -84,9 +84,9 @@ def _prove(key: str, run: Callable[[str, str, tuple, tuple, list], Any]) -> None
     remembered = cache_dir() / f"proven-{key}"
     if remembered.exists():
         return
-    with compiler.compiling():  # the runs, too, are the compiler's cost
+    with compiler.compiling():  # the runs count as compilation, too
         _try_all(run)
-    with contextlib.suppress(OSError):  # then it is proven anew next time
+    with contextlib.suppress(OSError):  # then the probes run again next time
         remembered.touch()
 
 
@@ -114,14 +114,17 @@ def _refusal(probe: str, expected: tuple[int, ...], what: str) -> RuntimeError:
 
 
 def prove(run: Callable[[str, str, tuple, tuple, list], Any]) -> None:
-    """RuntimeError unless the probes, traced by `run(source, kernel, grid, block, args)`, count what theory says."""
+    """Raise RuntimeError unless the probes have the expected counts.
+
+    run: (source, name of the kernel, grid, block, args) → Report of a traced launch.
+    """
     used = compiler.find_compiler()
     _prove(_key(used), run)
     if used.family == "clang":
         _warn_of_clang()
 
 
-@functools.cache  # once a process
+@functools.cache  # once per process
 def _warn_of_clang() -> None:
     warnings.warn(
         "cuda.trace: compiled by clang. Where loops stand in loops that lanes leave at different times, it may lay out"

@@ -1,4 +1,4 @@
-"""What the runtime recorded of a traced launch, as a Report."""
+"""Conversion of the runtime's recording of a traced launch to the parts of a Report."""
 
 import ctypes
 import math
@@ -12,17 +12,25 @@ from ..report import Counts, LineCounts
 from .binding import FaultKind, Finding, FindingKind, Request, Site, runtime
 from .symbols import Symbols
 
-_IN_SHARED, _IN_NOTHING = -1, -2  # in place of an array's number
-_KINDS = ("load", "store", "atomic")  # of accesses, by AccessKind
-_FINDINGS = (  # by FindingKind
+_IN_SHARED, _IN_NOTHING = -1, -2  # in place of an array's index
+_KINDS = ("load", "store", "atomic")  # indexed by AccessKind
+_FINDINGS = (  # indexed by FindingKind
     "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block",
     "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds",
 )  # fmt: skip
-_SEVERAL = 0xFFFF
+_SEVERAL = 0xFFFF  # in place of a thread: more than one
 
 
 class Reader:
-    """What the workers of a traced launch recorded, in the words of a Report."""
+    """Reads the recordings of all workers of a traced launch.
+
+    request          the TraceRequest of the launch, with `workers` recordings
+    symbols          of the kernel's library
+    arrays           (parameter, array, …) of each traced array, as Arguments.where
+    grid, block, cluster   (x, y, z) of the launch
+    dynamic, name    bytes of dynamic shared memory, and its name in the source
+    source           the kernel's source
+    """
 
     def __init__(
         self,
@@ -41,12 +49,12 @@ class Reader:
         self._traces = [request.workers[w] for w in range(workers) if request.workers[w]]
         self._symbols, self._arrays, self._grid, self._block, self._cluster = symbols, arrays, grid, block, cluster
         statics = runtime().sim_trace_static_bytes(self._traces[0]) if self._traces else 0
-        self._shared_arrays = list(symbols.shared)  # low, high, name; the dynamic part lies behind the static one
+        self._shared_arrays = list(symbols.shared)  # (low, high, name); the dynamic array follows the static ones
         if dynamic:
             self._shared_arrays.append((statics, statics + dynamic, name))
 
     def _read(self, what: str, structure: Any) -> list[tuple[Any, int]]:
-        """Records of a kind from every worker, each with the address at which its code was loaded."""
+        """(record, load address of the code) for all records of a kind: "sites", "requests" or "findings"."""
         records = []
         for trace in self._traces:
             count = ctypes.c_int64()
@@ -65,7 +73,7 @@ class Reader:
         return self._shared(offset)[2]
 
     def _shared(self, offset: int) -> tuple[int, int, str]:
-        """The array (first byte, end, name) of shared memory at an offset, or the one nearest to it."""
+        """The array (first byte, end, name) of shared memory at an offset, or the nearest one."""
         nearest = min(
             self._shared_arrays,
             key=lambda array: max(array[0] - offset, offset - array[1] + 1, 0),
@@ -78,7 +86,7 @@ class Reader:
         return number % x, number // x % y, number // (x * y)
 
     def _block_index(self, number: int) -> tuple[int, int, int]:
-        """Where a block stands; the runtime numbers them cluster by cluster."""
+        """The block index (x, y, z) for a number of the runtime, which numbers blocks cluster by cluster."""
         cluster, inside = divmod(number, math.prod(self._cluster))
         cx, cy, _ = self._cluster
         x, y = self._grid[0] // cx, self._grid[1] // cy
@@ -91,7 +99,7 @@ class Reader:
         return number // math.prod(self._cluster)
 
     def lines(self) -> tuple[LineCounts, ...]:
-        """What each line of the source did with each array, in the order of the lines."""
+        """The counts per line of the source, array, kind and size of access, in the order of the lines."""
         first_offset: dict[tuple, int] = {}
         for r, base in self._read("requests", Request):
             lane = (r.lanes & -r.lanes).bit_length() - 1
@@ -106,7 +114,7 @@ class Reader:
         return reports.merge_lines(entries)
 
     def requests(self) -> tuple[reports.Request, ...]:
-        """The requests that were recorded in full, of the lowest-numbered traced block that made them."""
+        """The recorded requests of the lowest-numbered traced block for each access, in the order of the lines."""
         found = []
         for order, (r, base) in enumerate(self._read("requests", Request)):
             offsets = np.array(r.addresses, np.int64)
@@ -124,11 +132,11 @@ class Reader:
         lowest: dict[Any, int] = {}
         for key, number, _, _ in found:
             lowest[key] = min(number, lowest.get(key, number))
-        kept = [(key, order, made) for key, number, order, made in found if number == lowest[key]]
-        return tuple(made for _, _, made in sorted(kept, key=lambda k: (k[2].line, k[0], k[1])))
+        chosen = [(key, order, made) for key, number, order, made in found if number == lowest[key]]
+        return tuple(made for _, _, made in sorted(chosen, key=lambda k: (k[2].line, k[0], k[1])))
 
     def findings(self) -> list[reports.Finding]:
-        """What is wrong, each once, races within a warp last."""
+        """The findings, merged by line, kind, array and access; races within a warp come last."""
         merged: dict[tuple, list[tuple[Any, int]]] = {}
         for f, base in self._read("findings", Finding):
             merged.setdefault((self._line(f.pc, base), f.kind, f.array, f.access), []).append((f, base))
@@ -136,20 +144,20 @@ class Reader:
         for (line, kind, _, _), group in merged.items():
             f, base = min(group, key=lambda entry: (-entry[0].rank, entry[0].block, entry[0].thread, entry[0].offset))
             ranked.append((self._finding(f, base, line, sum(g.count for g, _ in group), _FINDINGS[kind]), f.rank))
-        # a race is seen from both sides: that between warps tells it, or the later line
+        # a race is recorded at both accesses: keep the one between warps, or the one in the later line
         sides = {(f.kind, f.array, f.line, f.other_line): rank for f, rank in ranked}
         found = [
             f for f, rank in ranked
             if (rank, f.line) >= (sides.get((f.kind, f.array, f.other_line, f.line), -1), f.other_line)
         ]  # fmt: skip
-        # an element that was read before somebody wrote it, without a barrier, is a race and no more
+        # a read before a write that no barrier orders is reported as a race only
         raced = {(f.array, line) for f in found if f.kind == "race" for line in (f.line, f.other_line)}
         found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
         in_a_warp = {id(f): f.kind == "race" and not rank and len(f.blocks) == 1 for f, rank in ranked}
         return sorted(found, key=lambda f: (in_a_warp[id(f)], f.line, _FINDINGS.index(f.kind), f.array or ""))
 
     def _indexed(self, line: int, column: int) -> str | None:
-        """The name of the array that is indexed at a place of the source: the last one that begins before it."""
+        """The name of the array that is indexed at a position of the source: the last one that begins before it."""
         text = self._source[line - 1] if 0 < line <= len(self._source) else ""
         names = list(re.finditer(r"\b([A-Za-z_]\w*+)\s*+\[", text))
         before = [name[1] for name in names if name.start() < column]
@@ -245,7 +253,7 @@ class Reader:
         )  # fmt: skip
 
     def fault(self, fault: Any, message: str) -> reports.Finding:
-        """A launch that was stopped altogether: a deadlock, a trap."""
+        """The finding for a fault that stopped the launch: kind "deadlock" or "stopped"."""
         block = (fault.block.x, fault.block.y, fault.block.z)
         thread = (fault.thread.x, fault.thread.y, fault.thread.z)
         stuck = (FaultKind.DEADLOCK, FaultKind.GRID_DEADLOCK, FaultKind.CLUSTER_DEADLOCK)

@@ -1,4 +1,4 @@
-"""From an address in compiled code to the learner's line, and from a place in shared memory to the array's name."""
+"""Debug information: addresses of code → lines of the source, offsets in shared memory → names of arrays."""
 
 import functools
 import re
@@ -10,13 +10,13 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-SOURCE = "kernel.cu"  # what compiler.py calls the learner's text
+SOURCE = "kernel.cu"  # the file name that compiler.py gives to the learner's source
 _OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of the simulator's headers, mangled or not
 _WRITABLE = 1  # SHF_WRITE
 
 
 def prepare() -> type["ELFFile"]:
-    """Import the reader of ELF files: 60 ms that plain launches do not spend."""
+    """Import the class ELFFile; takes 60 ms, so plain launches do not import it."""
     from elftools.elf.elffile import ELFFile
 
     return ELFFile
@@ -27,7 +27,10 @@ def _elf(file: IO[bytes]) -> "ELFFile":
 
 
 def _plain_name(symbol: str) -> str:
-    """The name in the source: of a function's static _ZZ<function>E<length><name>, of others _Z[N]…<length><name>."""
+    """The name in the source of a mangled symbol.
+
+    _ZZ<function>E<length><name> for a function's static variable, _Z[N]…<length><name> for others.
+    """
     if not symbol.startswith("_Z"):
         return symbol
     match = re.search(r"E(\d+)(\w+)$", symbol)
@@ -35,14 +38,14 @@ def _plain_name(symbol: str) -> str:
         return match[2][: int(match[1])]
     name = ""
     rest = symbol.removeprefix("_Z").lstrip("NL")
-    while match := re.match(r"L?(\d+)", rest):  # the last of a::b::c
+    while match := re.match(r"L?(\d+)", rest):  # the last name of a::b::c
         end = match.end() + int(match[1])
         name, rest = rest[match.end() : end], rest[end:]
     return name or symbol
 
 
 def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
-    """The arrays (name, bytes) of static shared memory, by the function that they stand in; "" for those outside."""
+    """The arrays (name, bytes) of static shared memory by function; "" for those outside of functions."""
     found: dict[str, list[tuple[str, int]]] = {}
     with library.open("rb") as file:
         table: Any = _elf(file).get_section_by_name(".symtab")
@@ -58,7 +61,7 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
 
 @functools.lru_cache(maxsize=64)
 def shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
-    """The arrays of static shared memory: offsets of first byte and end, name; in the order of the offsets."""
+    """The arrays of static shared memory as (offset of the first byte, offset of the end, name), sorted."""
     with library.open("rb") as file:
         table: Any = _elf(file).get_section_by_name(".symtab")
         return _shared_among(table.iter_symbols() if table else ())
@@ -74,23 +77,27 @@ def _shared_among(symbols: Iterable[Any]) -> tuple[tuple[int, int, str], ...]:
 
 
 class Symbols:
-    """The debug information of one library of kernels."""
+    """The debug information of one library of kernels.
+
+    shared: as shared_arrays. variables: (low, high, name, bytes per element) of __device__ variables, addresses in the
+    library. guards: offsets of g++'s flags for the initialization of shared arrays.
+    """
 
     @staticmethod
     @functools.lru_cache(maxsize=64)
     def of(library: Path) -> "Symbols":
-        """That of a library, read once."""
+        """The debug information of a library, read once and cached."""
         return Symbols(library)
 
     def __init__(self, library: Path) -> None:
-        self._rows: list[tuple[int, int]] = []  # address, line; 0 where another file's code begins
-        self._inlined: list[tuple[int, int, int]] = []  # low, high, line of the call in the learner's text
-        self.variables: list[tuple[int, int, str, int]] = []  # low, high, name, bytes of an element: __device__ memory
-        self._elements: dict[int, int] = {}  # bytes of an element of the variable at an address
-        self.guards: list[int] = []  # offsets of what g++ puts there to see if a float4 array is initialised
+        self._rows: list[tuple[int, int]] = []  # (address, line); line 0 where another file's code begins
+        self._inlined: list[tuple[int, int, int]] = []  # (low, high, line of the call in the source)
+        self.variables: list[tuple[int, int, str, int]] = []  # (low, high, name, bytes per element)
+        self._elements: dict[int, int] = {}  # address of a variable → bytes per element
+        self.guards: list[int] = []  # flags of g++: whether a float4 array is initialized
         with library.open("rb") as file:
             elf = _elf(file)
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)  # a linked library has no relocations there
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)  # a linked library has no relocations in them
             for unit in dwarf.iter_CUs():
                 program = dwarf.line_program_for_CU(unit)
                 ours = _our_files(program)
@@ -116,7 +123,7 @@ class Symbols:
             self._rows.append((state.address, line))
 
     def _read_inlined(self, dwarf: Any, ours: set[int], unit: Any, die: Any) -> None:
-        """A call of an inlined function: code that comes from a header belongs to the line that calls it."""
+        """A call of an inlined function: its code, even from a header, belongs to the calling line of the source."""
         if "DW_AT_call_line" not in die.attributes or die.attributes["DW_AT_call_file"].value not in ours:
             return
         line = die.attributes["DW_AT_call_line"].value
@@ -142,7 +149,7 @@ class Symbols:
                 self.variables.append((low, high, _plain_name(symbol.name), each))
 
     def line(self, address: int) -> int:
-        """The line of the learner's text that an instruction belongs to (the address is of the one after it), or 0."""
+        """The line of the source for a return address, which is that of the next instruction; 0 if unknown."""
         address -= 1
         i = bisect_right(self._addresses, address) - 1
         if i >= 0 and self._rows[i][1]:
@@ -152,7 +159,7 @@ class Symbols:
 
 
 def _our_files(program: Any) -> set[int]:
-    """The numbers that a line program has for the learner's text."""
+    """The file numbers of the learner's source in a DWARF line program."""
     first = 0 if program["version"] >= 5 else 1
     return {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
 
@@ -166,7 +173,7 @@ def _is_writable(elf: "ELFFile", section: Any) -> bool:
 
 
 def _element_bytes(die: Any) -> int:
-    """Bytes of what a variable is, or is an array of; 0 if the debug information does not say."""
+    """Bytes of a variable, or of an element if it is an array; 0 if the debug information lacks it."""
     for _ in range(16):
         if "DW_AT_type" not in die.attributes:
             break

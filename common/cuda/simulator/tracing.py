@@ -1,4 +1,4 @@
-"""The call behind cuda.trace: a launch on the simulator with every memory access seen."""
+"""cuda.trace: a launch on the simulator with every memory access recorded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +13,9 @@ from .watch import check_platform, watch
 
 
 def prepare_trace(kernel: Any) -> None:
-    """Compiles what cuda.trace(kernel, ...) runs, and tries the compiler if it is new, so that a trace only runs it.
+    """Compile the checked build that cuda.trace(kernel, ...) runs, and check a new compiler (proof.py), in advance.
 
-    Errors as of cuda.trace. compiler.listeners hear when a compiler is at work.
+    Errors as of cuda.trace. compiler.listeners are called for the compilations.
     """
     check_platform()
     proof.prove(_trace_probe)
@@ -30,31 +30,34 @@ def _trace_probe(source: str, name: str, grid: tuple, block: tuple, args: list) 
 def trace(
     kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int = 0, blocks: Any = None
 ) -> Report:
-    """Runs a launch on the simulator with every memory access seen, and reports what a profiler and a sanitizer would.
+    """Run a launch on the simulator with every memory access recorded; return a Report, as of profiler and sanitizer.
 
-    kernel: from cuda.RawKernel or RawModule.get_function. grid, block, args, shared_mem: as for a call of it; the
-    outputs are written as by that call, except by threads that were stopped at a bad address. On a GPU machine, too,
-    the simulator runs it, over copies of the arrays. blocks: how many blocks to watch, from the first, or their
-    numbers (x + gridDim.x · (y + gridDim.y · z)), and with each the others of its cluster; None: all. Errors as for a
-    call, but for what the report's findings say; RuntimeError on a system without ELF files, and for a compiler whose
-    counts are not those of theory (proof.py).
+    kernel       from cuda.RawKernel or RawModule.get_function. On a machine with a GPU, too, the simulator runs it, on
+                 copies of the arrays
+    grid, block, args, shared_mem   as for a call of the kernel. Outputs are written as by a call, except by threads
+                 that were stopped at a bad address
+    blocks       the number of blocks to trace, from the first, or a collection of block numbers,
+                 x + gridDim.x · (y + gridDim.y · z); None: all. Blocks of the same cluster are traced together
 
-    Shared memory of another block of a cluster is counted as a block's own: no profiler tells what it costs.
+    Errors as for a call, except for what becomes a finding of the report; RuntimeError on a system without ELF files,
+    and for a compiler that fails the probes of proof.py.
 
-    Compiled by g++, hundreds of random programs are counted as a brute-force model of lockstep warps counts them
-    (tests/trace/lockstep.py). By clang all kernels of the tests are, and of the random programs about 96 in a hundred:
-    clang moves the blocks of loops within loops that lanes leave at different times.
+    Distributed shared memory of another block is counted like a block's own.
+
+    With g++, the counts of hundreds of random programs equal those of a brute-force model of lockstep warps
+    (tests/trace/lockstep.py). With clang this holds for all kernels of the tests and for about 96 % of the random
+    programs: clang reorders the basic blocks of nested loops that lanes leave at different times.
     """
     prepare_trace(kernel)
-    arguments, give_back = _on_the_simulator(args)
+    arguments, copy_back = _on_the_simulator(args)
     traced = kernel.recompiled(traced=True)
-    return watch(kernel, traced, grid, block, arguments, shared_mem, blocks, counting=True, done=give_back)
+    return watch(kernel, traced, grid, block, arguments, shared_mem, blocks, counting=True, done=copy_back)
 
 
 def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
-    """The arguments with CuPy arrays as NumPy copies of the same order, and a function that copies the results back.
+    """(arguments with CuPy arrays replaced by NumPy copies in the same order, a function that copies the results back).
 
-    An array that is passed twice is one copy. Different views of one array are different copies.
+    An array that is passed twice has one copy. Different views of one array have different copies.
     """
     copies: dict[tuple, tuple[Any, np.ndarray, np.ndarray]] = {}
     arguments = []
@@ -70,9 +73,9 @@ def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
             argument = copies[key][1]
         arguments.append(argument)
 
-    def give_back() -> None:
+    def copy_back() -> None:
         for original, copy, before in copies.values():
             if copy.tobytes() != before.tobytes():
                 original.set(copy)
 
-    return arguments, give_back
+    return arguments, copy_back

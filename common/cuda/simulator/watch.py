@@ -1,4 +1,4 @@
-"""Running a launch with every access seen, by the checked build of its kernel."""
+"""Traced and guarded launches: every access is checked, by the checked build of the kernel."""
 
 import ctypes
 import math
@@ -28,13 +28,13 @@ from .binding import (
 from .recording import Reader
 from .symbols import Symbols
 
-# What a thread may do between two barriers, memory accesses and branches, and the bytes that all of them may fill
+# Limits between two barriers: accesses and branches of a thread, and bytes for the record of all threads
 STEPS_MAX, BYTES_MAX = 1 << 23, 3 << 30
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """A __device__ variable of the source, as if it were a parameter and its array."""
+    """A __device__ variable of the source, with the attributes of a parameter and of its array."""
 
     name: str
     size: int
@@ -43,7 +43,7 @@ class _Variable:
 
 
 def run_guarded(kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int) -> None:
-    """A plain launch in which every address is checked before it is used: KernelError names line, thread and index."""
+    """A launch in which every address is checked before the access. KernelError names line, thread, array and index."""
     check_platform()
     report = watch(kernel, kernel.recompiled(traced=True), grid, block, args, shared_mem, None, counting=False)
     if report.findings:
@@ -52,7 +52,7 @@ def run_guarded(kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], sha
 
 
 def check_platform() -> None:
-    """RuntimeError on a system that cannot trace."""
+    """Raise RuntimeError on systems without ELF files, which traces need."""
     if platform.system() != "Linux":
         raise RuntimeError(
             f"tracing and guarded launches are not available on {platform.system()}: they read ELF files, Linux's."
@@ -89,10 +89,10 @@ def watch(
     counting: bool,
     done: Callable[[], None] = lambda: None,
 ) -> Report:
-    """Runs a launch of `kernel` by its checked build `traced`, and reports what was seen.
+    """Run a launch of `kernel` with its checked build `traced`, and return the Report.
 
-    counting: requests and races, too; else only what stops at bad addresses. done: called when the results stand in the
-    arrays. Other arguments and errors as of tracing.trace.
+    counting: whether to record requests and races, too; else only bad addresses. done: called when the results are in
+    the arrays. Other arguments and errors as of tracing.trace.
     """
     made, symbols = traced.module, Symbols.of(traced.module.path)
     limit = kernel.max_dynamic_shared_size_bytes
@@ -127,7 +127,7 @@ def watch(
         )  # fmt: skip
         findings = reader.findings()
         if fault.kind != FaultKind.NO_FAULT:
-            findings.append(reader.fault(fault, traced.what_stopped(fault, prepared, shared_mem)))
+            findings.append(reader.fault(fault, traced.describe_fault(fault, prepared, shared_mem)))
         result = Report(
             kernel=kernel.name, grid=size, block=threads, traced_blocks=int(wanted.sum()), source=kernel.origin[0],
             lines=reader.lines(), findings=tuple(findings), requests=reader.requests(),
@@ -135,13 +135,13 @@ def watch(
         )  # fmt: skip
     finally:
         runtime().sim_trace_free(ctypes.byref(request))
-    prepared.give_back()
+    prepared.copy_back()
     done()
     return result
 
 
 def _by_cluster(wanted: np.ndarray, grid: tuple, cluster: tuple) -> np.ndarray:
-    """Which blocks to watch, in the order of the runtime, cluster by cluster, and whole clusters of them."""
+    """The blocks to trace as flags in the runtime's order, cluster by cluster; clusters are traced completely."""
     blocks = math.prod(cluster)
     if blocks == 1:
         return wanted
@@ -152,7 +152,7 @@ def _by_cluster(wanted: np.ndarray, grid: tuple, cluster: tuple) -> np.ndarray:
 
 
 def _describe_arrays(request: TraceRequest, where: list) -> None:
-    """The arrays of a launch and the pieces of memory that they lie in: arrays that overlap share one."""
+    """Enter the arrays of a launch into the request, and their ranges of memory: overlapping arrays share one."""
     request.array_count = len(where)
     last = -1
     for i in sorted(range(len(where)), key=lambda i: where[i][2]):
@@ -180,7 +180,10 @@ def _constants(source: str) -> set[str]:
 
 
 def _describe_variables(request: TraceRequest, symbols: Symbols, base: int, source: str) -> list[tuple]:
-    """The __device__ variables as further arrays of a launch, each its own memory, and what Reader needs of them."""
+    """Enter the __device__ variables into the request as further arrays; return their entries for Reader.
+
+    base: the load address of the library.
+    """
     constants = _constants(source)
     found = []
     for low, high, name, each in symbols.variables:
