@@ -1,7 +1,7 @@
-"""Instruments: what times and meters on a GPU, and the roofs that times are held against.
+"""Measurement on a GPU: time and energy, and the rooflines that times are compared with.
 
-timing        CUDA events, graphs, medians with p5 and p95, A and B in turn
-environment   card, driver, versions, commit; clocks and power while something runs
+timing        CUDA events, CUDA graphs, medians with p5 and p95, benchmarks interleaved
+environment   card, driver, versions, commit; clocks and power during a run
 energy        millijoules per image, from the card's energy counter
-roofline      bytes and FLOPs from shapes, the least time that they take on a card
+roofline      bytes and FLOPs from shapes, and the least time that a card needs for them
 """

@@ -1,30 +1,29 @@
-"""Energy an inference: millijoules an image, from the card's own energy counter (NVML).
+"""Energy per image in millijoules, from the GPU's energy counter (NVML).
 
     measured = measure({"ours": Workload(ours, images=256), "cudnn": Workload(cudnn, images=256)})
-    measured["ours"].mj_per_image, .low, .high      above idle: what the inferences add to a card that waits
-    measured["ours"].gross                          everything the board took meanwhile, idle power and all
+    measured["ours"].mj_per_image, .low, .high      above idle power: what the inferences add to an idle GPU
+    measured["ours"].gross                          the whole energy of the board, idle power included
 
-What is measured is the board: GPU, memory, voltage converters. The host's processor is not part of it.
+The measured energy is that of the board: GPU, memory, voltage regulators. The host's processor is not included.
 
-How. The counter holds the millijoules since the driver was loaded and changes about ten times a second, so a single
-call cannot be seen. Each workload runs for `seconds` (10 and more) without a pause, with work lying ahead in the queue,
-after a warm-up that lasts until its clocks are steady. Time is taken where the counter changes, not where it is
-read: from one change to another both energy and time are known, and what is left open at the two ends is the
-millisecond between two looks. That is noted as `open`. Idle power is measured in the same way, before, between and
-after the rounds, with the same programs and contexts on the card. A round runs every workload once. The order of the
-first round is drawn at random, the second round has it turned round, the third has one drawn anew, and so on: any two
-run in both relative orders within two rounds, so no one always runs on the card that a certain other one has heated.
+Method. The counter gives the millijoules since the driver was loaded and is updated about ten times per second, so it
+cannot resolve a single call. Each workload runs for `seconds` (10 or more) without a pause, with work queued ahead,
+after a warm-up that lasts until the clocks are steady. An interval begins and ends at an update of the counter, not at
+a read: then both its energy and its time are known, except for the millisecond between two reads at either end. This
+uncertainty is reported as `open`. Idle power is measured in the same way before, between and after the rounds, with the
+same programs and contexts on the card. A round runs every workload once. The order of the first round is drawn at
+random, the second round reverses it, the third draws a new one, and so on: within two rounds any two workloads run in
+both relative orders, so none always runs on a card that the same other one has heated.
 
-Of a round: mJ an image = (energy − idle power · time) / images. Over the rounds: the median; `low` and `high` are the
-lowest and the highest round, moved apart by what the ends of the stretch and the two idle measurements around it leave
-open. It is the range of what was seen, not a confidence interval.
+One round gives mJ per image = (energy − idle power · time) / images. The result is the median over the rounds; `low`
+and `high` are the lowest and the highest round, widened by the uncertainty of the interval's ends and by the difference
+of the idle measurements before and after. This is the observed range, not a confidence interval.
 
-Why not add up power readings? On A100 and H100 a reading stands for a quarter of the time: the sensor is read for 25 of
+Why not integrate power readings? On A100 and H100 a reading covers a quarter of the time: the sensor samples 25 of
 every 100 ms (Z. Yang, K. Adamek, W. Armour, "Part-time Power Measurements: nvidia-smi's Lack of Attention", SC '24,
-arXiv 2312.02741), and later readings are averages of the last second. What happens in between is not seen. The driver
-does not say how its counter comes about; work that is the same all the time is measured right by either, which is one
-more reason for long, uninterrupted runs. Where there is no counter, or it does not move, power readings are integrated,
-and the result says so: `method`, `word`.
+arXiv 2312.02741), and newer drivers report averages of the last second. The driver does not document how it computes
+its counter; both methods are right for a constant load, which is one more reason for long, uninterrupted runs. Where
+there is no counter, or it is not updated, power readings are integrated, and the result says so: `method`, `word`.
 """
 
 import random
@@ -44,45 +43,45 @@ from . import environment
 from .timing import SHORTEST_CALL_US
 
 SECONDS, ROUNDS, IDLE_SECONDS = 10.0, 4, 5.0  # an even number: each order and its reverse
-LEAST_SECONDS = 2.0  # twenty changes of the counter
-SETTLE = 3.0  # s after work until the power is that of idleness: readings may be averages of a second
+LEAST_SECONDS = 2.0  # twenty updates of the counter
+SETTLE = 3.0  # s after work until readings show idle power: they may be averages of a second
 WARM_UP, LONGEST_WARM_UP = 2.0, 6.0  # s
-STEADY = 0.02  # the mean clock of a second may differ by so much from that of the second before
-STUCK = 2.0  # s without a change: the counter does not count
-POLL = 0.001  # s between two looks at the counter, where a change is waited for
-LOOK = 0.25  # s between two looks at clocks and throttling
-POWER_PERIOD = 0.02  # s between two power readings that are integrated
-CHUNK = 0.02  # s of work between two marks
-AHEAD = 3  # chunks in the queue
-MOST_CALLS = 10_000  # in a chunk
-DISAGREE = 0.15  # between the counter's mean power and the readings', before a note is made of it
+STEADY = 0.02  # clocks are steady if the means of two successive seconds differ by at most this share
+STUCK = 2.0  # s without an update after which the counter is taken to be stuck
+POLL = 0.001  # s between two reads of the counter while waiting for an update
+LOOK = 0.25  # s between two samples of clocks and throttling
+POWER_PERIOD = 0.02  # s between two power readings, if these are integrated
+CHUNK = 0.02  # s of work between two marks (events)
+AHEAD = 3  # chunks queued in advance
+MOST_CALLS = 10_000  # per chunk
+DISAGREE = 0.15  # relative difference of the counter's mean power and the power readings that is noted
 
 
 class Unmetered(RuntimeError):
-    """The energy of this card cannot be measured, or its counter cannot be believed; one line says why."""
+    """This card's energy cannot be measured, or its counter is inconsistent; the message is one line."""
 
 
 class Machine(Protocol):
-    """All that is asked of the card and the clock; tests put a simulated card in its place."""
+    """Interface to the card and the clock; tests substitute a simulated card."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Seconds on a monotonic clock."""
 
     def sleep(self, seconds: float) -> None:
-        """Lets that much time pass on the host."""
+        """Wait for this time on the host."""
 
     def energy_j(self) -> float | None:
-        """The counter: joules since the driver was loaded; None where there is none."""
+        """The energy counter in J since the driver was loaded; None if the card has none."""
 
     def read(self) -> dict[str, float | None]:
-        """What environment.Sensors.read gives."""
+        """The sensors' readings, as environment.Sensors.read."""
 
     def mark(self) -> Callable[[], bool]:
-        """Marks the end of what lies in the queue now; called, it says whether the card has come so far."""
+        """Mark the current end of the queue. Returns a function that tells whether the card has reached the mark."""
 
 
 class Card:
-    """The current GPU. NoGpu on the simulator, Unmetered without NVML."""
+    """The current GPU as a Machine. NoGpu on the simulator, Unmetered without NVML."""
 
     def __init__(self) -> None:
         self._cupy = gpu()
@@ -102,10 +101,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is measured: a call that enqueues one inference of `images` pictures on the current stream.
+    """One workload: `call` enqueues one inference of `images` pictures on the current stream.
 
-    mark: as Machine.mark, for a runtime with streams of its own. TypeError if `call` is not callable, ValueError if
-    `images` is not an integer of at least 1.
+    mark: replaces Machine.mark for a runtime with streams of its own. TypeError if `call` is not callable, ValueError
+    if `images` is not an integer of at least 1.
     """
 
     call: Callable[[], Any]
@@ -119,37 +118,38 @@ class Workload:
             raise ValueError(f"images must be an integer of at least 1, got {self.images!r}")
 
 
-# ---- What came of it
+# ---- Results
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """From one change of the counter to another."""
+class Interval:
+    """An interval from one update of the counter to another: its energy in J and its length in s."""
 
     joules: float
     seconds: float
 
     @property
     def watts(self) -> float:
-        """The mean power, W."""
+        """The mean power in W."""
         return self.joules / self.seconds
 
 
 @dataclass(frozen=True)
 class Round:
-    """One workload in one round: its stretch, the images in it, and idle power before and after the round, in W.
+    """One workload in one round.
 
-    open: the share of the images of which it is not known whether they were in the stretch, since the two changes of
-    the counter and the ends of calls are known to the millisecond only.
-    seen: clocks in MHz, power readings in W, temperature and throttling, as environment.Watch.summary gives them.
-    notes: what was out of order, a sentence each.
+    interval: the interval measured. images: how many were computed in it. idle_w: idle power in W before and after.
+    open: half the uncertainty of `images`, as a share of them: updates of the counter and ends of calls are known to
+    the millisecond only.
+    sensors: clocks in MHz, power readings in W, temperature in °C and throttling, as environment.summary returns them.
+    notes: irregularities, one sentence each.
     """
 
-    stretch: Stretch
+    interval: Interval
     images: float
     open: float
     idle_w: tuple[float, float]
-    seen: dict[str, Any] = field(default_factory=dict)
+    sensors: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def _mj(self, joules: float) -> float:
@@ -157,98 +157,99 @@ class Round:
 
     @property
     def gross(self) -> float:
-        """mJ an image with idle power."""
-        return self._mj(self.stretch.joules)
+        """mJ per image, idle power included."""
+        return self._mj(self.interval.joules)
 
     @property
     def net(self) -> float:
-        """mJ an image above idle power, the mean of before and after."""
-        return self.gross - self._mj(statistics.fmean(self.idle_w) * self.stretch.seconds)
+        """mJ per image above idle power, the mean of the measurements before and after."""
+        return self.gross - self._mj(statistics.fmean(self.idle_w) * self.interval.seconds)
 
     @property
     def net_range(self) -> tuple[float, float]:
-        """The least and the most that `net` may be, by the uncertain ends and by idle power before and after."""
-        less, more = (self._mj(watts * self.stretch.seconds) for watts in (max(self.idle_w), min(self.idle_w)))
+        """Bounds of `net`, in mJ: from the uncertain number of images, and from idle power before and after."""
+        less, more = (self._mj(watts * self.interval.seconds) for watts in (max(self.idle_w), min(self.idle_w)))
         u = self.open
         return self.gross * (1 - u) - less * (1 + u), self.gross * (1 + u) - more * (1 - u)
 
 
 @dataclass(frozen=True)
 class Energy:
-    """mJ an image of one workload: `mj_per_image`, `low` and `high` above idle power, `gross` with it."""
+    """mJ per image of one workload: `mj_per_image`, `low` and `high` above idle power, `gross` including it."""
 
     rounds: tuple[Round, ...]
 
     @property
     def mj_per_image(self) -> float:
-        """The median over the rounds."""
+        """mJ per image above idle power, the median over the rounds."""
         return statistics.median(r.net for r in self.rounds)
 
     @property
     def low(self) -> float:
-        """mJ: the lower end of the lowest round's range."""
+        """mJ per image: the lowest lower bound of a round."""
         return min(r.net_range[0] for r in self.rounds)
 
     @property
     def high(self) -> float:
-        """mJ: the upper end of the highest round's range."""
+        """mJ per image: the highest upper bound of a round."""
         return max(r.net_range[1] for r in self.rounds)
 
     @property
     def gross(self) -> float:
-        """The median over the rounds."""
+        """mJ per image, idle power included, the median over the rounds."""
         return statistics.median(r.gross for r in self.rounds)
 
     @property
     def gross_range(self) -> tuple[float, float]:
-        """The lowest and the highest round, moved apart by their uncertain ends."""
+        """mJ per image: the lowest and the highest round, widened by the uncertain number of images."""
         return min(r.gross * (1 - r.open) for r in self.rounds), max(r.gross * (1 + r.open) for r in self.rounds)
 
     @property
     def watts(self) -> float:
-        """The board's mean power while it works, the median over the rounds."""
-        return statistics.median(r.stretch.watts for r in self.rounds)
+        """The board's mean power in W during work, the median over the rounds."""
+        return statistics.median(r.interval.watts for r in self.rounds)
 
     @property
     def idle_w(self) -> float:
-        """The mean of the idle powers before and after, the median over the rounds."""
+        """Idle power in W: the mean of before and after, then the median over the rounds."""
         return statistics.median(statistics.fmean(r.idle_w) for r in self.rounds)
 
     @property
     def seconds(self) -> float:
-        """Of all rounds together."""
-        return sum(r.stretch.seconds for r in self.rounds)
+        """Measured time of all rounds together, in s."""
+        return sum(r.interval.seconds for r in self.rounds)
 
     @property
     def images(self) -> int:
-        """Of all rounds together."""
+        """How many images all rounds together computed in the measured time."""
         return round(sum(r.images for r in self.rounds))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was out of order in any round, each once."""
+        """The irregularities of all rounds, each once."""
         return tuple(dict.fromkeys(note for r in self.rounds for note in r.notes))
 
     @property
     def sm_mhz(self) -> list[float] | None:
-        """The least, median and most clock of all rounds (the median of their medians); None where it is not known."""
-        seen = [r.seen["sm_mhz"] for r in self.rounds if "sm_mhz" in r.seen]
-        if not seen:
+        """SM clock of all rounds in MHz: minimum, median of the medians, maximum; None if it is not reported."""
+        clocks = [r.sensors["sm_mhz"] for r in self.rounds if "sm_mhz" in r.sensors]
+        if not clocks:
             return None
-        return [min(s[0] for s in seen), statistics.median(s[1] for s in seen), max(s[2] for s in seen)]
+        return [min(c[0] for c in clocks), statistics.median(c[1] for c in clocks), max(c[2] for c in clocks)]
 
     @property
     def throttle(self) -> list[str]:
-        """NVML's reasons for a clock below the highest in any round."""
-        return list(dict.fromkeys(reason for r in self.rounds for reason in r.seen.get("throttle", ())))
+        """NVML's reasons for a clock below the maximum, in any round."""
+        return list(dict.fromkeys(reason for r in self.rounds for reason in r.sensors.get("throttle", ())))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Subjects measured together: measured["ours"] is an Energy.
+    """Workloads measured together: measured["ours"] is an Energy.
 
-    method: "counter" or "power"; word: why it is not the counter, else empty. seed: that the orders were drawn with;
-    orders: who ran after whom, round by round. idle: W before the first round, between the rounds, after the last one.
+    method: "counter" or "power". word: why the counter was not used, else empty. seed: of the random orders.
+    orders: the order of the workloads in each round. idle: idle power in W before the first round, between the rounds
+    and after the last one.
     """
 
     energies: dict[str, Energy]
@@ -269,7 +270,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class _Edge:
-    """The counter changed to `joules` at some time between `before` and `after`."""
+    """An update of the counter, to `joules`, at an unknown time between `before` and `after`, in s."""
 
     before: float
     after: float
@@ -291,7 +292,7 @@ class _Counter:
         self._looked = machine.now()
 
     def look(self) -> None:
-        """Sees now and then that it does not go backwards."""
+        """Check every LOOK seconds that the counter has not decreased. Unmetered if it has."""
         if self._machine.now() - self._looked >= LOOK:
             self._value()
 
@@ -305,7 +306,7 @@ class _Counter:
         return value
 
     def edge(self, step: Callable[[], None]) -> _Edge:
-        """The next change; `step()` is called between two looks. Unmetered if there is none for STUCK seconds."""
+        """Wait for the next update and call `step()` between reads. Unmetered if none comes within STUCK seconds."""
         machine = self._machine
         before = began = machine.now()
         old = self._value()
@@ -322,7 +323,7 @@ class _Counter:
 
 
 class _Power:
-    """Power readings, integrated by trapezoids."""
+    """Power readings, integrated over time by the trapezoidal rule."""
 
     method = "power"
 
@@ -332,7 +333,7 @@ class _Power:
         self._last: tuple[float, float] | None = None  # s, W
 
     def look(self) -> None:
-        """Takes a reading, if it is time for one."""
+        """Take a reading if the last one is POWER_PERIOD old. Unmetered if there are no readings any more."""
         if self._last is None or self._machine.now() - self._last[0] >= POWER_PERIOD:
             self._take()
 
@@ -347,14 +348,14 @@ class _Power:
         return now
 
     def edge(self, step: Callable[[], None]) -> _Edge:
-        """A reading taken now."""
+        """Take a reading now, after `step()`."""
         step()
         now = self._take()
         return _Edge(now, now, self._joules)
 
 
 def _gauge(machine: Machine) -> tuple[_Counter | _Power, str]:
-    """The counter, if it counts; else power readings, and why. Unmetered with neither of them."""
+    """(the counter, "") if it is updated, else (power readings, the reason). Unmetered without either."""
     if machine.energy_j() is None:
         why = "the card has no energy counter"
     else:
@@ -369,10 +370,10 @@ def _gauge(machine: Machine) -> tuple[_Counter | _Power, str]:
     return _Power(machine), f"{why}: power readings are integrated instead, which may see a part of the time only"
 
 
-def _stretch(
+def _interval(
     machine: Machine, gauge: _Counter | _Power, seconds: float, step: Callable[[], None]
 ) -> tuple[_Edge, _Edge]:
-    """Two edges, at least that many seconds apart."""
+    """Two edges at least `seconds` apart. Unmetered if no energy was counted between them."""
     first = gauge.edge(step)
     while machine.now() - first.after < seconds:
         step()
@@ -384,9 +385,9 @@ def _stretch(
 
 
 def _idle(machine: Machine, gauge: _Counter | _Power, seconds: float) -> float:
-    """Watts of the card with nothing to do."""
+    """Idle power of the card in W."""
     machine.sleep(SETTLE)
-    first, last = _stretch(machine, gauge, seconds, lambda: machine.sleep(POLL))
+    first, last = _interval(machine, gauge, seconds, lambda: machine.sleep(POLL))
     return (last.joules - first.joules) / (last.at - first.at)
 
 
@@ -394,7 +395,7 @@ def _idle(machine: Machine, gauge: _Counter | _Power, seconds: float) -> float:
 
 
 def _chunk(machine: Machine, workload: Workload) -> int:
-    """How many calls take CHUNK seconds. ValueError if calls take less time than a kernel does."""
+    """How many calls take CHUNK seconds. ValueError if a call takes less time than any kernel."""
     mark, calls = workload.mark or machine.mark, 1
     _wait(machine, workload, 1)  # compiles
     while True:
@@ -425,7 +426,7 @@ def _wait(machine: Machine, workload: Workload, calls: int) -> None:
 
 
 class _Feeder:
-    """Enqueues a workload's calls, AHEAD chunks in advance, and notes how many were done when."""
+    """Enqueues a workload's calls, AHEAD chunks in advance, and records when how many were complete."""
 
     def __init__(self, machine: Machine, workload: Workload, chunk: int) -> None:
         self._machine, self._workload, self._size = machine, workload, chunk
@@ -433,19 +434,19 @@ class _Feeder:
         self._ahead: deque[tuple[Callable[[], bool], int]] = deque()
         self._enqueued = 0
         self._collected = machine.now()
-        # how many calls were done: not yet at the time of `_early`, by the time of `_late`
+        # _calls[i] calls were complete by the time _late[i], but not yet at the time _early[i]
         self._calls, self._early, self._late = [0], [self._collected], [self._collected]
         self.looks: list[dict[str, float | None]] = []
         self._looked = self._collected
         self.fresh()
 
     def fresh(self) -> None:
-        """Forgets the looks and the waits for the host."""
+        """Discard the sensor samples and the count of waits for the host."""
         self.looks.clear()
         self.waits = 0
 
     def step(self) -> None:
-        """About POLL seconds of enqueuing, or of sleep where enough lies ahead; now and then a look at the clocks."""
+        """Enqueue calls for about POLL seconds, or sleep if enough is queued; every LOOK seconds sample the sensors."""
         machine = self._machine
         self._collect()
         if not self._ahead:
@@ -473,7 +474,7 @@ class _Feeder:
         self._collected = now
 
     def drain(self) -> None:
-        """Enqueues no more, and waits until everything is done."""
+        """Wait until everything that was enqueued is complete."""
         if self._enqueued % self._size:
             self._ahead.append((self._mark(), self._enqueued))
         while self._ahead:
@@ -481,20 +482,20 @@ class _Feeder:
             self._collect()
 
     def done(self, edge: _Edge) -> tuple[float, float]:
-        """The least and the most calls that may have been done at an edge, interpolated between marks."""
+        """The least and the greatest number of calls complete at an edge, interpolated between marks."""
         least, most = np.interp(edge.before, self._late, self._calls), np.interp(edge.after, self._early, self._calls)
         return float(least), float(most)
 
 
 def _warm_up(machine: Machine, feeder: _Feeder) -> str:
-    """Works until the clock of the last second is that of the second before; a note if it does not come to that."""
+    """Run the workload until the SM clock is steady (STEADY); returns "", or a note if it does not become so."""
     began, a_second = machine.now(), round(1 / LOOK)
     while True:
         feeder.step()
         passed = machine.now() - began
         clocks = [mhz for look in feeder.looks if (mhz := look.get("sm_mhz")) is not None]
         if passed >= WARM_UP and not clocks:
-            return ""  # the card does not say
+            return ""  # the card does not report its clock
         if passed >= WARM_UP and len(clocks) >= 2 * a_second:
             last = statistics.fmean(clocks[-a_second:])
             before = statistics.fmean(clocks[-2 * a_second : -a_second])
@@ -507,45 +508,45 @@ def _warm_up(machine: Machine, feeder: _Feeder) -> str:
 def _work(
     machine: Machine, gauge: _Counter | _Power, workload: Workload, chunk: int, seconds: float
 ) -> Callable[[tuple[float, float]], Round]:
-    """The round of a workload that runs without a pause, once idle power before and after it is known."""
+    """Run a workload without a pause. Returns a function from the idle power before and after, in W, to its Round."""
     feeder = _Feeder(machine, workload, chunk)
     notes = [_warm_up(machine, feeder)]
     feeder.fresh()
-    first, last = _stretch(machine, gauge, seconds, feeder.step)
-    seen = environment.summary(feeder.looks)
+    first, last = _interval(machine, gauge, seconds, feeder.step)
+    sensors = environment.summary(feeder.looks)
     if feeder.waits:
         notes.append("the card waited for the host")
     feeder.drain()
-    stretch = Stretch(last.joules - first.joules, last.at - first.at)
-    readings = seen.get("power_w")
-    if gauge.method == "counter" and readings and abs(stretch.watts / readings[1] - 1) > DISAGREE:
-        notes.append(f"the counter says {stretch.watts:.0f} W, the power readings {readings[1]:.0f} W")
+    interval = Interval(last.joules - first.joules, last.at - first.at)
+    readings = sensors.get("power_w")
+    if gauge.method == "counter" and readings and abs(interval.watts / readings[1] - 1) > DISAGREE:
+        notes.append(f"the counter says {interval.watts:.0f} W, the power readings {readings[1]:.0f} W")
     (start_least, start_most), (end_least, end_most) = feeder.done(first), feeder.done(last)
     least, most = end_least - start_most, end_most - start_least
     calls, noted = (least + most) / 2, tuple(note for note in notes if note)
-    return lambda idle: Round(stretch, workload.images * calls, (most - least) / 2 / calls, idle, seen, noted)
+    return lambda idle: Round(interval, workload.images * calls, (most - least) / 2 / calls, idle, sensors, noted)
 
 
-# ---- All together
+# ---- All workloads
 
 
 def orders(names: Sequence[str], rounds: int, draw: random.Random) -> list[tuple[str, ...]]:
-    """Who runs after whom: for each round a tuple with every name once.
+    """The order of the workloads in each round: one tuple per round, with every name once.
 
-    The first order is drawn, the second is the first turned round, the third is drawn anew, and so on. So in rounds 1
-    and 2, and in each two after them, any two names run once in either relative order.
+    Odd rounds have a random order, the round after each reverses it. So within rounds 1 and 2, 3 and 4, …, any two
+    names run once in either relative order.
     """
-    made: list[tuple[str, ...]] = []
-    while len(made) < rounds:
+    result: list[tuple[str, ...]] = []
+    while len(result) < rounds:
         order = tuple(draw.sample(names, len(names)))
-        made += [order, order[::-1]]
-    return made[:rounds]
+        result += [order, order[::-1]]
+    return result[:rounds]
 
 
 def duration(
     workloads: int, seconds: float = SECONDS, rounds: int = ROUNDS, idle_seconds: float = IDLE_SECONDS
 ) -> float:
-    """How many seconds `measure` takes, about: not the time that the calls need to compile."""
+    """Estimated time of `measure` in s, without compilation. workloads: how many."""
     return rounds * workloads * (WARM_UP + seconds + 0.5) + (rounds + 1) * (SETTLE + idle_seconds + 0.5)
 
 
@@ -559,12 +560,12 @@ def measure(
     machine: Machine | None = None,
     log: Callable[[str], None] = lambda line: None,
 ) -> Measured:
-    """Energy an image of every workload, as this module says at its beginning; nothing else may use the card.
+    """Measure the energy per image of every workload by the method above; nothing else may use the card meanwhile.
 
-    seconds: of each workload in each round, at the least; idle_seconds: of idleness before, between and after. seed: of
-    the orders; drawn if not given. machine: the current GPU unless another is given. log: gets a line for each step.
-    ValueError without workloads, for fewer than LEAST_SECONDS or 2 rounds; NoGpu on the simulator; Unmetered where
-    there is no way to know, and when the counter goes back or stops.
+    seconds: the least time of each workload in each round. idle_seconds: of each idle measurement. seed: of the orders;
+    random by default. machine: by default the current GPU. log: is called with one line per step.
+    ValueError without workloads, for times below LEAST_SECONDS or fewer than 2 rounds; NoGpu on the simulator;
+    Unmetered if the card reports neither energy nor power, or its counter decreases or stops.
     """
     if not workloads:
         raise ValueError("workloads must be at least one, got none")

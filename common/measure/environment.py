@@ -1,4 +1,4 @@
-"""What a measurement was made on: card, driver, versions, date and commit; and clocks and power while it ran."""
+"""The environment of a measurement: card, driver, versions, date and commit; clocks and power during the run."""
 
 import datetime
 import importlib.metadata
@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from .. import cuda
 
-PERIOD = 0.05  # seconds between two looks at the sensors
+PERIOD = 0.05  # s between two samples of the sensors
 
-# NVML's reasons for a clock below the highest (nvmlClocksThrottleReason…), without the one that says "idle"
+# NVML's reasons for a clock below the maximum (nvmlClocksThrottleReason…), except the one for an idle GPU
 REASONS = {
     0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
     0x40: "hardware thermal", 0x80: "power brake", 0x100: "display clocks",
@@ -24,7 +24,7 @@ REASONS = {
 
 
 class Sensors:
-    """The card's sensors, through NVML (package nvidia-ml-py). RuntimeError says why there are none."""
+    """The current GPU's sensors, read through NVML (package nvidia-ml-py). RuntimeError if that is not possible."""
 
     def __init__(self) -> None:
         if cuda.backend() != "gpu":
@@ -38,13 +38,13 @@ class Sensors:
         self._nvml = pynvml
         try:
             pynvml.nvmlInit()
-            # NVML counts all cards, CUDA those that it may see: they share the bus address
+            # indices differ: NVML counts all GPUs, CUDA the visible ones. The PCI bus address is the same
             self._card = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id.encode())
         except pynvml.NVMLError as error:
             raise RuntimeError(f"NVML: {error}") from None
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """What NVML answers, or None where this card or this driver cannot say."""
+        """The result of an NVML function, None if the card or the driver does not support it."""
         try:
             return getattr(self._nvml, function)(*arguments)
         except (self._nvml.NVMLError, AttributeError):
@@ -57,7 +57,7 @@ class Sensors:
         return version.decode() if isinstance(version, bytes) else version
 
     def read(self) -> dict[str, float | None]:
-        """Clocks in MHz, power in W, temperature in °C, and NVML's reasons for a low clock as a sum of bits; now."""
+        """The present clocks in MHz, power in W, temperature in °C, and NVML's throttle reasons as a bit mask."""
         nvml = self._nvml
         milliwatts = self._ask("nvmlDeviceGetPowerUsage", self._card)
         return {
@@ -69,12 +69,12 @@ class Sensors:
         }
 
     def energy_j(self) -> float | None:
-        """Joules that the board has taken since the driver was loaded; it changes about every 100 ms. From Volta on."""
+        """Energy of the board in J since the driver was loaded, updated about every 100 ms; None before Volta."""
         millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", self._card)
         return None if millijoules is None else millijoules / 1000
 
     def highest(self) -> dict[str, float | None]:
-        """The highest clocks of the card in MHz."""
+        """The card's maximum clocks in MHz."""
         nvml = self._nvml
         return {
             "max_sm_mhz": self._ask("nvmlDeviceGetMaxClockInfo", self._card, nvml.NVML_CLOCK_SM),
@@ -83,19 +83,19 @@ class Sensors:
 
 
 class Readable(Protocol):
-    """Something whose `read()` gives what Sensors.read gives."""
+    """Interface of Sensors as Watch uses it."""
 
     def read(self) -> dict[str, float | None]:
-        """The readings of this moment."""
+        """The present readings, as Sensors.read."""
 
 
 class Watch:
-    """Looks at clocks, power, temperature and throttling every 50 ms while the `with` block runs.
+    """Samples clocks, power, temperature and throttling every 50 ms during a `with` block.
 
     with Watch() as watch: ...
-    watch.summary()      {"sm_mhz": [least, median, most], "power_w": [...], ..., "throttle": ["power cap"], "looks": n}
+    watch.summary()      {"sm_mhz": [1980, 1980, 1980], "power_w": [...], ..., "throttle": ["power cap"], "looks": n}
 
-    Without NVML the summary says {"unwatched": why}; a watch never fails.
+    Lists are [minimum, median, maximum]. Without NVML the summary is {"unwatched": reason}; nothing is raised.
     """
 
     def __init__(self, sensors: Readable | None = None) -> None:
@@ -133,7 +133,7 @@ class Watch:
         self._looks.append(self._sensors.read())
 
     def summary(self) -> dict[str, Any]:
-        """Least, median and most of what was seen; what the card cannot say is left out."""
+        """The function `summary` of all samples, with their number as "looks"; or {"unwatched": reason}."""
         if self._sensors is None:
             return {"unwatched": self._why}
         looks = list(self._looks)
@@ -141,7 +141,10 @@ class Watch:
 
 
 def summary(looks: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
-    """Least, median and most of what Sensors.read gave in several looks, and the names of the throttling seen."""
+    """Minimum, median and maximum of several readings of Sensors, and the names of the throttle reasons.
+
+    Keys: sm_mhz, mem_mhz, power_w, temperature_c, throttle; those that the card does not report are left out.
+    """
     seen: dict[str, Any] = {}
     for key in ("sm_mhz", "mem_mhz", "power_w", "temperature_c"):
         values = sorted(value for look in looks if (value := look.get(key)) is not None)
@@ -158,10 +161,9 @@ def _rounded(value: float) -> float:
 
 
 def environment(watch: Watch | None = None) -> dict[str, Any]:
-    """Card, driver, versions, date, commit, clocks and power of this run, for a results file.
+    """Card, driver, versions, date and commit of this run, for a results file. Unknown ones are left out.
 
-    watch: what it saw is added, as "watch". What is not there is left out; nothing is imported that the program has not
-    imported itself, but CuPy where there is a GPU.
+    watch: its summary is added, as "watch". No library is imported for its version, except CuPy on a GPU.
     """
     found: dict[str, Any] = _card() if cuda.backend() == "gpu" else {"card": "none, the simulator"}
     found |= {
@@ -177,14 +179,14 @@ def environment(watch: Watch | None = None) -> dict[str, Any]:
 
 
 def card() -> str:
-    """The current GPU's name, "NVIDIA H200"."""
+    """The current GPU's name, such as "NVIDIA H200"."""
     import cupy
 
     return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
 
 
 def _card() -> dict[str, Any]:
-    """What CuPy and NVML say about the current GPU."""
+    """What CuPy and NVML report about the current GPU."""
     import cupy
 
     device = cupy.cuda.Device()
@@ -214,12 +216,12 @@ def _cuda_version(number: int) -> str:
 
 
 def _library_version(number: int) -> str:
-    """cuDNN's since 9, and cuBLAS's: 91900 is 9.19.0."""
+    """The version of cuDNN (from 9 on) or cuBLAS as text: 91900 is 9.19.0."""
     return f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
 
 
 def _cudnn() -> str | None:
-    """The cuDNN that is loaded, by NVIDIA's front end or by PyTorch; else the one that is installed as a wheel."""
+    """The version of the cuDNN loaded by NVIDIA's front end or by PyTorch, else of the wheel that is installed."""
     torch, frontend = sys.modules.get("torch"), sys.modules.get("cudnn")
     try:
         if frontend is not None:
@@ -244,10 +246,10 @@ def _cublas() -> str | None:
 def _driver_of_nvidia_smi() -> str | None:
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return said.splitlines()[0].strip() if said.strip() else None
+    return output.splitlines()[0].strip() if output.strip() else None
 
 
 def _loaded(module: str, attribute: str) -> str | None:
@@ -265,7 +267,7 @@ def _installed(*distributions: str) -> str | None:
 
 
 def commit() -> str:
-    """The commit of this checkout. COURSE_COMMIT says it where the files came without their history."""
+    """The short hash of this checkout's commit, "unknown" without git. COURSE_COMMIT overrides it."""
     if given := os.environ.get("COURSE_COMMIT"):
         return given
     try:

@@ -1,11 +1,11 @@
-"""Rooflines: the bytes and FLOPs of an operator from its shape, and the least time that they take on a card.
+"""Rooflines: bytes and FLOPs of an operator from its shape, and the least time that a card needs for them.
 
     work = conv2d_work((1, 32, 112, 112), (16, 32, 1, 1))
     peaks = Peaks.recorded(results.load("NVIDIA H200"))
     floor_us(work, "fp32", peaks), bound(work, "fp32", peaks), share(work, "fp32", peaks, measured_us)
 
-Bytes are those of every input read once and every output written once; FLOPs are twice the multiply-adds (Williams,
-Waterman, Patterson, "Roofline", 2009). The peaks are measured on the card, never taken from a data sheet (peaks.py).
+Bytes: every input read once and every output written once. FLOPs: two per multiply-add (S. Williams, A. Waterman,
+D. Patterson, "Roofline", 2009). The peaks are measured on the card (bench/peaks.py), not taken from a data sheet.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..cuda import checks
 
 @dataclass(frozen=True)
 class Work:
-    """What something must move through memory, in bytes, and compute, in floating-point operations, at the least."""
+    """The least memory traffic, in bytes, and the arithmetic, in floating-point operations, of a computation."""
 
     bytes: int
     flops: int
@@ -28,7 +28,7 @@ class Work:
 
     @property
     def intensity(self) -> float:
-        """FLOPs a byte."""
+        """Arithmetic intensity, FLOPs per byte."""
         return self.flops / self.bytes
 
 
@@ -53,7 +53,7 @@ def conv2d_work(
     bias: bool = True,
     residual: bool = False,
 ) -> Work:
-    """A convolution with bias, residual and activation in one pass; x (N, C, H, W), weight (O, C/groups, kH, kW).
+    """Work of a convolution fused with bias, residual and activation; x (N, C, H, W), weight (O, C/groups, kH, kW).
 
     bytes = itemsize · (N·C·H·W + O·(C/groups)·kH·kW + O [bias] + N·O·oH·oW [residual] + N·O·oH·oW)
     FLOPs = 2 · N·O·oH·oW · (C/groups)·kH·kW; the additions of bias and residual are not counted.
@@ -72,19 +72,22 @@ def conv2d_work(
 
 
 def gemm_work(m: int, n: int, k: int, itemsize: int = 4, bias: bool = False) -> Work:
-    """C (m, n) = A (m, k) · B (k, n) + bias (n). bytes = itemsize · (m·k + k·n + n [bias] + m·n), FLOPs = 2·m·n·k."""
+    """Work of C (m, n) = A (m, k) · B (k, n) + bias (n).
+
+    bytes = itemsize · (m·k + k·n + n [bias] + m·n), FLOPs = 2·m·n·k.
+    """
     m, n, k = _shape("m, n, k", (m, n, k))
     return Work(itemsize * (m * k + k * n + (n if bias else 0) + m * n), 2 * m * n * k)
 
 
 def pool_work(x_shape: Sequence[int], itemsize: int = 4) -> Work:
-    """The mean of each channel. bytes = itemsize · (N·C·H·W + N·C), FLOPs = N·C·H·W, an addition an element."""
+    """Work of global average pooling: bytes = itemsize · (N·C·H·W + N·C), FLOPs = N·C·H·W, one addition per element."""
     n, c, h, w = _shape("x_shape", x_shape, 4)
     return Work(itemsize * (n * c * h * w + n * c), n * c * h * w)
 
 
 def add_work(shape: Sequence[int], itemsize: int = 4) -> Work:
-    """out = a + b. bytes = 3 · itemsize · elements, FLOPs = elements."""
+    """Work of out = a + b: bytes = 3 · itemsize · elements, FLOPs = elements."""
     elements = math.prod(_shape("shape", shape))
     return Work(3 * itemsize * elements, elements)
 
@@ -93,15 +96,15 @@ def add_work(shape: Sequence[int], itemsize: int = 4) -> Work:
 
 
 class Recorded(Protocol):
-    """What is recorded of a card, as common.report.results.Results."""
+    """Interface of common.report.results.Results, the records of a card, as far as it is used here."""
 
     def suite(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """The records of a suite."""
+        """The records of a suite; empty if there are none."""
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a card was measured to do: bytes a second in a copy (read + written), FLOPs a second by kind."""
+    """Measured peaks of a card: copy bandwidth in B/s (read + written), and FLOP/s by kind of arithmetic."""
 
     copy_bytes_per_s: float
     fma_fp32: float
@@ -110,7 +113,7 @@ class Peaks:
 
     @classmethod
     def recorded(cls, recorded: Recorded) -> "Peaks":
-        """From the records of the suite "peaks". ValueError if one but tf32's is not there."""
+        """The peaks in the records of the suite "peaks". ValueError if one is missing, other than that of tf32."""
         rates = {r["case"]: rate(r) for r in recorded.suite("peaks")}
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
@@ -118,9 +121,10 @@ class Peaks:
         return cls(rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"])
 
     def flops_per_s(self, precision: str) -> float:
-        """The arithmetic roof of a precision: FMAs for fp32, tensor cores for tf32, 3xtf32 and fp16.
+        """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for tf32, 3xtf32 and fp16.
 
-        3xtf32 makes one product of fp32's accuracy of three of tf32.
+        3xtf32 computes one product of fp32's accuracy from three tf32 products. ValueError for an unknown precision, or
+        where the card has no such tensor cores.
         """
         thrice = None if self.tensor_tf32 is None else self.tensor_tf32 / 3
         roofs = {"fp32": self.fma_fp32, "tf32": self.tensor_tf32, "3xtf32": thrice, "fp16": self.tensor_fp16}
@@ -132,7 +136,7 @@ class Peaks:
         return roof
 
 
-ARITHMETIC = {  # what computes, in the words of records, by the roof that it is under
+ARITHMETIC = {  # the key "arithmetic" of records, by the precision whose roof applies
     "fp32": "fp32",
     "tf32": "tensor-core tf32, fp32 accumulate",
     "3xtf32": "tensor-core tf32 three times, fp32 accumulate",
@@ -142,7 +146,7 @@ FP16_ON_FMA = "fp16 storage, fp32 arithmetic"
 
 
 def roof_of(arithmetic: str) -> str:
-    """Under which roof of Peaks.flops_per_s the arithmetic of a record is: "3xtf32". ValueError for unknown words."""
+    """The precision, for Peaks.flops_per_s, whose roof applies to a record's "arithmetic". ValueError if unknown."""
     roofs = {words: roof for roof, words in ARITHMETIC.items()} | {FP16_ON_FMA: "fp32"}
     if arithmetic not in roofs:
         raise ValueError(f"arithmetic must be one of {'; '.join(roofs)}, got {arithmetic!r}")
@@ -153,32 +157,32 @@ CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peak
 
 
 def rate(record: Mapping[str, Any]) -> float:
-    """What a record of the suite "peaks" measured, per second: bytes of the copy, FLOPs of the others."""
+    """The rate that a record of the suite "peaks" measured: B/s for the copy, FLOP/s for the others."""
     return (record["bytes"] if record["case"] == "copy" else record["flops"]) / record["median_us"] * 1e6
 
 
 def memory_us(work: Work, peaks: Peaks) -> float:
-    """µs to move the bytes."""
+    """The least µs for the bytes, at the copy bandwidth."""
     return work.bytes / peaks.copy_bytes_per_s * 1e6
 
 
 def arithmetic_us(work: Work, precision: str, peaks: Peaks) -> float:
-    """µs to compute the FLOPs."""
+    """The least µs for the FLOPs, at the precision's peak."""
     return work.flops / peaks.flops_per_s(precision) * 1e6
 
 
 def floor_us(work: Work, precision: str, peaks: Peaks) -> float:
-    """The roof: no kernel that moves these bytes through memory and does these FLOPs takes fewer µs."""
+    """The roof as a time in µs: the longer of memory_us and arithmetic_us."""
     return max(memory_us(work, peaks), arithmetic_us(work, precision, peaks))
 
 
 def bound(work: Work, precision: str, peaks: Peaks) -> str:
-    """What takes longer: "memory" or "arithmetic"."""
+    """Which of the two takes longer: "memory" or "arithmetic"."""
     return "memory" if memory_us(work, peaks) >= arithmetic_us(work, precision, peaks) else "arithmetic"
 
 
 def share(work: Work, precision: str, peaks: Peaks, measured_us: float) -> float:
-    """floor / measured: 1 is the roof. Above 1 not all bytes came from memory: they were in a cache from before."""
+    """The share of the roof reached, floor_us / measured_us. Above 1, some bytes came from a cache, not from memory."""
     if not measured_us > 0:
         raise ValueError(f"measured_us must be above 0, got {measured_us}")
     return floor_us(work, precision, peaks) / measured_us

@@ -1,14 +1,14 @@
-"""Timing on a GPU: CUDA events around enough calls, medians with p5 and p95, A and B in turn in one process.
+"""Timing on a GPU: CUDA events around many calls, medians with p5 and p95, benchmarks interleaved in one process.
 
     time(lambda: conv2d(x, weight, out=y))                 hot: the same buffers in every call
-    time([lambda: ..., lambda: ..., ...])                  rotating: a set of buffers each, `rotations` says how many
+    time([lambda: ..., lambda: ..., ...])                  rotating: one set of buffers each, see `rotations`
     both = compare({"ours": a, "cudnn": b})                a round A B, a round B A, ...
-    both["ours"].median_us, both.ratio("ours", "cudnn")    a median, and the interval that holds it
+    both["ours"].median_us, both.ratio("ours", "cudnn")    a median, and a ratio with its confidence interval
 
-A sample is many calls between two events, so that the events' own cost and resolution vanish in it. Before the first
-event one more round is launched: the GPU is then still busy when the calls that are timed arrive, and finds in its
-caches what they leave there. So a time is that of a call in a row of calls, without the way from Python to the GPU;
-"eager" is as slow as Python where Python is slower than the GPU.
+A sample is many calls between two events, so that the events' own cost and resolution are negligible. One more round is
+launched before the first event: the GPU is then still busy when the timed calls arrive, and its caches are in the state
+that they leave. So the result is the time per call in a sequence of calls, without the launch latency of Python;
+"eager" is limited by Python where Python is slower than the GPU.
 """
 
 import math
@@ -23,18 +23,18 @@ from ..cuda import graphs
 
 LAUNCHES = ("graph", "eager", "host")
 
-SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # what a sample takes at the least
-MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # in a sample, unless one round has more
+SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # the least time of a sample
+MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # per sample, unless one round has more
 WARM_UP_US = 20_000.0
-SHORTEST_CALL_US = 0.3  # a kernel that does nothing takes 1 µs and more
+SHORTEST_CALL_US = 0.3  # an empty kernel takes at least 1 µs
 
 
-# ---- What is timed
+# ---- One benchmark
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds a call: median, 5th and 95th percentile of `samples` samples of `calls` calls each.
+    """Microseconds per call: median, 5th and 95th percentile of `samples` samples of `calls` calls each.
 
     launch: "graph", "eager" or "host"; mode: "hot" (the same buffers in every call) or "rotating" (sets of them).
     """
@@ -49,19 +49,19 @@ class Timing:
 
     @classmethod
     def of(cls, times_us: Sequence[float], calls: int = 1, launch: str = "graph", mode: str = "hot") -> "Timing":
-        """The statistics of some samples, each in µs a call; percentiles are interpolated linearly."""
+        """The statistics of samples in µs per call; percentiles are interpolated linearly."""
         p5, median, p95 = (float(value) for value in np.percentile(times_us, (5, 50, 95)))
         return cls(median, p5, p95, len(times_us), calls, launch, mode)
 
 
 class Benchmark:
-    """What is timed: one callable, or several over different buffers that are called in turn.
+    """One callable to time, or several over different buffers that are called in turn.
 
-    launch: "graph", rounds of the calls recorded in one CUDA graph and replayed; "eager", enqueued from Python one
-    after the other; "host", for a runtime with streams of its own: wall clock around the calls and one `wait()`, which
-    returns when the last of them is done. A call that replays a graph of its own is "eager".
-    ValueError for no calls, an unknown launch, or a `wait` with another launch than "host"; TypeError for what is not
-    callable.
+    launch: "graph", rounds of the calls captured in one CUDA graph and replayed; "eager", enqueued from Python one
+    after the other; "host", for a runtime with streams of its own: wall-clock time of the calls and one `wait()`, which
+    returns when the last of them is complete. A call that replays a graph of its own is "eager".
+    ValueError for no calls, an unknown launch, or a `wait` with another launch than "host"; TypeError for a call that
+    is not callable.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Benchmark:
                 f"wait must {'be a callable' if launch == 'host' else 'be None'} with launch={launch!r}, got {wait!r}"
             )
         self.launch, self.wait = launch, wait
-        self.rounds = 0  # of all calls, in one sample; 0: not prepared yet
+        self.rounds = 0  # how often all calls are made per sample; 0: not prepared yet
         self._graph: graphs.CudaGraph | None = None
 
     @property
@@ -93,13 +93,13 @@ class Benchmark:
 
     @property
     def calls_in_a_sample(self) -> int:
-        """How many calls one sample takes together."""
+        """How many calls one sample makes. 0 before `prepare`."""
         return self.rounds * len(self.calls)
 
     def prepare(self) -> None:
-        """Warms up, and finds how many calls a sample needs. NoGpu on the simulator.
+        """Warm up, and determine how many calls a sample needs. NoGpu on the simulator.
 
-        ValueError if a call takes less time than any kernel: then it launches nothing, or on another stream.
+        ValueError if a call takes less time than any kernel: it launches nothing, or on another stream.
         """
         with graphs.on_stream():
             self._run(1)  # compiles
@@ -126,14 +126,14 @@ class Benchmark:
             )
 
     def sample(self) -> float:
-        """µs a call, measured once."""
+        """Take one sample: µs per call. Calls `prepare` first if that is needed."""
         if not self.rounds:
             self.prepare()
         with graphs.on_stream():
             return self._sample() / self.calls_in_a_sample
 
     def timing(self, times_us: Sequence[float]) -> Timing:
-        """The statistics of some samples of this benchmark, in µs per call."""
+        """The statistics of samples of this benchmark, each in µs per call."""
         return Timing.of(times_us, self.calls_in_a_sample, self.launch, self.mode)
 
     def _run(self, rounds: int) -> None:
@@ -143,12 +143,12 @@ class Benchmark:
 
     def _record(self, rounds: int) -> None:
         if self.launch == "graph":
-            self._graph = None  # gives its memory back before more is asked for
+            self._graph = None  # frees its memory before more is allocated
             self._graph = graphs.capture(lambda: self._run(rounds))
         self.rounds = rounds
 
     def _sample(self) -> float:
-        """µs of all rounds together."""
+        """Take one sample: µs of all rounds together."""
         if self.wait is not None:
             self.calls[-1]()
             self.wait()
@@ -181,7 +181,7 @@ def time(
     wait: Callable[[], Any] | None = None,
     samples: int = 50,
 ) -> Timing:
-    """How long a call takes: `calls`, `launch` and `wait` are Benchmark's. NoGpu on the simulator."""
+    """Time a call; calls, launch and wait as for Benchmark. ValueError below 5 samples; NoGpu on the simulator."""
     _check_samples(samples, 5)
     benchmark = Benchmark(calls, launch, wait)
     with graphs.on_stream():
@@ -190,7 +190,7 @@ def time(
 
 
 def once(call: Callable[[], Any]) -> float:
-    """µs of one call, roughly: it tells how many calls one can afford. NoGpu on the simulator."""
+    """A rough time of one call in µs, to decide how many calls to make. NoGpu on the simulator."""
     cupy = graphs.gpu()
     with graphs.on_stream():
         call()  # compiles
@@ -203,9 +203,10 @@ def once(call: Callable[[], Any]) -> float:
 
 
 def rotations(bytes_of_one_set: int) -> int:
-    """How many sets of buffers of that size are together more than twice the card's L2, and at least 2.
+    """How many sets of buffers of this size together exceed twice the card's L2 cache; at least 2.
 
-    Used in turn, each has left the cache before it is used again. NoGpu on the simulator.
+    If they are used in turn, each has left the cache before it is used again. ValueError for a size below 1; NoGpu on
+    the simulator.
     """
     if bytes_of_one_set < 1:
         raise ValueError(f"bytes_of_one_set must be at least 1, got {bytes_of_one_set}")
@@ -223,12 +224,12 @@ def _check_samples(samples: int, least: int) -> None:
         raise ValueError(f"samples must be at least {least}, got {samples}")
 
 
-# ---- A against B
+# ---- Several benchmarks compared
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A median ratio, and the interval [low, high] that holds the true one with 95 % confidence."""
+    """A median ratio, and its 95 % confidence interval [low, high]."""
 
     median: float
     low: float
@@ -236,13 +237,13 @@ class Ratio:
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> "Ratio":
-        """The median and its interval from order statistics, whatever the distribution of the ratios is.
+        """The median and its interval from order statistics, for any distribution of the ratios.
 
-        Of m sorted ratios each lies below the true median with probability 1/2, so the l-th smallest lies above it
-        with probability P(B < l), B binomial (m, 1/2), and the l-th largest below it just so. The interval from the
-        one to the other, with the largest l of which P(B < l) ≤ 2.5 %, holds the median with probability
-        1 - 2 P(B < l) ≥ 95 % (H. A. David, H. N. Nagaraja, Order Statistics, section 7.1). ValueError below 6 ratios,
-        of which even the whole range is too narrow.
+        Each of m ratios lies below the true median with probability 1/2. So the l-th smallest lies above it with
+        probability P(B < l), B binomial (m, 1/2), and by symmetry the l-th largest below it. The interval between the
+        two, with the largest l for which P(B < l) ≤ 2.5 %, contains the median with probability 1 - 2 P(B < l) ≥ 95 %
+        (H. A. David, H. N. Nagaraja, Order Statistics, section 7.1). ValueError for fewer than 6 ratios, whose whole
+        range is too narrow.
         """
         m = len(ratios)
         if m < 6:
@@ -257,7 +258,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Benchmarks timed in turn: comparison["ours"] is a Timing; `times` holds each one's µs a call, round by round."""
+    """Benchmarks timed in turn: comparison["ours"] is a Timing. times: µs per call by name, one number per round."""
 
     timings: dict[str, Timing]
     times: dict[str, list[float]]
@@ -268,28 +269,31 @@ class Comparison:
         return self.timings[name]
 
     def ratio(self, a: str, b: str) -> Ratio:
-        """time(a) / time(b), round by round, so that what slows a round down slows both: below 1, a is faster."""
+        """The Ratio of time(a) / time(b), computed per round, so that drift affects both; below 1, a is faster.
+
+        ValueError for an unknown name, or fewer than 6 rounds.
+        """
         self[a], self[b]
         return Ratio.of([x / y for x, y in zip(self.times[a], self.times[b], strict=True)])
 
 
 def compare(benchmarks: Mapping[str, Timed], *, samples: int = 50) -> Comparison:
-    """Times benchmarks in turn, a sample of each in every round. Each round begins with another one.
+    """Time benchmarks in turn, one sample of each per round. Each round begins with the next benchmark.
 
-    Clocks and temperature drift while a program runs; in turn, all benchmarks meet the same drift. A Benchmark that was
-    timed before is not prepared again: its calls are those that were recorded, over the same buffers. NoGpu on the
-    simulator.
+    Clocks and temperature drift while a program runs; interleaving exposes all benchmarks to the same drift. A
+    Benchmark that was timed before is not prepared again: it replays the calls captured then, over the same buffers.
+    ValueError without benchmarks or for fewer than 6 samples; NoGpu on the simulator.
     """
     _check_samples(samples, 6)
     if not benchmarks:
         raise ValueError("benchmarks must be at least one, got none")
-    made = {name: s if isinstance(s, Benchmark) else Benchmark(s) for name, s in benchmarks.items()}
+    prepared = {name: s if isinstance(s, Benchmark) else Benchmark(s) for name, s in benchmarks.items()}
     with graphs.on_stream():
-        for benchmark in made.values():
+        for benchmark in prepared.values():
             if not benchmark.rounds:
                 benchmark.prepare()
-        times = _interleaved(made, samples)
-    return Comparison({name: benchmark.timing(times[name]) for name, benchmark in made.items()}, times)
+        times = _interleaved(prepared, samples)
+    return Comparison({name: benchmark.timing(times[name]) for name, benchmark in prepared.items()}, times)
 
 
 def _interleaved(benchmarks: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
