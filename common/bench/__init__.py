@@ -1,15 +1,15 @@
 """Measuring on a GPU, suite by suite: python -m common bench SUITE (chapters 03 and 06).
 
-    network     MobileNetV2 as a whole: ours, cuDNN's, and on PyTorch and XLA as others run it
-    chain       the same on ours alone, from the first rungs to all that makes it fast, one thing after the other
-    operators   each of its steps alone, on cuDNN and on ours
-    kernels     every rung of our own operators beside cuDNN and cuBLAS
-    plans       a few convolutions in every way to ask cuDNN for them
-    sparse      convolutions that skip zeros of their input: how many there are, from how many on it pays
-    profile     each kernel of ours under ncu: which resource is busy, what its warps wait for
-    peaks       what the card can do at best: bytes a second, FLOPs a second
-    trace       what the simulator's trace counts, against what the profiler counts
+    network     the whole MobileNetV2: this project's kernels, cuDNN, PyTorch and XLA
+    chain       the same on this project's kernels alone, from the first rungs on, one optimization added at a time
+    operators   each step of MobileNetV2 alone, on cuDNN and on this project's kernels
+    kernels     every rung of this project's operators, compared with cuDNN and cuBLAS
+    plans       a few convolutions, expressed to cuDNN in every possible way
+    sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
+    profile     each kernel of the network under ncu: which resources are busy, why warps stall
+    peaks       the peaks of the card: bytes per second, FLOPs per second
+    trace       counts of the simulator's trace, compared with those of the profiler
 
-and python -m common energy: millijoules per image. commands.py has the commands, driver.py what the suites share.
-Times are kept only of what computed the right thing.
+and python -m common energy: millijoules per image. The commands are in commands.py, the suites' common code in
+driver.py. Only times of implementations with correct results are kept.
 """

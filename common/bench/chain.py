@@ -1,15 +1,15 @@
-"""The suite "chain": MobileNetV2 on this project's kernels, from the first rungs to all that makes it fast.
+"""The suite "chain": MobileNetV2 on this project's kernels, one optimization added at a time.
 
     naive               the first rung of every operator, NCHW, launched one by one
     best rungs NCHW     the fastest rung for each shape
     NHWC                the same in the other layout
-    graph               recorded in a CUDA graph and replayed
-    programmatic        each kernel is on its way before the one ahead of it has ended
-    fused blocks        inverted-residual blocks as one kernel each; of few pictures the head too
+    graph               captured in a CUDA graph and replayed
+    programmatic        programmatic dependent launch (PDL): a kernel starts before the previous one has ended
+    fused blocks        one kernel per inverted-residual block; at small batches the head is fused as well
     persistent          one kernel for the whole network, where there is one
 
-Each is what the one before it is, and one thing more. All are timed in turn in one process, on the same pictures, and
-checked before and after, as in the suite "network"; records are of that suite, case "<network>, chain".
+Each adds one thing to the one before. All are timed in turn in one process, on the same pictures, and checked before
+and after, as in the suite "network". Records belong to that suite, with the case "<network>, chain".
 """
 
 import importlib.util
@@ -52,18 +52,18 @@ PRECISIONS = ("fp32", "fp16")
 class Rung:
     """A composition of the network: arguments of Network, and how it is launched, "eager" or "graph".
 
-    suited: it is the composition that suits the batch, see network.composed.
+    suited: `optimize` is chosen by the batch, see network.composed.
     """
 
     name: str
     launch: str = "graph"
     options: dict[str, Any] = field(default_factory=dict)
-    needs: str | None = None  # a feature of common.optimize.compositions
+    needs: str | None = None  # the feature, of common.optimize.features, that it requires
     suited: bool = False
 
 
 def rungs() -> tuple[Rung, ...]:
-    """All that there are here, from the first to the last."""
+    """All rungs, in the order of the chain."""
     first = {operator: kernels.variants(operator)[0] for operator in kernels.OPERATORS}
     programmatic = Composition("programmatic", fuse=None, programmatic=True, head=False)
     every = [
@@ -75,14 +75,14 @@ def rungs() -> tuple[Rung, ...]:
         Rung("fused blocks", "graph", {}, "fused blocks", suited=True),
     ]
     if importlib.util.find_spec("common.optimize.persistent"):
-        whole = Composition("persistent", fuse=always, persistent=True)
-        every.append(Rung("persistent", "graph", {"optimize": whole}, "fused blocks"))
+        persistent = Composition("persistent", fuse=always, persistent=True)
+        every.append(Rung("persistent", "graph", {"optimize": persistent}, "fused blocks"))
     return tuple(every)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time. rungs: by their names, all if none is named."""
+    """What to time. rungs: names, by default all. ValueError for an unknown one."""
 
     rungs: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ class Options(driver.Options):
 
 
 def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Built, Any]:
-    """A rung ready to run on x, and its plan."""
+    """A rung, ready to run on x (N, C, H, W) float32, and the plan of its network."""
     suited: dict[str, Any] = {"optimize": composed(len(x))} if rung.suited else {}
     net = Network(model.onnx, dtype=precision, **rung.options, **suited)
     program = net.program(x.shape, arena=True)
@@ -110,7 +110,7 @@ def measure(
     chosen: Sequence[Rung], model: Model, reference: Reference, batch: int, precision: str, options: Options,
     console: Console,
 ) -> Measured:  # fmt: skip
-    """(records, whether all results were right) of rungs in one precision, timed in turn at one batch."""
+    """(records, whether all results were correct) of rungs in one precision and batch size, timed in turn."""
     by_name, plans = {rung.name: rung for rung in chosen}, {}
 
     def builder(c: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
@@ -135,7 +135,7 @@ def measure(
 def _record(row: Row, plans: dict[str, Any], comparison: timing.Comparison, model: Model, batch: int) -> dict[str, Any]:
     c = row.configuration
     plan = plans[c.implementation]
-    # what the steps of this rung move, if each reads its inputs and writes its output once
+    # the traffic of this rung's steps, if each reads its inputs and writes its output once
     moved = Work(plan.bytes, work(model, batch, c.precision).flops)
     return record(
         "network", f"{model.name}, chain", c.implementation, precision=c.precision, arithmetic=row.built.arithmetic,
@@ -160,9 +160,9 @@ def _show(
 
 
 def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:
-    """(records, whether all were right) of one batch in one precision after the other. NoGpu on the simulator."""
+    """Yield (records, whether all were correct) per batch size and precision. NoGpu on the simulator."""
     with graphs.on_stream():
-        pass  # or NoGpu, before anything is computed
+        pass  # raises NoGpu before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
     chosen = [rung for rung in rungs() if rung.name in options.rungs]

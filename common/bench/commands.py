@@ -1,4 +1,4 @@
-"""The commands: python -m common bench SUITE, python -m common energy. A suite is imported when it is asked for."""
+"""The commands: python -m common bench SUITE, python -m common energy. A suite is imported when its command runs."""
 
 import importlib
 import sys
@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 
 class _Suites(TyperGroup):
-    """A group that says which commands it has when asked for another."""
+    """A group whose error for an unknown command lists the commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None:
@@ -45,7 +45,7 @@ Folder = Annotated[
 
 
 def _run(name: str, given: dict[str, Any]) -> None:
-    """Runs a suite with the options of its command, by the names of its Options; exit status 1 for a wrong result."""
+    """Run a suite with its command's options, by the names of its Options' fields. Exit status 1 for a wrong result."""
     from rich.console import Console
 
     suite = importlib.import_module(f".{name}", __package__)

@@ -1,4 +1,4 @@
-"""What the suites share: options, the run that records belong to, saving them as soon as they are measured."""
+"""Common code of the suites: options, the run that records belong to, saving records as soon as they are measured."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from ..measure.environment import Watch
 from ..report import results
 from ..report.results import Record
 
-Measured = tuple[list[Record], bool]  # records, and whether all that was to be measured computed the right thing
+Measured = tuple[list[Record], bool]  # records, and whether all results were correct
 Superseded = Callable[[Record], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every suite takes; where nothing is given, the suite chooses.
+    """Options of every suite; None and () stand for the suite's defaults.
 
-    batches: pictures at a time. samples: of each thing that is timed, at least 6, which an interval needs. save: into
-    the results of this card; folder: of all cards' results, instead of the course's. ValueError names what does not
-    fit, here and in the suites' own options. CHOICES: of a suite's fields, what they may hold (None: anything) and what
-    they hold if nothing is given.
+    batches: batch sizes. precisions: of results.PRECISIONS. samples: per benchmark, at least 6, which a confidence
+    interval needs. save: whether to save into this card's results. folder: of all cards' results, by default the
+    course's. CHOICES: by field of a subclass, (the allowed values, None for any; the default). ValueError, here and in
+    subclasses, names the option and the values allowed.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[tuple[Any, ...] | None, tuple[Any, ...]]]] = {}
@@ -48,13 +48,13 @@ class Options:
             object.__setattr__(self, field, choose(_NAMES.get(field) or field[:-1], given, known, default))
 
 
-_NAMES = {"batches": "batch", "rungs": "backend"}  # of options whose fields are not just their plural
+_NAMES = {"batches": "batch", "rungs": "backend"}  # options whose names are not the singular of their fields
 
 
 def choose(
     name: str, given: tuple[Any, ...], known: tuple[Any, ...] | None, default: tuple[Any, ...] = ()
 ) -> tuple[Any, ...]:
-    """What was given, each once, or else the default. ValueError for what is not known."""
+    """The given values without repetitions, or the default if there are none. ValueError for a value not in `known`."""
     for value in given:
         if known is not None and value not in known:
             raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, got {value!r}")
@@ -62,12 +62,12 @@ def choose(
 
 
 class Run:
-    """One run of a suite in the results of this card: its records may be saved bit by bit."""
+    """One run of a suite in this card's results; its records can be saved in several steps."""
 
     def __init__(self, suite: str, watch: Watch | None = None, folder: Path | None = None) -> None:
-        """The run is called <date>-<suite>-<commit>, and if there is such a run, with -2, -3, … after it.
+        """The run's name is <date>-<suite>-<commit>, followed by -2, -3, … if that run exists.
 
-        FileNotFoundError where there is no folder of results.
+        FileNotFoundError if there is no folder of results.
         """
         self._watch = watch
         here = environment.environment()
@@ -84,29 +84,32 @@ class Run:
         superseded: Superseded = lambda r: False,
         more: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Add records, and what the clocks did until now. superseded: as for results.save; more: of the environment."""
+        """Save records, and the watch's summary so far. superseded: as for results.save. more: of the environment."""
         if records:
             results.save(self.path, self.name, {**environment.environment(self._watch), **more}, records, superseded)
 
 
 def same(records: Iterable[Record], *keys: str, which: Callable[[Record], bool] = lambda r: True) -> Superseded:
-    """Whether an older record agrees in these keys with one of the records: then it is what they replace."""
+    """A predicate for older records: whether one of `records` has the same values of these keys, and so replaces it.
+
+    which: the records to consider.
+    """
     now = {tuple(r.get(key) for key in keys) for r in records if which(r)}
     return lambda r: tuple(r.get(key) for key in keys) in now
 
 
 def table(rows: Sequence[Mapping[str, str]], texts: int = 1, title: str = "") -> Table:
-    """A table for the console: a line for each row; columns are the first row's keys, `texts` of them texts, first."""
-    made = Table(title=title or None, title_justify="left", box=None)
+    """A table for the console, one line per row. Columns: the first row's keys; the first `texts` are left-aligned."""
+    result = Table(title=title or None, title_justify="left", box=None)
     for i, name in enumerate(rows[0] if rows else ()):
-        made.add_column(name, justify="left" if i < texts else "right", no_wrap=i >= texts)
+        result.add_column(name, justify="left" if i < texts else "right", no_wrap=i >= texts)
     for row in rows:
-        made.add_row(*map(escape, row.values()))
-    return made
+        result.add_row(*map(escape, row.values()))
+    return result
 
 
 def cells(r: Record) -> dict[str, str]:
-    """The columns of a table that say what a record's times and error are, µs."""
+    """The columns of a table with a record's times, in µs, and its error."""
     return {
         "median µs": f"{r['median_us']:,.2f}" if r["median_us"] < 100 else f"{r['median_us']:,.1f}",
         "p5 – p95": f"{r['p5_us']:,.1f} – {r['p95_us']:,.1f}",
@@ -121,11 +124,11 @@ def suite(
     conclude: Callable[[list[Record], Any, Console], None] = lambda records, options, console: None,
     more: Callable[[], Mapping[str, Any]] = dict,
 ) -> Callable[[Any, Console], bool]:
-    """A suite's `bench(options, console)`: whether something was measured, and all of it computed the right thing.
+    """Make a suite's `bench(options, console)`, which returns whether something was measured and all was correct.
 
-    It measures and prints one group of `run` after the other, and saves each as soon as it is measured, if asked to.
-    superseded: of a group's records, which older ones go. conclude: what is done with all records in the end. more:
-    what the run's environment says besides.
+    bench iterates over the groups of records that `run` yields and, with options.save, saves each at once.
+    superseded: from a group's records, a predicate for the older ones to delete. conclude: is called with all records
+    at the end. more: returns additions to the run's environment.
     """
 
     def bench(options: Any, console: Console) -> bool:

@@ -1,8 +1,8 @@
-"""python -m common energy: millijoules an image of MobileNetV2, on ours, cuDNN, PyTorch and torch.compile.
+"""python -m common energy: millijoules per image of MobileNetV2: this project, cuDNN, PyTorch, torch.compile.
 
-Everything of one batch and one precision is measured in one process, on the same pictures: each implementation is
-checked against ONNX Runtime as in the suite "network", timed briefly in the layouts that suit it, and the fastest of
-these is metered (`measure.energy`: how, and what the interval is). Afterwards its results must still be what they were.
+All implementations of one batch size and precision are measured in one process, on the same pictures. Each is checked
+against ONNX Runtime as in the suite "network" and timed briefly in its suitable layouts; the energy of the fastest is
+measured (see `measure.energy` for the method and the interval). Afterwards its results must be unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,18 +21,18 @@ from .driver import Measured
 from .network import Row, composed, configurations, prepared, timed_in_turn
 from .peers import Model, switches
 
-IMPLEMENTATIONS = ("ours", "cudnn", "torch-graph", "torch-compile")  # unless others are named
+IMPLEMENTATIONS = ("ours", "cudnn", "torch-graph", "torch-compile")  # the default
 BATCHES = (1, 256)
 DEFAULT_PRECISIONS = ("fp32", "fp16")
-SAMPLES = 10  # of the time of each layout
-SAVED_SECONDS = 10.0  # what a run must last to be kept
-# s to build, compile, tune, check and time one implementation at one batch and precision, roughly, on an H200's host
+SAMPLES = 10  # timings per layout
+SAVED_SECONDS = 10.0  # the least duration per workload and round of results that are saved
+# approximate s to build, compile, tune, check and time one implementation at one batch size and precision (H200)
 PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 600, "xla": 40}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to meter. backends: of network.IMPLEMENTATIONS; seconds, rounds, seed: as for measure.energy.measure."""
+    """What to measure. backends: of network.IMPLEMENTATIONS. seconds, rounds, seed: as for measure.energy.measure."""
 
     backends: tuple[str, ...] = ()
     seconds: float = energy.SECONDS
@@ -54,11 +54,11 @@ class Options(driver.Options):
             raise ValueError(f"rounds must be at least 2, got {self.rounds}: one has no interval")
 
     def backends_in(self, precision: str) -> tuple[str, ...]:
-        """Those that there are in a precision: ours has no tf32."""
+        """The backends that support a precision: ours has no tf32."""
         return tuple(name for name in self.backends if network.DEFAULT_LAYOUTS[name].get(precision))
 
     def durations(self) -> dict[tuple[int, str], tuple[float, float]]:
-        """(s to prepare, roughly; s to meter) of every batch and precision."""
+        """By (batch, precision): (approximate s to prepare, s to measure)."""
         return {
             (batch, precision): (
                 float(sum(PREPARED[name] for name in self.backends_in(precision))),
@@ -75,7 +75,7 @@ def _minutes(seconds: float) -> str:
 
 
 def show_plan(options: Options, console: Console) -> None:
-    """Print what will be metered and how long that takes."""
+    """Print what will be measured and how long that takes."""
     durations = options.durations()
     for (batch, precision), (prepare, meter) in durations.items():
         names = ", ".join(options.backends_in(precision))
@@ -87,11 +87,11 @@ def show_plan(options: Options, console: Console) -> None:
     console.print(f"together about {_minutes(sum(map(sum, durations.values())))}; nothing else may use the card")
 
 
-# ---- Metering one batch and precision
+# ---- One batch size and precision
 
 
 def _fastest(rows: Sequence[Row], comparison: timing.Comparison) -> list[Row]:
-    """The fastest row of each implementation, in whatever layout and way to launch it."""
+    """The fastest row of each implementation, over all layouts and ways to launch it."""
     best: dict[str, Row] = {}
     for row in rows:
         name = row.configuration.implementation
@@ -105,7 +105,7 @@ def _workload(row: Row, batch: int, waiting: ThreadPoolExecutor) -> energy.Workl
     wait = timed.wait
     if wait is None:
         return energy.Workload(timed.calls[0], batch)
-    # a runtime with streams of its own: a thread waits for what was enqueued last
+    # a runtime with streams of its own: a thread waits for the last call that was enqueued
     return energy.Workload(timed.calls[0], batch, lambda: waiting.submit(wait).done)
 
 
@@ -113,7 +113,7 @@ def measure(
     options: Options, model: Model, reference: network.Reference, batch: int, precision: str, console: Console,
     machine: energy.Machine | None = None,
 ) -> Measured:  # fmt: skip
-    """(records, whether all results were right) of one batch in one precision. machine: as for energy.measure."""
+    """(records, whether all results were correct) of one batch size and precision. machine: as for energy.measure."""
     group = configurations(precision, options.backends, (), composed(batch))
     brief = network.Options(samples=SAMPLES)
     rows, right = prepared(group, model, reference, batch, brief, console)
@@ -132,20 +132,20 @@ def measure(
             seconds=options.seconds, rounds=options.rounds, seed=options.seed, machine=machine,
             log=lambda line: console.print(escape(f"batch {batch}, {precision}: {line}"), soft_wrap=True),
         )  # fmt: skip
-    kept = []
+    correct = []
     for row in chosen:
         if network._still_right(row, before[id(row)]):
-            kept.append(row)
+            correct.append(row)
         else:
             console.print(f"{row.name}, batch {batch}: [red]wrong[/] when it was metered, though right before")
             right = False
-    records = [_record(row, measured, comparison, model, batch) for row in kept]
+    records = [_record(row, measured, comparison, model, batch) for row in correct]
     _show(records, measured, batch, precision, console)
     return records, right
 
 
 def _digits(value: float) -> float:
-    """Four significant digits: finer than any of these numbers repeats."""
+    """Round to four significant digits: repeated measurements differ by more."""
     return float(f"{value:.4g}")
 
 
@@ -154,7 +154,7 @@ def _record(
 ) -> dict[str, Any]:
     c, name = row.configuration, row.configuration.implementation
     found = measured[name]
-    made: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "suite": "energy", "case": model.name, "implementation": name, "precision": c.precision,
         "arithmetic": row.built.arithmetic, "batch": batch, "layout": c.layout,
         "launch": row.built.launched_as or row.launch, "error": float(f"{row.check.error:.3g}"),
@@ -167,24 +167,24 @@ def _record(
         "time_us": _digits(comparison[row.name].median_us), "throttle": found.throttle,
     }  # fmt: skip
     if found.sm_mhz is not None:
-        made["sm_mhz"] = found.sm_mhz
+        entry["sm_mhz"] = found.sm_mhz
     if name == "ours":
-        made["composition"] = c.optimize or "none"
+        entry["composition"] = c.optimize or "none"
     if row.built.note:
-        made["note"] = row.built.note
+        entry["note"] = row.built.note
     if notes := [note for note in (measured.word, *found.notes) if note]:
-        made["notes"] = notes
-    return made
+        entry["notes"] = notes
+    return entry
 
 
 def best_peer(records: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The record of others than ours with the least energy an image."""
+    """The record with the least energy per image of all implementations other than ours; None without any."""
     others = [r for r in records if r["implementation"] != "ours"]
     return min(others, key=lambda r: r["mj_per_image"], default=None)
 
 
 def ratio(a: dict[str, Any], b: dict[str, Any]) -> tuple[float, float, float]:
-    """(median, least, most) of a's energy over b's: of the extremes of both, so the range is a wide one."""
+    """(median, low, high) of a's energy over b's. The bounds combine the extremes of both, so they are wide."""
     most = a["mj_high"] / b["mj_low"] if b["mj_low"] > 0 else float("inf")
     return a["mj_per_image"] / b["mj_per_image"], a["mj_low"] / b["mj_high"], most
 
@@ -224,25 +224,25 @@ def _show(
     console.print()
 
 
-# ---- All of them
+# ---- The suite
 
 
 def run(
     options: Options, console: Console, model: Model | None = None, checked: int = network.CHECKED,
     machine: energy.Machine | None = None,
 ) -> Iterator[Measured]:  # fmt: skip
-    """(records, whether all results were right) of one batch in one precision after the other.
+    """Yield (records, whether all results were correct) per batch size and precision.
 
-    model: what to run, the seeded network if not given. NoGpu on the simulator, Unmetered where the card does not tell.
+    model: by default the seeded network. NoGpu on the simulator, Unmetered if the card's energy cannot be measured.
     """
     with graphs.on_stream():
-        pass  # or NoGpu, before anything is computed
+        pass  # raises NoGpu before anything is computed
     machine = machine or energy.Card()
     show_plan(options, console)
     model = model or Model.of()
     reference = network.Reference(model, checked)
     for batch, precision in options.durations():
-        # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
+        # the switches first: they import PyTorch, and on_stream sets the stream of the libraries imported so far
         with switches(precision), graphs.on_stream():
             measured = measure(options, model, reference, batch, precision, console, machine)
         network._free()
@@ -250,7 +250,7 @@ def run(
 
 
 def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
-    """Whether a record is of the same implementation in another layout or arithmetic: one of each is kept."""
+    """A predicate for older records of the same implementation, in any layout or arithmetic: one of each is kept."""
     return driver.same(records, "suite", "case", "implementation", "precision", "batch")
 
 

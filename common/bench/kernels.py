@@ -1,9 +1,10 @@
-"""The suite "kernels": every rung of every operator at every shape of MobileNetV2, beside cuDNN and cuBLAS.
+"""The suite "kernels": every rung of every operator at every shape of MobileNetV2, compared with cuDNN and cuBLAS.
 
-Each rung in each layout that it takes, its result compared with float64 before its time is kept; all that compute one
-thing are timed in turn. Rungs of the operator that a case is known for go by their names; those of another have its
-name in front: "conv2d/naive" at a 1×1 convolution. Besides the steps of the network: its residual additions, the
-gradients of its depthwise layers at batch 32, ResNet's 3×3 convolutions up to batch 32, square matrices.
+Each rung is run in each layout that it supports and its result compared with float64; times of wrong results are not
+kept. All rungs that compute the same thing are timed in turn. A case's own operator has rungs with plain names; rungs
+of another operator have its name in front: "conv2d/naive" for a 1×1 convolution. Besides the steps of the network the
+suite contains its residual additions, the gradients of its depthwise layers at batch 32, ResNet's 3×3 convolutions up
+to batch 32, and products of square matrices.
 """
 
 import functools
@@ -30,12 +31,12 @@ from .operators import BATCHES, TUNED, allowed, pictures
 from .peers import Model
 from .problems import DTYPES, Launch, Problem, Setup
 
-SAMPLES = 10  # of each rung
-SLOW_US = 20_000.0  # a rung that takes longer is timed by itself, with as few calls as there can be
+SAMPLES = 10  # per rung
+SLOW_US = 20_000.0  # a slower rung is timed by itself, with SLOW_SAMPLES samples
 SLOW_SAMPLES = 5
-FAILURES = (MemoryError, RuntimeError, TypeError, ValueError)  # of one problem, after which the next one may do well
+FAILURES = (MemoryError, RuntimeError, TypeError, ValueError)  # a problem that raises one of these is skipped
 
-# what an operator takes of a problem's arguments: in its order, and by name what stands behind the star
+# the arguments of an operator, among a problem's: (positional, keyword-only)
 ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "add": (("a", "b"), ()),
     "global_avg_pool": (("x",), ()),
@@ -50,18 +51,18 @@ ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def _transformed(given: Mapping[str, Any], variant: str) -> dict[str, Any]:
-    """Winograd's filters, which a network transforms once and not in every call."""
+    """Winograd's transformed filters, which a network computes once, not in every call."""
     from ..kernels.winograd import TILE
 
     return {"transformed": kernels.winograd_weight(given["weight"], TILE[variant])}
 
 
-# what is made of the arguments before the launch that is timed
+# computes further arguments before the launch, outside the measured time
 PREPARED: dict[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {"winograd": _transformed}
 
 
 def launch_of(operator: str, variant: str, given: Mapping[str, Any]) -> Launch:
-    """What launches a rung over a problem's arrays, into its `out`."""
+    """A callable that launches a rung on a problem's arguments and writes to its `out`."""
     positional, named = ARGUMENTS[operator]
     more = PREPARED[operator](given, variant) if operator in PREPARED else {}
     more |= {name: given[name] for name in (*named, "out")}
@@ -72,7 +73,7 @@ def launch_of(operator: str, variant: str, given: Mapping[str, Any]) -> Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time. operators: whose rungs; layouts: of the pictures; tune: let cuDNN try its plans."""
+    """What to time. operators: whose rungs. layouts: of the activations. tune: let cuDNN time its plans."""
 
     operators: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
@@ -89,9 +90,9 @@ class Options(driver.Options):
 
 @dataclass(frozen=True, eq=False)
 class Implementation:
-    """What computes a problem: a rung or a library, in one layout."""
+    """One way to compute a problem: a rung or a library, in one layout."""
 
-    name: str  # as the record has it
+    name: str  # as in the record
     operator: str
     order: int  # the rung's place in its ladder, from 1; libraries come last
     arithmetic: str
@@ -104,7 +105,7 @@ class Implementation:
 
 
 def implementations(problem: Problem, setup: Setup, options: Options) -> Iterator[Implementation]:
-    """The rungs that compute a problem in a layout on this card, of the operators asked for; and the libraries."""
+    """The rungs, of options.operators, that compute a problem in a layout on this card; then the libraries."""
     dtype, main = DTYPES[problem.precision], problem.operators[0]
     last = 1
     for operator in problem.operators:
@@ -124,7 +125,7 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
 
 
 def measure(problem: Problem, options: Options, console: Console) -> Measured:
-    """(records of all that computed the right thing, whether all did)."""
+    """(records of all implementations with correct results, whether all results were correct)."""
     right, errors = True, {}
     for setup in problem.setups():
         if setup.layout not in (None, *options.layouts):
@@ -134,7 +135,7 @@ def measure(problem: Problem, options: Options, console: Console) -> Measured:
             where = f"{problem.case}, batch {problem.batch}, {problem.precision}: {one}"
             try:
                 one.launch()
-            except FAILURES as failure:  # the others keep their times
+            except FAILURES as failure:  # the other rungs are still timed
                 console.print(f"{where} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
                 right = False
                 continue
@@ -155,14 +156,14 @@ def measure(problem: Problem, options: Options, console: Console) -> Measured:
 
 
 def timed(ones: Sequence[Implementation], samples: int) -> dict[Implementation, timing.Timing]:
-    """Times in turn what takes up to SLOW_US, and the rest by itself."""
+    """The timings of implementations: those up to SLOW_US in turn, slower ones alone."""
     slow = {one for one in ones if timing.once(one.launch) > SLOW_US}
     quick = {str(i): one for i, one in enumerate(ones) if one not in slow}
-    made = {one: timing.time(one.launch, samples=SLOW_SAMPLES) for one in slow}
+    timings = {one: timing.time(one.launch, samples=SLOW_SAMPLES) for one in slow}
     if quick:
         comparison = timing.compare({name: one.launch for name, one in quick.items()}, samples=samples)
-        made |= {one: comparison[name] for name, one in quick.items()}
-    return made
+        timings |= {one: comparison[name] for name, one in quick.items()}
+    return timings
 
 
 def _record(problem: Problem, one: Implementation, measured: timing.Timing, error: float) -> dict[str, Any]:
@@ -178,20 +179,20 @@ def _record(problem: Problem, one: Implementation, measured: timing.Timing, erro
 
 
 def programs(model: Model, batch: int, precision: str, options: Options) -> dict[str, Program]:
-    """The network on cuDNN in every layout, after a run over random pictures."""
-    made = {}
+    """The network on cuDNN by layout, after one run on random pictures, so all activations are filled."""
+    found = {}
     shape = model.graph.input_shape[1:]
     for layout in options.layouts:
         tune = TUNED if options.tune else False
         net = Network(model.onnx, "cudnn", dtype=precision, layout=layout, arithmetic=precision, tune=tune)
-        made[layout] = net.program((batch, *shape))
-        made[layout].input[...] = cuda.asarray(pictures(batch, shape))
-        made[layout].launch()
-    return made
+        found[layout] = net.program((batch, *shape))
+        found[layout].input[...] = cuda.asarray(pictures(batch, shape))
+        found[layout].launch()
+    return found
 
 
 def all_problems(model: Model, batch: int, precision: str, options: Options) -> Iterator[Problem]:
-    """What is measured at one batch and precision. Matrices have no batch, and come with the first."""
+    """All problems at one batch size and precision. Matrix products have no batch and come with the first one."""
     tune = TUNED if options.tune else False
     steps = fuse(model.graph.with_batch(batch))
     if batch == min(options.batches):
@@ -206,12 +207,12 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
 
 
 def wanted(options: Options, *operators: str) -> bool:
-    """Whether rungs of one of these operators are there and are asked for."""
+    """Whether one of these operators exists and is among options.operators."""
     return any(operator in kernels.OPERATORS and operator in options.operators for operator in operators)
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """(records, whether all computed the right thing) of one batch in one precision after the other."""
+    """Yield (records, whether all results were correct) per batch size and precision. NoGpu on the simulator."""
     with on_stream():
         model = Model.of()
         for batch in options.batches:
@@ -219,21 +220,21 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
                 records, right = [], True
                 for problem in all_problems(model, batch, precision, options):
                     if wanted(options, *problem.operators):
-                        made, all_right = measure(problem, options, console)
+                        new, all_right = measure(problem, options, console)
                         right &= all_right
-                        _show(problem, made, console)
-                        records += made
+                        _show(problem, new, console)
+                        records += new
                 yield records, right
 
 
 def _group(r: Mapping[str, Any]) -> tuple:
-    """What is measured together: the rungs of one operator, or the libraries, at one problem in one layout."""
+    """The key of records measured together: the rungs of one operator, or the libraries, for a problem and layout."""
     keys = ("suite", "case", "batch", "precision", "layout", "operator")
     return *(r.get(key) for key in keys), r["implementation"] in tables.LIBRARIES
 
 
 def superseded(new: list[dict[str, Any]]) -> driver.Superseded:
-    """Which older records go: those of rungs that would be among the new ones, if they were still there and right."""
+    """A predicate for older records to delete: those of a group (_group) that was measured again."""
     groups = {_group(r) for r in new}
     return lambda r: _group(r) in groups
 
@@ -242,9 +243,9 @@ def superseded(new: list[dict[str, Any]]) -> driver.Superseded:
 
 
 def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> None:
-    """The fastest rung and the fastest library, in a line."""
+    """Print the fastest rung and the fastest library, on one line."""
 
-    def said(r: Mapping[str, Any]) -> str:
+    def described(r: Mapping[str, Any]) -> str:
         return f"{r['implementation']} {r['layout'] or ''} {r['median_us']:,.2f} µs".replace("  ", " ")
 
     both = (
@@ -254,14 +255,14 @@ def _show(problem: Problem, records: list[dict[str, Any]], console: Console) -> 
     fastest = [r for r in both if r]
     ratio = f" ({fastest[1]['median_us'] / fastest[0]['median_us']:.2f}×)" if len(fastest) == 2 else ""
     console.print(
-        f"{problem.case}, batch {problem.batch}, {problem.precision}: {', '.join(map(said, fastest))}{ratio},"
+        f"{problem.case}, batch {problem.batch}, {problem.precision}: {', '.join(map(described, fastest))}{ratio},"
         f" {len(records)} timed",
         soft_wrap=True,
     )
 
 
 def _conclude(records: list[dict[str, Any]], options: Options, console: Console) -> None:
-    """How the rungs stand to the libraries, kind by kind."""
+    """Print the rungs' times relative to the libraries', by kind."""
     shown = [
         {"kind": s.kind, "fastest of most": s.best, "precision": s.precision, "batch": str(s.batch)}
         | {"layers": str(s.layers), "ratio": f"{s.ratio:.2f}×"}

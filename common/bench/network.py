@@ -1,12 +1,13 @@
-"""The suite "network": MobileNetV2 as a whole on ours, cuDNN and the peers, checked first, then timed in turn.
+"""The suite "network": the whole MobileNetV2 on this project's kernels, cuDNN and the peers; checked, then timed.
 
-    ours    this project's kernels           graph: the launches recorded in a CUDA graph and replayed;
-            put together for latency below batch 16 and for throughput from there on, unless --optimize says otherwise
+    ours    this project's kernels           graph: the launches captured in a CUDA graph and replayed;
+            optimized for latency below batch 16 and for throughput from there on, unless --optimize is given
     cudnn   the same steps on cuDNN          graph, and eager: launched from Python one after the other
     the others: peers.py
 
-Everything of one batch and one precision is timed in one process, a sample of each in turn, on the same pictures. A
-result that is further from ONNX Runtime's than network.compare allows is named with its error and not timed.
+All implementations at one batch size and precision are timed in one process, one sample of each in turn, on the same
+pictures. An implementation whose error against ONNX Runtime exceeds network.compare's tolerance is reported with its
+error and not timed.
 """
 
 import ctypes
@@ -35,18 +36,18 @@ from .operators import TUNED, pictures, work_of
 from .peers import PEERS, PRECISIONS, Built, Model, switches
 
 BATCHES = (1, 8, 32, 256)
-CHECKED = 32  # pictures that every implementation's results are compared on, whatever the batch
+CHECKED = 32  # pictures on which every implementation is checked, at any batch size
 SAMPLES = 50
-THROUGHPUT_FROM = 16  # pictures at a time
-STEP_BY_STEP = "step by step"  # of ours with --optimize none, in the case of its records
+THROUGHPUT_FROM = 16  # batch size
+STEP_BY_STEP = "step by step"  # in the "case" of records of ours with --optimize none
 
 STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
 NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}
 IMPLEMENTATIONS = (*STEPS, *PEERS)
-SLOW = ("torch-compile",)  # compile for minutes: only when they are named
+SLOW = ("torch-compile",)  # compile for minutes: only if named explicitly
 _BOTH: tuple[str, ...] = ("NCHW", "NHWC")
 _FAST: dict[str, tuple[str, ...]] = {"fp32": ("NCHW",), "tf32": ("NHWC",), "fp16": ("NHWC",)}
-# the memory layouts that are timed unless others are named; libraries want NHWC for tensor cores
+# the memory layouts timed by default; libraries need NHWC to use tensor cores
 DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "ours": {"fp32": ("NHWC",), "fp16": ("NHWC",)},
     "cudnn": {**_FAST, "fp32": _BOTH},
@@ -55,7 +56,7 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "torch-compile": _FAST,
     "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
 }
-# what ours computes its 1×1 convolutions in, which are nearly all multiply-adds; depthwise layers run on FMA units
+# arithmetic of the 1×1 convolutions in ours, nearly all of the multiply-adds; depthwise layers run on FMA units
 OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
 
 
@@ -65,11 +66,11 @@ OPTIMIZE = ("none", "latency", "throughput")
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time. backends: of IMPLEMENTATIONS, or "kernels" for ours; layouts: instead of those that suit each.
+    """What to time. backends: of IMPLEMENTATIONS, or "kernels" for ours. layouts: by default DEFAULT_LAYOUTS.
 
-    mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2; "host",
-    from an array on the host to logits on the host. optimize: how ours is put together, of OPTIMIZE; None: by the
-    batch. tune: let cuDNN try its plans.
+    mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2 cache;
+    "host", from an array on the host to logits on the host. optimize: of OPTIMIZE, for ours; None: by the batch size.
+    tune: let cuDNN time its plans.
     """
 
     backends: tuple[str, ...] = ()
@@ -92,11 +93,11 @@ class Options(driver.Options):
         object.__setattr__(self, "backends", choose(f"backend with mode {self.mode!r}", self.backends, known, default))
 
 
-# ---- What goes in, and what must come out
+# ---- Inputs and reference results
 
 
 class Reference:
-    """The pictures, and ONNX Runtime's logits of the first CHECKED of them, computed once for all batches."""
+    """The pictures, and ONNX Runtime's logits for the first `checked` of them, computed once for all batch sizes."""
 
     def __init__(self, model: Model, checked: int = CHECKED) -> None:
         self._shape = model.graph.input_shape[1:]
@@ -107,7 +108,7 @@ class Reference:
         return len(self.logits)
 
     def pictures(self, count: int) -> np.ndarray:
-        """The first pictures, NCHW float32."""
+        """The first `count` pictures, (count, C, H, W) float32."""
         if count > len(self._pictures):
             self._pictures = pictures(count, self._shape)
         return self._pictures[:count]
@@ -115,19 +116,23 @@ class Reference:
 
 @dataclass(frozen=True)
 class Check:
-    """‖out − ref‖ / ‖ref‖ over the pictures that were checked, the largest of several sets of buffers; top-5s alike."""
+    """The result of a check: the relative error and the agreement of the classes.
+
+    error: ‖out − ref‖ / ‖ref‖ over all checked pictures, the largest of several sets of buffers. same_top5: how many of
+    the `images` checked have the reference's top-5 classes.
+    """
 
     error: float
     same_top5: int
     images: int
 
     def within(self, precision: str) -> bool:
-        """Whether the error is one that the precision explains, see network.compare.TOLERANCES; False for NaN."""
+        """Whether the error is within the precision's tolerance, network.compare.TOLERANCES; False for NaN."""
         return self.error <= TOLERANCES[precision]
 
 
 def check(built: Built, reference: Reference, batch: int) -> Check:
-    """Runs the pictures of the reference through an implementation, a batch at a time; the first batch stays fed."""
+    """Check an implementation on the reference's pictures, batch by batch; the first batch remains its input."""
     turns = range(0, len(reference), batch)
     fed = reference.pictures(batch * len(turns))
     of_calls: list[list[np.ndarray]] = [[] for _ in built.calls]
@@ -140,22 +145,22 @@ def check(built: Built, reference: Reference, batch: int) -> Check:
         logits = np.concatenate(results)[: len(reference)]
         same = int((top(logits) == top(reference.logits)).all(axis=1).sum())
         checks.append(Check(relative_error(logits, reference.logits), same, len(reference)))
-    # NaN is the worst of all
+    # NaN counts as the largest
     return max(checks, key=lambda c: np.inf if np.isnan(c.error) else c.error)
 
 
 def work(model: Model, batch: int, precision: str) -> Work:
-    """Bytes and FLOPs of the fused network: each step reads its inputs and parameters and writes its output once."""
+    """Work of the network with fused steps; each reads its inputs and parameters once and writes its output once."""
     steps = fuse(model.graph.with_batch(batch))
     return sum((work_of(step, 2 if precision == "fp16" else 4) for step in steps), Work(0, 0))
 
 
-# ---- What is timed
+# ---- Configurations
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One implementation in one precision and memory layout; optimize: of ours, what Network calls so."""
+    """One implementation in one precision and memory layout. optimize: Network's argument, for ours."""
 
     implementation: str
     precision: str
@@ -163,12 +168,12 @@ class Configuration:
     optimize: str | None = None
 
     def __str__(self) -> str:
-        made = f" {self.optimize}" if self.optimize else ""
-        return f"{self.implementation} {self.precision} {self.layout}{made}"
+        optimize = f" {self.optimize}" if self.optimize else ""
+        return f"{self.implementation} {self.precision} {self.layout}{optimize}"
 
 
 def composed(batch: int, given: str | None = None) -> str | None:
-    """What Network calls `optimize` at a batch: the one given, of OPTIMIZE, else the one that suits the batch."""
+    """Network's argument `optimize` for a batch size: `given`, of OPTIMIZE, else the choice by THROUGHPUT_FROM."""
     given = given or ("latency" if batch < THROUGHPUT_FROM else "throughput")
     return None if given == "none" else given
 
@@ -176,9 +181,9 @@ def composed(batch: int, given: str | None = None) -> str | None:
 def configurations(
     precision: str, implementations: Sequence[str], layouts: Sequence[str] = (), optimize: str | None = None
 ) -> list[Configuration]:
-    """What is timed together in a precision: in the layouts named, or in those that suit each implementation.
+    """The configurations timed together in a precision. layouts: by default DEFAULT_LAYOUTS of each implementation.
 
-    optimize: of ours, in NHWC; in NCHW there is none.
+    optimize: for ours in NHWC; NCHW has no optimizations.
     """
     return [
         Configuration(name, precision, layout, optimize if (name, layout) == ("ours", "NHWC") else None)
@@ -188,7 +193,7 @@ def configurations(
 
 
 def build(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
-    """An implementation ready to run on x. Raises whatever the libraries raise where it cannot run."""
+    """An implementation ready to run on x (N, C, H, W) float32. Raises the libraries' own errors if it cannot run."""
     c = configuration
     if c.implementation in STEPS:
         return build_steps(c, model, x, mode, tune)
@@ -196,14 +201,14 @@ def build(configuration: Configuration, model: Model, x: np.ndarray, mode: str, 
 
 
 def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
-    """Ours or cuDNN: programs over buffers of their own, one of them, or as many as rotating takes."""
+    """`build` for ours and cuDNN: one program, or with mode "rotating" several, each with its own buffers."""
     c = configuration
     options: dict[str, Any] = {"layout": c.layout, "arithmetic": c.precision}
     if c.implementation == "cudnn":
         options["tune"] = TUNED if tune else False
     elif c.optimize:
         options["optimize"] = c.optimize
-    arena = c.implementation == "ours"  # cuDNN's plans were tuned, and recorded, over buffers of their own
+    arena = c.implementation == "ours"  # cuDNN's recorded times are of plans tuned on separate buffers
     net = Network(model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32", **options)
     programs = [net.program(x.shape, arena)]
     if mode == "rotating":
@@ -220,7 +225,7 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
 
 
 def over(programs: Sequence[Any], launches: tuple[str, ...], arithmetic: str) -> Built:
-    """Programs of one network, each over buffers of its own."""
+    """Built from programs of one network, each with its own buffers."""
 
     def feed(images: np.ndarray) -> None:
         for program in programs:
@@ -237,21 +242,21 @@ def over(programs: Sequence[Any], launches: tuple[str, ...], arithmetic: str) ->
 
 
 def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:
-    """A program between two copies: from a page-locked array in the network's own dtype and layout, to another one."""
+    """Built from a program and copies before and after it, between page-locked arrays in its dtype and layout."""
     import cupy
     import cupyx
 
     image = program.input.transpose(0, 2, 3, 1) if layout == "NHWC" else program.input  # C-contiguous
     source = cupyx.empty_pinned(image.shape, image.dtype)
     target = cupyx.empty_pinned(program.output.shape, program.output.dtype)
-    there, back = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
+    source_pointer, target_pointer = ctypes.c_void_p(source.ctypes.data), ctypes.c_void_p(target.ctypes.data)
     graph = graphs.capture(program.launch)
 
     def call() -> None:
         stream = cupy.cuda.get_current_stream()
-        image.data.copy_from_host_async(there, image.nbytes, stream)
+        image.data.copy_from_host_async(source_pointer, image.nbytes, stream)
         graph.launch(stream)
-        program.output.data.copy_to_host_async(back, program.output.nbytes, stream)
+        program.output.data.copy_to_host_async(target_pointer, program.output.nbytes, stream)
         stream.synchronize()
 
     def feed(images: np.ndarray) -> None:
@@ -269,7 +274,7 @@ def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:
 
 
 def _free() -> None:
-    """Gives the memory of what was dropped back to the card, for whoever comes next."""
+    """Return unused memory of all libraries' pools to the card."""
     if "torch._dynamo" in sys.modules:
         sys.modules["torch._dynamo"].reset()
     gc.collect()
@@ -288,7 +293,7 @@ def _free() -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: what was timed, how it was launched, and what came of it."""
+    """One line of the table: a configuration, how it is launched ("graph", "eager" or "host"), and its check."""
 
     configuration: Configuration
     launch: str
@@ -297,12 +302,12 @@ class Row:
 
     @property
     def name(self) -> str:
-        """In one line of the console: "cudnn fp16 NHWC graph"."""
+        """The row's name: "cudnn fp16 NHWC graph"."""
         return f"{self.configuration} {self.launch}"
 
 
 def _first_line(error: BaseException) -> str:
-    """An error as one line."""
+    """The first line of an error's message."""
     lines = str(error).strip().splitlines()
     return " ".join((lines[0] if lines else type(error).__name__).split())[:300]
 
@@ -311,7 +316,10 @@ def prepared(
     group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console,
     builder: Callable[[Configuration, Model, np.ndarray, str, bool], Built] | None = None,
 ) -> tuple[list[Row], bool]:  # fmt: skip
-    """What can be timed, and whether all results were right; a line about everything else. builder: else `build`."""
+    """(the rows that can be timed, whether all results were correct); prints a line on every other one.
+
+    builder: used instead of `build`.
+    """
     builder = builder or build
     rows: list[Row] = []
     right = True
@@ -319,7 +327,7 @@ def prepared(
         try:
             built = builder(configuration, model, reference.pictures(batch), options.mode, options.tune)
             found = check(built, reference, batch)
-        except Exception as error:  # the libraries' exceptions have no common base; the others can be timed
+        except Exception as error:  # the libraries' exceptions have no common base; the others can still be timed
             console.print(f"{configuration}, batch {batch}: not timed: {escape(_first_line(error))}", soft_wrap=True)
             continue
         if not found.within(configuration.precision):
@@ -332,7 +340,7 @@ def prepared(
             continue
         for launch in built.launches:
             try:
-                # a trial, for what cannot be captured, say, to show here
+                # a trial run, so that errors, such as those of graph capture, are raised here
                 built.benchmark(launch).prepare()
             except Exception as error:
                 what = f"{configuration}, batch {batch}, {launch}"
@@ -343,7 +351,7 @@ def prepared(
 
 
 def _still_right(row: Row, before: list[np.ndarray]) -> bool:
-    """Whether what was computed while it was timed is what was computed when it was checked."""
+    """Whether the results after timing equal, within the tolerance, those from before."""
     after = row.built.results()
     bound = TOLERANCES[row.configuration.precision]
     return all(relative_error(a, b) <= bound for a, b in zip(after, before, strict=True))
@@ -352,7 +360,7 @@ def _still_right(row: Row, before: list[np.ndarray]) -> bool:
 def measure(
     group: Sequence[Configuration], model: Model, reference: Reference, batch: int, options: Options, console: Console
 ) -> Measured:
-    """(records, whether all results were right) of configurations of one precision, timed in turn at one batch."""
+    """(records, whether all results were correct) of configurations of one precision and batch size, timed in turn."""
     rows, right = prepared(group, model, reference, batch, options, console)
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
     if comparison is None:
@@ -365,10 +373,10 @@ def measure(
 def timed_in_turn(
     rows: Sequence[Row], batch: int, options: driver.Options, console: Console
 ) -> tuple[list[Row], timing.Comparison | None, bool]:
-    """(those that were timed and right afterwards, their times, whether all were right); None without any times."""
+    """(the rows with correct results after timing, their times or None without any, whether all were correct)."""
     if not rows:
         return [], None, True
-    # of each implementation: what it computes of the pictures that it was fed last, and is timed on
+    # the logits of each implementation for the pictures that it is timed on
     before = {id(row.built): row.built.run() for row in rows}
     for row in rows:
         row.built.poison()
@@ -398,7 +406,7 @@ def _record(
     case, measured = model.name, comparison[row.name]
     if options.mode == "host":
         case = f"{model.name}, host to host"
-    elif options.optimize == "none" and c.implementation == "ours":  # as chapter 05 has it: another program
+    elif options.optimize == "none" and c.implementation == "ours":  # the program of chapter 05, without optimizations
         case = f"{model.name}, {STEP_BY_STEP}"
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
@@ -417,13 +425,13 @@ def _record(
 
 
 def _best(implementation: str, rows: Sequence[Row], comparison: timing.Comparison) -> Row | None:
-    """The fastest of an implementation's rows."""
-    of_it = [row for row in rows if row.configuration.implementation == implementation]
-    return min(of_it, key=lambda row: comparison[row.name].median_us, default=None)
+    """The fastest of an implementation's rows; None without any."""
+    candidates = [row for row in rows if row.configuration.implementation == implementation]
+    return min(candidates, key=lambda row: comparison[row.name].median_us, default=None)
 
 
 def _ratios(row: Row, rows: Sequence[Row], comparison: timing.Comparison) -> dict[str, Any]:
-    """Its time over the best of cuDNN's and over the best of ours in the same process, with 95 % intervals."""
+    """The row's time relative to the best of cuDNN and of ours in the same process, with 95 % intervals."""
     found = {}
     for implementation in STEPS:
         best = _best(implementation, rows, comparison)
@@ -459,36 +467,36 @@ def _in_words(ratio: dict[str, Any]) -> str:
 
 
 def _side_by_side(rows: Sequence[Row], comparison: timing.Comparison) -> str:
-    """How many times faster ours is than the best of each other implementation, in one line; empty without ours."""
+    """A line with the speed of ours relative to the best row of each other implementation; empty without ours."""
     ours = _best("ours", rows, comparison)
     others = dict.fromkeys(
         row.configuration.implementation for row in rows if row.configuration.implementation != "ours"
     )
     if ours is None or not others:
         return ""
-    said = []
+    ratios = []
     for name in others:
         best = _best(name, rows, comparison)
         assert best is not None
         ratio = comparison.ratio(best.name, ours.name)
-        said.append(f"{ratio.median:.2f}× as fast as {name} ({ratio.low:.2f} – {ratio.high:.2f})")
-    return f"ours is {', '.join(said)}"
+        ratios.append(f"{ratio.median:.2f}× as fast as {name} ({ratio.low:.2f} – {ratio.high:.2f})")
+    return f"ours is {', '.join(ratios)}"
 
 
 def run(options: Options, console: Console, model: Model | None = None, checked: int = CHECKED) -> Iterator[Measured]:
-    """(records, whether all results were right) of one batch in one precision after the other.
+    """Yield (records, whether all results were correct) per batch size and precision.
 
-    model: what to run, the seeded network if not given. NoGpu on the simulator.
+    model: by default the seeded network. NoGpu on the simulator.
     """
     with graphs.on_stream():
-        pass  # or NoGpu, before anything is computed
+        pass  # raises NoGpu before anything is computed
     model = model or Model.of()
     reference = Reference(model, checked)
     for batch in options.batches:
         for precision in options.precisions:
             optimize = composed(batch, options.optimize)
             group = configurations(precision, options.backends, options.layouts, optimize)
-            # first the switches: they import PyTorch, and on_stream makes the stream that of what is imported
+            # the switches first: they import PyTorch, and on_stream sets the stream of the libraries imported so far
             with switches(precision), graphs.on_stream():
                 measured = measure(group, model, reference, batch, options, console)
             _free()
@@ -496,7 +504,7 @@ def run(options: Options, console: Console, model: Model | None = None, checked:
 
 
 def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
-    """Whether a record is of ours as it was before, in another layout or arithmetic: it is what newer ones replace."""
+    """A predicate for older records of ours that new ones replace, in any layout or arithmetic."""
     keys = ("suite", "case", "implementation", "precision", "batch", "mode")
     return driver.same(records, *keys, which=lambda r: r["implementation"] == "ours")
 

@@ -1,7 +1,7 @@
-"""The suite "operators": each different step of MobileNetV2 on cuDNN and on ours, alone, on its own activations.
+"""The suite "operators": each distinct step of MobileNetV2 alone, on cuDNN and on this project's kernels.
 
-A step is what one launch computes where everything is fused: a convolution with its bias, activation and residual. Its
-result is checked against PyTorch in float64 on the same inputs before its time is kept.
+A step is what one launch computes if everything is fused: a convolution with its bias, activation and residual. It runs
+on the network's own activations, and its result is compared with PyTorch's in float64 before it is timed.
 """
 
 import functools
@@ -32,14 +32,14 @@ BATCHES = (1, 32, 256)
 LAYOUTS_OF = {"fp32": ("NCHW", "NHWC"), "tf32": ("NHWC",), "fp16": ("NHWC",)}
 SAMPLES = 20
 IMPLEMENTATIONS = ("cudnn", "ours")
-CHECKED = 4  # pictures of a batch whose results are compared
-ALLOWED = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}  # relative error; that of fp32 grows with the root of K
-TUNED = 5  # plans of each graph that cuDNN's search tries
+CHECKED = 4  # pictures per batch whose results are compared
+ALLOWED = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}  # relative error; for fp32 to be multiplied by √K, see `allowed`
+TUNED = 5  # plans per graph that are timed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time. backends: of IMPLEMENTATIONS; layouts: instead of LAYOUTS_OF; tune: let cuDNN try its plans."""
+    """What to time. backends: of IMPLEMENTATIONS. layouts: by default LAYOUTS_OF. tune: let cuDNN time its plans."""
 
     backends: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Options(driver.Options):
     }  # fmt: skip
 
     def combinations(self) -> Iterator[tuple[str, int, str, str]]:
-        """(implementation, batch, precision, layout) of what is measured; ours has no tf32, by default one layout."""
+        """Yield (implementation, batch, precision, layout) to measure. Ours has no tf32, and one layout by default."""
         for implementation in self.backends:
             for batch in self.batches:
                 for precision in self.precisions:
@@ -63,9 +63,9 @@ class Options(driver.Options):
 
 
 def pictures(count: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
-    """`count` pictures of `shape` (C, H, W), float32, standard normal: never zeros, on which a GPU runs faster.
+    """Standard normal pictures (count, C, H, W) float32 for `shape` (C, H, W); on zeros a GPU would run faster.
 
-    The first ones are the same whatever the count.
+    The first pictures do not depend on the count.
     """
     made = np.empty((count, *shape), np.float32)
     for i in range(count):
@@ -75,7 +75,7 @@ def pictures(count: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Operator:
-    """A step of the network: its kind and shape in words, how often there is one like it, and the first of them."""
+    """A distinct step of the network: its kind and shape as text, its number of occurrences, the index of the first."""
 
     kind: str
     shape: str
@@ -84,18 +84,18 @@ class Operator:
 
     @property
     def case(self) -> str:
-        """What records call it: "expand 56×56 24>144"."""
+        """The "case" of its records: "expand 56×56 24>144"."""
         return f"{self.kind} {self.shape}"
 
 
 def operators(steps: list[Step]) -> list[Operator]:
-    """The different steps of MobileNetV2, in the order of the network."""
+    """The distinct steps of MobileNetV2, in the order of the network."""
     names = [(kind_of(step), shape_of(step)) for step in steps]
     return [Operator(*name, count, names.index(name)) for name, count in Counter(names).items()]
 
 
 def kind_of(step: Step) -> str:
-    """stem, expand, depthwise, project, head, pool or linear."""
+    """The kind of a step: "stem", "expand", "depthwise", "project", "head", "pool" or "linear"."""
     layer = step.layer
     if isinstance(layer, Conv2d):
         if layer.groups > 1:
@@ -113,7 +113,7 @@ def kind_of(step: Step) -> str:
 
 
 def shape_of(step: Step) -> str:
-    """Height × width of the input, channels in > out, stride, residual: 56×56 24>144."""
+    """A step's shape as text: height × width of the input, channels in > out, stride, residual: "56×56 24>144"."""
     layer = step.layer
     if isinstance(layer, Linear):
         return f"{layer.in_features}>{layer.out_features}"
@@ -126,7 +126,7 @@ def shape_of(step: Step) -> str:
 
 
 def work_of(step: Step, itemsize: int) -> Work:
-    """Bytes and FLOPs of a step, each array moved once."""
+    """Work of a step that reads and writes each array once."""
     layer = step.layer
     shape = layer.input_shapes[0]
     if isinstance(layer, Conv2d):
@@ -140,14 +140,14 @@ def work_of(step: Step, itemsize: int) -> Work:
 
 
 def float64(array: Any) -> Any:
-    """An array of the backend as a tensor in float64, where the array is."""
+    """A backend's array as a float64 PyTorch tensor on the same device."""
     import torch
 
     return torch.from_dlpack(cuda.asarray(array)).double()
 
 
 def convolved(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """A convolution of the backend's arrays, in float64; stride, padding, dilation as for kernels.conv2d."""
+    """A convolution of the backend's arrays as a float64 tensor; stride, padding, dilation as for kernels.conv2d."""
     import torch.nn.functional as F
 
     (top, bottom), (left, right) = checks.padding(padding)
@@ -156,17 +156,17 @@ def convolved(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilatio
 
 
 def relative_error(out: Any, want: Any) -> float:
-    """‖out − want‖ / ‖want‖ over the pictures, or rows, that `want` has: a tensor in float64."""
+    """‖out − want‖ / ‖want‖ over the first len(want) pictures or rows; want: a float64 tensor."""
     return float((float64(out[: len(want)]) - want).norm() / want.norm())
 
 
 def allowed(precision: str, k: int) -> float:
-    """The relative error that a result of sums of k products may have (DESIGN: "Correct means")."""
+    """The largest relative error allowed for sums of k products."""
     return ALLOWED[precision] * (k**0.5 if precision == "fp32" else 1)
 
 
 def reference(program: Program, index: int) -> tuple[Any, int]:
-    """(what a step should compute of the first pictures in its inputs, in float64; the length of its sums)."""
+    """(a step's correct result for the first pictures in its inputs, in float64; the number of products per sum)."""
     import torch.nn.functional as F
 
     step, layer, parameters = program.steps[index], program.steps[index].layer, program.parameters
@@ -187,13 +187,13 @@ def reference(program: Program, index: int) -> tuple[Any, int]:
 
 
 def error_of(program: Program, index: int) -> tuple[float, int]:
-    """(‖out − ref‖ / ‖ref‖ of a step that has been launched, over the first pictures; the length of its sums)."""
+    """(‖out − ref‖ / ‖ref‖ of a launched step over the first pictures; the number of products per sum)."""
     want, k = reference(program, index)
     return relative_error(program.buffers[program.steps[index].output], want), k
 
 
 def network_of(implementation: str, model: Model, precision: str, layout: str, tune: bool) -> Network:
-    """The network on cuDNN, tuned, or on ours."""
+    """The network on an implementation: "cudnn", with TUNED plans timed per graph if `tune`, or "ours"."""
     dtype = "fp16" if precision == "fp16" else "fp32"
     if implementation == "ours":
         return Network(model.onnx, "kernels", dtype=dtype, layout=layout)
@@ -201,15 +201,15 @@ def network_of(implementation: str, model: Model, precision: str, layout: str, t
 
 
 def arithmetic(implementation: str, kernel: str, precision: str) -> str:
-    """What multiplies in a step, in the words of records. kernel: what runs it, "pointwise/tensor_cores"."""
-    operator, _, variant = kernel.split(" + ")[0].partition("/")  # what follows adds up its parts
+    """The arithmetic of a step, as records state it. kernel: the rung that runs it, "pointwise/tensor_cores"."""
+    operator, _, variant = kernel.split(" + ")[0].partition("/")  # a second kernel sums partial results
     return kernels.arithmetic(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
 
 
 def measure(
     implementation: str, model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
 ) -> Measured:
-    """(records, whether all results were right) of every different step at one batch."""
+    """(records, whether all results were correct) of every distinct step at one batch size."""
     net = network_of(implementation, model, precision, layout, options.tune)
     program = net.program((batch, *model.graph.input_shape[1:]))
     program.input[...] = cuda.asarray(pictures(batch, model.graph.input_shape[1:]))
@@ -254,7 +254,7 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
 
 
 def run(options: Options, console: Console, model: Model | None = None) -> Iterator[Measured]:
-    """(records, whether all were right) of one combination after the other. NoGpu on the simulator."""
+    """Yield (records, whether all were correct) per combination. NoGpu on the simulator."""
     with on_stream():
         model = model or Model.of()
         for implementation, batch, precision, layout in options.combinations():

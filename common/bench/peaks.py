@@ -1,9 +1,9 @@
-"""The suite "peaks": the roofs of the card at hand: copy bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
+"""The suite "peaks": the card's peak rates: copy bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
 
     records = measure_peaks()       four records, for results.save
 
-Copy and multiply-adds are the kernels of peaks.cu, the tensor cores are cuBLAS's, all on random numbers: on zeros a
-card draws less power and runs faster than on anything else. Every result is checked before its time counts.
+Copy and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS. All run on random numbers:
+on zeros a card draws less power and its clocks are higher. A wrong result is an error.
 """
 
 import functools
@@ -24,11 +24,11 @@ from . import driver
 from .driver import Measured, Options
 
 SOURCE = Path(__file__).with_name("peaks.cu")
-THREADS = 256  # in a block
+THREADS = 256  # per block
 
 COPY_FLOATS = 2**30  # 4 GiB, read and written, or a quarter of the card's memory
 FMA_STEPS = 16_384
-FMA_A, FMA_B = -0.9999, 1.5  # sums that neither settle nor overflow
+FMA_A, FMA_B = -0.9999, 1.5  # with these, x = A·x + B neither converges soon nor overflows
 GEMM_SIZE = 8192
 
 TENSOR = ("tf32", "fp16")
@@ -41,15 +41,16 @@ def _kernel(name: str, backend: str, *defines: str) -> Any:
 
 
 def copy(source: Any, out: Any, blocks: int, loads: int = 4) -> None:
-    """out = source, float32 arrays of the backend of one size, by peaks.cu with `loads` 16-byte loads on their way."""
+    """out = source for float32 arrays of equal size, by peaks.cu; each thread has `loads` 16-byte loads in flight."""
     kernel = _kernel("copy", cuda.backend(), f"-DLOADS={loads}")
     kernel((blocks,), (THREADS,), (source, out, source.size))
 
 
 def fma_chains(out: Any, steps: int, chains: int = 8, unroll: int = 32) -> int:
-    """Runs `chains` chains of multiply-adds in each of out.size threads, a multiple of 256; out (threads,) float32.
+    """Run `chains` dependent chains of multiply-adds in each of out.size threads; out (threads,) float32.
 
-    Returns how many multiply-adds those are: steps · chains a thread, steps a multiple of `unroll`.
+    The number of threads is a multiple of 256, steps a multiple of `unroll`. Returns the number of multiply-adds:
+    threads · steps · chains.
     """
     if out.size % THREADS or steps % unroll:
         raise ValueError(
@@ -62,16 +63,16 @@ def fma_chains(out: Any, steps: int, chains: int = 8, unroll: int = 32) -> int:
 
 
 def fma_reference(threads: int, steps: int, chains: int = 8) -> np.ndarray:
-    """What fma_chains gives, in float64: after n steps x is aⁿ·x₀ + b·(1 − aⁿ)/(1 − a)."""
+    """The result of fma_chains in float64, (threads,): after n steps x is aⁿ·x₀ + b·(1 − aⁿ)/(1 − a)."""
     a, b = float(np.float32(FMA_A)), float(np.float32(FMA_B))
     start = (np.arange(threads) % 32)[:, None] + np.arange(chains)
     return (a**steps * start + b * (1 - a**steps) / (1 - a)).sum(1)
 
 
 def measure_peaks(samples: int = SAMPLES) -> list[dict[str, Any]]:
-    """Records of the suite "peaks": cases copy, fma-fp32, tensor-tf32, tensor-fp16. Takes seconds.
+    """Measure the records of the suite "peaks": copy, fma-fp32, tensor-tf32, tensor-fp16. It takes some seconds.
 
-    Cards before sm_80 have no TF32, and no record of it. NoGpu on the simulator.
+    Cards before sm_80 have no TF32, and no such record. NoGpu on the simulator, RuntimeError for a wrong result.
     """
     with graphs.on_stream():
         precisions = [p for p in TENSOR if p != "tf32" or _properties()["major"] >= 8]
@@ -79,20 +80,20 @@ def measure_peaks(samples: int = SAMPLES) -> list[dict[str, Any]]:
 
 
 def _best(candidates: Iterable[dict[str, int]], time: Callable[..., Timing]) -> tuple[Timing, dict[str, int]]:
-    """The candidate of the least median, timed once more with all samples."""
+    """(timing, candidate) of the candidate with the lowest median, timed again with all samples."""
     best = min(candidates, key=lambda candidate: time(5, **candidate).median_us)
     return time(None, **best), best
 
 
 def measure_copy(samples: int = SAMPLES) -> dict[str, Any]:
-    """A copy of 4 GiB, much more than any cache holds; the best of several numbers of blocks and of loads.
+    """Measure a copy of 4 GiB, far more than any cache; the best of several numbers of blocks and loads.
 
-    No blocks and no loads stand for cudaMemcpyAsync.
+    0 blocks and 0 loads stand for cudaMemcpyAsync.
     """
     import cupy
 
     sms = _properties()["multiProcessorCount"]
-    # repeated, as a GiB of random numbers takes NumPy long
+    # repeated: NumPy takes long to draw 4 GiB of random numbers
     floats = min(COPY_FLOATS, _properties()["totalGlobalMem"] // 4 // 4)
     source = cupy.tile(cupy.asarray(_normal(floats // 64)), 64)
     out = cupy.empty_like(source)
@@ -112,7 +113,7 @@ def measure_copy(samples: int = SAMPLES) -> dict[str, Any]:
 
     candidates = [{"blocks": 0, "loads": 0}]
     for loads in (1, 2, 4):
-        whole = -(-source.size // (4 * loads * THREADS))  # each thread copies `loads` times, and is done
+        whole = -(-source.size // (4 * loads * THREADS))  # each thread copies `loads` vectors, no loop
         candidates += [{"blocks": blocks, "loads": loads} for blocks in (8 * sms, 32 * sms, whole)]
     best, how = _best(candidates, time)
     work = Work(2 * source.nbytes, 0)
@@ -120,7 +121,7 @@ def measure_copy(samples: int = SAMPLES) -> dict[str, Any]:
 
 
 def measure_fma(samples: int = SAMPLES) -> dict[str, Any]:
-    """fp32 multiply-adds in registers, on all threads that the card holds at once; the best of several unrollings."""
+    """Measure fp32 multiply-adds in registers, on as many threads as the card holds; the best of several unrollings."""
     import cupy
 
     properties = _properties()
@@ -147,7 +148,7 @@ def measure_fma(samples: int = SAMPLES) -> dict[str, Any]:
 
 
 def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
-    """A product of two 8192×8192 matrices of random numbers by cuBLAS: "tf32" or "fp16", summed in float32."""
+    """Measure cuBLAS's product of two random 8192×8192 matrices; precision: "tf32" or "fp16", summed in float32."""
     import cupy
     from cupy.cuda import device
     from cupy_backends.cuda.api import runtime
@@ -164,7 +165,7 @@ def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
     handle = device.get_cublas_handle()
 
     def call() -> None:
-        # cuBLAS's matrices are column-major: what it takes for bᵀ, aᵀ and outᵀ are b, a and out, so outᵀ = bᵀ·aᵀ
+        # cuBLAS's matrices are column-major, so it reads row-major b, a and out as their transposes: outᵀ = bᵀ·aᵀ
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N, n, n, n, one.ctypes.data, b.data.ptr, element, n,
             a.data.ptr, element, n, zero.ctypes.data, out.data.ptr, element, n, compute,
@@ -201,7 +202,7 @@ def _properties() -> dict[str, Any]:
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """The records, all at once: each peak is right, or a RuntimeError. NoGpu on the simulator."""
+    """Yield all records at once. RuntimeError for a wrong result, NoGpu on the simulator."""
     records = measure_peaks(options.samples or SAMPLES)
     units = {r["case"]: "TB/s" if r["case"] == "copy" else "TFLOP/s" for r in records}
     shown = [

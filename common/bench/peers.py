@@ -1,16 +1,16 @@
 """The peers: the same MobileNetV2, with the same weights, on PyTorch (three ways) and on XLA through JAX.
 
-    torch-eager     PyTorch, one call after the other
+    torch-eager     PyTorch, its kernels launched one by one
     torch-graph     the same calls, captured in a CUDA graph once and replayed
-    torch-compile   torch.compile(mode="max-autotune"), which brings CUDA graphs of its own; compiles for 5 to 16
-                    minutes, most of which times Triton's templates for convolutions. It leaves them out, in half the
-                    time, if the environment says TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN; records say so too
+    torch-compile   torch.compile(mode="max-autotune"), which uses CUDA graphs of its own. Compilation takes 5 to 16
+                    minutes, most of it to time Triton's templates for convolutions. The environment variable
+                    TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN excludes them and halves the time; records note it
     xla             JAX: one jitted function
 
-Which arithmetic a precision allows is said to each of them in its own way, and is the same for all:
+Each library has its own switches for the arithmetic of a precision; they are set to mean the same for all:
 
     fp32    strict: float32 products and sums, no TF32 anywhere
-    tf32    float32 arrays; products may be rounded to TF32 first
+    tf32    float32 arrays; factors may be rounded to TF32
     fp16    float16 arrays; sums in float32
 """
 
@@ -33,12 +33,12 @@ from ..report.results import PRECISIONS
 
 
 class Unavailable(RuntimeError):
-    """Something cannot run here; the message is one line that says why."""
+    """An implementation cannot run here; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What every implementation runs: MobileNetV2's layers, batch-norms folded, and their float32 parameters."""
+    """The network that every implementation runs: MobileNetV2's layers, batch-norms folded, and float32 parameters."""
 
     width: float
     num_classes: int
@@ -47,18 +47,18 @@ class Model:
 
     @classmethod
     def of(cls, source: str = "seeded", input_size: int | None = None) -> "Model":
-        """A source of weights at its own input size or another. ValueError for an unknown one."""
+        """The model of a source of weights. input_size: by default the source's. ValueError for an unknown source."""
         spec = weights.source(source)
         return cls(spec.width, spec.num_classes, *weights.network(source, input_size))
 
     @property
     def name(self) -> str:
-        """What records call it: mobilenetv2-1.0-224."""
+        """The "case" of its records: "mobilenetv2-1.0-224"."""
         return self.graph.name
 
     @cached_property
     def onnx(self) -> Any:
-        """The same as an ONNX model, for any batch."""
+        """The network as an ONNX ModelProto with a dynamic batch size."""
         return topology.write_onnx(self.graph, self.parameters, dynamic_batch=True)
 
 
@@ -70,13 +70,13 @@ def _nothing() -> None:
 class Built:
     """An implementation ready to be timed on one input.
 
-    calls: each runs the whole network once, enqueued on the current stream; several have buffers of their own.
-    launches: the ways to time them, see `benchmark`; wait: as for measure.timing.Benchmark.
-    feed: has all calls read other pictures from now on, (N, C, H, W) float32 of the same shape, on the host.
-    results: the logits that each call computed last, (N, classes) float32, on the host.
-    poison: NaN over them, if they lie in fixed buffers.
-    arithmetic, launched_as: as records say it; the latter where it differs from `launches`.
-    note: what else a reader of its time has to know.
+    calls: each enqueues the whole network once on the current stream; if there are several, each has its own buffers.
+    launches: the ways to time them, see `benchmark`. wait: as for measure.timing.Benchmark.
+    feed: sets the input of all calls, (N, C, H, W) float32 on the host, of the same shape as before.
+    results: returns the logits that each call computed last, (N, classes) float32 on the host.
+    poison: overwrites the logits with NaN, if they are in fixed buffers.
+    arithmetic, launched_as: as in records; launched_as: the record's "launch" if it is not that of `launches`.
+    note: a remark for readers of the time.
     """
 
     calls: Sequence[Callable[[], Any]]
@@ -90,23 +90,23 @@ class Built:
     note: str | None = None
 
     def run(self) -> list[np.ndarray]:
-        """The logits of each call, computed now."""
+        """Run every call and return its logits, (N, classes) float32."""
         self.poison()
         for call in self.calls:
             call()
         return self.results()
 
     def benchmark(self, launch: str) -> timing.Benchmark:
-        """What is timed, in one of the ways of `launches`. "graph": a CUDA graph a call, and every call a replay."""
+        """The Benchmark for one of `launches`. "graph": each call is captured in its own CUDA graph, and replayed."""
         if launch == "graph":
-            # not several calls in one graph, which the peers could not do either
+            # one call per graph, as for the peers, which cannot capture several
             return timing.Benchmark([graphs.capture(call).launch for call in self.calls], "eager")
         return timing.Benchmark(self.calls, launch, self.wait if launch == "host" else None)
 
 
 @dataclass(frozen=True)
 class Peer(abc.ABC):
-    """Another implementation, in one precision and memory layout. ValueError for one that there is not."""
+    """Another implementation, in one precision and memory layout. ValueError for an unknown precision or layout."""
 
     precision: str = "fp32"
     layout: str = "NCHW"
@@ -121,10 +121,10 @@ class Peer(abc.ABC):
 
     @abc.abstractmethod
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
-        """Ready to run on x, (N, C, H, W) float32, brought to the device, the precision and the layout beforehand.
+        """The implementation, ready to run on x (N, C, H, W) float32; x is converted to the precision and layout once.
 
-        device: "cuda", or "cpu" to check results where there is no GPU. Unavailable where the library or what it needs
-        is missing. PyTorch's switches must be those of the precision, here and whenever a call runs: `switches`.
+        device: "cuda", or "cpu" to check results without a GPU. Unavailable if the library or its requirements are
+        missing. `switches(precision)` must be active here and whenever a call runs.
         """
 
 
@@ -143,20 +143,20 @@ def _torch(device: str) -> Any:
 
 @contextlib.contextmanager
 def switches(precision: str) -> Iterator[None]:
-    """PyTorch's process-wide switches set for a precision, and set back afterwards, whatever happens in between.
+    """Context manager that sets PyTorch's process-wide switches for a precision, and restores them at the end.
 
-    cuDNN's own search for the fastest algorithm is on, as it is wherever someone cares for speed.
+    torch.backends.cudnn.benchmark is on: cuDNN searches for the fastest algorithm.
     """
     try:
         import torch
     except ImportError:
-        yield  # no PyTorch, no switches
+        yield  # nothing to set without PyTorch
         return
     cudnn = torch.backends.cudnn
     before = cudnn.allow_tf32, cudnn.benchmark, torch.get_float32_matmul_precision()
     try:
         cudnn.allow_tf32, cudnn.benchmark = precision == "tf32", True
-        # of matrix products, in cuBLAS and in the kernels that torch.compile generates
+        # for matrix products, in cuBLAS and in the kernels that torch.compile generates
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         yield
     finally:
@@ -165,7 +165,7 @@ def switches(precision: str) -> Iterator[None]:
 
 
 def torch_module(model: Model) -> Any:
-    """The network as chapter 01 writes it in PyTorch, in evaluation mode, with the folded parameters."""
+    """The network as chapter 01's PyTorch module, in evaluation mode, with the folded parameters."""
     import torch
 
     module = topology.MobileNetV2(model.width, model.num_classes, batch_norm=False)
@@ -174,7 +174,7 @@ def torch_module(model: Model) -> Any:
 
 
 class TorchEager(Peer):
-    """PyTorch, its kernels launched one after the other from Python."""
+    """PyTorch, its kernels launched one by one from Python."""
 
     implementation = "torch-eager"
 
@@ -196,7 +196,7 @@ class TorchEager(Peer):
     def _prepared(
         self, torch: Any, model: Model, x: np.ndarray, device: str
     ) -> tuple[Any, Any, Callable[[np.ndarray], None]]:
-        """Module and input on the device, in the precision and the layout, and what writes other pictures there."""
+        """(module, input, feed): on the device, in the precision and layout; feed writes pictures to the input."""
         kind = torch.float16 if self.precision == "fp16" else torch.float32
         order = torch.channels_last if self.layout == "NHWC" else torch.contiguous_format
         module = torch_module(model).to(device=device, dtype=kind, memory_format=order)
@@ -210,7 +210,7 @@ class TorchEager(Peer):
 
 
 class TorchGraph(TorchEager):
-    """The same in a CUDA graph: a replay launches all kernels at once, over the same memory."""
+    """PyTorch in a CUDA graph: one replay launches all kernels, on the same memory."""
 
     implementation = "torch-graph"
 
@@ -222,19 +222,19 @@ class TorchGraph(TorchEager):
         module, given, feed = self._prepared(torch, model, x, device)
         side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.inference_mode():
-            # cuDNN's search and lazy initialisation cannot be captured: they happen here
+            # warm-up: cuDNN's search and lazy initialisation cannot be captured
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(3):
                     module(given)
             torch.cuda.current_stream().wait_stream(side)
-            # other libraries' threads may call CUDA meanwhile
+            # other libraries' threads may call CUDA during the capture
             with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 output = module(given)
 
         def call() -> None:
             graph.replay()
-            _ = module, given  # kept as long as the graph that reads them: it knows their addresses alone
+            _ = module, given  # keeps them alive: the graph holds only their addresses
 
         def results() -> list[np.ndarray]:
             return [output.float().cpu().numpy()]
@@ -250,17 +250,17 @@ NO_TEMPLATES = "its search left out Triton's templates for convolutions"
 
 
 class TorchCompile(TorchEager):
-    """torch.compile in the mode that tries every kernel it can write or find for each layer."""
+    """torch.compile in the mode that times all its candidate kernels for each layer."""
 
     implementation = "torch-compile"
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda", backend: str = "inductor") -> Built:
-        """backend: torch.compile's; another one checks the module without compiling for minutes."""
+        """As Peer.build. backend: torch.compile's; others than "inductor" test the module without long compilation."""
         torch = _torch(device)
         module, given, feed = self._prepared(torch, model, x, device)
         mode = "max-autotune" if backend == "inductor" else None
         compiled = torch.compile(module, fullgraph=True, dynamic=False, mode=mode, backend=backend)
-        torch._dynamo.mark_static_address(given)  # its CUDA graph may read the input where it is
+        torch._dynamo.mark_static_address(given)  # lets its CUDA graph read the input in place, without a copy
         last: list[Any] = [None]
 
         def call() -> None:
@@ -281,7 +281,7 @@ class TorchCompile(TorchEager):
 
 
 def _jax(device: str) -> Any:
-    # before the import, or JAX takes three quarters of the GPU's memory for itself
+    # set before the import: by default JAX reserves three quarters of the GPU's memory
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         import jax
@@ -295,15 +295,15 @@ def _jax(device: str) -> Any:
 
 
 def jax_function(jax: Any, model: Model, precision: str, layout: str) -> Callable[[Any], Any]:
-    """x, in that layout, float16 for fp16 and float32 else → logits (N, classes), to be jitted.
+    """The function to jit: x in that layout, float16 for fp16 and float32 otherwise → logits (N, classes).
 
-    The parameters are constants of it, so that XLA may bring them into whatever order it likes when it compiles.
+    The parameters are constants in it, so that XLA can choose their memory layout at compile time.
     """
     jnp, lax = jax.numpy, jax.lax
     kind = np.float16 if precision == "fp16" else np.float32
     numbers = ("NHWC", "HWIO", "NHWC") if layout == "NHWC" else ("NCHW", "OIHW", "NCHW")
     rows_and_columns = (1, 2) if layout == "NHWC" else (2, 3)
-    # on a GPU DEFAULT lets float32 products be TF32, HIGHEST does not
+    # on a GPU, DEFAULT allows TF32 for float32 products, HIGHEST does not
     exact = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
     constants = {}
     for name, value in model.parameters.items():
@@ -348,7 +348,7 @@ def jax_function(jax: Any, model: Model, precision: str, layout: str) -> Callabl
 
 
 class Xla(Peer):
-    """XLA: JAX compiles the whole network, called from Python; it runs on a stream of its own."""
+    """XLA through JAX: the whole network compiled as one function, on a stream of its own."""
 
     implementation = "xla"
 

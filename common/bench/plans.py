@@ -1,7 +1,7 @@
-"""The suite "plans": a few convolutions in every way to ask cuDNN for them, each way with its fastest plans.
+"""The suite "plans": a few convolutions, expressed to cuDNN in every possible way, each with its fastest plans.
 
-What a way costs depends on how the graph is spelled, on the layout and on the arithmetic, far more than on how much
-there is to compute. Every result is checked against PyTorch in float64 before its time is kept.
+The time depends on the composition of the cuDNN graphs, the layout and the arithmetic far more than on the number of
+multiply-adds. Every result is checked against PyTorch in float64 before its time is kept.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ CASES = {  # x, weight, padding; each with bias and ReLU6
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time, in which layouts."""
+    """What to time. layouts: by default both."""
 
     layouts: tuple[str, ...] = ()
 
@@ -41,7 +41,7 @@ class Options(driver.Options):
 
 
 def in_words(graphs: tuple[Graph, ...]) -> str:
-    """A way to ask, shortly: "conv + identity + add + clamp", or "conv + add | clamp" for two graphs."""
+    """A composition as text: "conv + identity + add + clamp", or "conv + add | clamp" for two graphs."""
     names = {"conv_fprop": "conv"}
     return " | ".join(" + ".join(names.get(node.op, _node_in_words(node)) for node in graph.nodes) for graph in graphs)
 
@@ -54,7 +54,7 @@ def _node_in_words(node: Any) -> str:
 
 
 def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
-    """Random arrays by name in the convolution's layout and dtype, and the result in float64 on the GPU."""
+    """(random arrays by name in the convolution's layout and dtype, the correct result, a float64 GPU tensor)."""
     random = np.random.default_rng(0)
     dtype = np.float16 if c.dtype == "fp16" else np.float32
     shapes = {"x": c.x, "w": c.w, "bias": (1, c.w[0], 1, 1), "y": c.y}
@@ -68,7 +68,7 @@ def arrays_of(c: cudnn.Convolution) -> tuple[dict[str, Any], Any]:
 
 
 def measure(case: str, precision: str, layout: str, options: Options, console: Console) -> Measured:
-    """(a record of each way to ask that cuDNN has plans for and that is right, whether all are)."""
+    """(a record of each composition that cuDNN has plans for and whose result is correct, whether all are correct)."""
     x, w, padding = CASES[case]
     c = cudnn.Convolution(
         x, w, padding=(padding, padding), bias=True, bounds=(0.0, 6.0), layout=layout, arithmetic=precision
@@ -108,7 +108,7 @@ def measure(case: str, precision: str, layout: str, options: Options, console: C
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """(records, whether all were right) of one case in one precision and layout after the other."""
+    """Yield (records, whether all were correct) per case, precision and layout. NoGpu on the simulator."""
     shown: list[dict[str, str]] = []
     with on_stream():
         for case in CASES:

@@ -1,10 +1,10 @@
-"""What the suite "kernels" has the operators compute: their arguments on the device, the right result, the libraries.
+"""The problems of the suite "kernels": arguments on the device, the correct result, the libraries' launches.
 
-network     every different step of MobileNetV2, over the buffers of a network on cuDNN
-additions   its residual additions, which on cuDNN no step does by itself
-gradients   of its depthwise layers, at a batch to train with
-dense       ResNet's 3×3 convolutions of stride 1, for which Winograd's algorithm was made
-products    of square matrices
+network     every distinct step of MobileNetV2, on the buffers of a network on cuDNN
+additions   its residual additions, which cuDNN fuses into other steps
+gradients   of its depthwise layers, at a training batch size
+dense       ResNet's 3×3 convolutions of stride 1, which suit Winograd's algorithm
+products    products of square matrices
 """
 
 import functools
@@ -26,13 +26,15 @@ from .operators import CHECKED, Operator, convolved, float64, operators, referen
 
 DTYPES: dict[str, np.dtype] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 POINTWISE = ("expand", "project", "head")
-# the operators that compute a kind of step; the first is the one that its ladder is known for
+# the operators that can compute a kind of step; the rungs of the first have plain names
 COMPUTED_BY = {
     "stem": ("conv2d",), "depthwise": ("depthwise",), "pool": ("global_avg_pool",), "linear": ("gemm",),
     **dict.fromkeys(POINTWISE, ("pointwise", "conv2d")),
 }  # fmt: skip
-CONV2D_UP_TO = 32  # pictures of a 1×1 convolution in fp32: beyond, the rungs for windows of any size say nothing new
-TRAINING = 32  # pictures
+CONV2D_UP_TO = (
+    32  # the largest batch at which conv2d's rungs run 1×1 convolutions in fp32: larger ones show nothing new
+)
+TRAINING = 32  # batch size of the gradients
 DENSE = ((56, 64), (28, 128), (14, 256), (7, 512))  # height and width, channels
 CUBES = (512, 1024, 2048, 4096)
 
@@ -41,11 +43,11 @@ Launch = Callable[[], Any]
 
 @dataclass(eq=False)
 class Setup:
-    """A problem with its arrays, pictures all in one layout.
+    """A problem with its arrays, all activations in one layout.
 
-    layout: None for matrices, and for what is computed element by element. given: the operators' arguments by name,
-    `out` among them. want: the result in float64, of the first pictures; k: the length of its sums. peers: what has
-    "cudnn" or "cublas" write to `out`; plan: cuDNN's, where that is known.
+    layout: None for matrices and elementwise operators. given: the operators' arguments by name, `out` included.
+    want: the correct result for the first pictures, a float64 tensor. k: the number of products per sum. peers:
+    launches of "cudnn" or "cublas" that write to `out`. plan: cuDNN's plan, if known.
     """
 
     layout: str | None
@@ -56,21 +58,21 @@ class Setup:
     plan: str = ""
 
     def poison(self) -> None:
-        """NaN where the result is to be."""
+        """Fill `out` with NaN."""
         self.given["out"][...] = np.nan
 
     def error(self) -> float:
-        """‖out − want‖ / ‖want‖ of what stands in `out`."""
+        """‖out − want‖ / ‖want‖ of the present contents of `out`."""
         return relative_error(self.given["out"], self.want)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something to compute: what records say of it, the operators that can, and its arrays, made when asked for."""
+    """A problem: contents of its records, the operators that can compute it, and its setups, allocated on iteration."""
 
     kind: str
     shape: str
-    count: int  # how many such layers the network has
+    count: int  # the number of such layers in the network
     batch: int
     precision: str
     work: Work
@@ -79,7 +81,7 @@ class Problem:
 
     @property
     def case(self) -> str:
-        """What records call it: "depthwise 56×56 144"."""
+        """The "case" of its records: "depthwise 56×56 144"."""
         return f"{self.kind} {self.shape}"
 
 
@@ -87,7 +89,7 @@ class Problem:
 
 
 def network(programs: Mapping[str, Program], batch: int, precision: str) -> Iterator[Problem]:
-    """MobileNetV2's different steps. programs: by layout, each one that has run; their launches are the peers."""
+    """Yield MobileNetV2's distinct steps. programs: on cuDNN by layout, after a run; their launches are the peers."""
     program = next(iter(programs.values()))
     for operator in operators(program.steps):
         able = COMPUTED_BY[operator.kind]
@@ -114,7 +116,7 @@ def _step(programs: Mapping[str, Program], operator: Operator) -> Iterator[Setup
 
 
 def _classifier(programs: Mapping[str, Program], operator: Operator) -> Iterator[Setup]:
-    program = next(iter(programs.values()))  # a row a picture, in either layout
+    program = next(iter(programs.values()))  # one row per picture, the same in both layouts
     step, buffers, parameters = program.steps[operator.index], program.buffers, program.parameters
     x, layer = buffers[step.inputs[0]], step.layer
     given = {
@@ -135,13 +137,13 @@ def _numbers(seed: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def drawn(seed: int, shape: Sequence[int], precision: str, layout: str = "NCHW") -> Any:
-    """Standard normal numbers on the device, the same for a seed: never zeros, on which a GPU runs faster."""
+    """Standard normal numbers on the device, determined by the seed; on zeros a GPU would run faster."""
     array = cuda.asarray(_numbers(seed, tuple(shape)).astype(DTYPES[precision]))
     return cuda.to_layout(array, layout) if array.ndim == 4 else array
 
 
 def additions(steps: Sequence[Step], batch: int, precision: str, tune: bool | int) -> Iterator[Problem]:
-    """The residual additions of different shapes."""
+    """Yield the residual additions with distinct shapes."""
     shapes = Counter(tuple(step.layers[-1].output_shape[1:]) for step in steps if step.residual is not None)
     for (c, h, w), count in shapes.items():
         shape = (batch, c, h, w)
@@ -158,7 +160,7 @@ def _addition(shape: tuple[int, ...], precision: str, tune: bool | int) -> Itera
 
 
 def products(precision: str, sizes: Sequence[int] = CUBES) -> Iterator[Problem]:
-    """Square matrices, row-major."""
+    """Yield products of square row-major matrices. sizes: numbers of rows."""
     for n in sizes:
         work = gemm_work(n, n, n, DTYPES[precision].itemsize)
         setups = functools.partial(_product, n, precision)
@@ -172,7 +174,7 @@ def _product(n: int, precision: str) -> Iterator[Setup]:
 
 
 def dense(batch: int, precision: str, tune: bool | int, sizes: Sequence[tuple[int, int]] = DENSE) -> Iterator[Problem]:
-    """3×3 convolutions from as many channels to as many, with bias and ReLU."""
+    """Yield 3×3 convolutions with bias and ReLU and as many outputs as inputs. sizes: (H = W, channels)."""
     for extent, c in sizes:
         x, weight = (batch, c, extent, extent), (c, c, 3, 3)
         work = conv2d_work(x, weight, 1, 1, 1, DTYPES[precision].itemsize)
@@ -198,14 +200,17 @@ def _dense(x_shape: tuple[int, ...], shape: tuple[int, ...], precision: str, tun
 
 
 def gradients(steps: Sequence[Step], batch: int, precision: str, tune: bool | int) -> Iterator[Problem]:
-    """Those of the different depthwise layers, to the input and to the weight. ValueError for unequal padding."""
+    """Yield the gradients of the distinct depthwise layers, with respect to input and weight.
+
+    ValueError for padding that differs between opposite sides.
+    """
     for operator in operators(list(steps)):
         if operator.kind != "depthwise":
             continue
         layer = steps[operator.index].layer
         x_shape, weight_shape = (batch, *layer.input_shapes[0][1:]), tuple(layer.parameter_shapes[layer.weight])
         window = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation}
-        # what is read and what is written change places, and there are as many products as forward
+        # forward's output is read and its input or weight written; as many multiply-adds as forward
         work = conv2d_work(x_shape, weight_shape, **window, itemsize=DTYPES[precision].itemsize, bias=False)
         for which in ("input", "weight"):
             yield Problem(
@@ -220,7 +225,7 @@ def _grad_shape(x: tuple[int, ...], weight: tuple[int, ...], window: Mapping[str
 
 
 def _torch_window(window: Mapping[str, Any], groups: int) -> dict[str, Any]:
-    """PyTorch pads opposite sides alike."""
+    """The window as PyTorch's arguments. ValueError for padding that differs between opposite sides."""
     (top, bottom), (left, right) = checks.padding(window["padding"])
     if (top, left) != (bottom, right):
         raise ValueError(f"padding must be the same on opposite sides, got {window['padding']}")

@@ -1,16 +1,16 @@
-"""The suite "profile": what the hardware counts in each kernel of the network, and for what its warps wait.
+"""The suite "profile": hardware counters of each kernel of the network, and the stall reasons of its warps.
 
-This program runs again under ncu (Nsight Compute), which repeats every kernel alone, caches emptied before it, once for
-each group of counters. So its µs are longer than those of the suite "network", most of all with few pictures; shares
-and waits are what it is for.
+This program runs again under ncu (Nsight Compute), which replays every kernel alone, with flushed caches, once for each
+group of counters. So its times are longer than those of the suite "network", most of all at small batches; its
+purpose is the shares and the stalls.
 
-    us, registers, instructions     of the kernel; of a thread; of all warps
-    issue       instructions that a scheduler issues in a cycle, 1 at most; four schedulers a multiprocessor
-    warps       of those that a multiprocessor can hold, the share that is there
-    tensor      the share of cycles in which the tensor cores work
-    shared      the share of what shared memory can deliver; conflicts: of its wavefronts, those for bank conflicts
+    us, registers, instructions     of the kernel; per thread; of all warps
+    issue       instructions issued per scheduler and cycle, at most 1; a multiprocessor has four schedulers
+    warps       achieved occupancy: active warps as a share of those that a multiprocessor can hold
+    tensor      the share of cycles in which the tensor cores are active
+    shared      the share of shared memory's peak bandwidth; conflicts: bank conflicts as a share of its wavefronts
     l2_bytes, dram_bytes
-    waits       by reason, in how many of the cycles from one of its instructions to the next a warp waits for it
+    waits       cycles per issued instruction in which a warp is stalled, by reason
 """
 
 import csv
@@ -53,7 +53,10 @@ _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "byte": 1.0, "Kbyte": 1e3, "Mbyte": 
 
 
 def ncu(metrics: Iterable[str], program: Sequence[str], *more: str) -> str:
-    """What ncu says of these metrics of each launch of a module of Python. RuntimeError if it is missing or fails."""
+    """ncu's output (CSV) for these metrics of each launch of a Python module. RuntimeError if ncu is missing or fails.
+
+    program: the module and its arguments. more: further options of ncu.
+    """
     command = ["ncu", "--csv", "--page", "raw", "--clock-control", "none", *more, "--metrics", ",".join(metrics)]
     try:
         done = subprocess.run([*command, sys.executable, "-m", *program], capture_output=True, text=True)
@@ -65,13 +68,13 @@ def ncu(metrics: Iterable[str], program: Sequence[str], *more: str) -> str:
 
 
 def rows_of(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """What ncu wrote, metrics by their names: (their units, their values launch by launch)."""
+    """Parse ncu's output: (units by metric, values by metric for each launch)."""
     units, *rows = csv.DictReader(line for line in io.StringIO(text) if line.startswith('"'))
     return units, rows
 
 
 def parse(text: str) -> list[dict[str, Any]]:
-    """What ncu wrote of the network, a dict a launch in their order. ValueError if a metric is missing."""
+    """Parse ncu's output for the network: one dict per launch, in order. ValueError if a metric is missing."""
     units, rows = rows_of(text)
     wanted = {**METRICS, **{name: _WAIT.format(name) for name in WAITS}}
     missing = [theirs for theirs in wanted.values() if theirs not in units]
@@ -85,14 +88,14 @@ def parse(text: str) -> list[dict[str, Any]]:
         }
         waits = {name: round(counts.pop(name), 2) for name in WAITS}
         counts["conflicts"] /= max(1.0, counts.pop("wavefronts"))
-        whole = ("registers", "instructions", "l2_bytes", "dram_bytes")
-        rounded = {name: round(v) if name in whole else round(v, 3) for name, v in counts.items()}
+        integers = ("registers", "instructions", "l2_bytes", "dram_bytes")
+        rounded = {name: round(v) if name in integers else round(v, 3) for name, v in counts.items()}
         found.append({"kernel": row["Kernel Name"], **rounded, "waits": {k: v for k, v in waits.items() if v >= 0.1}})
     return found
 
 
 def records(rows: Sequence[dict[str, Any]], titles: Sequence[str], precision: str, batch: int) -> list[dict[str, Any]]:
-    """Records of the suite, one a kernel. titles: what each computes. ValueError if there are more or fewer of them."""
+    """Records of the suite, one per kernel. titles: what each computes. ValueError unless there are as many as rows."""
     if len(rows) != len(titles):
         raise ValueError(f"rows must be as many as the network has launches, {len(titles)}, got {len(rows)}")
     return [
@@ -105,38 +108,38 @@ def records(rows: Sequence[dict[str, Any]], titles: Sequence[str], precision: st
 
 
 def program(precision: str, batch: int) -> Any:
-    """Ours as the suite "network" puts it together."""
+    """The program of ours with the optimizations of the suite "network"."""
     model = weights.model("seeded")
-    made = Network(model, dtype=precision, optimize=composed(batch)).program((batch, 3, 224, 224), arena=True)
+    built = Network(model, dtype=precision, optimize=composed(batch)).program((batch, 3, 224, 224), arena=True)
     random = np.random.default_rng(0)
-    made.input[...] = cuda.asarray(random.standard_normal(made.input.shape, np.float32).astype(made.input.dtype))
-    return made
+    built.input[...] = cuda.asarray(random.standard_normal(built.input.shape, np.float32).astype(built.input.dtype))
+    return built
 
 
 def launch(precision: str, batch: int) -> None:
-    """The network, twice for itself and once for the profiler."""
+    """Run the network twice as a warm-up, then once for the profiler."""
     import cupy
 
-    made = program(precision, batch)
+    built = program(precision, batch)
     for _ in range(2):
-        made.launch()
+        built.launch()
     cuda.synchronize()
     cupy.cuda.profiler.start()
-    made.launch()
+    built.launch()
     cuda.synchronize()
     cupy.cuda.profiler.stop()
 
 
 def profiled(precision: str, batch: int) -> list[dict[str, Any]]:
-    """Records of the network's kernels. RuntimeError if ncu is missing or fails."""
+    """Profile the network: one record per kernel. RuntimeError if ncu is missing or fails."""
     metrics = [*METRICS.values(), *(_WAIT.format(name) for name in WAITS)]
-    said = ncu(metrics, [__spec__.name, precision, str(batch)], "--profile-from-start", "off")
+    output = ncu(metrics, [__spec__.name, precision, str(batch)], "--profile-from-start", "off")
     steps = program(precision, batch).steps
-    return records(parse(said), [str(getattr(s, "title", s.layer.name)) for s in steps], precision, batch)
+    return records(parse(output), [str(getattr(s, "title", s.layer.name)) for s in steps], precision, batch)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The records of one precision and batch, a line a kernel."""
+    """The records of one precision and batch size as a table, one line per kernel."""
     shown = []
     for r in rows:
         worst = sorted(r["waits"].items(), key=lambda wait: -wait[1])[:3]
@@ -156,12 +159,12 @@ class Options(driver.Options):
 
 
 def superseded(rows: list[dict[str, Any]]) -> driver.Superseded:
-    """Whether an older record is of the same precision and batch: of a network that had other kernels, perhaps."""
+    """A predicate for older records of the same precision and batch size, whose kernels may have changed."""
     return driver.same(rows, "suite", "precision", "batch")
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """Records of one batch in one precision after the other. NoGpu on the simulator."""
+    """Yield the records per batch size and precision. NoGpu on the simulator, RuntimeError if ncu is missing."""
     if cuda.backend() != "gpu":
         raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
     for batch in options.batches:

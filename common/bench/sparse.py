@@ -1,17 +1,17 @@
-"""The suite "sparse": where skipping zero activations pays, found by measurement.
+"""The suite "sparse": from which sparsity on convolutions that skip zero activations are faster.
 
-Every different convolution of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 at batch 1, 2, 4 and 8:
+Every distinct convolution of DenseNet-121/169/201, ResNet-50/101/152 and MobileNetV2 at batch 1, 2, 4 and 8:
 
-    given   at the sparsity that the layer is given: the three fastest plans of cuDNN, our dense kernel, every scheme;
-            cuDNN's fastest and the schemes at 0, 50, 70, 80, 90, 95 and 99 % too: where do the two meet?
+    given   at the layer's given sparsity: the three fastest plans of cuDNN, our dense kernel, every sparse scheme; and
+            cuDNN's fastest and the schemes at 0, 50, 70, 80, 90, 95 and 99 %, for the break-even sparsity
     sweep   the same for another pattern of zeros
-    activations   how many zeros each convolution of a network really reads, counted, not timed
+    activations   the share of zeros in the inputs of each convolution of a network, counted, not timed
 
-A record is what one implementation took for one shape: at the sparsity that is given, and by sparsity in "us_at".
+A record holds the time of one implementation for one shape at the given sparsity, and by sparsity in "us_at".
 
-Times are taken on made-up inputs ("synthetic"). What a layer is given: half of it zeros where a ReLU wrote what it
-reads, as a ReLU leaves of numbers of which half are negative; none elsewhere; for MobileNetV2 what was counted in the
-network with seeded weights, on the sample photo. Zeros lie in a pattern: elements, pixels or tiles.
+Inputs are synthetic. The given sparsity of a layer is 50 % after a ReLU, which zeroes half of symmetrically distributed
+numbers, and 0 elsewhere; for MobileNetV2 it was counted in the network with seeded weights, on the sample photo. The
+pattern of the zeros is elements, pixels or tiles.
 """
 
 import dataclasses
@@ -48,11 +48,11 @@ from .operators import TUNED, allowed, convolved, relative_error
 BATCHES = (1, 2, 4, 8)
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
-AFTER_RELU = 0.5  # of what a ReLU wrote, where nothing was counted
+AFTER_RELU = 0.5  # sparsity after a ReLU, where it was not counted
 SAMPLES = 8
-SAVED_EVERY = 10  # shapes: of a run that takes minutes little is lost
-CHECKED = 2  # pictures of a batch whose results are compared
-BEHIND = ("cudnn", "cudnn-2nd", "cudnn-3rd")  # t1, t2, t3
+SAVED_EVERY = 10  # shapes, so that an interrupted run loses little
+CHECKED = 2  # pictures per batch whose results are compared
+BEHIND = ("cudnn", "cudnn-2nd", "cudnn-3rd")  # the columns t1, t2, t3
 BOUNDS = (0.0, float("inf"))
 SOURCES = {"digits": "trained", "seeded": "seeded weights", "resnet20": "seeded weights"}
 COLUMNS = (
@@ -63,10 +63,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to time. networks: whose convolutions; layer: a pattern of their shapes, "*1×1*"; limit: that many of them.
+    """What to time. networks: whose convolutions. layer: a pattern of their shapes, "*1×1*". limit: the most shapes.
 
-    patterns: how zeros lie, of PATTERNS. sweep: whether other sparsities than the given one are timed. tune: let cuDNN
-    try its plans. csv: a file to write the table to.
+    patterns: of the zeros, of PATTERNS. sweep: whether to time LEVELS besides the given sparsity. tune: let cuDNN time
+    its plans. csv: a file to write the table to.
     """
 
     networks: tuple[str, ...] = ()
@@ -92,9 +92,9 @@ class Options(driver.Options):
 
 
 def activations(source: str, count: int = 8) -> list[Zeros]:
-    """What the convolutions of a network read on real pictures: `count` handwritten digits, or the sample photo.
+    """Count the zeros in the inputs of a network's convolutions, on `count` handwritten digits or the sample photo.
 
-    On a GPU or the simulator. ValueError for a source that is not in SOURCES.
+    source: of SOURCES, else ValueError. Runs on a GPU or the simulator.
     """
     from .. import classify, images
     from ..images import CIFAR10_MEAN, CIFAR10_STD
@@ -117,7 +117,7 @@ def activations(source: str, count: int = 8) -> list[Zeros]:
 
 
 def counted(source: str, rows: Sequence[Zeros], batch: int = 1) -> list[dict[str, Any]]:
-    """A record of each convolution."""
+    """One record per convolution, of the zeros counted by `activations`."""
     shares = [field.name for field in dataclasses.fields(Zeros)][3:]
     return [
         {
@@ -130,11 +130,14 @@ def counted(source: str, rows: Sequence[Zeros], batch: int = 1) -> list[dict[str
     ]  # fmt: skip
 
 
-# ---- What is timed
+# ---- One shape
 
 
 def fastest_plans(c: cudnn.Convolution, most: int | None, count: int = len(BEHIND)) -> list[plans.Composition]:
-    """The `count` fastest different ways of cuDNN to compute a convolution, the fastest first."""
+    """The `count` fastest distinct compositions of cuDNN plans for a convolution, fastest first.
+
+    most: plans to time per graph, None for all.
+    """
     found: dict[str, tuple[float, plans.Composition]] = {}
     for graphs in c.compositions():
         try:
@@ -143,15 +146,15 @@ def fastest_plans(c: cudnn.Convolution, most: int | None, count: int = len(BEHIN
             continue
         if not first or not all(rest):
             continue
-        behind = [of_rest[0] for of_rest in rest]  # what follows a convolution: the fastest will do
+        behind = [of_rest[0] for of_rest in rest]  # of the graphs after the convolution, the fastest plan is enough
         for plan, us, _ in first:
-            made = plans.Composition((plan, *(entry[0] for entry in behind)))
-            found.setdefault(str(made), (us + sum(entry[1] for entry in behind), made))
-    return [made for _, made in sorted(found.values(), key=lambda entry: entry[0])[:count]]
+            composition = plans.Composition((plan, *(entry[0] for entry in behind)))
+            found.setdefault(str(composition), (us + sum(entry[1] for entry in behind), composition))
+    return [composition for _, composition in sorted(found.values(), key=lambda entry: entry[0])[:count]]
 
 
 def arithmetic_of(implementation: str, precision: str) -> str:
-    """Which units make an implementation's products, in the words of records."""
+    """The "arithmetic" of an implementation's records: which units compute the products."""
     if not implementation.startswith(sparse.PREFIX):
         return ARITHMETIC["3xtf32" if (implementation, precision) == ("ours", "fp32") else precision]
     if "tiles" in implementation:
@@ -160,15 +163,18 @@ def arithmetic_of(implementation: str, precision: str) -> str:
 
 
 class Layer:
-    """Arrays of a convolution, and what computes it over them, each into an output of its own."""
+    """A convolution's arrays and its implementations, each with its own output.
+
+    launches, outs, plans: by implementation, a callable, its output (NHWC), and a description of its plan.
+    """
 
     def __init__(self, shape: sparse.Shape, precision: str, tune_plans: bool) -> None:
         random, dtype = np.random.default_rng(0), DTYPES[precision]
         self.shape, self.precision = shape, precision
 
         def array(*size: int, scale: float = 1.0) -> Any:
-            made = cuda.asarray((scale * random.standard_normal(size, np.float32)).astype(dtype))
-            return cuda.to_layout(made, "NHWC") if len(size) == 4 else made
+            numbers = cuda.asarray((scale * random.standard_normal(size, np.float32)).astype(dtype))
+            return cuda.to_layout(numbers, "NHWC") if len(size) == 4 else numbers
 
         self.x = layouts.empty(shape.x, dtype, "NHWC")
         self.weight, self.bias = array(*shape.weight, scale=(2 / shape.terms) ** 0.5), array(shape.outputs)
@@ -225,12 +231,12 @@ class Layer:
         )  # fmt: skip
 
     def expected(self) -> Any:
-        """What the first pictures should become, in float64."""
+        """The correct result for the first CHECKED pictures, a float64 tensor."""
         s = self.shape
         return convolved(self.x[:CHECKED], self.weight, self.bias, s.stride, s.padding, 1, s.groups).clamp(min=0)
 
     def errors(self, names: Iterable[str]) -> dict[str, float]:
-        """‖out − expected‖ / ‖expected‖ of each, after a launch over NaN."""
+        """Launch implementations on outputs filled with NaN; returns ‖out − expected‖ / ‖expected‖ by name."""
         want, found = self.expected(), {}
         for name in names:
             self.outs[name][...] = np.nan
@@ -240,32 +246,35 @@ class Layer:
 
 
 def schemes_of(shape: sparse.Shape) -> tuple[str, ...]:
-    """The schemes that differ for a shape: of a depthwise one, one that skips and one that does not."""
+    """The distinct schemes for a shape: for a depthwise one, one that skips zeros and one that does not."""
     return ("ballot", "dense") if shape.depthwise else sparse.SCHEMES
 
 
 def case_of(shape: sparse.Shape, pattern: str) -> str:
-    """What records call it: "56×56 64>256 1×1, elements"."""
+    """The "case" of its records: "56×56 64>256 1×1, elements"."""
     return f"{shape}, {pattern}"
 
 
 def time_layer(one: Distinct, precision: str, given: float, label: str, options: Options, console: Console) -> Measured:
-    """(records of a shape at the sparsity it is given and at those of the sweep, whether all results were right)."""
+    """(records of a shape at the given sparsity and those of the sweep, whether all results were correct).
+
+    label: how the given sparsity is known.
+    """
     shape = one.shape
     layer = Layer(shape, precision, options.tune)
     most, records, right = allowed(precision, shape.terms), [], True
-    # recorded once, for all levels
+    # captured once, for all levels
     benchmarks = {name: timing.Benchmark(launch) for name, launch in layer.launches.items()}
     itemsize = layer.x.dtype.itemsize
     work = conv2d_work(shape.x, shape.weight, shape.stride, shape.padding, 1, itemsize)
     every = [name for name in layer.launches]
     few = [name for name in every if name == BEHIND[0] or name.startswith(sparse.PREFIX)]
     for pattern in options.patterns:
-        made = Synthetic(shape.x, pattern, layer.x.dtype)
+        inputs = Synthetic(shape.x, pattern, layer.x.dtype)
         timed: dict[str, dict[float, timing.Timing]] = {}
         worst: dict[str, float] = {}
         for level in sorted({*(LEVELS if options.sweep else ()), given}):
-            layer.x[...] = made.at(level)
+            layer.x[...] = inputs.at(level)
             names = every if pattern == options.patterns[0] and level == given else few
             errors = layer.errors(names)
             wrong = {name: error for name, error in errors.items() if not error <= most}
@@ -299,24 +308,24 @@ def time_layer(one: Distinct, precision: str, given: float, label: str, options:
 
 
 def given_sparsity(ones: Iterable[Distinct], rows: Sequence[Zeros]) -> dict[str, tuple[float, str]]:
-    """By shape (its sparsity, how that is known). rows: what was counted in MobileNetV2 with seeded weights."""
+    """By shape: (its given sparsity, how that is known). rows: counts in MobileNetV2 with seeded weights."""
     found: dict[str, list[float]] = {}
     for row in rows:
         found.setdefault(row.shape, []).append(row.elements)
-    made = {}
+    given = {}
     for one in ones:
         name = str(one.shape)
         if set(one.counts) == {"mobilenetv2"} and name in found:
-            made[name] = round(float(np.mean(found[name])), 2), "synthetic, as many zeros as with seeded weights"
+            given[name] = round(float(np.mean(found[name])), 2), "synthetic, as many zeros as with seeded weights"
         else:
-            made[name] = (AFTER_RELU, "synthetic, half zeros") if one.after_relu else (0.0, "synthetic, no zeros")
-    return made
+            given[name] = (AFTER_RELU, "synthetic, half zeros") if one.after_relu else (0.0, "synthetic, no zeros")
+    return given
 
 
 def selected(options: Options, batch: int) -> list[Distinct]:
-    """The shapes asked for: those that a ReLU can leave zeros in first, then those with the most to multiply.
+    """The shapes selected by the options: those after a ReLU first, and among them those with the most multiply-adds.
 
-    ValueError for a network that there is not, or if nothing is left.
+    ValueError for an unknown network, or if no shape is selected.
     """
     found = [one for one in distinct(options.networks, batch) if fnmatchcase(str(one.shape), options.layer or "*")]
     if not found:
@@ -326,7 +335,7 @@ def selected(options: Options, batch: int) -> list[Distinct]:
 
 
 def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiprocessors: int) -> list[str | None]:
-    """Compiles all kernels that will be timed, side by side."""
+    """Compile all kernels that will be timed, in parallel. Returns as cubin.build_all."""
     jobs = []
     for one in ones:
         for precision in precisions:
@@ -339,9 +348,9 @@ def compile_ahead(ones: Iterable[Distinct], precisions: Iterable[str], multiproc
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """(records, whether all were right): first the zeros that were counted, then of a few shapes after the other.
+    """Yield (records, whether all were correct): first the counts of zeros, then SAVED_EVERY shapes at a time.
 
-    ValueError, before anything is timed, if no shape is left.
+    ValueError, before anything is timed, if no shape is selected. NoGpu on the simulator.
     """
     plan = {batch: selected(options, batch) for batch in options.batches}
     with on_stream():
@@ -359,30 +368,31 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
                     records, right = [], True
                     for one in some:
                         try:
-                            made, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
-                        except (MemoryError, RuntimeError, ValueError) as failure:  # the others keep their times
+                            new, all_right = time_layer(one, precision, *given[str(one.shape)], options, console)
+                        except (MemoryError, RuntimeError, ValueError) as failure:  # the other shapes are still timed
                             what = f"{one.shape}, batch {batch}, {precision}"
                             console.print(f"{what} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
                             right = False
                             continue
                         right &= all_right
-                        records += made
-                        for line in lines(made):
+                        records += new
+                        for line in lines(new):
                             console.print(_in_line(line), soft_wrap=True)
                     yield records, right
 
 
-# ---- What is shown
+# ---- Tables
 
 
 def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The table: a line each shape, batch and precision with cuDNN's three times, ours, and where the two meet.
+    """The table, one dict per shape, batch and precision: times of cuDNN and of ours, and the break-even sparsity.
 
-    Times in µs; t4 is the fastest scheme's, dense the same kernel's without skipping; break_even: the sparsity from
-    which on the fastest scheme beats cuDNN, 0 if always, None if never or if there was no sweep.
+    Times in µs. t1, t2, t3: cuDNN's fastest plans; t4: the fastest scheme; dense: the same kernel without skipping.
+    break_even: the sparsity from which on the fastest scheme is faster than cuDNN; 0 if always, None if never or if
+    there was no sweep.
     """
     groups = grouped((r for r in records if r["kind"] == "given"), "shape", "batch", "precision")
-    made = []
+    table = []
     for (shape, batch, precision), group in groups.items():
         us = {r["implementation"]: r["median_us"] for r in group}
         ours = {name: t for name, t in us.items() if sparse.skips(name)}
@@ -393,7 +403,7 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         dense = sparse.PREFIX + sparse.DENSE[best.removeprefix(sparse.PREFIX)]
         one = _by_name()[shape]
         s = one.shape
-        made.append(
+        table.append(
             {
                 "network": "; ".join(one.counts), "B": batch, "C": s.channels, "H": s.height, "W": s.width,
                 "N": s.outputs, "kernel": "{}×{}".format(*s.kernel), "stride": s.stride[0], "groups": s.groups,
@@ -403,12 +413,12 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "break_even": tables.break_even(same, first["pattern"]),
             }
         )  # fmt: skip
-    return made
+    return table
 
 
 @functools.cache
 def _by_name() -> dict[str, Distinct]:
-    """Every shape and the networks that have it, by what records call it."""
+    """Every shape with the networks that contain it, by the key "shape" of records."""
     return {str(one.shape): one for one in distinct(NETWORKS)}
 
 
@@ -424,7 +434,7 @@ def _in_line(line: Mapping[str, Any]) -> str:
 
 
 def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """The table as a file, COLUMNS in its first line; times in µs."""
+    """Write the table as CSV, with COLUMNS as its first line; times in µs."""
     import pandas
 
     rows = lines([r for r in records if r["kind"] != "activations"])
@@ -433,7 +443,7 @@ def write_csv(records: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def conclude(records: Sequence[dict[str, Any]], options: Options, console: Console) -> None:
-    """The zeros that were counted, and what sparse kernels gain each network; and the table as a file, if asked for."""
+    """Print the zeros counted and the gain of sparse kernels per network; write options.csv if it is given."""
     shares = {"elements": "elements", "pixels": "pixels", "groups_32": "32 ch.", "tiles_8": "8×8×32"}
     shown = []
     for source, label in SOURCES.items():

@@ -1,10 +1,10 @@
-"""The suite "trace": does the simulator's trace see what the hardware does?
+"""The suite "trace": whether the counts of the simulator's trace agree with those of the hardware.
 
-The kernels of trace_kernels.cu are traced, then run under ncu; two wrong ones under compute-sanitizer. `python -m
-common generate` puts the comparison into 04_kernels/README.md.
+The kernels of trace_kernels.cu are traced, then run under ncu; two wrong kernels run under compute-sanitizer. `python
+-m common generate` writes the comparison into 04_kernels/README.md.
 
-Every number that the profiler gives is a sum over the launch: requests and sectors of global loads and stores,
-wavefronts and bank conflicts of shared loads and stores.
+Every count is a sum over the launch: requests and sectors of global loads and stores, wavefronts and bank conflicts of
+shared loads and stores.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ from .profile import ncu, rows_of
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
-# our name of a count: the profiler's
+# a count's name in records: the profiler's metric
 METRICS = {
     "global load requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
     "global load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -41,7 +41,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One launch: `arguments(random)` gives what the kernel is called with, NumPy arrays first made for the backend."""
+    """One launch. arguments: from a random generator, the kernel's arguments, with NumPy arrays for device arrays."""
 
     name: str
     kernel: str
@@ -110,7 +110,7 @@ def _prepared(case: Case, module: Any) -> tuple[Any, list[Any]]:
 
 
 def predict() -> dict[str, dict[str, int]]:
-    """What the trace counts, by case."""
+    """Run the cases on the simulator: the trace's counts by case, by name."""
     module = cuda.RawModule(SOURCE.read_text())
     counts = {}
     for case in CASES:
@@ -128,10 +128,10 @@ def _wrong_arguments() -> list[Any]:
 
 
 def launch(wrong: str | None = None) -> None:
-    """Runs the cases one after the other, for a profiler to watch; or one of the wrong kernels, for a sanitizer."""
+    """Run all cases for the profiler, or the kernel of WRONG named `wrong` for compute-sanitizer."""
     import cupy
 
-    cupy.cuda.set_allocator(None)  # arrays of their own, so that an access past the end is one
+    cupy.cuda.set_allocator(None)  # no memory pool: an access past an array's end leaves its allocation
     module = cuda.RawModule(SOURCE.read_text())
     if wrong is not None:
         kernel, grid, _ = WRONG[wrong]
@@ -143,7 +143,7 @@ def launch(wrong: str | None = None) -> None:
 
 
 def measure() -> dict[str, dict[str, int]]:
-    """What ncu counts, by case: this program is run again under it."""
+    """Run this program under ncu: the profiler's counts by case, by name. RuntimeError if ncu is missing or fails."""
     _, rows = rows_of(ncu(METRICS.values(), [__spec__.name]))
     if len(rows) != len(CASES):
         raise RuntimeError(f"ncu gave {len(rows)} launches for {len(CASES)} cases")
@@ -156,7 +156,7 @@ def measure() -> dict[str, dict[str, int]]:
 
 
 def sanitize(kind: str) -> tuple[str, str]:
-    """(what the trace finds, what compute-sanitizer finds) in the wrong kernel of a kind, a line each."""
+    """(the trace's finding, compute-sanitizer's finding) for a kernel of WRONG, one line each."""
     name, grid, tool = WRONG[kind]
     kernel = cuda.RawModule(SOURCE.read_text()).get_function(name)
     findings = [f for f in cuda.trace(kernel, grid, (256,), _wrong_arguments()).findings if f.kind == kind]
@@ -167,32 +167,32 @@ def sanitize(kind: str) -> tuple[str, str]:
 
 
 def programs() -> dict[str, str]:
-    """The versions of what counted: ncu, and the compiler of the simulator."""
-    said = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
-    return {"ncu": said[-1] if said else "", "compiler": cuda.simulator.find_compiler().version}
+    """The versions of ncu and of the simulator's compiler."""
+    lines = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout.splitlines()
+    return {"ncu": lines[-1] if lines else "", "compiler": cuda.simulator.find_compiler().version}
 
 
 def records(predicted: dict, measured: dict, wrong: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
     """Records of the suite "trace"."""
-    made: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {"case": name, "predicted": counts, "measured": measured[name]} for name, counts in predicted.items()
     ]
-    made += [
+    entries += [
         {"case": f"wrong: {kind}", "trace": ours, "compute-sanitizer": theirs} for kind, (ours, theirs) in wrong.items()
     ]
-    return [{"suite": "trace", "implementation": "simulator", **r} for r in made]
+    return [{"suite": "trace", "implementation": "simulator", **r} for r in entries]
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """All records at once; that a count differs is a result, not an error. NoGpu on the simulator."""
+    """Yield all records at once; a count that differs is a result, not an error. NoGpu on the simulator."""
     if cuda.backend() != "gpu":
         raise NoGpu("the profiler counts on a GPU only; what was recorded is in 06_optimize/results")
     measured, predicted = measure(), predict()
     wrong = {kind: sanitize(kind) for kind in WRONG}
     for name, counts in predicted.items():
         different = {k: (v, measured[name][k]) for k, v in counts.items() if v != measured[name][k]}
-        said = f"(predicted, measured) {different}" if different else "equal"
-        console.print(f"{name:24s} {said}", soft_wrap=True)
+        result = f"(predicted, measured) {different}" if different else "equal"
+        console.print(f"{name:24s} {result}", soft_wrap=True)
     for kind, (ours, theirs) in wrong.items():
         console.print(escape(f"{kind}: {ours} | {theirs}"), soft_wrap=True)
     yield records(predicted, measured, wrong), True
@@ -202,4 +202,4 @@ bench = driver.suite("trace", run, more=programs)
 
 
 if __name__ == "__main__":
-    launch(*sys.argv[1:])  # this program under a profiler
+    launch(*sys.argv[1:])  # this program runs itself under a profiler

@@ -1,4 +1,4 @@
-"""Searching the tiles of a network's blocks on this card: python -m common tune."""
+"""Search of the fastest tiles for a network's fused blocks on this card: python -m common tune."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +26,12 @@ def tune(
     model: Any, batches: Sequence[int] = BATCHES, dtypes: Sequence[str] = DTYPES, tried: int = search.TRIED,
     save_to: Path | None = None, console: Console | None = None, timer: search.Timer | None = None,
 ) -> list[Found]:  # fmt: skip
-    """Searches every different block of a network (ONNX ModelProto or path) and keeps what is found, in the cache.
+    """Search the fastest tile for every distinct block of a network (ONNX ModelProto or path), and cache the results.
 
-    What is fused depends on what is found: where an expansion is better left out, the rest is searched alone. save_to:
-    a file to keep it in as well, of the form of tiles.json. timer: as for search. NoGpu on the simulator; ValueError
-    for batches, dtypes or a number of tries that cannot be, and for a card before sm_80.
+    Which layers are fused depends on the results: if a block is faster without its expansion, the rest is searched by
+    itself. tried: candidates to time per block. save_to: a further file for the results, in the format of tiles.json.
+    timer: as for search.search. NoGpu on the simulator; ValueError for invalid batches, dtypes or `tried`, and for a
+    card before sm_80.
     """
     from tqdm import tqdm
 
@@ -45,7 +46,7 @@ def tune(
         raise ValueError(f"tried must be at least 1, got {tried}")
     if timer is None:
         with graphs.on_stream():
-            pass  # or NoGpu
+            pass  # raises NoGpu on the simulator
     if lacks := missing("fused blocks"):
         raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
     graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
@@ -68,16 +69,16 @@ def tune(
                     return found[block].tile if found[block] else None
 
                 fuse(graph.with_batch(batch), InvertedResidual(choose))
-            made = [one for one in found.values() if one is not None]
-            every += made
-            _show(made, batch, dtype, console)
+            results = [one for one in found.values() if one is not None]
+            every += results
+            _show(results, batch, dtype, console)
             for path in (None, *([save_to] if save_to else [])):
-                console.print(f"kept in {tiles.remember(made, path)}", soft_wrap=True)
+                console.print(f"kept in {tiles.remember(results, path)}", soft_wrap=True)
     return every
 
 
 def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list[Problem]:
-    """What is searched if every block that can be fused is."""
+    """The problems to search if every fusible block is fused."""
     problems: dict[Problem, None] = {}
     for dtype in dtypes:
         name = np.dtype({"fp32": np.float32, "fp16": np.float16}[dtype]).name
