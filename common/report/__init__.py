@@ -1,10 +1,10 @@
-"""What is made of measurements: the tables that keep them, and the texts, tables and figures that show them.
+"""Records of measurements, and the texts, tables and figures generated from them.
 
-results       what was measured, a folder of text tables for each card
-tables        the texts and tables in README files and notebooks
-generated     text between markers in those files
+results       the records: one folder of CSV tables per card
+tables        texts and tables for README files and notebooks
+generated     replaces the text between markers in those files
 plots         rooflines, bars, ladders
-figures       the plots that are files
-ladders       what notebooks show of a ladder's records
+figures       the plots that are stored as files
+ladders       tables and plots of a ladder's records in notebooks
 steps         profiles of networks as records, and back
 """

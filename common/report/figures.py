@@ -1,7 +1,7 @@
-"""The figures of the course that are files: which records each shows, and how it is drawn.
+"""The figures of the course that are stored as files: the records that each shows, and how it is drawn.
 
-`python -m common generate` draws those whose records have changed; with `--check` it names them. The file says which
-records it shows, so nothing has to be drawn to find out.
+`python -m common generate` draws the figures whose records have changed; with `--check` it names them. A file contains
+a digest of its records, so nothing has to be drawn to find out.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from .results import Record, Results
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its file below the course's folder, the records that it shows, and what draws them.
+    """A figure: its path relative to the course's folder, the records that it shows, and the function that draws them.
 
-    optional: there is no such file as long as there are no records.
+    optional: the file is expected only if there are records.
     """
 
     path: str
@@ -27,14 +27,14 @@ class Figure:
     optional: bool = False
 
     def stale(self, root: Path, recorded: Results) -> bool:
-        """Whether the file is missing, or shows other records than those there are."""
+        """Whether the file is missing or its digest is not that of the present records. root: the course's folder."""
         records, path = self.records(recorded), root / self.path
         if self.optional and not records:
             return False
         return not path.exists() or plots.digest_of(path) != plots.digest(records)
 
     def write(self, root: Path, recorded: Results) -> None:
-        """Draw the file anew, on the background that all plots have."""
+        """Draw the figure and write its file, in the style of all plots."""
         import matplotlib as mpl
 
         records = self.records(recorded)
@@ -88,9 +88,9 @@ FIGURES = (
 def run(
     check: bool, figures: Sequence[Figure] = FIGURES, recorded: Results | None = None, root: Path | None = None
 ) -> bool:
-    """Draw what is stale, or with `check` only name it; whether all is well afterwards.
+    """Draw the stale figures, or with `check` only print their paths. Returns whether none is stale afterwards.
 
-    recorded, root: by default the H200's results, and the course's folder.
+    recorded: by default the H200's results. root: by default the course's folder.
     """
     recorded, root, fine = recorded or results.load(tables.CARD), root or results.course(), True
     for figure in figures:

@@ -1,6 +1,6 @@
-"""Text between markers that is made from results files, in README files and in Markdown cells of notebooks.
+"""Text between markers, generated from results files, in README files and in Markdown cells of notebooks.
 
-A table stands on lines of its own, a number within a line:
+A table has lines of its own, a number is within a line:
 
     <!-- generated: network-peers -->
     | … |
@@ -8,8 +8,8 @@ A table stands on lines of its own, a number within a line:
 
     copies at <!-- generated: peak-copy -->4.31 TB/s<!-- /generated --> here
 
-`known` are the functions that make the texts, by name: tables.texts(). `run(True, known)` names what is stale,
-`run(False, known)` writes it anew.
+`known` maps names to the functions that generate the texts: tables.texts(). `run(True, known)` prints what is stale,
+`run(False, known)` rewrites it.
 """
 
 import json
@@ -31,7 +31,7 @@ _OPENING, _CLOSING = re.compile(r"<!-- generated: (\S+) -->"), "<!-- /generated 
 
 
 def parts(markdown: str) -> Iterator[tuple[str, int, int]]:
-    """(name, start, end) of what stands between each pair of markers, the newlines of a block not counted in.
+    """Yield (name, start, end) of the text between each pair of markers, without the newlines around a block.
 
     ValueError for a marker without its counterpart.
     """
@@ -45,26 +45,26 @@ def parts(markdown: str) -> Iterator[tuple[str, int, int]]:
         if _CLOSING in markdown[after : opening.start()]:
             raise ValueError(f"{_CLOSING} before <!-- generated: {name} --> closes nothing")
         after = end + len(_CLOSING)
-        block = markdown[start] == "\n" == markdown[end - 1]  # in an empty one, both are the same newline
+        block = markdown[start] == "\n" == markdown[end - 1]  # for an empty block, both are the same newline
         yield (name, start + 1, end - 1) if block else (name, start, end)
     if _CLOSING in markdown[after:]:
         raise ValueError(f"the last {_CLOSING} closes nothing")
 
 
 def between(markdown: str, name: str) -> list[str]:
-    """What stands between the markers of this name, wherever they are."""
+    """All texts between markers of this name."""
     return [markdown[start:end] for found, start, end in parts(markdown) if found == name]
 
 
-def filled(markdown: str, made: Mapping[str, str]) -> str:
-    """The text with each marked part that is in `made` replaced. ValueError for a table within a line."""
+def filled(markdown: str, texts: Mapping[str, str]) -> str:
+    """The Markdown with each marked part replaced by its entry in `texts`, if any. ValueError for a table in a line."""
     pieces, after = [], 0
     for name, start, end in parts(markdown):
-        if name not in made:
+        if name not in texts:
             continue
-        if "\n" in made[name] and markdown[start - 1] != "\n":
+        if "\n" in texts[name] and markdown[start - 1] != "\n":
             raise ValueError(f"{name} has several lines: its markers must stand on lines of their own")
-        pieces += [markdown[after:start], made[name]]
+        pieces += [markdown[after:start], texts[name]]
         after = end
     return "".join([*pieces, markdown[after:]])
 
@@ -73,7 +73,7 @@ def filled(markdown: str, made: Mapping[str, str]) -> str:
 
 
 def files(root: Path) -> list[Path]:
-    """Every README.md and notebook below a folder that holds a marker; hidden folders and environments are left out."""
+    """README.md files and notebooks below `root` that contain a marker, except in hidden folders and environments."""
     found = []
     for folder, below, names in os.walk(root):
         below[:] = [
@@ -85,12 +85,12 @@ def files(root: Path) -> list[Path]:
 
 
 def dumped(notebook: dict[str, Any]) -> str:
-    """A notebook as Jupyter writes it to a file."""
+    """A notebook as JSON, formatted as Jupyter writes it."""
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def markdown_cells(path: Path, content: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(a notebook, its Markdown cells). ValueError if it could not be written back byte for byte."""
+    """(the notebook parsed from `content`, its Markdown cells). ValueError if `dumped` would not restore `content`."""
     notebook = json.loads(content)
     if dumped(notebook) != content:
         raise ValueError(f"{path.name} is not written as Jupyter writes notebooks: open and save it there")
@@ -103,44 +103,44 @@ def source(cell: dict[str, Any]) -> str:
 
 
 def set_source(cell: dict[str, Any], text: str) -> None:
-    """Replaces a cell's text, in lines or in one piece as it was."""
+    """Replace a cell's text; it remains a list of lines or one string, as before."""
     cell["source"] = text if isinstance(cell["source"], str) else text.splitlines(keepends=True)
 
 
 def _marked(path: Path) -> list[str]:
-    """The texts of a file in which markers may stand: a README as a whole, each Markdown cell of a notebook."""
+    """The texts of a file that may contain markers: a whole README, or each Markdown cell of a notebook."""
     content = path.read_text(encoding="utf-8")
     return [source(cell) for cell in markdown_cells(path, content)[1]] if path.suffix == ".ipynb" else [content]
 
 
-def _made(path: Path, known: Known) -> dict[str, str]:
+def _generated(path: Path, known: Known) -> dict[str, str]:
     names = {name for markdown in _marked(path) for name, _, _ in parts(markdown)}
     return {name: known[name]() for name in names if name in known}
 
 
 def stale(path: Path, known: Known) -> list[str]:
-    """The names of the marked parts of a file that are not their text, or that no text is known of; in order, once.
+    """The names of a file's marked parts that differ from the generated text, or for which there is none; each once.
 
     ValueError for a marker without its counterpart.
     """
-    made, wrong = _made(path, known), []
+    texts, wrong = _generated(path, known), []
     for markdown in _marked(path):
-        wrong += [name for name, start, end in parts(markdown) if made.get(name) != markdown[start:end]]
+        wrong += [name for name, start, end in parts(markdown) if texts.get(name) != markdown[start:end]]
     return list(dict.fromkeys(wrong))
 
 
 def write(path: Path, known: Known) -> bool:
-    """Replaces what is stale in a file, and nothing else in it. Whether it has changed."""
-    made, before = _made(path, known), path.read_text(encoding="utf-8")
+    """Replace the stale parts of a file, and nothing else. Returns whether the file has changed."""
+    texts, before = _generated(path, known), path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         notebook, cells = markdown_cells(path, before)
         for cell in cells:
-            new = filled(source(cell), made)
+            new = filled(source(cell), texts)
             if new != source(cell):
                 set_source(cell, new)
         after = dumped(notebook)
     else:
-        after = filled(before, made)
+        after = filled(before, texts)
     if after != before:
         with replacing(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(after)
@@ -148,7 +148,10 @@ def write(path: Path, known: Known) -> bool:
 
 
 def run(check: bool, known: Known, root: Path | None = None) -> bool:
-    """Writes every file's stale texts anew, or with `check` only names them. Whether all is well afterwards."""
+    """Rewrite all files' stale texts, or with `check` only print their names. Returns whether none is stale afterwards.
+
+    root: by default the course's folder.
+    """
     fine, root = True, root or course()
     for path in files(root):
         where = path.relative_to(root)

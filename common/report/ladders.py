@@ -1,4 +1,4 @@
-"""What a notebook shows of a ladder: recorded times of its rungs, what changes between two, times on this machine.
+"""A ladder in a notebook: recorded times of its rungs, the difference between two, times on this machine.
 
     ladders.source(kernels.source("gemm", "naive"))
     ladders.diff(kernels.diff("gemm", "naive", "coalesced"))
@@ -7,9 +7,9 @@
     assert ladders.us("depthwise 56×56 144", "rows", 32) < ladders.us("depthwise 56×56 144", "naive", 32)
     ladders.live({"naive": lambda: ..., "rows": lambda: ...})
 
-Times are records of the suite "kernels" of the H200's results file. Where several operators compute one case, the rungs
-of the one that it is named for have plain names, those of another the operator in front: "conv2d/naive"; `operator=`
-chooses. Tables are shown as Markdown, C++ as HTML, and both as plain text where that is all there is.
+Times are records of the suite "kernels" in the H200's results. If several operators compute one case, the rungs of the
+case's own operator have plain names, those of others have the operator in front: "conv2d/naive"; `operator=` selects
+one. Tables are shown as Markdown, C++ as HTML, and both as plain text outside a notebook.
 """
 
 import itertools
@@ -24,8 +24,8 @@ from ..text import aligned
 from . import plots, results, tables
 from .results import Record, Results
 
-SAMPLES = 10  # of each call that is timed live
-WIDTH = 95  # columns of what is shown as plain text
+SAMPLES = 10  # per call that is timed live
+WIDTH = 95  # columns of plain text
 
 
 # ---- Showing
@@ -41,17 +41,17 @@ def _show(plain: str, formatted: str, mime: str = "text/markdown") -> None:
 
 
 def diff(text: str) -> None:
-    """Shows a unified diff, as kernels.diff makes it: a sign and a background for each line that is new or gone."""
+    """Show a unified diff from kernels.diff; added and deleted lines have a sign and a background."""
     _show(_wrapped(text), listing.diff(text), "text/html")
 
 
 def source(text: str) -> None:
-    """Shows a kernel's text, as kernels.source gives it, with C++'s words in colours."""
+    """Show a kernel's source from kernels.source with C++ syntax highlighting."""
     _show(text, listing.code(text), "text/html")
 
 
 def _wrapped(text: str) -> str:
-    """Lines of a diff of at most WIDTH columns; what goes on below is indented by four."""
+    """A diff with lines wrapped at WIDTH columns; continuation lines are indented by four."""
     broken = (
         textwrap.wrap(
             line, WIDTH, subsequent_indent="    ", replace_whitespace=False, drop_whitespace=False,
@@ -63,20 +63,20 @@ def _wrapped(text: str) -> str:
 
 
 def _plain(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A table as plain text; the first `texts` columns to the left, numbers to the right."""
+    """A table as plain text; the first `texts` columns are left-aligned, the others right-aligned."""
     return "\n".join(aligned([heads, *rows], right=range(texts, len(heads))))
 
 
-# ---- Looking up
+# ---- Selecting records
 
 
 def chosen(
     recorded: Results, case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None,
     operator: str | None = None,
 ) -> list[Record]:  # fmt: skip
-    """The records of one case: its rungs in the order of the ladder, then cuDNN's and cuBLAS's fastest.
+    """The records of one case: its rungs in the order of the ladder, then the fastest of cuDNN and of cuBLAS.
 
-    layout: None for all; matrices have none. operator: None for the one whose rungs have plain names.
+    layout: None for all; matrices have none. operator: None for the case's own operator.
     """
     found = results.find(recorded, suite="kernels", case=case, batch=batch, precision=precision)
     if layout is not None:
@@ -99,9 +99,9 @@ def us(
     case: str, implementation: str, batch: int = 1, precision: str = "fp32", layout: str | None = None,
     recorded: Results | None = None,
 ) -> float | None:  # fmt: skip
-    """Median µs of a rung, or of "cudnn" or "cublas"; in its fastest layout, if none is given. None without a record.
+    """Median µs of a rung, "cudnn" or "cublas", by default in its fastest layout. None without a record.
 
-    implementation: as the record has it, "rows" or "conv2d/naive".
+    implementation: as in the record, "rows" or "conv2d/naive". recorded: by default the H200's results.
     """
     keys = {"case": case, "implementation": implementation, "batch": batch, "precision": precision}
     found = results.find(recorded or results.load(tables.CARD), suite="kernels", **keys)
@@ -110,12 +110,12 @@ def us(
 
 
 def _floor(record: Record, peaks: Peaks) -> float:
-    """The roof of a record in µs: the time for its bytes, or for its FLOPs with the arithmetic that it uses."""
+    """The roofline time of a record in µs, for its bytes and for its FLOPs in its own arithmetic."""
     return floor_us(Work(record["bytes"], record["flops"]), roof_of(record["arithmetic"]), peaks)
 
 
 def _name(record: Record) -> str:
-    """What a record is called in a table of its ladder."""
+    """The name of a record in a table of its ladder."""
     return tables.LIBRARIES.get(record["implementation"]) or record["implementation"].split("/")[-1]
 
 
@@ -130,10 +130,10 @@ def table(
     case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
     recorded: Results | None = None,
 ) -> None:  # fmt: skip
-    """Shows the recorded rungs of a case, in the order of the ladder, and the libraries' times below.
+    """Show the recorded rungs of a case in the order of the ladder, then the libraries.
 
-    Columns: median µs; the share of the roof, which is that of the bytes or of the FLOPs in the rung's own arithmetic,
-    whichever is higher; how many times faster than the first rung, and than cuDNN or cuBLAS; the error against float64.
+    Columns: median µs; the share of the roof, in the rung's own arithmetic; the speedup over the first rung, and over
+    cuDNN or cuBLAS; the relative error against float64. Arguments as for `chosen` and `us`.
     """
     recorded = recorded or results.load(tables.CARD)
     records = chosen(recorded, case, batch, precision, layout, operator)
@@ -151,12 +151,12 @@ def table(
 
 
 def _nothing(title: str) -> None:
-    said = f"{title}: {tables.NOT_YET}."
-    _show(said, f"*{said}*")
+    message = f"{title}: {tables.NOT_YET}."
+    _show(message, f"*{message}*")
 
 
 def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], list[list[str]]]:
-    """The heads and rows of a table."""
+    """(column heads, rows) of the table."""
 
     def times(other: Record) -> Callable[[Record], str]:
         return lambda r: f"{other['median_us'] / r['median_us']:.2f}"
@@ -180,7 +180,7 @@ def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], l
 
 
 def _roofs(records: Sequence[Record], peaks: Peaks) -> str:
-    """The roof of every arithmetic among the records, in words."""
+    """A sentence on the roofline time of each arithmetic among the records."""
     parts = []
     for r in records:
         work, roof = Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"])
@@ -193,7 +193,10 @@ def plot(
     case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
     recorded: Results | None = None,
 ) -> None:  # fmt: skip
-    """Shows the recorded rungs of a case as bars, with the roof and the share of it, cuDNN and cuBLAS in grey."""
+    """Show the recorded rungs of a case as bars, with the roof and the share of it reached; libraries in grey.
+
+    Arguments as for `chosen` and `us`.
+    """
     recorded = recorded or results.load(tables.CARD)
     records = chosen(recorded, case, batch, precision, layout, operator)
     title = _title(case, batch, precision, layout)
@@ -209,11 +212,11 @@ def plot(
 
 
 def _described(title: str, records: Sequence[Record], peaks: Peaks | None) -> str:
-    """What the bars show, in words."""
+    """Alternative text for the bars."""
     names = [f"{_name(r)} {r['layout']}" if r.get("layout") else _name(r) for r in records]
-    said = [f"{name} {tables.us(r['median_us'])}" for name, r in zip(names, records, strict=True)]
+    times = [f"{name} {tables.us(r['median_us'])}" for name, r in zip(names, records, strict=True)]
     roofs = "" if peaks is None else f" The roof, a dashed line: {_roofs(records, peaks)}."
-    return f"Bars: median µs of each rung, {title}: {', '.join(said)}.{roofs}"
+    return f"Bars: median µs of each rung, {title}: {', '.join(times)}.{roofs}"
 
 
 def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
@@ -231,23 +234,23 @@ def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
 
 
 class Live(dict[str, float]):
-    """Median µs of what was timed on this machine, by name; empty where there is no GPU. Has been shown already."""
+    """Median µs by name, timed on this machine; empty without a GPU. `live` has shown it, so it displays nothing."""
 
     def _ipython_display_(self) -> None:
         pass
 
 
 def live(calls: Mapping[str, Callable[[], Any]], samples: int = SAMPLES) -> Live:
-    """Times calls in turn on this machine's GPU, and shows how many µs they take. Without one it says so."""
+    """Time calls in turn on this machine's GPU and show the median µs; without a GPU, show a sentence instead."""
     try:
         timed = timing.compare(calls, samples=samples)
     except graphs.NoGpu:
-        said = f"No GPU here to time it on: the times are those recorded on an {tables.CARD}."
-        _show(said, f"*{said}*")
+        message = f"No GPU here to time it on: the times are those recorded on an {tables.CARD}."
+        _show(message, f"*{message}*")
         return Live()
-    made = Live({name: timed[name].median_us for name in calls})
-    first = next(iter(made.values()))
+    times = Live({name: timed[name].median_us for name in calls})
+    first = next(iter(times.values()))
     heads = ["on this machine", "µs", "× the first"]
-    rows = [[name, tables.us(value), f"{first / value:.2f}"] for name, value in made.items()]
+    rows = [[name, tables.us(value), f"{first / value:.2f}"] for name, value in times.items()]
     _show(_plain(heads, rows, texts=1), tables.markdown(heads, rows, texts=1))
-    return made
+    return times

@@ -3,17 +3,17 @@
     roofline(points(records), Peaks.recorded(content), ["fp16"])
     bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
     ladder({"naive": 910.0, "tiled": 240.0}, floors={"naive": 60.0, "tiled": 60.0})
-    peers(records)                         the whole network, everybody's
-    chain(records, peaks)                  the whole network, from naive to final
-    sparse(records)                        from which sparsity on skipping zeros pays
-    zeros(records)                         the zeros that convolutions read
+    peers(records)                         the whole network, all implementations
+    chain(records, peaks)                  the whole network, one optimization added at a time
+    sparse(records)                        the break-even sparsity of skipping zeros
+    zeros(records)                         the share of zeros in the inputs of convolutions
     outputs(kinds, sizes)                  elements that each convolution writes
     style()                                once in a notebook: colours, sizes
-    show(figure, "what is seen, in words") in a notebook, on a card, with its text
-    save_svg(figure, path, records)        the file knows which records it shows: digest_of(path) == digest(records)
+    show(figure, "alternative text")       in a notebook, on a light background
+    save_svg(figure, path, records)        the file contains a digest: digest_of(path) == digest(records)
 
-Colours are those of M. Okabe and K. Ito, which can be told apart with any kind of colour vision, the same for a kind
-of layer in every plot.
+Colours are those of M. Okabe and K. Ito, which remain distinct with any kind of colour vision. A kind of layer has the
+same colour in every plot.
 """
 
 import base64
@@ -40,17 +40,26 @@ COLOURS = {
     "linear": "#d55e00", "pool": "#999999", "add": "#56b4e9",
 }  # fmt: skip
 _OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#999999")
-_MARKERS = {"o": 6, "s": 6, "D": 6, "^": 7, "v": 7, "P": 8, "*": 10, "X": 8}  # and sizes that look alike
+_MARKERS = {
+    "o": 6,
+    "s": 6,
+    "D": 6,
+    "^": 7,
+    "v": 7,
+    "P": 8,
+    "*": 10,
+    "X": 8,
+}  # sizes that look alike
 _ROOFS = {
     "fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "3xtf32": "3xTF32 tensor cores", "fp16": "fp16 tensor cores"
 }  # fmt: skip
 
-WIDTH = 9.0  # inches: a notebook's
+WIDTH = 9.0  # inches, for a notebook
 
 
 @dataclass(frozen=True)
 class Point:
-    """Something measured: its kind (a colour and a place in the legend), what it must do, and the µs that it took."""
+    """A measured point: its kind (colour and legend entry), its work, and its time in µs."""
 
     kind: str
     work: Work
@@ -58,12 +67,12 @@ class Point:
 
 
 def points(records: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """A point for each record; the kind is the record's "kind", or else its implementation."""
+    """One point per record, with its median; the kind is the record's "kind", else its implementation."""
     return [Point(r.get("kind", r["implementation"]), Work(r["bytes"], r["flops"]), r["median_us"]) for r in records]
 
 
 def _colours(kinds: Iterable[str]) -> dict[str, str]:
-    """A colour for each kind: layers have their own, others get what those leave."""
+    """A colour by kind: fixed for layers, for others the colours not in use."""
     kinds = list(dict.fromkeys(kinds))
     taken = {COLOURS[kind] for kind in kinds if kind in COLOURS}
     free = [colour for colour in _OTHERS if colour not in taken] or list(_OTHERS)
@@ -72,7 +81,7 @@ def _colours(kinds: Iterable[str]) -> dict[str, str]:
 
 
 def _ordered(kinds: Iterable[str]) -> list[str]:
-    """Layers in the order of the network, others as they come."""
+    """Kinds of layers in the order of the network, then the others as they come."""
     given = list(dict.fromkeys(kinds))
     return [kind for kind in COLOURS if kind in given] + [kind for kind in given if kind not in COLOURS]
 
@@ -87,10 +96,9 @@ def _engineering(value: float, unit: str) -> str:
 
 
 def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = ("fp32",), title: str = "") -> Any:
-    """FLOPs a second against FLOPs a byte, both logarithmic, below the roofs of these precisions. A Matplotlib figure.
+    """A roofline plot: FLOP/s against FLOPs per byte, both logarithmic, and the roofs of these precisions.
 
-    A point is work that is known from the shape over a time that was measured. ValueError without points, or for
-    one without FLOPs or a time.
+    Returns a Matplotlib figure. ValueError without points, or for a point without FLOPs or without a time.
     """
     import matplotlib.pyplot as plt
 
@@ -106,7 +114,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     left, right = min(xs) / 4, max(2 * max(xs), 8 * top / bandwidth)
     bottom, ceiling = min(min(ys) / 3, left * bandwidth / 3), 3 * max(top, max(ys))
 
-    # margins by hand, not a layout engine: the slope of the memory roof on the page must be known
+    # fixed margins, no layout engine: the label of the memory roof needs its slope on the page
     figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
     figure.subplots_adjust(left=0.09, right=0.735, bottom=0.12, top=0.92 if title else 0.97)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, ceiling))
@@ -125,7 +133,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
         f"memory: copies at {_engineering(bandwidth, 'B/s')}", (start, start * bandwidth), (-4, 8),
         textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=10,
     )  # fmt: skip
-    for value, names in _levels(roofs):  # labelled at their ends, beside the plot, where no point can be
+    for value, names in _levels(roofs):  # labels at their right ends, outside the axes, where there are no points
         for name in names:
             axes.plot([roofs[name] / bandwidth, right], [roofs[name]] * 2, color="black", linewidth=1.4, zorder=1)
         label = "\n".join(f"{_ROOFS[name]}: {_engineering(roofs[name], 'FLOP/s')}" for name in names)
@@ -140,12 +148,12 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
         style = {"color": colours[kind], "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
         axes.plot(*places, marker, label=kind, zorder=2, **style)
     axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=10)
-    plt.close(figure)  # shown once, as the value of a notebook's cell
+    plt.close(figure)  # or a notebook would show it twice: as the cell's value, and as an open figure
     return figure
 
 
 def _levels(roofs: Mapping[str, float]) -> list[tuple[float, list[str]]]:
-    """Roofs from the highest down; those that are too close for a label each share one, in lines, at their middle."""
+    """(height, names) of the roofs' labels, highest first; roofs too close for separate labels share one."""
     groups: list[list[str]] = []
     for name in sorted(roofs, key=lambda name: -roofs[name]):
         if groups and roofs[groups[-1][-1]] / roofs[name] < 1.6:
@@ -166,10 +174,10 @@ def bars(
     title: str = "",
     unit: str = "µs",
 ) -> Any:
-    """A bar for each name, made of its kinds, one on the other: {"cudnn": {"expand": 120.0, …}, …}. A figure.
+    """Stacked bars, one per name, with one segment per kind: {"cudnn": {"expand": 120.0, …}, …}. A Matplotlib figure.
 
-    floors: for some names, where the roof would be, as a black line. Horizontal bars show their sums and suit a few
-    implementations; vertical ones suit the many layers of a network.
+    floors: the roofline time by name, drawn as a black line; not needed for every name. Horizontal bars are labelled
+    with their sums and suit a few implementations; vertical ones suit the many layers of a network.
     """
     import matplotlib.pyplot as plt
 
@@ -206,7 +214,7 @@ def bars(
     if len(kinds) > 1 or known:
         place: Any = {"loc": "outside right upper"} if vertical else {"ncols": 5, "loc": "outside lower center"}
         entries = zip(*axes.get_legend_handles_labels(), strict=True)
-        ordered = zip(*sorted(entries, key=lambda entry: entry[1] == "roof"), strict=True)  # it comes last
+        ordered = zip(*sorted(entries, key=lambda entry: entry[1] == "roof"), strict=True)  # roof: last
         figure.legend(*ordered, frameon=False, fontsize=10, markerscale=0.6, **place)
     plt.close(figure)
     return figure
@@ -219,7 +227,10 @@ IMPLEMENTATIONS = {  # of the whole network: colour, marker
 
 
 def peers(records: Sequence[Mapping[str, Any]]) -> Any:
-    """Records of the suite "network": µs a batch over the batch, a panel a precision, each one's fastest way."""
+    """Records of the suite "network": µs per batch over the batch size, one panel per precision. A Matplotlib figure.
+
+    Each implementation is shown with its fastest layout and launch.
+    """
     import matplotlib.pyplot as plt
 
     from .tables import BATCHES, PRECISIONS
@@ -234,7 +245,7 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
                 if (r["implementation"], r["precision"]) == (name, precision):
                     best[r["batch"]] = min(r["median_us"], best.get(r["batch"], math.inf))
             between = [batch for batch in BATCHES if best and min(best) < batch < max(best)]
-            line = sorted({**dict.fromkeys(between, math.nan), **best}.items())  # no line past what was not measured
+            line = sorted({**dict.fromkeys(between, math.nan), **best}.items())  # NaN: gaps
             if line:
                 (shown[NAMES[name]],) = panel.plot(*zip(*line, strict=True), color=colour, marker=marker, markersize=5)
         panel.set(xscale="log", yscale="log", title=precision, xlabel="batch")
@@ -248,10 +259,10 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
-    """Records of the suite "chain": a bar a rung, from the roof to its µs, a panel a precision and batch.
+    """Records of the suite "chain": one bar per rung from the roof to its µs, one panel per precision and batch.
 
-    So a bar is as long as the rung is far from the roof, on a logarithmic axis. The roof of a panel is that of its rung
-    that moves least: no network of these layers, put together so, takes less. ValueError without records.
+    The axis is logarithmic, so the length of a bar shows the distance from the roof, see chain_roof. Returns a
+    Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -279,16 +290,16 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
 
 
 def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
-    """µs below which no rung of these can come: the least bytes, or the FLOPs, whatever takes longer."""
+    """The roof of a chain in µs: the time for the fewest bytes of all rungs, or for the FLOPs, whichever is longer."""
     return min(floor_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
 
 
 def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     """Timed records of the suite "sparse": the break-even sparsity of each shape, and the times of one shape.
 
-    Left, a point a shape and batch, by how much there is to multiply: from which sparsity on a kernel that skips zeros
-    is faster than all that skip nothing; those without a break-even on the line above. Right, µs against sparsity for
-    the largest shape that has one, or for the first. ValueError without records.
+    Left: one point per shape and batch. x: multiply-adds; y: the sparsity from which on a kernel that skips zeros is
+    faster than all that do not; shapes without a break-even are on the line above. Right: µs against sparsity for the
+    largest shape with a break-even, or for the first. Returns a Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -329,9 +340,9 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def zeros(records: Sequence[Mapping[str, Any]]) -> Any:
-    """Activations of the suite "sparse": the share of zeros that each convolution reads, a panel a network.
+    """Activations of the suite "sparse": the share of zeros in each convolution's input, one panel per network.
 
-    ValueError without records.
+    Returns a Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -355,7 +366,7 @@ def zeros(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def outputs(kinds: Sequence[str], sizes: Sequence[int]) -> Any:
-    """Bars: million elements of each convolution's output, in running order, coloured by kind. A Matplotlib figure.
+    """Bars: million elements of each convolution's output, in execution order, coloured by kind. A Matplotlib figure.
 
     kinds: "stem, head", "expand", "depthwise" or "project", one per convolution; a line marks the end of the first
     convolution and of each block. ValueError for other kinds, or unless there is one size per kind.
@@ -389,11 +400,11 @@ def ladder(
     title: str = "",
     unit: str = "µs",
 ) -> Any:
-    """The rungs of a ladder from top to bottom, each with its time and how many times faster than the first it is.
+    """The rungs of a ladder from top to bottom, each with its time and its speedup over the first. A Matplotlib figure.
 
-    floors: the roof of each, as a line, and the share of it that is reached behind the time. peers: the names among
-    `times` that are no rungs. The axis is logarithmic where the slowest takes more than 20 times as long as the
-    fastest. A figure.
+    floors: roofline times by name, drawn as lines; the share of the roof reached is printed after the time. peers: the
+    names in `times` that are not rungs. The axis is logarithmic if the slowest takes more than 20 times as long as the
+    fastest.
     """
     import matplotlib.pyplot as plt
 
@@ -403,7 +414,7 @@ def ladder(
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.42 * len(names)), layout="constrained")
     colours = [COLOURS["pool" if name in peers else "expand"] for name in names]
     logarithmic = max(values) > 20 * min(values)
-    # a bar on a logarithmic axis has no zero to begin at
+    # a logarithmic axis has no zero for the bars to begin at
     start = min([*values, *(floors or {}).values()]) / 2 if logarithmic else 0.0
     axes.barh(range(len(names)), np.subtract(values, start), left=start, height=0.7, color=colours)
     texts = [f"{_three_digits(value)}   {values[0] / value:.2f}×" for value in values]
@@ -418,7 +429,7 @@ def ladder(
     _label_bars(axes, names, values, texts, f"{unit}, logarithmic" if logarithmic else unit)
     if logarithmic:
         axes.set_xscale("log")
-    # room for the texts: as much of the axis in either scale
+    # room for the labels, the same share of the axis in either scale
     axes.set_xlim(start, start * (max(values) / start) ** 1.3 if logarithmic else 1.3 * max(values))
     axes.set_title(title, fontsize=11, loc="left")
     plt.close(figure)
@@ -426,7 +437,7 @@ def ladder(
 
 
 def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts: Sequence[str], unit: str) -> None:
-    """Horizontal bars from top to bottom, with room for a text behind each."""
+    """Horizontal bars from top to bottom, with a label after each."""
     for i, (length, text) in enumerate(zip(lengths, texts, strict=True)):
         axes.annotate(text, (length, i), (5, 0), textcoords="offset points", va="center", fontsize=10,
                       bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5})  # fmt: skip
@@ -436,7 +447,7 @@ def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts
 
 
 def percent(share: float) -> str:
-    """A share in percent with two digits, 97 % or 2.5 %, all of them from 10 on."""
+    """A share in percent: two significant digits below 10 %, else whole percent: "2.5 %", "97 %"."""
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
@@ -446,11 +457,11 @@ def _three_digits(value: float) -> str:
 
 # ---- In a notebook
 
-CARD, INK = "#f0f0ec", "#222222"  # behind every plot, in light and dark themes alike; its text
+CARD, INK = "#f0f0ec", "#222222"  # background of every plot, the same in light and dark themes; colour of its text
 
 
 def style() -> None:
-    """Sets Matplotlib's defaults for the notebooks: the card's colours, sizes that are readable in a narrow window."""
+    """Set Matplotlib's defaults for the notebooks: colours, and sizes that are readable in a narrow window."""
     import matplotlib as mpl
     from cycler import cycler
 
@@ -463,11 +474,11 @@ def style() -> None:
 
 
 def show(figure: Any, alt: str) -> None:
-    """Shows a Matplotlib figure in a notebook, with a text for whoever cannot see it, and closes it.
+    """Show a Matplotlib figure in a notebook with its alternative text, and close it.
 
-    alt: what is seen, in words: the axes, the curves or bars, what they say. Where there is no notebook, it is printed.
-    The picture is scaled down to the window; below MIN_WIDTH pixels it scrolls sideways, so its text stays readable.
-    TypeError if figure is none, ValueError if alt is empty.
+    alt: describes the axes, the curves or bars, and what they show. Outside a notebook, it is printed. The picture is
+    scaled down to the window; below MIN_WIDTH pixels it scrolls sideways, so its text stays readable.
+    TypeError if `figure` is not a figure, ValueError if `alt` is empty.
     """
     import matplotlib.pyplot as plt
     from IPython.display import display
@@ -499,16 +510,16 @@ def _card(png: bytes, alt: str) -> str:
 
 
 def digest(records: Iterable[Mapping[str, Any]]) -> str:
-    """A fingerprint of some records, whatever their order: it changes when any number in them does."""
+    """A hash of records that does not depend on their order."""
     texts = sorted(json.dumps(r, sort_keys=True, ensure_ascii=True) for r in records)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
 def save_svg(figure: Any, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a figure with the digest of the records that it shows: the same figure gives the same bytes."""
+    """Write a figure as SVG with the digest of its records; the same figure gives the same bytes."""
     import matplotlib as mpl
 
-    # identifiers are hashes of what they name with this salt, else with a random one
+    # without a fixed salt, Matplotlib's identifiers would differ in every file
     with mpl.rc_context({"svg.hashsalt": "mobilenetv2-engine-course", "svg.fonttype": "path"}):
         metadata = {"Date": None, "Creator": "Matplotlib", "Description": f"records sha256:{digest(records)}"}
         with replacing(path) as file:
@@ -516,7 +527,7 @@ def save_svg(figure: Any, path: Path, records: Iterable[Mapping[str, Any]]) -> N
 
 
 def digest_of(path: Path) -> str:
-    """The digest of the records that an SVG file of save_svg shows. ValueError if it names none."""
+    """The digest of records in an SVG file of save_svg. ValueError if there is none."""
     found = re.search(r"records sha256:([0-9a-f]{64})", path.read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path.name} does not say which records it shows: common.report.plots.save_svg writes it")

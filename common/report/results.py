@@ -1,7 +1,7 @@
-"""What was measured: a folder of text tables for each card, 06_optimize/results/nvidia-h200/.
+"""The records of measurements: one folder of text files per card, 06_optimize/results/nvidia-h200/.
 
     runs.json                        by run: card, driver, versions, clocks, date, commit
-    network.csv, kernels.csv, …      a table for each suite, a line for each record
+    network.csv, kernels.csv, …      one table per suite, one line per record
 
     recorded = results.load("NVIDIA H200")
     find(recorded, suite="network", batch=1)      a list of records, each a dict
@@ -11,11 +11,11 @@
                       timing=timing, work=work, error=2e-4, layout="NHWC")]
     save(path_of(environment["card"]), run, environment, records)
 
-A table holds the newest record of everything that its suite measured. Where a record replaces another, it keeps the
-other's median: two runs of the same programs show how well times repeat.
+A table holds the newest record of everything that its suite measured. A record that replaces an older one keeps the
+older median: two runs of the same programs show how repeatable the times are.
 
-A cell is text as it is, or JSON: numbers, null, lists, objects, and text in quotes where it would be read as one of
-these. An empty cell: the record does not have this key. `pandas.read_csv` reads a table as well.
+A cell is plain text, or JSON for numbers, null, lists, objects, and for text that would otherwise be read as one of
+these. An empty cell means that the record does not have this key. `pandas.read_csv` reads a table as well.
 """
 
 import csv
@@ -41,13 +41,13 @@ Some = TypeVar("Some", bound=Mapping[str, Any])
 
 PRECISIONS = ("fp32", "tf32", "fp16")
 
-# two records that agree in all of these are the same measurement, done again
+# two records that agree in all of these are repetitions of one measurement
 IDENTITY = (
     "suite", "case", "implementation", "precision", "arithmetic", "layout", "launch", "batch", "mode", "placement"
 )  # fmt: skip
 
 _TIMED = ("precision", "arithmetic", "batch", "launch", "mode", "median_us", "p5_us", "p95_us", "bytes", "flops")
-# mJ per image above idle power: the median of the rounds and their range; gross_mj: with idle power
+# mJ per image above idle power: the median of the rounds and their range; gross_mj: idle power included
 _METERED = (
     "precision", "arithmetic", "batch", "layout", "launch", "error", "mj_per_image", "mj_low", "mj_high", "gross_mj",
     "idle_w", "watts", "seconds", "rounds", "images", "method",
@@ -60,20 +60,20 @@ SUITES: dict[str, tuple[str, ...]] = {
     "steps": (*_TIMED, "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
-    "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if it was timed
+    "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if timed
     "energy": _METERED,
     "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
-    "trace": (),  # of a launch predicted and measured, COUNTS each; of a wrong kernel trace and compute-sanitizer
+    "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }
 _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
-_OPTIONAL = ("bytes", "flops", "error")  # may be None: not everything that is timed has a floor or a reference
-_KNOWN = {  # where they may not
+_OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has a roofline or a reference
+_KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",),
 }  # fmt: skip
 
 
-# what the suite "trace" counts in a launch, by the simulator's trace and by the profiler
+# the counts of a launch in the suite "trace", of the simulator's trace and of the profiler
 COUNTS = (
     "global load requests", "global load sectors", "global store requests", "global store sectors",
     "shared load wavefronts", "shared store wavefronts", "shared load conflicts", "shared store conflicts",
@@ -81,16 +81,16 @@ COUNTS = (
 
 
 class DamagedResults(ValueError):
-    """A file of results that cannot be read; the message names the file and line, what was expected and what came."""
+    """A results file is damaged; the message names the file and line, what was expected and what was found."""
 
 
-# ---- Where
+# ---- Folders
 
 
 def course() -> Path:
-    """The course's folder: the nearest from the current directory upwards, else the checkout that this module is in.
+    """The course's folder: the nearest one from the current directory upwards, else the checkout of this module.
 
-    FileNotFoundError where there is neither, as for an installed package in a folder of its user.
+    FileNotFoundError if there is neither, as for an installed package outside a clone.
     """
     for place in (Path.cwd() / "x", Path(__file__).resolve()):
         for folder in place.parents:
@@ -105,7 +105,7 @@ def course() -> Path:
 def path_of(card: str, folder: Path | None = None) -> Path:
     """The folder of a card's results: "NVIDIA H200" → 06_optimize/results/nvidia-h200.
 
-    folder: of all results, instead of the course's. FileNotFoundError as for `course`.
+    folder: of all results, by default the course's. FileNotFoundError as for `course`.
     """
     return (folder or course() / "06_optimize" / "results") / "-".join(card.lower().split())
 
@@ -114,10 +114,9 @@ def path_of(card: str, folder: Path | None = None) -> Path:
 
 
 class Results:
-    """What was measured on a card: `runs`, the environments by run; `records`, a dict for each measurement.
+    """The results of a card: `runs`, the environments by run; `records`, one dict per measurement.
 
-    The suites' tables are read when they are first asked for. Records and environments are shared with other callers:
-    do not change them.
+    A suite's table is read on first use. Records and environments are shared with other callers: do not modify them.
     """
 
     def __init__(self, runs: Mapping[str, Record] | None = None, records: Iterable[Record] = ()) -> None:
@@ -129,29 +128,29 @@ class Results:
 
     @classmethod
     def of(cls, folder: Path) -> "Results":
-        """The contents of a card's folder; empty if there is none."""
-        made = cls(_runs(folder / "runs.json"))
-        made._folder = folder
-        return made
+        """The contents of a card's folder; empty if it does not exist."""
+        results = cls(_runs(folder / "runs.json"))
+        results._folder = folder
+        return results
 
     @property
     def runs(self) -> dict[str, Record]:
-        """What each run was made on, by its name: "card", "driver", "date", "commit", …"""
+        """The environment of each run, by the run's name: "card", "driver", "date", "commit", …"""
         return self._runs
 
     @property
     def records(self) -> list[Record]:
-        """All records, suite by suite."""
+        """The records of all suites, suite by suite. DamagedResults for a file that cannot be read."""
         return [r for suite in SUITES for r in self.suite(suite)]
 
     def suite(self, name: str) -> list[Record]:
-        """The records of a suite, in the order of its table; none if nothing was measured."""
+        """The records of a suite, in the order of its table; empty without a table. DamagedResults as for `records`."""
         if name not in self._tables and self._folder is not None:
             self._tables[name] = _table(self._folder / f"{name}.csv", frozenset(self._runs))
         return self._tables.get(name, [])
 
     def frame(self, suite: str) -> "pandas.DataFrame":
-        """The records of a suite as a DataFrame, a row for each. ValueError for an unknown suite."""
+        """The records of a suite as a DataFrame, one row each. ValueError for an unknown suite."""
         import pandas
 
         if suite not in SUITES:
@@ -163,15 +162,15 @@ class Results:
 
 
 def load(card: str | Path) -> Results:
-    """What is recorded of a card: its name, "NVIDIA H200", or its folder. Empty if there is no such folder.
+    """The results of a card, given by name, "NVIDIA H200", or by folder. Empty if there is no such folder.
 
-    DamagedResults, here or when a suite is first asked for, for a file that is not what `save` writes.
+    DamagedResults, here or on first use of a suite, for a file that is not as `save` writes it.
     """
     return Results.of(card if isinstance(card, Path) else path_of(card))
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """What differs once a file has changed; None without a file."""
+    """A key that changes whenever the file does; None without a file."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -214,7 +213,7 @@ def _parsed_runs(path: Path, state: tuple[int, ...]) -> dict[str, Record]:
 
 
 def _unnamed(run: Mapping[str, Any]) -> str | None:
-    """Which of card and date a run's environment lacks."""
+    """ "card" or "date" if a run's environment lacks it, else None."""
     return next((key for key in ("card", "date") if not isinstance(run.get(key), str) or not run[key]), None)
 
 
@@ -226,7 +225,7 @@ def _table(path: Path, runs: frozenset[str]) -> list[Record]:
 @functools.lru_cache(maxsize=32)
 def _parsed_table(path: Path, runs: frozenset[str], state: tuple[int, ...]) -> list[Record]:
     rows = csv.reader(io.StringIO(_text(path)), strict=True)
-    made: list[Record] = []
+    records: list[Record] = []
     try:
         names = next(rows)
         if not {"run", "case", "implementation"} <= set(names) or len(set(names)) < len(names):
@@ -240,12 +239,12 @@ def _parsed_table(path: Path, runs: frozenset[str], state: tuple[int, ...]) -> l
                 raise ValueError(f"expected a run of runs.json, got {_short(r['run'])}")
             if complaints := _complaints(r):
                 raise ValueError("; ".join(complaints))
-            made.append(r)
+            records.append(r)
     except DamagedResults:
         raise
     except (ValueError, csv.Error, RecursionError, StopIteration) as error:
         raise DamagedResults(f"{path}, line {rows.line_num}: {error or 'expected names of columns'}") from None
-    return made
+    return records
 
 
 # ---- Cells
@@ -255,7 +254,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 
 
 def value_of(cell: str) -> Any:
-    """The value that a cell stands for. ValueError if it begins as JSON, but is none."""
+    """Parse a cell. ValueError if it begins like JSON but is not valid."""
     if cell[0] in '[{"' or cell in ("null", "true", "false") or _NUMBER.fullmatch(cell):
         try:
             return json.loads(cell)
@@ -265,7 +264,7 @@ def value_of(cell: str) -> Any:
 
 
 def cell_of(value: Any) -> str:
-    """The cell for a value: the text itself, or JSON. TypeError and ValueError for what JSON has not, as NaN."""
+    """Format a value as a cell: plain text, or JSON. TypeError or ValueError for values without JSON, such as NaN."""
     plain = isinstance(value, str) and value and value.isprintable() and value[0] not in '[{"'
     if plain and value not in ("null", "true", "false") and not _NUMBER.fullmatch(value):
         return value
@@ -280,7 +279,7 @@ _FIRST = (
 
 
 def _csv(records: Sequence[Record]) -> str:
-    """A suite's table: known columns in a fixed order, the others by name, so equal records make equal bytes."""
+    """A suite's table as CSV. Known columns have a fixed order, others are sorted: equal records give equal bytes."""
     keys = {key for r in records for key in r} - {"suite"}
     names = [name for name in _FIRST if name in keys] + sorted(keys - set(_FIRST))
     file = io.StringIO()
@@ -291,7 +290,7 @@ def _csv(records: Sequence[Record]) -> str:
 
 
 def _json(runs: Mapping[str, Record]) -> str:
-    """runs.json: a line a run."""
+    """The text of runs.json, one line per run."""
 
     def dumped(value: Any) -> str:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
@@ -304,7 +303,7 @@ def _json(runs: Mapping[str, Record]) -> str:
 
 
 def rounded_us(us: float) -> float:
-    """µs to four significant digits, but no finer than 0.01 µs: what a repetition does not change at random."""
+    """Round µs to four significant digits, but not finer than 0.01 µs: further digits do not repeat."""
     digits = min(2, 3 - math.floor(math.log10(us))) if math.isfinite(us) and us > 0 else 2
     return float(round(us, digits))
 
@@ -322,13 +321,13 @@ def record(
     error: float | None = None,
     **more: Any,
 ) -> Record:
-    """A measurement as a dict. Times are rounded to four significant digits or 0.01 µs.
+    """A measurement as a record (dict). Times are rounded by `rounded_us`.
 
-    error: ‖out − reference‖ / ‖reference‖ of what was timed, None where there is no reference. more: what else the
-    suite says ("layout", "kind", …). A key given there replaces the one of `timing`: launch="graph" for an "eager" call
-    that replays a graph of its own.
+    error: ‖out − reference‖ / ‖reference‖ of the result, None without a reference. more: further keys of the suite
+    ("layout", "kind", …); they take precedence over those of `timing`: launch="graph" for an "eager" call that replays
+    a graph of its own.
     """
-    made: Record = {
+    fields: Record = {
         "suite": suite, "case": case, "implementation": implementation, "precision": precision,
         "arithmetic": arithmetic, "batch": int(batch), "launch": timing.launch, "mode": timing.mode,
         "median_us": rounded_us(timing.median_us), "p5_us": rounded_us(timing.p5_us),
@@ -336,13 +335,13 @@ def record(
         "bytes": None if work is None else work.bytes, "flops": None if work is None else work.flops,
         "error": None if error is None else float(f"{error:.3g}"),
     }  # fmt: skip
-    return made | more
+    return fields | more
 
 
 def find(recorded: Results, **keys: Any) -> list[Record]:
     """The records that have all these values, in the tables' order: find(recorded, suite="network", batch=1)."""
     found = list(recorded.suite(keys["suite"]) if "suite" in keys else recorded.records)
-    for key, value in keys.items():  # one after the other: most records are out after the first
+    for key, value in keys.items():  # key by key: the first one excludes most records
         found = [r for r in found if key in r and r[key] == value]
     return found
 
@@ -351,13 +350,13 @@ def one(recorded: Results, **keys: Any) -> Record:
     """The only record that has all these values. ValueError if there is none, or more than one."""
     found = find(recorded, **keys)
     if len(found) != 1:
-        asked = ", ".join(f"{key}={value!r}" for key, value in keys.items())
-        raise ValueError(f"expected one record with {asked}, the results hold {len(found)}")
+        wanted = ", ".join(f"{key}={value!r}" for key, value in keys.items())
+        raise ValueError(f"expected one record with {wanted}, the results hold {len(found)}")
     return found[0]
 
 
 def grouped(records: Iterable[Mapping[str, Any]], *keys: str) -> dict[tuple, list[Mapping[str, Any]]]:
-    """Records by what they say of some keys, None where they say nothing, in their order."""
+    """Group records by their values of some keys, None for a missing one; the order is kept."""
     groups: dict[tuple, list[Mapping[str, Any]]] = {}
     for r in records:
         groups.setdefault(tuple(r.get(key) for key in keys), []).append(r)
@@ -365,22 +364,22 @@ def grouped(records: Iterable[Mapping[str, Any]], *keys: str) -> dict[tuple, lis
 
 
 def fastest(records: Iterable[Some]) -> Some | None:
-    """The one of the least median; None without any."""
+    """The record with the lowest median; None without any."""
     return min(records, key=lambda r: r["median_us"], default=None)
 
 
 def runs(recorded: Results, records: Iterable[Mapping[str, Any]]) -> list[Record]:
     """The environments of the runs that these records come from, the newest first."""
     names = {r["run"] for r in records}
-    made = [environment for name, environment in recorded.runs.items() if name in names]
-    return sorted(reversed(made), key=lambda environment: environment["date"], reverse=True)
+    found = [environment for name, environment in recorded.runs.items() if name in names]
+    return sorted(reversed(found), key=lambda environment: environment["date"], reverse=True)
 
 
 # ---- Checking
 
 
 def _short(value: Any) -> str:
-    """A value in a message, its first 60 characters."""
+    """A value for a message: at most its first 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
@@ -413,7 +412,7 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
 
 
 def _complaints(r: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a record, a line each."""
+    """The errors of a record, one line each."""
     if r.get("suite") not in SUITES:
         return [f"suite must be one of {', '.join(SUITES)}, got {_short(r.get('suite'))}"]
     needed = ("case", "implementation", *SUITES[r["suite"]])
@@ -459,7 +458,10 @@ def _check(run: str, environment: Mapping[str, Any], records: Sequence[Record]) 
 
 
 def _previous(new: Record, old: Record | None, run: str) -> Record:
-    """What the record says of the one that it replaces. Saved again by the same run, it says what it said before."""
+    """The keys "previous_…" of a record: the values of the record that it replaces.
+
+    If that one is of the same run, its own "previous_…" keys are kept.
+    """
     measured = [key for key in ("median_us", "mj_per_image") if old and key in old and key in new]
     if old is None or not measured:
         return {}
@@ -475,15 +477,15 @@ def save(
     records: Sequence[Record],
     superseded: Callable[[Record], bool] = lambda r: False,
 ) -> None:
-    """Add a run to a card's folder, which is made if it is not there.
+    """Add a run to a card's folder, which is created if necessary.
 
-    A record of something that was measured before replaces the older one, and keeps its median and run as
-    "previous_median_us" (in the suite energy "previous_mj_per_image") and "previous_run". superseded: which older
-    records go even if nothing measures them anew, since what they measured is there no more.
+    A record with the same IDENTITY as an older one replaces it, and keeps its median and run as "previous_median_us"
+    (in the suite energy "previous_mj_per_image") and "previous_run". superseded: a predicate for older records that
+    are deleted without a replacement, because what they measured no longer exists.
 
-    ValueError for a record that lacks what its suite says, or whose times are not positive and ascending, and
-    DamagedResults for files that cannot be read; then nothing is written. Each file is replaced as a whole, and at any
-    moment runs.json names every run that the tables name.
+    ValueError for a record that lacks a key of its suite, or whose times are not positive and ascending;
+    DamagedResults for files that cannot be read; then nothing is written. Files are replaced atomically, and at any
+    moment runs.json contains every run that the tables refer to.
     """
     _check(run, environment, records)
     now = load(folder)
@@ -493,8 +495,9 @@ def save(
     kept += [{"run": run, **r, **_previous(r, before.get(_identity(r)), run)} for r in records]
     runs = {**now.runs, run: environment}
     used = {r[key] for r in kept for key in ("run", "previous_run") if key in r}
-    made = Results(runs, kept)
-    texts = {f"{suite}.csv": _csv(made.suite(suite)) for suite in SUITES if made.suite(suite)}  # may fail: before files
+    new = Results(runs, kept)
+    # formatting may raise, so it comes before any file is written
+    texts = {f"{suite}.csv": _csv(new.suite(suite)) for suite in SUITES if new.suite(suite)}
     every, left = _json(runs), _json({name: runs[name] for name in runs if name in used})
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in {"runs.json": every, **texts}.items():
@@ -502,7 +505,7 @@ def save(
     for suite in SUITES:
         if f"{suite}.csv" not in texts:
             (folder / f"{suite}.csv").unlink(missing_ok=True)
-    _write(folder / "runs.json", left)  # now nothing names the others
+    _write(folder / "runs.json", left)  # only now: no table refers to the other runs any more
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
-"""Profiles of networks: as records of the suite "steps" of the results, out of such records, and drawn.
+"""Profiles of networks: converted to records of the suite "steps", restored from them, and plotted.
 
-records(net.profile(x, runs=1000, placement="gpu"), "resnet20")
-plot([profile(records_of_one_placement, "NVIDIA H200"), net.profile(x)])
+records_of(net.profile(x, runs=1000, placement="gpu"), "resnet20")
+plot([profile_of(records_of_one_placement, "NVIDIA H200"), net.profile(x)])
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,18 @@ COLOURS = {"gpu": "#0072b2", "simulator": "#0072b2", "cpu": "#e69f00", "copies":
 
 
 def records_of(profile: Profile, case: str) -> list[Record]:
-    """A profile's rows as records: times in µs, copies beside them.
+    """A profile's rows as records: times in µs, those of copies as separate keys.
 
-    case: what the network is called there. ValueError for a profile on the simulator, whose times say nothing of a GPU.
+    case: the network's name, the first word of the records' "case". ValueError for a profile on the simulator, whose
+    times are not a GPU's.
     """
     if any(row.where == "simulator" for row in profile.rows):
         raise ValueError("times of the simulator are not saved: they say nothing about a GPU")
-    made = []
+    records = []
     for row in profile.rows:
         median, p5, p95 = (row.median_ms, row.p5_ms, row.p95_ms) if row.step else (row.copy_ms,) * 3
         timing = Timing(1e3 * median, 1e3 * p5, 1e3 * p95, profile.runs, 1, "eager", "hot")
-        made.append(
+        records.append(
             record(
                 "steps", f"{case} {row.index} {row.layer}", "ours" if row.where == "gpu" else "torch-cpu",
                 precision="fp32", arithmetic=ARITHMETIC["fp32"], batch=profile.input_shape[0], timing=timing,
@@ -37,11 +38,11 @@ def records_of(profile: Profile, case: str) -> list[Record]:
                 alive=row.alive, total_us=round(1e3 * profile.total_ms, 1), memory=list(profile.memory),
             )
         )  # fmt: skip
-    return made
+    return records
 
 
 def profile_of(records: Sequence[Record], device: str) -> Profile:
-    """The profile that records of one network and placement were made from. ValueError without records."""
+    """The profile from its records, which are of one network and placement. ValueError without records."""
     if not records:
         raise ValueError("records must be those of a profile, got none")
     first, rows = records[0], []
@@ -60,9 +61,9 @@ def profile_of(records: Sequence[Record], device: str) -> Profile:
 
 
 def plot(profiles: Sequence[Profile]) -> Any:
-    """Time a step as bars, one panel a profile, all to one scale; copies on top. A Matplotlib figure.
+    """Bars of the time per step, one panel per profile, with a common scale; copies are stacked on top.
 
-    ValueError without a profile.
+    Returns a Matplotlib figure. ValueError without a profile.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch
@@ -89,5 +90,5 @@ def plot(profiles: Sequence[Profile]) -> Any:
     if any(row.copied for one in profiles for row in one.rows):
         keys.append(Patch(color=COLOURS["copies"], label="copies"))
     panels[0, 0].legend(handles=keys, frameon=False, fontsize=9, ncols=len(keys), loc="upper right")
-    plt.close(figure)  # shown where it is returned, not a second time
+    plt.close(figure)  # or a notebook would show it twice
     return figure

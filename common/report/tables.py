@@ -1,6 +1,7 @@
-"""The texts that are made from the results of the H200: values in a line, tables of a README.
+"""Texts generated from the results of the H200: single values and tables for READMEs and notebooks.
 
-`texts()` gives the functions that make them, by the name between their markers.
+`texts()` returns the functions that generate them, by the name in their markers. A function of `Results` returns
+NOT_YET if the records that it needs are missing, unless it says otherwise.
 """
 
 import functools
@@ -18,7 +19,7 @@ from ..optimize.sparse import skips
 from . import results
 from .results import Results, grouped
 
-CARD = "NVIDIA H200"  # that the course is measured on
+CARD = "NVIDIA H200"  # the card of the course's results
 NOT_YET = "not measured yet"
 DASH = "–"
 
@@ -26,7 +27,7 @@ NETWORK = "mobilenetv2-1.0-224"
 BATCHES = (1, 8, 32, 256)
 OPERATOR_BATCHES = (1, 32, 256)
 
-IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
+IMPLEMENTATIONS = {  # their names in tables, in the order of rows
     "ours": "ours",
     "cudnn": "cuDNN, layer by layer",
     "torch-eager": "PyTorch, eager",
@@ -34,7 +35,7 @@ IMPLEMENTATIONS = {  # in the order of tables: what they are called in them
     "torch-compile": "torch.compile",
     "xla": "XLA (JAX)",
 }
-LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are no rungs
+LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
 PRECISIONS = {
     "fp32": "fp32, strict: products about as precise as those of fp32 multiplications (no plain tf32)",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
@@ -42,33 +43,33 @@ PRECISIONS = {
 }
 LAUNCHED = {"graph": "a CUDA graph", "eager": "Python", "host": "its own runtime"}
 
-Record = Mapping[str, Any]  # one of results.py
+Record = Mapping[str, Any]  # as in results.py
 
 
 # ---- Pieces of text
 
 
 def us(value: float) -> str:
-    """Microseconds, or millijoules, with three digits, all of them from 100 on: 2.06, 48.3, 394, 16,598."""
+    """A number of µs or mJ as text, with three significant digits, or as an integer from 100 on: 2.06, 48.3, 16,598."""
     return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int) -> str:
-    """A table whose first `texts` columns are texts, the others numbers."""
+    """A Markdown table; the first `texts` columns are left-aligned, the others right-aligned."""
     below = f"|{'---|' * texts}{'---:|' * (len(heads) - texts)}"
     first, *others = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
     return "\n".join([first, below, *others])
 
 
-Titled = tuple[str, Sequence[str], Sequence[Sequence[str]], int]  # a title, and what `markdown` takes
+Titled = tuple[str, Sequence[str], Sequence[Sequence[str]], int]  # a title, and the arguments of `markdown`
 
 
-def _text(said: str, parts: Iterable[Titled], footnotes: Iterable[str] = ()) -> str:
-    """A sentence, and below it tables with a line above each; tables without rows are left out."""
+def _text(intro: str, parts: Iterable[Titled], footnotes: Iterable[str] = ()) -> str:
+    """An introduction, tables with a title each, and footnotes; tables without rows are left out."""
     shown = (
         text for title, heads, rows, texts in parts if rows for text in (f"{title}:", markdown(heads, rows, texts))
     )
-    return "\n\n".join([said, *shown, *footnotes])
+    return "\n\n".join([intro, *shown, *footnotes])
 
 
 def _batches(batches: Iterable[int]) -> list[str]:
@@ -76,7 +77,7 @@ def _batches(batches: Iterable[int]) -> list[str]:
 
 
 def _by_batch(records: Iterable[Record], batches: Iterable[int], *cells: Callable[[Record], str]) -> list[str]:
-    """For each batch the cells of its record, or dashes."""
+    """The cells of each batch size's record, or dashes without a record."""
     by_batch = {r["batch"]: r for r in records}
     return [cell(by_batch[batch]) if batch in by_batch else DASH for batch in batches for cell in cells]
 
@@ -90,14 +91,14 @@ def _bold(text: str, whether: bool) -> str:
 
 
 def card_and_date(recorded: Results, records: Sequence[Record]) -> str:
-    """Where and when records were measured: "NVIDIA H200, 2026-11-21"; the first day and the last, if they differ."""
+    """Card and date of records: "NVIDIA H200, 2026-11-21"; the first date and the last, if they differ."""
     runs = results.runs(recorded, records)
     dates = sorted({run["date"] for run in runs})
     return f"{runs[0]['card']}, {dates[0] if len(dates) == 1 else f'{dates[0]} to {dates[-1]}'}"
 
 
 def provenance(recorded: Results, records: Sequence[Record]) -> str:
-    """Card, date, driver and versions of the runs that records come from, as a sentence's beginning."""
+    """Card, date, driver and library versions of the records' runs, as the beginning of a sentence."""
     runs = results.runs(recorded, records)
     named = {"driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX"}
     seen = {key: list(dict.fromkeys(str(run[key]) for run in runs if run.get(key))) for key in named}
@@ -108,14 +109,14 @@ def provenance(recorded: Results, records: Sequence[Record]) -> str:
 # ---- Peaks
 
 
-PEAKS = {  # the texts of single peaks: the case of the record, its unit
+PEAKS = {  # by the name of the text: the case of the record, the unit
     "peak-copy": ("copy", "TB/s"), "peak-fma": ("fma-fp32", "TFLOP/s"), "peak-tf32": ("tensor-tf32", "TFLOP/s"),
     "peak-fp16": ("tensor-fp16", "TFLOP/s"),
 }  # fmt: skip
 
 
 def peak(recorded: Results, name: str) -> str:
-    """One of PEAKS, "4.3 TB/s": bytes read and written by a copy, FLOPs in fp32 FMA or on tensor cores."""
+    """One of PEAKS, "4.3 TB/s": bytes read and written by a copy, or FLOPs of FMA units or tensor cores."""
     case, unit = PEAKS[name]
     found = results.find(recorded, suite="peaks", case=case)
     if not found:
@@ -125,7 +126,7 @@ def peak(recorded: Results, name: str) -> str:
 
 
 def peaks(recorded: Results) -> str:
-    """All four in a sentence with the card and the date."""
+    """A sentence with all four peaks, the card and the date."""
     found = results.find(recorded, suite="peaks")
     if not found:
         return NOT_YET
@@ -136,10 +137,10 @@ def peaks(recorded: Results) -> str:
     )
 
 
-# ---- How long the course is
+# ---- The length of the course
 
 
-TRACKS = {  # what is worked through on each of the shorter ways: chapters' folders and the numbers of their notebooks
+TRACKS = {  # the shorter tracks: chapters' folders and the numbers of their notebooks
     "kernels: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 7, 8)},
     "an engine: from an ONNX file to your own network": {
         "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 3, 4, 7, 8), "05": (1, 2, 3), "06": (1, 5),
@@ -148,7 +149,7 @@ TRACKS = {  # what is worked through on each of the shorter ways: chapters' fold
 
 
 def minutes(notebook: Path) -> int:
-    """The minutes that a notebook's first cell says it takes. ValueError if it says none."""
+    """The duration in minutes that a notebook's first cell states. ValueError if it states none."""
     first = "".join(json.loads(notebook.read_text(encoding="utf-8"))["cells"][0]["source"])
     found = re.search(r"\*\*Time\*\* (\d+) (minutes|hours?)", first)
     if found is None:
@@ -157,7 +158,7 @@ def minutes(notebook: Path) -> int:
 
 
 def tracks(root: Path) -> str:
-    """The ways through the course, each with its notebooks and hours."""
+    """A table of the tracks through the course with their notebooks and hours."""
     time = {(path.parts[-2][:2], int(path.name.split("_")[0])): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
     rows = []
     for name, chosen in TRACKS.items():
@@ -168,11 +169,11 @@ def tracks(root: Path) -> str:
     return markdown(["track", "notebooks", "hours"], rows, 2)
 
 
-# ---- The network beside its peers
+# ---- The network and its peers
 
 
 class _Marks:
-    """Footnotes: a mark for each value whose record has a note, and what the marks mean."""
+    """Footnotes: calling it with a record returns a mark if the record has a note, else ""."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
@@ -187,16 +188,16 @@ class _Marks:
         return "¹²³⁴⁵⁶⁷⁸⁹"[self._notes.index(note)]
 
     def footnotes(self) -> list[str]:
-        """The paragraphs below a table, one a note."""
+        """The paragraphs below a table, one per note."""
         return [f"{mark} {note}" for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False)]
 
 
 def network_peers(recorded: Results) -> str:
-    """µs a batch of every implementation, a table a precision."""
+    """µs per batch of every implementation, one table per precision."""
     found = results.find(recorded, suite="network", case=NETWORK)
     if not found:
         return NOT_YET
-    said = (
+    intro = (
         f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run (the short table in the"
         " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
         " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
@@ -207,11 +208,11 @@ def network_peers(recorded: Results) -> str:
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
     chosen = grouped(found, "precision")
     parts = [(meaning, heads, _peers(chosen.get((p,), []), marks), 4) for p, meaning in PRECISIONS.items()]
-    return _text(said, parts, marks.footnotes())
+    return _text(intro, parts, marks.footnotes())
 
 
 def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
-    """The rows of one precision: one for each way to run it, a column for each batch."""
+    """The rows of one precision: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
     ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
     best = {key: min(r["median_us"] for r in group) for key, group in grouped(records, "mode", "batch").items()}
     order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
@@ -230,7 +231,7 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
 
 
 def headline(recorded: Results) -> str:
-    """Ours, and the best time of each peer in whatever layout and way to launch it, of two runs: µs a batch."""
+    """µs per batch of ours, and the best of each peer over its layouts, launches and two newest runs."""
     found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
@@ -245,34 +246,34 @@ def headline(recorded: Results) -> str:
     for precision in ("fp32", "fp16"):
         rows = []
         for name in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
-            of_it = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
-            if of_it:
-                cells = _by_batch(of_it, BATCHES, lambda r: us(time(r)) + marks(r))
+            chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
+            if chosen:
+                cells = _by_batch(chosen, BATCHES, lambda r: us(time(r)) + marks(r))
                 rows.append([IMPLEMENTATIONS[name], *cells])
         parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
-    said = (
+    intro = (
         f"{provenance(recorded, found)}. Microseconds per batch, median, the same buffers in every call. Ours: the"
         " newest run. Each library was measured in every layout and with every way to launch it, in two runs: its"
         " shortest time."
     )
-    return _text(said, parts, marks.footnotes())
+    return _text(intro, parts, marks.footnotes())
 
 
-REPEATS = 0.05  # two runs that differ by no more agree
+REPEATS = 0.05  # the largest relative difference of two runs that agree
 
 
 def network_repeat(recorded: Results) -> str:
-    """How well the two newest runs agree, in a sentence, and whose results do not.
+    """A sentence on how well the two newest runs agree, and which implementations' times do not.
 
-    Ours and cuDNN's are compared between runs of the same commit only, as others are other programs; how far those are
-    apart is said by itself.
+    Ours and cuDNN's are compared only between runs of the same commit, as other commits are other programs; the largest
+    difference between those is given separately.
     """
     pairs: list[tuple[float, Record]] = []
     others: list[tuple[float, Record]] = []
     for record in results.find(recorded, suite="network"):
         now, before = recorded.runs[record["run"]], recorded.runs.get(record.get("previous_run", ""))
         if before is None or before["card"] != now["card"] or record["implementation"] not in IMPLEMENTATIONS:
-            continue  # or a rung of the chain
+            continue  # implementations not in the table are rungs of the chain
         same = before.get("commit") == now.get("commit") or record["implementation"] not in ("ours", "cudnn")
         change = abs(record["median_us"] / record["previous_median_us"] - 1)
         (pairs if same else others).append((change, record))
@@ -301,7 +302,7 @@ def network_repeat(recorded: Results) -> str:
 
 
 def _implementations(pairs: Sequence[tuple[float, Record]]) -> str:
-    """What these records measured, in the order of tables: "PyTorch, eager; XLA (JAX)"."""
+    """The names of these records' implementations, in the order of tables: "PyTorch, eager; XLA (JAX)"."""
     names = {record["implementation"] for _, record in pairs}
     return "; ".join(shown for name, shown in IMPLEMENTATIONS.items() if name in names)
 
@@ -310,7 +311,7 @@ def _implementations(pairs: Sequence[tuple[float, Record]]) -> str:
 
 
 def energy(recorded: Results) -> str:
-    """mJ an image of every implementation, a table a precision."""
+    """mJ per image of every implementation, one table per precision."""
     found = results.find(recorded, suite="energy", case=NETWORK)
     if not found:
         return NOT_YET
@@ -318,7 +319,7 @@ def energy(recorded: Results) -> str:
     how = "the card's energy counter" if counted else "the card's energy counter, or power readings where it has none"
     fewest, most = (end(r["rounds"] for r in found) for end in (min, max))
     rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
-    said = (
+    intro = (
         f"{provenance(recorded, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
         " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
         " was checked before and after. Bold is the least of a column."
@@ -339,11 +340,11 @@ def energy(recorded: Results) -> str:
         ], 1)
         for precision, meaning in PRECISIONS.items()
     ]  # fmt: skip
-    return _text(said, parts, marks.footnotes())
+    return _text(intro, parts, marks.footnotes())
 
 
 def energy_ratio(recorded: Results) -> str:
-    """How many times ours the best peer's energy an image is at batch 256 in fp16: 2.4."""
+    """The best peer's energy per image over that of ours, at batch 256 in fp16: "2.4"."""
     found = results.find(recorded, suite="energy", case=NETWORK, batch=256, precision="fp16")
     ours = [r["mj_per_image"] for r in found if r["implementation"] == "ours"]
     peers = [r["mj_per_image"] for r in found if r["implementation"] != "ours"]
@@ -354,49 +355,49 @@ def energy_ratio(recorded: Results) -> str:
 
 
 def step_shortest(recorded: Results) -> str:
-    """The shortest of cuDNN's steps at batch 1, in any precision: 2.0 µs."""
+    """The time of cuDNN's shortest step at batch 1, in any precision: "2.0 µs"."""
     found = results.find(recorded, suite="operators", batch=1, implementation="cudnn")
     return f"{min(r['median_us'] for r in found):.1f} µs" if found else NOT_YET
 
 
 def operators_cudnn(recorded: Results) -> str:
-    """MobileNetV2's different layers on cuDNN: µs, and how near the roof that is."""
+    """Tables of MobileNetV2's distinct layers on cuDNN: µs, and the share of the roof."""
     found = results.find(recorded, suite="operators", implementation="cudnn")
     if not found:
         return NOT_YET
     roofs = roofs_of(recorded)
-    said = f"{provenance(recorded, found)}. Microseconds a layer, median."
+    intro = f"{provenance(recorded, found)}. Microseconds a layer, median."
     if roofs is not None:
-        said += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
+        intro += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
     heads, order = ["layer", "shape", "times", *_batches(OPERATOR_BATCHES)], list(PRECISIONS)
     groups, parts = grouped(found, "precision", "arithmetic", "layout", "launch"), []
     for precision, arithmetic, layout, launch in sorted(groups, key=lambda group: (order.index(group[0]), *group)):
         group = groups[precision, arithmetic, layout, launch]
-        # from a cache a layer may be faster than its roof: rotating buffers are the fair ones, where there are any
+        # a layer that reads from a cache may exceed its roof: rotating buffers are preferred, where they were measured
         mode = "rotating" if any(record["mode"] == "rotating" for record in group) else "hot"
         title = f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
         parts.append((title, heads, _operators([r for r in group if r["mode"] == mode], precision, roofs), 2))
-    return _text(said, parts)
+    return _text(intro, parts)
 
 
 def roofline_shares(recorded: Results) -> str:
-    """The share of the roof that cuDNN reaches with each kind of layer, in fp16 at batch 256: lowest and highest."""
+    """The lowest and highest share of the roof of cuDNN for each kind of layer, in fp16 at batch 256."""
     found = results.find(
         recorded, suite="operators", implementation="cudnn", precision="fp16", layout="NHWC", batch=256, mode="hot"
     )
     roofs = roofs_of(recorded)
     if not found or roofs is None:
         return NOT_YET
-    said = []
+    ranges = []
     for (kind,), group in grouped(found, "kind").items():
         shares = [share(Work(r["bytes"], r["flops"]), "fp16", roofs, r["median_us"]) for r in group]
         low, high = (f"{100 * end(shares):.0f}" for end in (min, max))
-        said.append(f"{kind} {low} %" if low == high else f"{kind} {low} to {high} %")
-    return ", ".join(said)
+        ranges.append(f"{kind} {low} %" if low == high else f"{kind} {low} to {high} %")
+    return ", ".join(ranges)
 
 
 def roofs_of(recorded: Results) -> Peaks | None:
-    """The card's roofs; None where they were not measured."""
+    """The card's peaks; None if they were not measured."""
     try:
         return Peaks.recorded(recorded)
     except ValueError:
@@ -404,7 +405,7 @@ def roofs_of(recorded: Results) -> Peaks | None:
 
 
 def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -> list[list[str]]:
-    """The rows of one precision and layout: each different layer, in the order of the network, and their sum."""
+    """The rows of one precision and layout: each distinct layer, in the order of the network, and their sum."""
 
     def cell(r: Record) -> str:
         if roofs is None:
@@ -420,24 +421,24 @@ def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -
     of_batch = grouped(records, "batch")
     sums = [
         us(sum(r["count"] * r["median_us"] for r in of_batch[batch,]))
-        if len(of_batch.get((batch,), [])) == len(layers) else DASH  # a sum with a part missing is none
+        if len(of_batch.get((batch,), [])) == len(layers) else DASH  # no sum if a layer is missing
         for batch in OPERATOR_BATCHES
     ]  # fmt: skip
     return [*rows, ["all", "", str(sum(layer[0]["count"] for layer in layers)), *sums]]
 
 
-# ---- The rungs of chapter 04 beside the libraries
+# ---- The rungs of chapter 04 and the libraries
 
-# kinds of steps that are one kind of kernel; a product of matrices is a row by itself
+# kinds of steps that the same kernels compute, shown in one row
 KERNELS = {"expand": "pointwise 1×1", "project": "pointwise 1×1", "head": "pointwise 1×1"}
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How the fastest rung of each case stands to the faster library, over the cases of a kind.
+    """The fastest rungs compared with the faster library, over all cases of a kind, precision and batch size.
 
-    ratio: the geometric mean of library's time / rung's time over the layers, each case as often as the network has
-    it: above 1, ours are faster. layers: how many; best: the rung that is the fastest of most of them.
+    ratio: the geometric mean of (library's time / fastest rung's time) over the layers, each case weighted by its
+    number in the network; above 1, ours are faster. layers: how many. best: the rung that is fastest for most of them.
     """
 
     kind: str
@@ -449,7 +450,7 @@ class Standing:
 
 
 def _fastest_of_each_case(records: Iterable[Record]) -> Iterator[tuple[Record, Record]]:
-    """(the fastest rung, the fastest library) of every case, batch and precision that has both; layouts are free."""
+    """Yield (the fastest rung, the fastest library), in any layout, of every case, batch and precision with both."""
     for group in grouped(records, "case", "batch", "precision").values():
         ours = results.fastest(r for r in group if r["implementation"] not in LIBRARIES)
         theirs = results.fastest(r for r in group if r["implementation"] in LIBRARIES)
@@ -458,12 +459,12 @@ def _fastest_of_each_case(records: Iterable[Record]) -> Iterator[tuple[Record, R
 
 
 def standings(records: Iterable[Record]) -> list[Standing]:
-    """Of records of the suite "kernels", kind by kind as they come."""
+    """The Standings in records of the suite "kernels", in the order in which the kinds occur."""
     groups: dict[tuple, list[tuple[Record, Record]]] = {}
     for ours, theirs in _fastest_of_each_case(records):
         kind = ours["case"] if ours["kind"] == "gemm" else KERNELS.get(ours["kind"], ours["kind"])
         groups.setdefault((kind, ours["precision"], ours["batch"]), []).append((ours, theirs))
-    made = []
+    result = []
     for (kind, precision, batch), pairs in groups.items():
         layers = sum(ours["count"] for ours, _ in pairs)
         logarithms = [r["count"] * math.log(library["median_us"] / r["median_us"]) for r, library in pairs]
@@ -471,12 +472,12 @@ def standings(records: Iterable[Record]) -> list[Standing]:
         for ours, _ in pairs:
             wins[ours["implementation"]] += ours["count"]
         best = wins.most_common(1)[0][0]
-        made.append(Standing(kind, precision, batch, math.exp(sum(logarithms) / layers), layers, best))
-    return made
+        result.append(Standing(kind, precision, batch, math.exp(sum(logarithms) / layers), layers, best))
+    return result
 
 
 def depthwise_bandwidth(recorded: Results, precision: str, batch: int = 256) -> float | None:
-    """The share of the copy bandwidth that the fastest rungs reach over all depthwise layers. None without records."""
+    """The share of the copy bandwidth that the fastest rungs reach on all depthwise layers. None without records."""
     found = results.find(recorded, suite="kernels", kind="depthwise", precision=precision, batch=batch)
     pairs = list(_fastest_of_each_case(found))
     copies = results.find(recorded, suite="peaks", case="copy")
@@ -488,18 +489,18 @@ def depthwise_bandwidth(recorded: Results, precision: str, batch: int = 256) -> 
 
 
 def kernels_bandwidth(recorded: Results) -> str:
-    """What the depthwise layers reach of the copy bandwidth at batch 256: 81 % in fp32 and 76 % in fp16."""
+    """The share of the copy bandwidth on depthwise layers at batch 256: "81 % in fp32 and 76 % in fp16"."""
     shares = {precision: depthwise_bandwidth(recorded, precision) for precision in ("fp32", "fp16")}
     return " and ".join(f"{_percent(value)} in {p}" for p, value in shares.items() if value) or NOT_YET
 
 
 def kernels(recorded: Results) -> str:
-    """How many times as fast as cuDNN or cuBLAS the fastest rungs are, kind by kind, a table a precision."""
+    """The speed of the fastest rungs relative to cuDNN or cuBLAS by kind, one table per precision."""
     found = results.find(recorded, suite="kernels")
     every = grouped(map(vars, standings(found)), "precision", "kind")
     if not every:
         return NOT_YET
-    said = (
+    intro = (
         f"{provenance(recorded, found)}. The library's time over the fastest rung's, each in the layout that suits it"
         " best: above 1 the rung is faster. Geometric means over the layers of a kind; in brackets the rung that is the"
         " fastest of most of them."
@@ -516,28 +517,29 @@ def kernels(recorded: Results) -> str:
         ], 2)
         for precision, meaning in PRECISIONS.items()
     ]  # fmt: skip
-    return _text(said, parts)
+    return _text(intro, parts)
 
 
 # ---- Sparse convolutions (chapter 06)
 
 
 def sparse_times(records: Iterable[Record], pattern: str) -> dict[float, dict[str, float]]:
-    """By sparsity the µs of each implementation, of records of one shape, batch and precision."""
-    made: dict[float, dict[str, float]] = {}
+    """µs by sparsity and implementation, from records of one shape, batch and precision; sparsities ascend."""
+    times: dict[float, dict[str, float]] = {}
     for r in records:
         if r.get("pattern") == pattern:
             for sparsity, us in r["us_at"].items():
-                made.setdefault(float(sparsity), {})[r["implementation"]] = us
-    return dict(sorted(made.items()))
+                times.setdefault(float(sparsity), {})[r["implementation"]] = us
+    return dict(sorted(times.items()))
 
 
 def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") -> float | None:
-    """The sparsity from which on the fastest kernel that skips zeros beats cuDNN, of one shape, batch and precision.
+    """The sparsity from which on the fastest kernel that skips zeros is faster, for one shape, batch and precision.
 
-    against: "cudnn", its fastest plan; "dense", the fastest of all that skip nothing, ours and the sparse kernels'
-    twins too; those that were not swept count with their one time. Between two sparsities the ratio of the times is
-    taken for a straight line. 0 if it wins at the lowest already, None if it never does, or loses again at the highest.
+    against: "cudnn", cuDNN's fastest plan, or "dense", the fastest of all kernels that do not skip zeros, ours and the
+    sparse kernels' dense versions included; one that was timed at a single sparsity counts with that time at all. The
+    ratio of the times is interpolated linearly between two sparsities. 0 if it is faster at the lowest sparsity
+    already, None if it never is, or is slower again at the highest.
     """
     records, ratios = list(records), []
     given = {r["implementation"]: min(r["us_at"].values()) for r in records if r.get("pattern") == pattern}
@@ -556,7 +558,7 @@ def break_even(records: Iterable[Record], pattern: str, against: str = "cudnn") 
 
 
 def sparse_break_even(recorded: Results) -> str:
-    """How many of the shapes that were swept have a break-even, and at what sparsity, by precision and batch."""
+    """A table by precision and batch: how many of the shapes timed have a break-even, and at which sparsities."""
     timed = [r for r in results.find(recorded, suite="sparse") if r["kind"] != "activations"]
     if not timed:
         return NOT_YET
@@ -566,7 +568,7 @@ def sparse_break_even(recorded: Results) -> str:
             if len(sparse_times(group, pattern)) > 1:
                 both = break_even(group, pattern), break_even(group, pattern, "dense")
                 meets.setdefault((precision, pattern, batch), []).append(both)
-    said = (
+    intro = (
         f"{provenance(recorded, timed)}. Shapes whose fastest sparse kernel is"
         " faster from some sparsity on than cuDNN's fastest plan, and than every kernel that skips nothing (cuDNN's,"
         " ours, the sparse kernels' twins); in brackets the middle one of these sparsities. Zeros are synthetic."
@@ -580,18 +582,18 @@ def sparse_break_even(recorded: Results) -> str:
             cells.append(f"{len(known)} ({known[len(known) // 2]:.0%})" if known else "0")
         rows.append(cells)
     heads = ["precision", "zeros", "batch", "shapes", "faster than cuDNN", "than all that skip nothing"]
-    return f"{said}\n\n{markdown(heads, rows, 2)}"
+    return f"{intro}\n\n{markdown(heads, rows, 2)}"
 
 
-# ---- The simulator's trace beside the profiler (chapter 04)
+# ---- The simulator's trace and the profiler (chapter 04)
 
-TRACED = {  # columns of the table: the count it shows
+TRACED = {  # columns of the table, and the counts that they show
     "sectors loaded": "global load sectors",
     "sectors stored": "global store sectors",
     "wavefronts of shared loads": "shared load wavefronts",
     "conflicts in them": "shared load conflicts",
 }
-# Why the profiler counts other things than the trace. A difference that is not explained here is an error.
+# Why the profiler's count may differ from the trace's. A difference that is not explained here is an error.
 REASONS = {
     (
         "sgemm",
@@ -603,7 +605,7 @@ REASONS = {
 
 
 def traced(recorded: Results) -> tuple[list[Record], list[Record]]:
-    """(the launches that were traced and profiled, the wrong kernels). ValueError if there are none."""
+    """(records of the launches, records of the wrong kernels). ValueError if there are none."""
     entries = results.find(recorded, suite="trace")
     if not entries:
         raise ValueError("the results hold no records of the suite trace")
@@ -611,7 +613,7 @@ def traced(recorded: Results) -> tuple[list[Record], list[Record]]:
 
 
 def differences(record: Record) -> dict[str, tuple[int, int, str]]:
-    """By count of a launch that differs: (predicted, measured, why). ValueError if nobody knows why."""
+    """By differing count of a launch: (predicted, measured, reason). ValueError if no reason is known."""
     different = {}
     for count, predicted in record["predicted"].items():
         measured = record["measured"][count]
@@ -625,7 +627,7 @@ def differences(record: Record) -> dict[str, tuple[int, int, str]]:
 
 
 def trace(recorded: Results) -> str:
-    """Trace against profiler in Markdown: a table of launches, the differences, the wrong kernels."""
+    """Trace and profiler compared, in Markdown: a table of launches, the differences, the wrong kernels."""
     if not results.find(recorded, suite="trace"):
         return NOT_YET
     launches, wrong = traced(recorded)
@@ -633,7 +635,7 @@ def trace(recorded: Results) -> str:
     version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
     equal = sum(not differences(record) for record in launches)
     counts = len(launches[0]["predicted"])
-    said = (
+    intro = (
         f"{environment['card']}, {environment['date']}, Nsight Compute (`ncu`) {version[0] if version else 'unknown'}:"
         f" in {equal} of {len(launches)} launches all {counts} counts of the trace are equal to the profiler's."
     )
@@ -647,17 +649,17 @@ def trace(recorded: Results) -> str:
         f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."
         for record in launches for count, (predicted, measured, why) in differences(record).items()
     ]  # fmt: skip
-    found = [  # of compute-sanitizer without what it says of an option
+    found = [  # of compute-sanitizer, without its remark on an option
         [r["case"].removeprefix("wrong: "), r["trace"], r["compute-sanitizer"].partition(". Use ")[0]] for r in wrong
     ]
     return "\n\n".join([
-        said, markdown(["launch", *TRACED], rows, 1), *explained,
+        intro, markdown(["launch", *TRACED], rows, 1), *explained,
         "Wrong kernels, under the trace and under `compute-sanitizer`:",
         markdown(["kernel", "the trace says", "compute-sanitizer says"], found, 3),
     ])  # fmt: skip
 
 
-# ---- All of them
+# ---- All texts
 
 TEXTS: dict[str, Callable[[Results], str]] = {
     **{name: functools.partial(peak, name=name) for name in PEAKS},
@@ -678,8 +680,8 @@ TEXTS: dict[str, Callable[[Results], str]] = {
 
 
 def texts() -> dict[str, Callable[[], str]]:
-    """The functions that make the course's texts, by the name between their markers."""
+    """The functions that generate the course's texts, by the name in their markers."""
     recorded, root = results.load(CARD), results.course()
-    _ = recorded.records  # what is damaged is said now, once
-    made: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
-    return made | {"tracks": lambda: tracks(root)}
+    _ = recorded.records  # raises DamagedResults now, once
+    functions: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
+    return functions | {"tracks": lambda: tracks(root)}
