@@ -1,19 +1,19 @@
-"""What the layers of a network are: which operators, on which shapes, in which order (chapter 01).
+"""The layers of a network: operators, shapes and order (chapter 01).
 
-    table     the t, c, n, s table of the MobileNetV2 paper, and the list of layers it describes
-    layers    one frozen dataclass a kind of layer, with its shape rule, MACs and parameters
-    graph     the list of layers as a whole: census, totals, listing
-    module    the same network as a PyTorch module, and its export to ONNX
-    resnet    ResNet-20 as such a list of layers, and (resnet_module) as a PyTorch module
-    builder   what table and resnet make their lists with
-    reader    an ONNX file as such a list of layers, with its numbers
-    writer    such a list of layers as an ONNX model
+    table     the t, c, n, s table of the MobileNetV2 paper, and the list of layers that it describes
+    layers    one frozen dataclass per kind of layer, with its shape rule, MACs and parameters
+    graph     Graph, a list of layers: census, totals, listing
+    module    MobileNetV2 as a PyTorch module, and its export to ONNX
+    resnet    ResNet-20 as a Graph, and (resnet_module) as a PyTorch module
+    builder   Builder, with which table and resnet build their graphs
+    reader    reads an ONNX file as a Graph, with its parameters
+    writer    writes a Graph as an ONNX model
 
-Behind the reader, in the order in which a file meets them: loading (bytes to a model), node (one node, and
-the order of all), constants (what can be computed at once), translation (tensors so far), operators (one
-function each), simplify (layers that others do on the side).
+The reader's modules, in the order of processing: loading (bytes to a model), node (attributes, and a topological
+order), constants (constant folding), translation (state of the translation), operators (one function per operator),
+simplify (layers merged into others).
 
-Everything named in `__all__` can be used from here; PyTorch and onnx are imported on first use.
+All names in `__all__` can be imported from here; PyTorch and onnx are imported on first use.
 """
 
 from importlib import import_module
@@ -90,7 +90,7 @@ __all__ = [
     "write_onnx",
 ]
 
-# Names whose module needs PyTorch or onnx: imported when first asked for (PEP 562).
+# Names whose module needs PyTorch or onnx: imported on first use (PEP 562).
 _LAZY = {
     "MobileNetV2": "module",
     "ResNet20": "resnet_module",

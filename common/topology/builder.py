@@ -1,11 +1,11 @@
-"""A network's layers one after the other, each named and reading what came before."""
+"""Builder: appends a network's layers one by one, each reading the previous one by default."""
 
 from .graph import Graph
 from .layers import BatchNorm2d, Conv2d, GlobalAveragePool, Layer, Linear, Pair, Shape
 
 
 class Builder:
-    """Layers from the tensor "input" on; each writes a tensor of its own name."""
+    """The layers of a network whose input is the tensor "input"; each layer's output tensor has the layer's name."""
 
     def __init__(self, batch: int, in_channels: int, input_size: int | Pair, num_classes: int) -> None:
         """input_size is H = W, or (H, W). ValueError for a number below 1."""
@@ -17,9 +17,9 @@ class Builder:
         self.layers: list[Layer] = []
 
     def add(self, kind: type[Layer], name: str, *sources: Layer, **fields) -> Layer:
-        """Append a layer that reads the outputs of `sources`, or else of the layer before it; return it.
+        """Append a layer that reads the outputs of `sources`, by default of the previous layer; return it.
 
-        kind, fields: the layer's class and its own fields. ValueError where its shapes do not fit together.
+        kind, fields: the layer's class and its own fields. ValueError if the input shapes do not fit the layer.
         """
         before = sources or tuple(self.layers[-1:])
         layer = kind(
@@ -36,9 +36,9 @@ class Builder:
         self, name: str, norm: str | None, out_channels: int, kernel: int, stride: int = 1, groups: int = 1,
         source: Layer | None = None,
     ) -> Layer:  # fmt: skip
-        """A convolution, of `source` or of the layer before it, that keeps the size at stride 1.
+        """Append a convolution of `source`, by default the previous layer, with padding kernel // 2; return the layer.
 
-        norm: the name of the BatchNorm2d after it; without one the convolution has a bias.
+        norm: the name of a BatchNorm2d to append and return; without one the convolution has a bias.
         """
         sources = [source] if source else self.layers[-1:]
         layer = self.add(

@@ -1,7 +1,8 @@
-"""Nodes whose inputs are all known when the file is read: computed here, within a budget.
+"""Constant folding: nodes whose inputs are all constants are computed when the file is read, within a budget.
 
-Exporters spell out `x.view(x.size(0), -1)` as Shape, Gather, Unsqueeze and Concat, cast weights, or keep them
-as Constant nodes. None of that is work for the network.
+Exporters write `x.view(x.size(0), -1)` as Shape, Gather, Unsqueeze and Concat, cast weights, or store them in Constant
+nodes. None of these is a layer of the network. The functions of FOLD take (node, inputs, budget) and return the node's
+first output; they raise InvalidModel, or an error of NumPy, if the inputs do not fit the operator.
 """
 
 import math
@@ -17,12 +18,12 @@ from .tensors import element_type
 
 @dataclass
 class Budget:
-    """How many elements folding may still produce, so that a small file cannot ask for a large array."""
+    """How many elements folding may still produce; it prevents that a small file allocates a large array."""
 
     elements: int
 
     def take(self, shape: tuple[int, ...]) -> None:
-        """Spend the elements of an array of this shape; InvalidModel if so many are not left."""
+        """Subtract the elements of an array of this shape. InvalidModel if fewer are left, or for a negative size."""
         if any(size < 0 for size in shape):
             raise InvalidModel(f"a computed constant has the negative shape {shape}")
         self.elements -= math.prod(shape)
@@ -34,8 +35,8 @@ Arrays = list[np.ndarray | None]  # None where an optional input is left out
 
 
 def fold(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """The node's first output. InvalidModel where the inputs do not fit the operator."""
-    # what comes out is at most as large as what goes in, or is taken from the budget where it is computed
+    """Compute the node's first output. InvalidModel if the inputs do not fit the operator."""
+    # a result is at most as large as the inputs, unless its function takes its size from the budget
     budget.take((sum(array.size for array in inputs if array is not None),))
     try:
         with np.errstate(all="ignore"):
@@ -48,7 +49,7 @@ def fold(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def axes_of(node: Node, inputs: Arrays, since: int, position: int = 1) -> tuple[int, ...] | None:
-    """The axes: an attribute before operator set `since`, from then on the input at `position`."""
+    """The node's axes: an attribute before operator set `since`, else the input at `position`. None if missing."""
     if node.opset < since:
         return node.integers("axes")
     if len(inputs) <= position or inputs[position] is None:
@@ -57,14 +58,14 @@ def axes_of(node: Node, inputs: Arrays, since: int, position: int = 1) -> tuple[
 
 
 def integers(array: np.ndarray | None) -> list[int]:
-    """A constant that holds shapes, axes or indices, as Python integers."""
+    """A constant with a shape, axes or indices as Python integers. InvalidModel unless it is a short integer vector."""
     if array is None or array.dtype.kind not in "iu" or array.ndim > 1 or array.size > 64:
         raise InvalidModel("a shape or a list of axes is not a short vector of integers")
     return [int(value) for value in array.reshape(-1)]
 
 
 def reshaped(shape: tuple[int, ...], target: list[int], allowzero: bool = False) -> tuple[int, ...]:
-    """What Reshape makes of `shape`: 0 copies a size, one −1 takes what is left."""
+    """The output shape of Reshape: 0 copies a size, one −1 stands for the rest. InvalidModel if it does not fit."""
     result = [shape[i] if size == 0 and not allowzero and i < len(shape) else size for i, size in enumerate(target)]
     if result.count(-1) > 1 or any(size < -1 or (size == 0 and 0 not in shape) for size in result):
         raise InvalidModel(f"{target} is not a shape")
@@ -79,7 +80,7 @@ def reshaped(shape: tuple[int, ...], target: list[int], allowzero: bool = False)
 
 
 def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The shape without the axes, or without all of size 1 if `axes` is None. InvalidModel if another size is named."""
+    """The shape without these axes; None: without all axes of size 1. InvalidModel for an axis of another size."""
     if axes is None:
         return tuple(size for size in shape if size != 1)
     gone = normalize_axes(axes, len(shape))
@@ -89,7 +90,7 @@ def squeezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int,
 
 
 def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The shape with an axis of size 1 at each of `axes` of the result. InvalidModel if they are missing or twice."""
+    """The shape with axes of size 1 inserted; `axes`: positions in the result. InvalidModel if missing or repeated."""
     if axes is None:
         raise InvalidModel("it has no axes")
     rank = len(shape) + len(axes)
@@ -99,7 +100,7 @@ def unsqueezed(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[in
 
 
 def normalize_axes(axes: tuple[int, ...], rank: int) -> set[int]:
-    """Axes counted from 0, each named once."""
+    """The axes as non-negative numbers. InvalidModel unless they are distinct axes of `rank` dimensions."""
     result = {axis + rank if axis < 0 else axis for axis in axes}
     if len(result) != len(axes) or not result <= set(range(rank)):
         raise InvalidModel(f"axes {axes} are not distinct axes of {rank} dimensions")
@@ -107,7 +108,7 @@ def normalize_axes(axes: tuple[int, ...], rank: int) -> set[int]:
 
 
 def constant(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """The value of a Constant node, an array or a number."""
+    """Constant: the node's value, an array or a number."""
     if node.has("value_float"):
         return np.array(node.number("value_float", 0), np.float32)
     if node.has("value_int"):
@@ -121,7 +122,7 @@ def constant(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def constant_of_shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """ConstantOfShape: an array of the shape that the input holds, full of one number."""
+    """ConstantOfShape: an array filled with one number; the input is its shape."""
     shape = tuple(integers(inputs[0]))
     budget.take(shape)
     value = node.tensor("value")
@@ -135,7 +136,7 @@ def cast(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     array = present(inputs[0])
     if node.op_type == "Cast":
         dtype = element_type(node.integer("to", 0), str(node))
-        node.integer("saturate", 1)  # both only matter for 8-bit floats, which have no dtype here
+        node.integer("saturate", 1)  # both affect only 8-bit floats, which are not read here
         node.text("round_mode", "up")
     else:
         dtype = present(inputs[1]).dtype
@@ -145,14 +146,14 @@ def cast(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def present(array: np.ndarray | None) -> np.ndarray:
-    """An input that must not be left out."""
+    """The array. InvalidModel for None, an omitted input."""
     if array is None:
         raise InvalidModel("a required input is left out")
     return array
 
 
 def gather(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Gather: slices of the first input along `axis`, chosen by the second."""
+    """Gather: elements of the first input along `axis`, at the indices in the second."""
     array, indices = present(inputs[0]), present(inputs[1])
     (axis,) = normalize_axes((node.integer("axis", 0),), array.ndim)
     budget.take((*array.shape[:axis], *indices.shape, *array.shape[axis + 1 :]))
@@ -167,14 +168,14 @@ def concat(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Shape: the sizes of the input, int64."""
+    """Shape: the input's shape, or its dimensions start … end, int64."""
     sizes = present(inputs[0]).shape
     start, end = node.integer("start", 0), node.integer("end", len(sizes))
     return np.array(sizes[start:end], np.int64)
 
 
 def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Slice: from starts to ends along axes, by steps, which are attributes before operator set 10."""
+    """Slice: start, end, axis and step per sliced axis; attributes before operator set 10 (no steps), then inputs."""
     array = present(inputs[0])
     if node.opset < 10:
         starts, ends = node.integers("starts") or (), node.integers("ends") or ()
@@ -189,32 +190,32 @@ def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     steps = (1,) * len(starts) if steps is None else steps
     where = [slice(None)] * array.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # the smallest int64 as an end means "to before the first element" of a backward slice
+        # a backward slice up to and including element 0 has an end far below 0, which Python needs as None
         where[axis] = slice(start, None if step < 0 and end < -array.shape[axis] else end, step)
     return array[tuple(where)]
 
 
 def reshape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Reshape to the shape that the second input holds."""
+    """Reshape to the shape in the second input."""
     array = present(inputs[0])
     return array.reshape(reshaped(array.shape, integers(inputs[1]), node.flag("allowzero")))
 
 
 def flatten(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Flatten: a matrix, the axes before `axis` its rows."""
+    """Flatten to a matrix; the axes before `axis` become its rows."""
     array = present(inputs[0])
     axis = node.integer("axis", 1)
     return array.reshape(math.prod(array.shape[: axis if axis >= 0 else axis + array.ndim]), -1)
 
 
 def transpose(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Transpose by `perm`, C-contiguous."""
+    """Transpose by `perm`, by default reversed; C-contiguous."""
     array = present(inputs[0])
     return np.ascontiguousarray(np.transpose(array, node.integers("perm")))
 
 
 def expand(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Expand: the array broadcast to a shape."""
+    """Expand: the array broadcast to the shape in the second input."""
     array = present(inputs[0])
     shape = np.broadcast_shapes(array.shape, tuple(integers(inputs[1])))
     budget.take(shape)
@@ -222,7 +223,7 @@ def expand(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def elementwise(compute: Callable) -> Callable:
-    """A function of FOLD that broadcasts its inputs and computes with NumPy."""
+    """A function of FOLD that broadcasts its inputs and applies a NumPy function."""
 
     def folded(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
         arrays = [present(array) for array in inputs]
@@ -235,16 +236,16 @@ def elementwise(compute: Callable) -> Callable:
 
 
 def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Div; of integers, rounded towards zero. InvalidModel for an integer divided by zero."""
+    """Div; integer quotients are rounded towards zero. InvalidModel for an integer divided by zero."""
     if a.dtype.kind not in "iu":
         return a / b
     if not b.all():
         raise InvalidModel("it divides an integer by zero")
-    return (np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)).astype(a.dtype)  # ONNX rounds towards zero
+    return (np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)).astype(a.dtype)  # NumPy's // would round down
 
 
 def reduce_prod(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """ReduceProd over `axes`, over all if there are none."""
+    """ReduceProd over `axes`, by default all."""
     axes = axes_of(node, inputs, since=18)
     keepdims = node.flag("keepdims", True)
     if node.opset >= 18 and node.flag("noop_with_empty_axes") and not axes:

@@ -1,4 +1,4 @@
-"""A network as a list of layers in the order in which they run, with its census, totals and listing."""
+"""Graph: a network as a list of layers in execution order, with its census, totals and listing."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,15 @@ from functools import cached_property
 from ..text import printable
 from .layers import Layer, Shape
 
-MAX_NAME = 200  # characters that a listing shows of the network's name, which a file may make of any length
+MAX_NAME = 200  # characters of the network's name in a listing; in a file it can have any length
 
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Layers from the tensor `input`, of shape `input_shape`, to the tensor `output`.
+    """A network from the tensor `input`, of shape `input_shape` with the batch first, to the tensor `output`.
 
-    Every tensor is written once, before it is read, and shapes agree: ValueError otherwise.
+    layers: in execution order. ValueError unless every tensor is written once and before it is read, input shapes agree
+    with the shapes written, and layers that share a parameter agree on its shape.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Graph:
             written.add(layer.output)
         if self.output not in written:
             raise ValueError(f"no layer writes the output {self.output!r}")
-        self.parameter_shapes  # noqa: B018  raises where two layers disagree on a parameter
+        self.parameter_shapes  # noqa: B018  raises if two layers disagree on a parameter
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -48,7 +49,7 @@ class Graph:
 
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:
-        """Shape of every activation, by tensor name, the input's first."""
+        """Shape of every activation by tensor name, beginning with the input's."""
         outputs = {layer.output: layer.output_shape for layer in self.layers}
         return {self.input: self.input_shape} | outputs
 
@@ -59,7 +60,7 @@ class Graph:
 
     @cached_property
     def parameter_shapes(self) -> Mapping[str, Shape]:
-        """Shape of every parameter array, by name, in the order of first use."""
+        """Shape of every parameter array by name, in the order of first use. ValueError if two layers disagree."""
         shapes: dict[str, Shape] = {}
         for layer in self.layers:
             for name, shape in layer.parameter_shapes.items():
@@ -69,20 +70,20 @@ class Graph:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one run at this batch size."""
+        """Multiply-accumulates of one run at this batch size, see Layer.macs."""
         return sum(layer.macs for layer in self.layers)
 
     @property
     def params(self) -> int:
-        """Learned numbers; layers that share their parameters are counted once."""
+        """The number of learned parameters; shared ones are counted once."""
         return sum({tuple(layer.parameter_shapes): layer.params for layer in self.layers}.values())
 
     def census(self) -> Counter[str]:
-        """How many layers there are of each kind."""
+        """The number of layers by kind, the class's name."""
         return Counter(type(layer).__name__ for layer in self.layers)
 
     def with_batch(self, batch: int) -> "Graph":
-        """The same network for another batch size."""
+        """A copy of the network for another batch size. ValueError for a size below 1."""
         layers = tuple(
             replace(layer, input_shapes=tuple((batch, *shape[1:]) for shape in layer.input_shapes))
             for layer in self.layers
@@ -90,7 +91,7 @@ class Graph:
         return replace(self, input_shape=(batch, *self.input_shape[1:]), layers=layers)
 
     def describe(self, layer: Layer) -> str:
-        """`str(layer)`, with layers that have several inputs naming them by index: `ResidualAdd(9, 14)`."""
+        """`str(layer)`; for several inputs with the indices of the layers that it reads: `ResidualAdd(9, 14)`."""
         if layer.arity == 1 or type(layer).__str__ is not Layer.__str__:
             return str(layer)
         names = (self._indices.get(tensor, "input") for tensor in layer.inputs)
@@ -101,7 +102,7 @@ class Graph:
         return {layer.output: str(i) for i, layer in enumerate(self.layers)}
 
     def __str__(self) -> str:
-        """The listing: index, layer, output shape, MACs and parameters; then census and totals."""
+        """The listing: index, layer, output shape, MACs and parameters per layer, then census and totals."""
         rows = [
             (
                 f"{i}:",

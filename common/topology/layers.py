@@ -1,8 +1,8 @@
-"""The layers a network is made of: one frozen dataclass a kind, with its shape rule, MACs and parameters.
+"""The layers of a network: one frozen dataclass per kind, with its shape rule, MACs and parameters.
 
-Shapes are PyTorch's logical ones: activations (N, C, H, W) or (N, F), convolution weights
-(out_channels, in_channels / groups, kH, kW), linear weights (out_features, in_features).
-Dimension 0 is always the batch, and no layer mixes it with another.
+Shapes are logical, as in PyTorch: activations (N, C, H, W) or (N, F), convolution weights
+(out_channels, in_channels / groups, kH, kW), linear weights (out_features, in_features). Dimension 0 is always the
+batch; no layer moves it or combines its elements.
 """
 
 import math
@@ -14,21 +14,21 @@ Shape = tuple[int, ...]
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]  # ((top, bottom), (left, right))
 
-MAX_ELEMENTS = 2**31 - 1  # of one activation or parameter: kernels index with a 32-bit int
-MAX_EXTENT = 2**16 - 1  # of one kernel side, stride, dilation or padding
-MAX_DIMENSIONS = 16  # of one activation: what every backend can reshape and permute
+MAX_ELEMENTS = 2**31 - 1  # per activation or parameter: kernels use 32-bit indices
+MAX_EXTENT = 2**16 - 1  # the largest kernel side, stride, dilation or padding
+MAX_DIMENSIONS = 16  # per activation: all backends can reshape and permute as many
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
     """One operator of the network: it reads the tensors `inputs` and writes the tensor `output`.
 
-    The output shape follows from the input shapes by the layer's own rule, `_infer_shape`, and `str` shows
-    `_arguments`; a kind of layer overrides both. ValueError for inputs that do not fit, and for shapes that are empty,
-    of over MAX_ELEMENTS elements or of over MAX_DIMENSIONS dimensions.
+    The output shape follows from the input shapes by the kind's rule, `_infer_shape`, and `str` shows `_arguments`;
+    subclasses override both. ValueError for input shapes that do not fit, and for shapes that are empty, or have more
+    than MAX_ELEMENTS elements or MAX_DIMENSIONS dimensions.
 
-    name: the layer's own. inputs: names of the tensors that it reads. output: name of the one that it writes.
-    input_shapes: one for each input, the batch first.
+    name: the layer's name. inputs: names of the tensors that it reads. output: name of the tensor that it writes.
+    input_shapes: one per input, the batch first.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Layer:
     output: str
     input_shapes: tuple[Shape, ...]
 
-    arity: ClassVar[int | None] = 1  # number of inputs, None: any number from 1
+    arity: ClassVar[int | None] = 1  # number of inputs; None: at least 1
 
     def __post_init__(self) -> None:
         count = len(self.inputs)
@@ -51,7 +51,7 @@ class Layer:
                 raise ValueError(f"{type(self).__name__} has the shape {shape}, over {MAX_ELEMENTS} elements")
 
     def _infer_shape(self) -> Shape:
-        """The output's shape; ValueError where the inputs do not fit. Here: that of the first input."""
+        """The output's shape; ValueError if the inputs do not fit. By default the shape of the first input."""
         return self.input_shapes[0]
 
     @cached_property
@@ -61,31 +61,31 @@ class Layer:
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
-        """Shape of each parameter array that the layer reads, by parameter name."""
+        """Shape of each parameter array of the layer, by the parameter's name."""
         return {}
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, counted as papers do: convolutions and linear layers, bias left out."""
+        """Multiply-accumulates, as usually counted: of convolutions and linear layers only, without bias."""
         return 0
 
     @property
     def params(self) -> int:
-        """Learned numbers: weights and biases (not a batch-norm's running statistics)."""
+        """The number of learned parameters: weights and biases, but not a batch-norm's running statistics."""
         return sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
     def activation_bytes(self, itemsize: int = 4) -> int:
-        """Bytes of activations read and written when each input is read once and the output written once."""
+        """Bytes of activations if each input is read once and the output written once. itemsize: bytes per element."""
         shapes = (*self.input_shapes, self.output_shape)
         return itemsize * sum(math.prod(shape) for shape in shapes)
 
     def weight_bytes(self, itemsize: int = 4) -> int:
-        """Bytes of parameters read when each is read once."""
+        """Bytes of parameters if each is read once. itemsize: bytes per element."""
         return itemsize * sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
     @property
     def _arguments(self) -> tuple[str, ...]:
-        """What `str` shows between the parentheses."""
+        """The texts that `str` shows between the parentheses."""
         return ()
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class Conv2d(Layer):
 
     @property
     def macs(self) -> int:
-        """One for each weight that each output element meets, at this batch size."""
+        """in_channels / groups · kH · kW per output element, at this batch size."""
         return math.prod(self.output_shape) * self.in_channels // self.groups * math.prod(self.kernel_size)
 
     @property
@@ -180,7 +180,7 @@ class Linear(Layer):
 
     @property
     def macs(self) -> int:
-        """One for each weight, for each image of the batch."""
+        """in_features · out_features per image of the batch."""
         return self.input_shapes[0][0] * self.in_features * self.out_features
 
     @property
@@ -190,7 +190,7 @@ class Linear(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm2d(Layer):
-    """out = (in − running_mean) / √(running_var + eps) · weight + bias, by channel (dimension 1).
+    """out = (in − running_mean) / √(running_var + eps) · weight + bias, per channel (dimension 1).
 
     All four parameters: (num_features,). Input (N, C, H, W), or (N, C).
     """
@@ -212,13 +212,13 @@ class BatchNorm2d(Layer):
 
     @property
     def parameter_shapes(self) -> dict[str, Shape]:
-        """(num_features,) for each of the four, by parameter name."""
+        """(num_features,) for each of the four parameters, by parameter name."""
         names = (self.weight, self.bias, self.running_mean, self.running_var)
         return {name: (self.num_features,) for name in names}
 
     @property
     def params(self) -> int:
-        """Weight and bias; the running statistics are not learned."""
+        """2 · num_features: weight and bias; the running statistics are not learned."""
         return 2 * self.num_features
 
     @property
@@ -329,7 +329,7 @@ class Mul(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Concat(Layer):
-    """The inputs one after the other along dimension `dim` (1: the channels)."""
+    """The inputs concatenated along dimension `dim` (1: the channels)."""
 
     dim: int = 1
     arity: ClassVar[int | None] = None
@@ -360,7 +360,7 @@ class GlobalAveragePool(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class MaxPool2d(Layer):
-    """out = the largest input in each window; padding never wins."""
+    """out = the maximum of each window; padding does not take part."""
 
     kernel_size: Pair
     stride: Pair = (1, 1)
@@ -381,7 +381,7 @@ class MaxPool2d(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePool2d(Layer):
-    """out = the mean of each window; zeros of the padding are counted if count_include_pad."""
+    """out = the mean of each window; the zeros of the padding are included if count_include_pad."""
 
     kernel_size: Pair
     stride: Pair = (1, 1)
@@ -402,7 +402,7 @@ class AveragePool2d(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Layer):
-    """The input with `value` around it: padding ((top, bottom), (left, right))."""
+    """The input padded with `value`; padding: ((top, bottom), (left, right))."""
 
     padding: Padding
     value: float = 0.0
@@ -422,7 +422,7 @@ class Pad(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Reshape(Layer):
-    """The same elements in the same order, as (N, *shape)."""
+    """The same elements in the same order, with the shape (N, *shape)."""
 
     shape: Shape
 
@@ -464,7 +464,8 @@ def windows(
 ) -> Pair:
     """Number of windows along height and width: ⌊(in + before + after − dilation·(k − 1) − 1) / stride⌋ + 1.
 
-    ceil_mode rounds up, as long as the last window still starts inside the input or the padding before it.
+    ceil_mode rounds up, provided that the last window still starts inside the input or the padding before it.
+    ValueError if a window does not fit into the padded input, or a number is out of range (see check_extents).
     """
     check_extents("kernel size", kernel_size, least=1)
     check_extents("stride", stride, least=1)
@@ -483,7 +484,7 @@ def windows(
 
 
 def image_shape(layer: Layer) -> Shape:
-    """The first input's shape, which has to be (N, C, H, W)."""
+    """The first input's shape (N, C, H, W). ValueError if it does not have four dimensions."""
     shape = layer.input_shapes[0]
     if len(shape) != 4:
         raise ValueError(f"input of shape {shape} is not (N, C, H, W)")
@@ -491,18 +492,18 @@ def image_shape(layer: Layer) -> Shape:
 
 
 def check_extents(what: str, values: tuple[int, ...], least: int) -> None:
-    """ValueError unless each value is an integer from `least` to MAX_EXTENT; `what` names them."""
+    """Raise ValueError unless each value is between `least` and MAX_EXTENT; `what` names them in the message."""
     for value in values:
         if not least <= value <= MAX_EXTENT:
             raise ValueError(f"{what} {value} is not between {least} and {MAX_EXTENT}")
 
 
 def check_pool_windows(extent: list[int], kernel_size: Pair, stride: Pair, padding: Padding, dilation: Pair) -> None:
-    """ValueError for a window that lies in the padding alone: it has nothing to take the maximum or the mean of."""
+    """Raise ValueError if a window can lie in the padding alone, where a maximum or mean is undefined."""
     for size, k, step, (before, after), d in zip(extent, kernel_size, stride, padding, dilation, strict=True):
         if max(before, after) >= k:
             raise ValueError(f"padding {show_padding(padding)} is not below the window {show_pair(kernel_size)}")
-        # A window that starts in the padding has its first tap behind that at start mod d. (d starts show all rests.)
+        # A window that starts at s < 0 has its first tap at a position ≥ 0 at s mod d; d starts show all remainders.
         if any(start % d >= size for start in range(-before, 0, step)[:d]):
             raise ValueError(f"a window dilated by {d} has all of its taps in the padding around {size}")
 
@@ -513,13 +514,13 @@ def show_pair(pair: Pair) -> str:
 
 
 def show_padding(padding: Padding) -> str:
-    """As a pair where opposite sides are alike, else all four numbers."""
+    """Padding as text: as show_pair if opposite sides are equal, else all four numbers."""
     (top, bottom), (left, right) = padding
     return show_pair((top, left)) if (top, left) == (bottom, right) else str(padding)
 
 
 def show_pool(layer: MaxPool2d | AveragePool2d) -> tuple[str, ...]:
-    """Window, stride, padding and mode, as `str` of a pool shows them."""
+    """The `_arguments` of a pool: window, stride, padding, and "ceil_mode" if it is set."""
     shown = [show_pair(layer.kernel_size), show_pair(layer.stride), show_padding(layer.padding)]
     if layer.ceil_mode:
         shown.append("ceil_mode")

@@ -1,4 +1,4 @@
-"""A model file as an onnx.ModelProto, trusting nothing in it: size, encoding, version, external data."""
+"""Load an ONNX file as an onnx.ModelProto; size, encoding, version and external data are checked first."""
 
 import os
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ OLDEST_OPSET = 7
 
 
 def load_model(source: str | os.PathLike | ModelProto) -> ModelProto:
-    """The model of a file, its external data read in; or `source` itself if it is a model already.
+    """The model of a file, including its external data; or `source` itself if it is a model.
 
-    InvalidModel: not an ONNX file, truncated, over 2 GiB, or external data that are missing, too short or
-    outside the model's folder. UnsupportedModel: operator set older than 7 or newer than this onnx package.
-    OSError: the file cannot be opened, or is no regular file.
+    InvalidModel: not an ONNX file, truncated, over 2 GiB, or external data that are missing, too short or outside the
+    model's folder. UnsupportedModel: operator set older than 7 or newer than the installed onnx package supports.
+    OSError: the file cannot be opened, or is not a regular file.
     """
     if isinstance(source, ModelProto):
         check_header(source)
@@ -33,7 +33,7 @@ def load_model(source: str | os.PathLike | ModelProto) -> ModelProto:
             raise InvalidModel(f"{path} is empty")
         if size > MAX_FILE_BYTES:
             raise InvalidModel(f"{path} has {size} bytes, over the limit of {MAX_FILE_BYTES}")
-        content = file.read(size)  # and no more, if it grows meanwhile
+        content = file.read(size)  # no more than `size`, even if the file grows meanwhile
     model = ModelProto()
     try:
         model.ParseFromString(content)
@@ -45,7 +45,7 @@ def load_model(source: str | os.PathLike | ModelProto) -> ModelProto:
 
 
 def check_header(model: ModelProto) -> None:
-    """InvalidModel for a model without a graph, versions or readable names; UnsupportedModel for another version."""
+    """Raise InvalidModel for a model without a graph, versions or readable names; else errors as for opset_version."""
     if not model.HasField("graph") or not model.graph.node:
         raise InvalidModel("the model holds no graph of operators")
     if not model.ir_version:
@@ -60,7 +60,7 @@ def check_header(model: ModelProto) -> None:
 
 
 def names(model: ModelProto) -> Iterator[str | bytes]:
-    """Every name that the reader looks at; protobuf hands out bytes for one that is not UTF-8."""
+    """Yield every name that the reader uses; protobuf returns bytes for a name that is not UTF-8."""
     graph = model.graph
     yield graph.name
     for entry in model.opset_import:
@@ -77,7 +77,11 @@ def names(model: ModelProto) -> Iterator[str | bytes]:
 
 
 def opset_version(model: ModelProto) -> int:
-    """Version of the standard operators that the model is written in."""
+    """The model's version of the standard operator set.
+
+    InvalidModel unless there is exactly one; UnsupportedModel if it is older than OLDEST_OPSET or newer than the
+    installed onnx package supports.
+    """
     versions = {entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")}
     if len(versions) != 1:
         raise InvalidModel(f"the model names {len(versions)} versions of the standard operator set, not one")
@@ -89,7 +93,7 @@ def opset_version(model: ModelProto) -> int:
 
 
 def load_external_data(model: ModelProto, folder: Path) -> None:
-    """Read into the model every tensor that it stores in another file of its folder."""
+    """Read the data of all external tensors into the model, from files in `folder`. Errors as for external_bytes."""
     total = 0
     for tensor in stored_tensors(model):
         if tensor.data_location == TensorProto.EXTERNAL:
@@ -107,7 +111,7 @@ def stored_tensors(model: ModelProto) -> list[TensorProto]:
 
 
 def external_bytes(tensor: TensorProto, folder: Path, limit: int) -> bytes:
-    """The bytes that the tensor points to; InvalidModel unless they lie in a plain file inside `folder`."""
+    """The data of an external tensor, up to `limit` bytes. InvalidModel unless a regular file in `folder` has it."""
     what = f"external data of tensor {tensor.name!r}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     needed = checked_size(tensor, what) * element_type(tensor.data_type, what).itemsize
@@ -137,7 +141,10 @@ def external_bytes(tensor: TensorProto, folder: Path, limit: int) -> bytes:
 
 
 def inside(folder: Path, location: str, what: str) -> Path:
-    """`folder / location`, if that names something within the folder and goes through no symbolic link."""
+    """`folder / location`. InvalidModel if that is outside the folder or passes through a symbolic link.
+
+    what: the tensor, for the message.
+    """
     windows = PureWindowsPath(location)
     parts = PurePosixPath(location).parts
     if not parts or "\0" in location or "\\" in location or windows.drive or location.startswith("/"):

@@ -1,6 +1,6 @@
 """MobileNetV2 as a PyTorch module built from the paper's table, and its export to ONNX.
 
-The module tree is that of torchvision's mobilenet_v2, so its checkpoints load as they are.
+The module tree is that of torchvision's mobilenet_v2, so its checkpoints can be loaded unchanged.
 """
 
 import io
@@ -17,13 +17,13 @@ from .table import TABLE, head_channels, make_divisible, stem_channels
 
 
 def conv_bn(in_channels: int, out_channels: int, kernel: int, stride: int, groups: int, batch_norm: bool) -> list:
-    """A convolution that keeps the size at stride 1, and its batch-norm: or, folded, its bias."""
+    """[convolution with padding kernel // 2, batch-norm]; without batch_norm, [convolution with a bias]."""
     conv = nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, groups=groups, bias=not batch_norm)
     return [conv, nn.BatchNorm2d(out_channels)] if batch_norm else [conv]
 
 
 class ConvReLU6(nn.Sequential):
-    """Convolution, batch-norm, ReLU6. Folded, an Identity keeps ReLU6 at index 2."""
+    """Convolution, batch-norm, ReLU6. Without batch_norm, an Identity keeps ReLU6 at index 2."""
 
     def __init__(self, in_channels, out_channels, kernel=3, stride=1, groups=1, batch_norm=True):
         layers = conv_bn(in_channels, out_channels, kernel, stride, groups, batch_norm)
@@ -33,7 +33,10 @@ class ConvReLU6(nn.Sequential):
 
 
 class InvertedResidual(nn.Module):
-    """Expand to t times the channels, filter each channel in space, project back without an activation."""
+    """An inverted residual block: 1×1 expansion to in_channels · t, 3×3 depthwise convolution, linear 1×1 projection.
+
+    The input is added to the output at stride 1 if the numbers of channels are equal.
+    """
 
     def __init__(self, in_channels, out_channels, stride, t, batch_norm=True):
         super().__init__()
@@ -57,8 +60,8 @@ class InvertedResidual(nn.Module):
 class MobileNetV2(nn.Module):
     """x (N, in_channels, H, W) → logits (N, num_classes), for any H and W.
 
-    With batch_norm=False the batch-norms are taken to be folded: every convolution has a bias instead.
-    Weights start as in the paper's reference code: He-normal convolutions, N(0, 0.01²) classifier.
+    With batch_norm=False every convolution has a bias instead of a batch-norm, for folded parameters.
+    Initialisation as in torchvision: He-normal convolutions (fan_out), N(0, 0.01²) for the classifier.
     """
 
     def __init__(
@@ -107,13 +110,12 @@ def export_onnx(
     opset: int = 17,
     dynamic_batch: bool = False,
 ) -> onnx.ModelProto:
-    """The module as an ONNX model in evaluation mode, and as a file where `path` is given.
+    """Export the module in evaluation mode as an ONNX model, and write it to `path` if given.
 
-    Input `input` (batch, in_channels, H, W) float32, output `logits`; initializers keep their names in the
-    state dict, batch-norms stay what they are. The module comes back in the mode it was in. OSError as of
-    files.replacing.
+    Input `input` (batch, in_channels, H, W) in the parameters' dtype, output `logits`. Initializers have the names of
+    the state dict, batch-norms are not folded. The module's training mode is restored. OSError as for files.replacing.
 
-    This is PyTorch's TorchScript exporter: the newer one renames and folds parameters, and takes seconds.
+    It uses PyTorch's TorchScript exporter, because the newer exporter renames and folds parameters and takes seconds.
     """
     height, width = (input_size, input_size) if isinstance(input_size, int) else input_size
     in_channels = getattr(module, "in_channels", 3)
@@ -123,7 +125,7 @@ def export_onnx(
     training = module.training
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its deprecation, and that folding is off
+            warnings.simplefilter("ignore")  # about the exporter's deprecation and disabled folding
             torch.onnx.export(
                 module.eval(),
                 (example,),
@@ -147,10 +149,10 @@ def export_onnx(
 
 
 def restore_shared_initializers(graph: onnx.GraphProto) -> None:
-    """Give every parameter its own initializer again.
+    """Give every parameter its own initializer, in place.
 
-    The exporter keeps one of several equal parameters (say, all biases still zero) and writes the others as
-    Identity nodes that carry the parameter's name.
+    The exporter stores one of several equal parameters (for example, biases that are all zero) and writes the others as
+    Identity nodes with the parameter's name as output.
     """
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     for node in list(graph.node):

@@ -1,4 +1,4 @@
-"""One ONNX node with its attributes typed, and the order in which the nodes of a graph run."""
+"""One ONNX node with typed access to its attributes, and a topological order of a graph's nodes."""
 
 import heapq
 import math
@@ -11,9 +11,10 @@ from .tensors import decode
 
 
 class Node:
-    """A NodeProto whose attributes are read by name and type; `opset` is the version it is written in.
+    """A NodeProto whose attributes are read by name and type. opset: the model's version of the operator set.
 
-    inputs, outputs: tensor names, "" where an optional one is left out.
+    inputs, outputs: tensor names, "" for an omitted optional one. InvalidModel if an attribute is given twice. The
+    methods that read an attribute raise InvalidModel if it has another type.
     """
 
     def __init__(self, proto: NodeProto, opset: int):
@@ -32,11 +33,11 @@ class Node:
         return f"node {self.name!r} ({self.op_type})"
 
     def invalid(self, reason: object) -> InvalidModel:
-        """An InvalidModel to raise, naming the node."""
+        """An InvalidModel, not raised, whose message names the node."""
         return InvalidModel(f"{self}: {reason}")
 
     def unsupported(self, reason: object) -> UnsupportedModel:
-        """An UnsupportedModel to raise, naming the node."""
+        """An UnsupportedModel, not raised, whose message names the node."""
         return UnsupportedModel(f"{self}: {reason}")
 
     def _attribute(self, name: str, kind: int) -> AttributeProto | None:
@@ -51,28 +52,28 @@ class Node:
         return attribute
 
     def has(self, name: str) -> bool:
-        """Whether the attribute is given."""
+        """Whether the node has the attribute."""
         return name in self._attributes
 
     def integer(self, name: str, default: int) -> int:
-        """An integer attribute. InvalidModel, here and below, for one of another type."""
+        """An integer attribute, or `default` if it is missing."""
         attribute = self._attribute(name, AttributeProto.INT)
         return default if attribute is None else attribute.i
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An integer attribute that means yes or no; runtimes disagree on what other numbers mean."""
+        """An integer attribute that is 0 or 1. InvalidModel for other numbers, which runtimes treat differently."""
         value = self.integer(name, int(default))
         if value not in (0, 1):
             raise self.invalid(f"attribute {name!r} is {value}, not 0 or 1")
         return bool(value)
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers, None if it is not given."""
+        """An attribute that is a list of integers, or None if it is missing."""
         attribute = self._attribute(name, AttributeProto.INTS)
         return None if attribute is None else tuple(attribute.ints)
 
     def number(self, name: str, default: float) -> float:
-        """A float attribute; NaN is refused."""
+        """A float attribute, or `default` if it is missing. InvalidModel for NaN."""
         attribute = self._attribute(name, AttributeProto.FLOAT)
         value = default if attribute is None else attribute.f
         if math.isnan(value):
@@ -80,23 +81,23 @@ class Node:
         return value
 
     def text(self, name: str, default: str) -> str:
-        """A string attribute; what is not UTF-8 in it is replaced."""
+        """A string attribute, or `default` if it is missing; bytes that are not UTF-8 are replaced."""
         attribute = self._attribute(name, AttributeProto.STRING)
         if attribute is None:
             return default
         return attribute.s.decode("utf-8", errors="replace")
 
     def tensor(self, name: str) -> np.ndarray | None:
-        """A tensor attribute as an array, None if it is not given."""
+        """A tensor attribute as an array, or None if it is missing. Errors as for tensors.decode."""
         attribute = self._attribute(name, AttributeProto.TENSOR)
         return None if attribute is None else decode(attribute.t)
 
     def tensors(self) -> list[TensorProto]:
-        """The tensors among the attributes, not decoded."""
+        """The attributes that are tensors, not decoded."""
         return [attribute.t for attribute in self._attributes.values() if attribute.HasField("t")]
 
     def pair(self, name: str, default: tuple[int, int]) -> tuple[int, int]:
-        """An attribute with one integer for the height and one for the width."""
+        """An attribute (height, width), or `default` if it is missing. InvalidModel for another length."""
         values = self.integers(name)
         if values is None:
             return default
@@ -105,15 +106,15 @@ class Node:
         return (values[0], values[1])
 
     def check_all_read(self) -> None:
-        """An attribute that nobody asked for would change the result behind our back."""
+        """Raise InvalidModel if an attribute was not read: ignoring it could change the result."""
         if self._unread:
             raise self.invalid(f"attribute {min(self._unread)!r} does not belong to it in operator set {self.opset}")
 
 
 def nodes_in_order(graph: GraphProto, opset: int) -> list[Node]:
-    """The nodes that the outputs depend on, each after those it reads from, in the file's order where free.
+    """The nodes that the outputs depend on, in topological order; otherwise in the file's order.
 
-    InvalidModel: a tensor written twice, read but never written, or dependent on itself.
+    InvalidModel for a tensor that is written twice, read but never written, or dependent on itself.
     """
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     if len({tensor.name for tensor in graph.initializer}) != len(graph.initializer):
@@ -125,7 +126,7 @@ def nodes_in_order(graph: GraphProto, opset: int) -> list[Node]:
                 raise InvalidModel(f"the tensor {name!r} is written twice")
             writer[name] = index
 
-    # Backwards from the outputs: which nodes count at all, and who waits for whom.
+    # Backwards from the outputs: the nodes that are needed, and how many others each waits for.
     waiting: dict[int, int] = {}
     readers: dict[int, set[int]] = {}
     todo = []

@@ -17,7 +17,7 @@ from .simplify import simplify
 from .tensors import FLOATS, decode, element_type
 from .translation import Activation, Translation, as_written
 
-DEFAULT_SIZE = 224  # height and width where the file leaves them open, the paper's own
+DEFAULT_SIZE = 224  # height and width if the file does not fix them, as in the paper
 
 
 def read_onnx(source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None) -> Graph:
@@ -28,24 +28,24 @@ def read_onnx(source: str | os.PathLike | ModelProto, input_shape: tuple[int | N
 def read_onnx_with_parameters(
     source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None
 ) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The layers of an ONNX model, and the arrays that they name.
+    """The layers of an ONNX model and their parameters by name.
 
-    input_shape: (N, C, H, W); it replaces what the file says, None keeps it. Where the file leaves the batch
-    open it is 1, and where it leaves height or width open they are 224.
+    input_shape: (N, C, H, W), overrides the file's; None, as a whole or for a size, keeps it. A batch that the file
+    does not fix is 1, an open height or width is 224.
 
-    The parameters are C-contiguous float32 under their ONNX names, in the layers' own form: convolution
-    (out_channels, in_channels / groups, kH, kW), linear (out_features, in_features) with Gemm's alpha and
-    beta multiplied in, batch-norm and biases (channels,). Constants added after a convolution or a matrix
-    product are its bias. float16, bfloat16 and float64 files are read as float32.
+    The parameters are C-contiguous float32 under their ONNX names, in the layers' layout: convolution
+    (out_channels, in_channels / groups, kH, kW), linear (out_features, in_features) with Gemm's alpha and beta
+    multiplied in, batch-norm and biases (channels,). Constants added after a convolution or matrix product become its
+    bias. float16, bfloat16 and float64 parameters are converted to float32.
 
-    InvalidModel: the model is broken, or has parameters that are infinite or not a number. UnsupportedModel: it has
-    something that no layer here expresses. ValueError: input_shape does not fit it. OSError: the file cannot be opened.
+    InvalidModel: the model is damaged, or a parameter is infinite or NaN. UnsupportedModel: it contains something that
+    the layers here cannot express. ValueError: input_shape does not fit. OSError: the file cannot be opened.
     """
     return translate(load_model(source), input_shape)
 
 
 def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> tuple[Graph, dict[str, np.ndarray]]:
-    """What `read_onnx_with_parameters` does, for a model that `load_model` has returned."""
+    """`read_onnx_with_parameters` for a model returned by `load_model`."""
     graph, opset = model.graph, opset_version(model)
     nodes = nodes_in_order(graph, opset)
     if len(graph.output) != 1:
@@ -66,7 +66,7 @@ def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> 
     if dtype not in FLOATS:
         raise UnsupportedModel(f"the input {inputs[0].name!r} is {dtype}, not floating-point")
 
-    # by their bytes, as what a tensor claims to hold may not be there
+    # the bytes stored, not the shapes, which may claim more than the file holds
     stored = sum(tensor.ByteSize() for tensor in [*tensors.values(), *(t for node in nodes for t in node.tensors())])
     values: dict[str, Activation | np.ndarray] = {name: decode(tensor) for name, tensor in tensors.items()}
     values[inputs[0].name] = as_written(inputs[0].name, shape, dtype)
@@ -98,10 +98,10 @@ def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> 
 
 
 def check_operator(node: Node) -> None:
-    """UnsupportedModel for an operator that is not read here; InvalidModel where ONNX does not allow it so.
+    """Raise UnsupportedModel for an operator that is not implemented here, InvalidModel for a node that ONNX forbids.
 
-    That is an operator that the model's operator set does not have, too few or too many inputs, or the lack of an
-    attribute without a default.
+    Forbidden are operators that the model's operator set lacks, too few or too many inputs, and missing required
+    attributes.
     """
     if node.domain not in ("", "ai.onnx"):
         raise node.unsupported(f"the operator belongs to {node.domain!r}, not to standard ONNX")
@@ -122,7 +122,7 @@ def check_operator(node: Node) -> None:
 
 
 def check_numbers(network: Graph, parameters: dict[str, np.ndarray]) -> None:
-    """InvalidModel for a parameter that is not finite, or a variance that is not positive even with eps."""
+    """Raise InvalidModel for a parameter that is not finite, or a variance for which var + eps is not positive."""
     for name, array in parameters.items():
         if bad := array.size - int(np.isfinite(array).sum()):
             raise InvalidModel(f"parameter {name!r}: {bad} of {array.size} numbers are infinite or not a number")
@@ -138,7 +138,10 @@ def check_numbers(network: Graph, parameters: dict[str, np.ndarray]) -> None:
 
 
 def run(state: Translation, node: Node) -> None:
-    """Find out what the node's first output is: folded if all of its inputs are known, else translated."""
+    """Process one node: constant folding if all inputs are constants, else translation to layers.
+
+    Its first output is stored in state.values. InvalidModel and UnsupportedModel name the node.
+    """
     inputs = [state.value(node, position) for position in range(len(node.inputs))]
     known: list[np.ndarray | None] = [value for value in inputs if not isinstance(value, Activation)]
     result: Activation | np.ndarray
@@ -158,7 +161,7 @@ def run(state: Translation, node: Node) -> None:
 
 
 def requested_shape(value: ValueInfoProto, input_shape: tuple[int | None, ...] | None) -> tuple[Shape, int | None]:
-    """The input's shape, the caller's numbers before the file's, and the batch size if the file fixes it."""
+    """(the input's shape, the batch size that the file fixes or None); input_shape overrides the file's shape."""
     what = f"the input {value.name!r}"
     tensor = value.type.tensor_type
     if not value.type.HasField("tensor_type"):
@@ -174,15 +177,15 @@ def requested_shape(value: ValueInfoProto, input_shape: tuple[int | None, ...] |
     if not 2 <= len(fixed) <= 4:
         raise UnsupportedModel(f"{what} has {len(fixed)} dimensions, not (N, C, H, W)")
 
-    asked = (None,) * len(fixed) if input_shape is None else tuple(input_shape)
-    if len(asked) != len(fixed):
-        raise ValueError(f"input_shape {asked} does not have the {len(fixed)} dimensions of {what}")
-    if any(size is not None and size < 1 for size in asked):
-        raise ValueError(f"input_shape {asked} has a size below 1")
+    given = (None,) * len(fixed) if input_shape is None else tuple(input_shape)
+    if len(given) != len(fixed):
+        raise ValueError(f"input_shape {given} does not have the {len(fixed)} dimensions of {what}")
+    if any(size is not None and size < 1 for size in given):
+        raise ValueError(f"input_shape {given} has a size below 1")
     default = (1, None, DEFAULT_SIZE, DEFAULT_SIZE)
     shape = [
         next((size for size in choices if size is not None), None)
-        for choices in zip(asked, fixed, default, strict=False)
+        for choices in zip(given, fixed, default, strict=False)
     ]
     if None in shape:
         raise UnsupportedModel(f"{what} leaves the number of channels open, so input_shape has to be given")

@@ -1,6 +1,6 @@
-"""Layers that another can do on the side: padding before a convolution, a bias after it, a second clip.
+"""Merges layers into others: padding into a convolution, an added constant into its bias, two clips into one.
 
-The results stay the same; the list becomes the one that the network's author had in mind.
+The results stay the same; the list of layers becomes the one that the network was defined with.
 """
 
 import math
@@ -17,14 +17,14 @@ Parameters = dict[str, np.ndarray]
 
 
 def simplify(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
-    """The layers after the three rules below, in order. parameters: by name; sums of biases are added to them."""
+    """The layers after the three rules below. parameters: by name; sums of biases are added to the dict."""
     layers = pads_into_convolutions(layers, output)
     layers = shifts_into_biases(layers, output, parameters)
     return clips_into_one(layers, output)
 
 
 def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
-    """A Pad with zeros that only convolutions read becomes their own padding."""
+    """A Pad with zeros that only convolutions read becomes part of their padding."""
     other_readers = {name for layer in layers if not isinstance(layer, Conv2d) for name in layer.inputs} | {output}
     pads = {
         layer.output: layer
@@ -44,10 +44,10 @@ def pads_into_convolutions(layers: list[Layer], output: str) -> list[Layer]:
 
 
 def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters) -> list[Layer]:
-    """A shift by channel becomes the bias of the convolution, linear layer or batch-norm before it.
+    """A per-channel shift becomes the bias of the convolution, linear layer or batch-norm before it.
 
-    Only where nothing else reads what that layer writes. A sum of two biases is a new parameter, "first+second"; more
-    are added to that one, so that a long chain has neither long names nor many arrays.
+    This requires that nothing else reads that layer's output. The sum of two biases is a new parameter "first+second";
+    further ones are added to it in place, so a long chain needs neither long names nor many arrays.
     """
     readers = Counter(name for layer in layers for name in layer.inputs) + Counter([output])
     result: dict[str, Layer] = {}
@@ -72,13 +72,13 @@ def shifts_into_biases(layers: list[Layer], output: str, parameters: Parameters)
 
 
 def only_shifts(layer: BatchNorm2d, parameters: Parameters) -> bool:
-    """Whether the batch-norm adds its bias and does nothing else."""
+    """Whether the batch-norm only adds its bias."""
     scale, mean, var = (parameters[name] for name in (layer.weight, layer.running_mean, layer.running_var))
     return layer.eps == 0 and bool((scale == 1).all() and (mean == 0).all() and (var == 1).all())
 
 
 def clips_into_one(layers: list[Layer], output: str) -> list[Layer]:
-    """Bounds on a bounded tensor that nothing else reads: max(in, 0), then min(·, 6), is a ReLU6."""
+    """Two successive clamps become one if nothing else reads the first: max(in, 0), then min(·, 6), is a ReLU6."""
     readers = Counter(name for layer in layers for name in layer.inputs) + Counter([output])
     result: dict[str, Layer] = {}
     for layer in layers:
@@ -100,7 +100,7 @@ def clips_into_one(layers: list[Layer], output: str) -> list[Layer]:
 
 
 def bounds(layer: Layer) -> tuple[float, float] | None:
-    """(least, greatest) of what a clamping layer writes; None for any other kind of layer."""
+    """(min, max) of a layer that clamps; None for other kinds of layers."""
     if isinstance(layer, ReLU6):
         return (0.0, 6.0)
     if isinstance(layer, ReLU):

@@ -1,4 +1,4 @@
-"""MobileNetV2 as the paper writes it: one table, and the list of layers that it describes.
+"""MobileNetV2: the table of the paper, and the list of layers that it describes.
 
 M. Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (arXiv:1801.04381), table 2.
 """
@@ -9,7 +9,7 @@ from .builder import Builder
 from .graph import Graph
 from .layers import Layer, Pair, ReLU6, ResidualAdd
 
-# t: expansion factor, c: output channels, n: how many blocks, s: stride of the first of them
+# t: expansion factor, c: output channels, n: number of blocks, s: stride of the first block
 TABLE = (
     # t, c, n, s
     (1, 16, 1, 1),
@@ -39,13 +39,13 @@ def stem_channels(width: float) -> int:
 
 
 def head_channels(width: float) -> int:
-    """Channels before the classifier: a narrow network keeps its 1280 features (paper, section 5)."""
+    """Channels before the classifier: at least 1280, also below width 1 (paper, section 5)."""
     check_width(width)
     return make_divisible(HEAD_CHANNELS * max(1.0, width))
 
 
 def check_width(width: float) -> None:
-    """ValueError unless the width multiplier is a positive finite number."""
+    """Raise ValueError unless the width multiplier is a positive finite number."""
     if not (math.isfinite(width) and width > 0):
         raise ValueError(f"width is {width}, not a positive number")
 
@@ -60,15 +60,14 @@ def build(
 ) -> Graph:
     """The layers of MobileNetV2, from (batch, in_channels, H, W) to (batch, num_classes).
 
-    input_size is H = W, or (H, W). With `batch_norm` every convolution is followed by its BatchNorm2d;
-    without, the batch-norms are folded into the convolutions, which then have a bias.
-    Parameters are named as in the state dict of torchvision's mobilenet_v2.
-    ValueError where the numbers describe no network.
+    input_size is H = W, or (H, W). With `batch_norm` every convolution is followed by a BatchNorm2d; without, it has a
+    bias, for folded parameters. Parameters are named as in the state dict of torchvision's mobilenet_v2.
+    ValueError for invalid sizes.
     """
     builder = Builder(batch, in_channels, input_size, num_classes)
 
     def conv(path: str, index: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> Layer:
-        """The convolution `path.index`, and with batch_norm the BatchNorm2d `path.(index + 1)`."""
+        """Append the convolution `path.index`, and with batch_norm the BatchNorm2d `path.(index + 1)`."""
         norm = f"{path}.{index + 1}" if batch_norm else None
         return builder.conv(f"{path}.{index}", norm, out_channels, kernel, stride, groups)
 

@@ -1,4 +1,4 @@
-"""Numbers out of an ONNX TensorProto, with what it claims checked before anything is allocated."""
+"""Decode ONNX TensorProtos; shape and size are checked before anything is allocated."""
 
 import math
 
@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 from .errors import InvalidModel, UnsupportedModel
 from .layers import MAX_ELEMENTS
 
-# For each element type read here: its dtype, and the field that holds the numbers when raw_data does not.
+# Supported element types: (NumPy dtype, the field that holds the numbers if raw_data does not).
 ELEMENT_TYPES: dict[int, tuple[np.dtype, str]] = {
     kind: (onnx.helper.tensor_dtype_to_np_dtype(kind), field)
     for kind, field in {
@@ -32,7 +32,7 @@ FLOATS = {
 
 
 def element_type(kind: int, what: str) -> np.dtype:
-    """The NumPy dtype of an ONNX element type; UnsupportedModel for those not read here."""
+    """The NumPy dtype of an ONNX element type. UnsupportedModel if it is not supported here, naming `what`."""
     if kind not in ELEMENT_TYPES:
         known = kind in TensorProto.DataType.values()
         name = TensorProto.DataType.Name(kind) if known else f"number {kind}"
@@ -41,7 +41,7 @@ def element_type(kind: int, what: str) -> np.dtype:
 
 
 def checked_size(tensor: TensorProto, what: str) -> int:
-    """The number of elements that the tensor claims, once that is known to be sane."""
+    """The number of elements of the tensor's shape. InvalidModel for a negative or too large shape."""
     if any(size < 0 for size in tensor.dims):
         raise InvalidModel(f"{what} has the negative shape {tuple(tensor.dims)}")
     if len(tensor.dims) > 16 or max(*tensor.dims, 1, math.prod(tensor.dims)) > MAX_ELEMENTS:
@@ -50,7 +50,7 @@ def checked_size(tensor: TensorProto, what: str) -> int:
 
 
 def decode(tensor: TensorProto) -> np.ndarray:
-    """The tensor as a read-only array. InvalidModel where the stored bytes are not what the shape needs."""
+    """The tensor as a read-only array. InvalidModel if the size of the stored data does not match the shape."""
     what = f"tensor {tensor.name!r}"
     size = checked_size(tensor, what)
     dtype = element_type(tensor.data_type, what)
@@ -72,7 +72,7 @@ def decode(tensor: TensorProto) -> np.ndarray:
 
 
 def as_float32(array: np.ndarray, what: str) -> np.ndarray:
-    """The array as C-contiguous float32; InvalidModel if it is not floating-point or does not fit."""
+    """The array as C-contiguous float32. InvalidModel if it is not floating-point or has numbers beyond float32."""
     if array.dtype not in FLOATS:
         raise InvalidModel(f"{what} is {array.dtype}, not floating-point")
     with np.errstate(over="ignore"):

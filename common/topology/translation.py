@@ -1,4 +1,4 @@
-"""What the reader knows on its way through an ONNX graph: every tensor so far, and the layers made."""
+"""The state of the translation of an ONNX graph: the tensors seen so far, and the layers created."""
 
 import math
 from collections import Counter
@@ -17,16 +17,15 @@ from .tensors import as_float32
 class Activation:
     """An ONNX tensor that is computed at run time, as a view of a tensor that a layer writes.
 
-    Reshapes and transposes cost nothing until a layer needs the elements in that order, so they are only
-    noted here, and become layers if some layer does.
+    Reshapes and transposes are only recorded here. They become layers if some layer needs the elements in that order.
     """
 
-    tensor: str  # what the layer writes
-    stored: Shape  # shape of that
-    shape: Shape  # shape that the ONNX graph sees
+    tensor: str  # name of the layer's output
+    stored: Shape  # shape of `tensor`
+    shape: Shape  # shape in the ONNX graph
     dtype: np.dtype
-    dims: tuple[int, ...] | None = None  # axis i of `shape` is dimension dims[i] of `stored`, else: reshaped
-    averaged: frozenset[int] = frozenset()  # dimensions of `stored` whose mean is still to be taken
+    dims: tuple[int, ...] | None = None  # axis i of `shape` is dimension dims[i] of `stored`; None: reshaped
+    averaged: frozenset[int] = frozenset()  # dimensions of `stored` whose mean is pending
 
     @property
     def permuted(self) -> bool:
@@ -35,24 +34,24 @@ class Activation:
 
     @property
     def is_direct(self) -> bool:
-        """Whether this tensor is exactly what the layer writes."""
+        """Whether this tensor equals the layer's output, without a view."""
         return self.shape == self.stored and not self.permuted and not self.averaged
 
 
 def as_written(tensor: str, shape: Shape, dtype: np.dtype) -> Activation:
-    """What a layer writes, not seen in any other way."""
+    """An Activation that is a layer's output itself."""
     return Activation(tensor, shape, shape, dtype, tuple(range(len(shape))))
 
 
 class Names:
-    """Names in use, and new ones in constant time each, however many a file has chosen to clash with them."""
+    """A set of names in use, which generates new ones in amortised constant time, even for adversarial files."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
-        self._number: Counter[str] = Counter()  # the last one tried behind a name
+        self._number: Counter[str] = Counter()  # the last number tried for a name
 
     def take(self, *names: str) -> str:
-        """The first of the names that is free, or else the first one with a number; from now on it is in use."""
+        """Reserve and return the first free one of `names`, or else the first of them followed by a number."""
         name = next((name for name in names if name not in self._taken), "")
         while not name:
             self._number[names[0]] += 1
@@ -63,7 +62,7 @@ class Names:
 
 
 class Translation:
-    """Layers and parameters found so far; `values` holds each ONNX tensor: an Activation, or a constant."""
+    """Layers and parameters created so far; `values`: each ONNX tensor, an Activation or a constant array."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Translation:
         file_batch: int | None,
         budget: Budget,
     ):
-        """names: of all the file's tensors. file_batch: the batch size that the file fixes, None if it does not."""
+        """names: of all tensors in the file. file_batch: the batch size that the file fixes, or None."""
         self.values = values
         self.file_batch = file_batch
         self.budget = budget
@@ -80,12 +79,12 @@ class Translation:
         self.parameters: dict[str, np.ndarray] = {}
         self.writer: dict[str, str] = {}  # name of the node that writes each tensor
         self._layer_names = Names()
-        self._tensor_names = Names(names)  # so that ours differ from those still to come
+        self._tensor_names = Names(names)  # new names must differ from those of tensors not reached yet
         self._written: set[str] = set()  # tensors that layers write
-        self._stored: dict[tuple, str] = {}  # which parameter a constant is, seen in one way
+        self._stored: dict[tuple, str] = {}  # by _constant_key, the name of the parameter
 
     def value(self, node: Node, position: int) -> Activation | np.ndarray | None:
-        """The node's input at `position`, None where it is left out."""
+        """The node's input at `position`, None if omitted. UnsupportedModel for an output that is not computed."""
         if position >= len(node.inputs) or not node.inputs[position]:
             return None
         name = node.inputs[position]
@@ -94,7 +93,7 @@ class Translation:
         return self.values[name]
 
     def activation(self, node: Node, position: int = 0) -> Activation:
-        """The input at `position`, which has to be there and to be computed at run time."""
+        """The input at `position`. InvalidModel if it is omitted, UnsupportedModel if it is a constant."""
         value = self.value(node, position)
         if value is None:
             raise node.invalid(f"input {position} is missing")
@@ -105,18 +104,18 @@ class Translation:
         return value
 
     def constant(self, node: Node, position: int) -> np.ndarray | None:
-        """A constant input, None where it is left out."""
+        """The constant input at `position`, None if omitted. UnsupportedModel if it is computed at run time."""
         value = self.value(node, position)
         if isinstance(value, Activation):
             raise node.unsupported(f"input {position} ({node.inputs[position]!r}) is computed at run time")
         return value
 
     def direct(self, node: Node, position: int = 0) -> Activation:
-        """The input as a tensor that a layer writes, in the shape that the ONNX graph sees."""
+        """The input without a view: a layer's output in the shape of the ONNX graph."""
         return self.materialize(node, self.activation(node, position), node.inputs[position])
 
     def materialize(self, node: Node, value: Activation, name: str) -> Activation:
-        """Make a layer of the reshape or transpose that `value` notes, if there is one."""
+        """Append a layer for the reshape or transpose in `value`, if any; return its output, the tensor `name`."""
         if value.is_direct:
             return value
         source = as_written(value.tensor, value.stored, value.dtype)
@@ -130,9 +129,9 @@ class Translation:
     def emit(
         self, kind: type[Layer], node: Node, sources: list[Activation], view: str | None = None, **fields
     ) -> Activation:
-        """Append a layer that reads what `sources` are stored as.
+        """Append a layer that reads the tensors of `sources`, ignoring their views; return its output.
 
-        It writes the node's output, or the tensor `view` where it makes a layer of that.
+        It writes the node's output, or the tensor `view` if given. InvalidModel if the shapes do not fit the layer.
         """
         if view is None:
             output, name = node.outputs[0], node.name
@@ -155,16 +154,16 @@ class Translation:
         return as_written(output, layer.output_shape, sources[0].dtype)
 
     def pointwise(self, kind: type[Layer], node: Node, value: Activation, **fields) -> Activation:
-        """A layer that treats every element alike, so that a view stays the view it is."""
+        """Append an elementwise layer; the view of `value` applies to its output as well."""
         result = self.emit(kind, node, [value], **fields)
         return replace(value, tensor=result.tensor)
 
     def parameter(self, name: str, array: np.ndarray, node: Node) -> str:
-        """Keep a parameter as float32 under its ONNX name, or near it if the name holds another array; that name."""
+        """Store a parameter as float32; return its name: the ONNX name, or a variant if that holds another array."""
         key = self._constant_key(name, array)
         if key in self._stored:
             return self._stored[key]
-        if key is None:  # computed for this node: as many nodes as there are could each ask for a large one
+        if key is None:  # computed for this node, not stored in the file: many nodes could each allocate a large one
             self.budget.take(array.shape)
         stored = self._keep(name, as_float32(array, f"{node}: {name!r}"), node)
         if key is not None:
@@ -172,7 +171,7 @@ class Translation:
         return stored
 
     def _constant_key(self, name: str, array: np.ndarray) -> tuple | None:
-        """What tells views of one constant of the file apart; None if the array is not the constant called `name`."""
+        """A key that distinguishes views of one constant; None if the array is not a view of the constant `name`."""
         constant = self.values.get(name)
         if not isinstance(constant, np.ndarray) or not np.may_share_memory(array, constant):
             return None
@@ -189,13 +188,13 @@ class Translation:
         raise node.invalid(f"the parameter {name!r} is used in too many ways")
 
     def check_type(self, node: Node, value: Activation, *constants: np.ndarray | None) -> None:
-        """ONNX converts nothing on its own: numbers of another type are an error in the file."""
+        """Raise InvalidModel if a constant's dtype is not that of `value`: ONNX has no implicit conversion."""
         for constant in constants:
             if constant is not None and constant.dtype != value.dtype:
                 raise node.invalid(f"its numbers are {constant.dtype}, its input is {value.dtype}")
 
     def view(self, node: Node, value: Activation, shape: Shape) -> Activation:
-        """The same elements in the same order under another shape, which has to keep the batch first."""
+        """`value` reshaped. InvalidModel if the shape does not fit, UnsupportedModel if the batch is not first."""
         if value.permuted:
             value = self.materialize(node, value, node.inputs[0])
         if math.prod(shape) != math.prod(value.shape):
@@ -206,7 +205,7 @@ class Translation:
         return replace(value, shape=shape, dims=dims)
 
     def transposed(self, node: Node, value: Activation, perm: tuple[int, ...]) -> Activation:
-        """Axis i of the result is axis perm[i] of `value`."""
+        """`value` transposed by `perm`. InvalidModel for an invalid `perm`, UnsupportedModel if the batch moves."""
         rank = len(value.shape)
         if sorted(perm) != list(range(rank)):
             raise node.invalid(f"{perm} does not permute {rank} dimensions")
@@ -216,7 +215,7 @@ class Translation:
         if value.dims is not None:
             dims: tuple[int, ...] | None = tuple(value.dims[axis] for axis in perm)
             moved = [dim for dim in dims or () if value.stored[dim] > 1]
-            if moved == sorted(moved):  # only sizes of 1 change places: the elements keep their order
+            if moved == sorted(moved):  # only axes of size 1 move: the elements keep their order
                 dims = tuple(range(rank)) if shape == value.stored else None
             return replace(value, shape=shape, dims=dims)
         moved = [axis for axis in perm if value.shape[axis] > 1]
@@ -226,7 +225,10 @@ class Translation:
         return replace(value, shape=shape, dims=perm)
 
     def per_channel(self, node: Node, value: Activation, constant: np.ndarray) -> np.ndarray:
-        """A constant that is broadcast to `value`, as one number a channel (dimension 1 of `stored`)."""
+        """A constant that is broadcast to `value`, as one number per channel, (channels,).
+
+        Channels are dimension 1 of `stored`. UnsupportedModel if the constant varies along another dimension.
+        """
         rank = len(value.shape)
         refusal = node.unsupported(
             f"a constant of shape {constant.shape} is not one number a channel of a tensor of {value.shape}"
@@ -242,7 +244,7 @@ class Translation:
             by_dim = np.transpose(aligned, np.argsort(value.dims))
             if by_dim.shape == (1, channels, *(1,) * (rank - 2)):
                 return by_dim.reshape(channels)
-        # A vector a sample, whichever axis it lies along: (N, C, 1, 1) seen as (N, C) or as (N, 1, 1, C).
+        # One vector per sample, along any axis: (N, C, 1, 1) viewed as (N, C) or as (N, 1, 1, C).
         elif math.prod(value.stored[2:]) == 1 and aligned.shape == (1, *value.shape[1:]):
             return aligned.reshape(channels)
         raise refusal

@@ -1,4 +1,4 @@
-"""A Graph with its parameters as an ONNX model, which the reader reads back as the same Graph."""
+"""Write a Graph and its parameters as an ONNX model; the reader restores the same Graph from it."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ from .layers import (
     Softmax,
 )
 
-IR_VERSION = 8  # what operator set 17 came with; older runtimes read it as well
+IR_VERSION = 8  # of the release with operator set 17; older runtimes can read it
 
 
 def write_onnx(
@@ -41,10 +41,11 @@ def write_onnx(
     dynamic_batch: bool = False,
     opset: int = 17,
 ) -> ModelProto:
-    """The network as an ONNX model: float32, initializers under the parameters' names.
+    """The network as an ONNX model in float32, with initializers under the parameters' names.
 
-    parameters: each array that `graph.parameter_shapes` names, of that shape; others are left out.
-    opset: 14 (the first with HardSwish) or later. ValueError where it is older or a parameter does not fit.
+    parameters: all arrays of `graph.parameter_shapes`, with these shapes; others are ignored. dynamic_batch: leave the
+    batch size open. opset: 14 (the first with HardSwish) or later.
+    ValueError for another operator set, or a parameter that is missing or has another shape.
     """
     if not 14 <= opset <= onnx.defs.onnx_opset_version():
         raise ValueError(f"operator set {opset} is not between 14 and {onnx.defs.onnx_opset_version()}")
@@ -82,7 +83,7 @@ Parts = Iterator[NodeProto | TensorProto]
 
 
 def node(layer: Layer, op_type: str, *constants: str, inputs: tuple[str, ...] | None = None, **attributes) -> NodeProto:
-    """The node that writes the layer's output, from its inputs and the named constants."""
+    """A node that writes the layer's output. constants: names of further inputs. inputs: by default the layer's."""
     sources = [*(layer.inputs if inputs is None else inputs), *constants]
     return helper.make_node(op_type, sources, [layer.output], name=layer.name, **attributes)
 
@@ -94,12 +95,12 @@ def pads(padding: Padding) -> list[int]:
 
 
 def scalar(name: str, value: float) -> TensorProto:
-    """A float32 initializer of no dimensions."""
+    """A 0-dimensional float32 initializer."""
     return numpy_helper.from_array(np.array(value, np.float32), name)
 
 
 def conv(layer: Conv2d, opset: int) -> Parts:
-    """A Conv2d as a Conv node. (This function and those below: the nodes and constants of one layer.)"""
+    """A Conv2d as Conv. This function and those below yield the nodes and initializers of one layer."""
     yield node(
         layer,
         "Conv",
@@ -114,7 +115,7 @@ def conv(layer: Conv2d, opset: int) -> Parts:
 
 
 def linear(layer: Linear, opset: int) -> Parts:
-    """A Linear as Gemm, after a Flatten where the input is no matrix."""
+    """A Linear as Gemm, after a Flatten unless the input is a matrix."""
     inputs = layer.inputs
     if len(layer.input_shapes[0]) != 2:
         inputs = (f"{layer.output}.flat",)
@@ -130,7 +131,7 @@ def batch_norm(layer: BatchNorm2d, opset: int) -> Parts:
 
 
 def clip(layer: ReLU6 | Clip, opset: int) -> Parts:
-    """A ReLU6 or a Clip as Clip, with its bounds as constants."""
+    """A ReLU6 or a Clip as Clip, with its bounds as initializers."""
     lower, upper = (0.0, 6.0) if isinstance(layer, ReLU6) else (layer.min, layer.max)
     names = [
         f"{layer.output}.min" if lower > -math.inf else "",
@@ -169,7 +170,7 @@ def average_pool(layer: AveragePool2d, opset: int) -> Parts:
 
 
 def pad(layer: Pad, opset: int) -> Parts:
-    """A Pad as Pad, with amounts and value as constants."""
+    """A Pad as Pad, with padding and value as initializers."""
     top, left, bottom, right = pads(layer.padding)
     amounts = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
     yield numpy_helper.from_array(amounts, f"{layer.output}.pads")
@@ -178,14 +179,14 @@ def pad(layer: Pad, opset: int) -> Parts:
 
 
 def reshape(layer: Reshape, opset: int) -> Parts:
-    """A Reshape as Reshape, which keeps the batch."""
+    """A Reshape as Reshape that keeps the batch."""
     target = np.array([0, *layer.shape], np.int64)  # 0 keeps the batch
     yield numpy_helper.from_array(target, f"{layer.output}.shape")
     yield node(layer, "Reshape", f"{layer.output}.shape")
 
 
 def plain(op_type: str, **names: str) -> Callable[..., Parts]:
-    """A layer that is one node, its fields the attributes that `names` gives (attribute=field)."""
+    """A function of WRITE for a layer that is one node; names: attribute=field of the layer."""
 
     def write(layer: Layer, opset: int) -> Parts:
         yield node(layer, op_type, **{attribute: getattr(layer, field) for attribute, field in names.items()})

@@ -1,16 +1,16 @@
 """The parameters of a network: read, written, folded, trained, seeded, downloaded (chapter 02).
 
-    sources     digits, seeded, imagenet: what each is, and its network as ONNX
+    sources     the sources of weights, digits, seeded and imagenet, and their networks as ONNX models
     extraction  the initializers of an ONNX file
-    folding     a convolution and the batch-norm after it as one convolution
-    commands    what the command line does with all this
-    files       .npz, exact to the bit
-    checking    do these parameters belong to that network?
-    digits      the handwritten digits: who wrote which, and how they become the network's input
-    seeded      random weights under which activations stay sane
+    folding     batch-norm folding
+    commands    the commands `weights make|extract|check`
+    files       .npz files, exact to the bit
+    checking    compares parameters with a network's layers
+    digits      the handwritten digits: split by writer, and converted to the network's input
+    seeded      random weights with which activations neither vanish nor explode
     imagenet    torchvision's checkpoint
 
-Everything named in `__all__` can be used from here; PyTorch and onnx are imported on first use.
+All names in `__all__` can be imported from here; PyTorch and onnx are imported on first use.
 """
 
 from importlib import import_module
@@ -53,7 +53,7 @@ __all__ = [
     "source",
 ]
 
-# Names whose module needs PyTorch or onnx: imported when first asked for (PEP 562).
+# Names whose module needs PyTorch or onnx: imported on first use (PEP 562).
 _LAZY = {"extract": "extraction", "imagenet_parameters": "imagenet"}
 
 

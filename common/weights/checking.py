@@ -1,4 +1,4 @@
-"""Do these parameters belong to that network: every one there, none left over, the right shapes, finite?"""
+"""Checks that parameters fit a network: none missing, none left over, the right shapes, finite numbers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,15 +8,18 @@ import numpy as np
 from ..text import printable
 from ..topology import Graph
 
-MAX_NAMED = 20  # parameters that one message names
+MAX_NAMED = 20  # the most parameters that one message names
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One parameter as the graph wants it and as it is; `problem` is empty where the two agree."""
+    """The comparison of one parameter with the graph; `problem` is "" if it fits.
+
+    expected: the shape in the graph, None if no layer reads the parameter. array: None if it is missing.
+    """
 
     name: str
-    layer: str  # the layer that reads it, "" where none does
+    layer: str  # the layer that reads it, "" if none does
     expected: tuple[int, ...] | None
     array: np.ndarray | None
     problem: str
@@ -26,7 +29,7 @@ class Finding:
 
 
 def findings(graph: Graph, parameters: Mapping[str, np.ndarray]) -> Iterator[Finding]:
-    """A Finding for each parameter of the graph, in its order, then for each that no layer reads."""
+    """Yield a Finding for each parameter of the graph, in its order, then for each that no layer reads."""
     readers = {name: layer.name for layer in reversed(graph.layers) for name in layer.parameter_shapes}
     for name, shape in graph.parameter_shapes.items():
         array = parameters.get(name)
@@ -38,7 +41,7 @@ def findings(graph: Graph, parameters: Mapping[str, np.ndarray]) -> Iterator[Fin
 
 
 def problem_with(array: np.ndarray | None, shape: tuple[int, ...]) -> str:
-    """Why the array cannot be a parameter of this shape (None: there is no array); "" if it can."""
+    """Why the array (None: missing) cannot be a parameter of this shape, as text; "" if it can."""
     if array is None:
         return f"missing, expected {shape}"
     if array.shape != shape:
@@ -51,7 +54,7 @@ def problem_with(array: np.ndarray | None, shape: tuple[int, ...]) -> str:
 
 
 def check(graph: Graph, parameters: Mapping[str, np.ndarray]) -> None:
-    """ValueError naming the parameters that are missing, left over, misshapen or not finite, the first MAX_NAMED."""
+    """Raise ValueError if parameters are missing, left over, misshapen or not finite; it names the first MAX_NAMED."""
     problems = [str(finding) for finding in findings(graph, parameters) if finding.problem]
     if problems:
         count = f"{len(problems)} parameters do not fit" if len(problems) > 1 else "a parameter does not fit"

@@ -1,4 +1,4 @@
-"""What `python -m common weights make|extract|check` do; their errors are written for the user."""
+"""The functions behind `python -m common weights make|extract|check`; their errors are shown to the user."""
 
 from pathlib import Path
 
@@ -12,15 +12,15 @@ from .extraction import extract
 from .files import Parameters, check_suffix, load, save
 from .sources import model, network
 
-WIDTHS = (1.0, 0.75, 0.5, 0.35, 1.3, 1.4)  # that MobileNetV2 is published in
-NAME_WIDTH = 100  # characters that are shown of a parameter's name, which a file may make of any length
+WIDTHS = (1.0, 0.75, 0.5, 0.35, 1.3, 1.4)  # width multipliers of published MobileNetV2 models
+NAME_WIDTH = 100  # characters shown of a parameter's name, which can have any length in a file
 
 
 def make_file(source: str, out: Path, input_size: int | None = None, force: bool = False) -> None:
-    """Write a source as an ONNX file, or its folded parameters as .npz, as the name of `out` ends.
+    """Write a source as an ONNX file, or its folded parameters as .npz, by the suffix of `out`.
 
     input_size: height and width of the network's input. force: replace `out` if it exists. ValueError for another
-    ending, an unknown source, or a file that exists; RuntimeError for a failed download; OSError as of files.replacing.
+    suffix, an unknown source, or an existing file; RuntimeError for a failed download; OSError as for files.replacing.
     """
     suffix = check_suffix(out, ".onnx", ".npz")
     refuse_overwrite(out, force)
@@ -34,8 +34,8 @@ def make_file(source: str, out: Path, input_size: int | None = None, force: bool
 def extract_file(onnx: Path, out: Path, raw: bool = False, force: bool = False) -> Parameters:
     """Write the parameters of an ONNX file's layers, or all its initializers as stored (`raw`), as .npz; return them.
 
-    ValueError for another ending, a file that exists, or a name or dtype that a .npz does not keep; what
-    `topology.load_model` raises; OSError as of files.replacing.
+    ValueError for another suffix, an existing file, or a name or dtype that `save` refuses; errors of
+    `topology.load_model`; OSError as for files.replacing.
     """
     check_suffix(out, ".npz")
     refuse_overwrite(out, force)
@@ -45,10 +45,10 @@ def extract_file(onnx: Path, out: Path, raw: bool = False, force: bool = False) 
 
 
 def check_file(file: Path, onnx: Path | None = None) -> tuple[list[str], int]:
-    """Lines to print, one for each parameter of the file compared with the layers of a network; how many do not fit.
+    """Compare a file's parameters with a network's layers: (lines to print, how many parameters do not fit).
 
-    The network is that of `onnx`, or of the file itself if it is an ONNX file, or else the MobileNetV2 that
-    the shapes in the file come nearest to. Raises what `load` and `topology.load_model` raise.
+    The network is that of `onnx`, or of the file itself if it is an ONNX file, else nearest_mobilenet. Errors as for
+    `load` and `topology.load_model`.
     """
     if file.suffix.lower() == ".onnx":
         graph, parameters = read_onnx_with_parameters(load_model(file))
@@ -75,7 +75,7 @@ def check_file(file: Path, onnx: Path | None = None) -> tuple[list[str], int]:
 
 
 def nearest_mobilenet(parameters: Parameters) -> Graph:
-    """The MobileNetV2, of the published widths, that most of the parameters fit."""
+    """The MobileNetV2, of those with WIDTHS, in which most of the parameters fit."""
     classifier = parameters.get("classifier.1.weight")
     classes = 1000 if classifier is None or classifier.ndim == 0 else max(1, len(classifier))
     batch_norm = any(name.endswith("running_mean") for name in parameters)
@@ -84,6 +84,6 @@ def nearest_mobilenet(parameters: Parameters) -> Graph:
 
 
 def refuse_overwrite(out: Path, force: bool) -> None:
-    """ValueError if `out` exists, unless the caller asked to replace it."""
+    """Raise ValueError if `out` exists and `force` is false."""
     if out.exists() and not force:
         raise ValueError(printable(f"{out} exists; --force replaces it"))

@@ -1,4 +1,4 @@
-"""Initializers out of an ONNX file: the numbers that training left, each under its name."""
+"""Extraction of the initializers of an ONNX file, by name."""
 
 import os
 
@@ -13,10 +13,10 @@ from .files import Parameters
 def extract(path_or_model: str | os.PathLike | onnx.ModelProto) -> Parameters:
     """Every initializer of the model's graph, by name, in the file's order, with its shape and dtype.
 
-    Nothing is renamed, transposed or left out: weights and biases stand beside the constants that an exporter
-    put among them (a clamp's limits, a reshape's sizes). `topology.read_onnx_with_parameters` is the one that
-    knows which belongs to which layer. bfloat16 comes as float32, which holds it exactly.
-    topology.InvalidModel or UnsupportedModel (ValueErrors) where the file cannot be read.
+    Nothing is renamed, transposed or left out: besides weights and biases there are an exporter's constants (a clamp's
+    bounds, a reshape's sizes). `topology.read_onnx_with_parameters` assigns parameters to layers instead. bfloat16 is
+    converted to float32, which is exact. topology.InvalidModel or UnsupportedModel (ValueErrors) if the file cannot be
+    read.
     """
     parameters: Parameters = {}
     for tensor in load_model(path_or_model).graph.initializer:

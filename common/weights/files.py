@@ -1,7 +1,7 @@
 """Named parameters in .npz files: NumPy's zip archive of arrays, never a pickle.
 
-A file gives back exactly what was saved, bit for bit: dtype, shape, −0, subnormals, infinities and NaNs. It appears
-under its name complete or not at all, and the same parameters always give the same bytes.
+Loading restores exactly what was saved, bit for bit: dtype, shape, −0, subnormals, infinities and NaNs. Files are
+written atomically, and equal parameters always give equal bytes.
 """
 
 import os
@@ -21,15 +21,15 @@ DTYPES = (
     *("int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64"),
 )
-MAX_BYTES = 2**31  # of all arrays of a file together: a small broken file must not ask for all the memory there is
+MAX_BYTES = 2**31  # of all arrays in a file together: a small damaged file must not exhaust the memory
 EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's first date, so that archives do not depend on the clock
 
 
 def save(path: str | os.PathLike, parameters: Mapping[str, np.ndarray]) -> None:
     """Write parameters as a compressed .npz that `numpy.load` reads, each array with its own dtype.
 
-    Arrays are stored in C order and little-endian. ValueError for another ending than .npz, and for a name, a dtype
-    or a size that `load` would refuse; OSError where the file cannot be written, or is no regular file.
+    Arrays are stored in C order and little-endian. ValueError for another suffix than .npz, and for a name, a dtype
+    or a size that `load` would refuse; OSError if the file cannot be written, or is not a regular file.
     """
     check_suffix(path, ".npz")
     arrays = {}
@@ -42,7 +42,7 @@ def save(path: str | os.PathLike, parameters: Mapping[str, np.ndarray]) -> None:
     if (total := sum(array.nbytes for array in arrays.values())) > MAX_BYTES:
         raise ValueError(f"{path}: the arrays must have at most {MAX_BYTES} bytes together, got {total}")
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():  # numpy.savez takes no array that is named "file"
+        for name, array in arrays.items():  # numpy.savez does not accept an array named "file"
             entry = zipfile.ZipInfo(f"{name}.npy", EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(entry, "w", force_zip64=True) as stream:
@@ -52,8 +52,8 @@ def save(path: str | os.PathLike, parameters: Mapping[str, np.ndarray]) -> None:
 def load(path: str | os.PathLike) -> Parameters:
     """Read every array of a .npz, in the file's order: at most MAX_BYTES together, in the machine's byte order.
 
-    ValueError, one line with the file's name and the entry's, where the file has another ending, is damaged, too
-    large, or holds anything but arrays of numbers; OSError where it cannot be opened, or is no regular file.
+    ValueError, one line with the file's and the entry's name, if the file has another suffix, is damaged or too large,
+    or contains anything but arrays of numbers; OSError if it cannot be opened, or is not a regular file.
     """
     check_suffix(path, ".npz")
     parameters: Parameters = {}
@@ -77,24 +77,24 @@ def load(path: str | os.PathLike) -> Parameters:
 
 
 def read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """One array of the archive, whose data has to end where its header says. Raises nearly anything otherwise."""
+    """Read one array of the archive, whose data must end where its header says. Errors of any type if it is damaged."""
     with archive.open(entry) as stream:
-        # the memory for what the header claims is not touched before the bytes are there
+        # memory for the size in the header is allocated, but not touched before the bytes are read
         array = np.lib.format.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # (at the end of the data the archive's checksum is compared)
+        if stream.read(1):  # reading to the end of the data also checks the archive's CRC
             raise ValueError(f"bytes left over behind {array.shape} of {array.dtype}")
     check_dtype("the array", array.dtype)
     return np.asarray(array, array.dtype.newbyteorder("="), order="C")
 
 
 def check_dtype(name: str, dtype: np.dtype) -> None:
-    """ValueError, naming the array, for a dtype that is none of DTYPES."""
+    """Raise ValueError, naming the array, for a dtype that is not in DTYPES."""
     if dtype.name not in DTYPES:
         raise ValueError(f"{name}: expected numbers of {', '.join(DTYPES)}, got {dtype}")
 
 
 def check_suffix(path: str | os.PathLike, *choices: str) -> str:
-    """How the file's name ends, in lower case; ValueError unless that is one of `choices`."""
+    """The suffix of the file's name in lower case. ValueError unless it is one of `choices`."""
     suffix = Path(path).suffix.lower()
     if suffix not in choices:
         raise ValueError(printable(f"{path}: the name should end in {' or '.join(choices)}"))

@@ -1,16 +1,16 @@
 """Batch-norm folding: a convolution and the batch-norm after it are one convolution with a bias.
 
-At inference a batch-norm is an affine map of each channel o, with numbers that no longer change:
+At inference a batch-norm is an affine map per channel o, with constant parameters:
 
     bn(y)[o] = (y[o] − mean[o]) · s[o] + beta[o],          s[o] = gamma[o] / √(var[o] + eps)
 
-(gamma is the layer's `weight`, beta its `bias`; mean and var are the running statistics.) A convolution is
-linear in its weight, so with y = weight ⋆ x + bias the scale moves into the weight, the rest into the bias:
+(gamma is the layer's `weight`, beta its `bias`; mean and var are the running statistics.) A convolution is linear in
+its weight, so with y = weight ⋆ x + bias the scale can be multiplied into the weight, and the rest added to the bias:
 
     bn(weight ⋆ x + bias)[o] = (s[o] · weight[o]) ⋆ x[o] + (bias[o] − mean[o]) · s[o] + beta[o]
                                 └── weight'[o] ──┘        └────────── bias'[o] ─────────────┘
 
-Groups and depthwise change nothing: dimension 0 of the weight is the output channel in all of them.
+The same holds for groups and depthwise convolutions: dimension 0 of the weight is always the output channel.
 Sources: S. Ioffe, C. Szegedy, "Batch Normalization" (arXiv:1502.03167), algorithm 2; B. Jacob et al.,
 "Quantization and Training of Neural Networks" (arXiv:1712.05877), section 3.2.
 """
@@ -35,11 +35,11 @@ def fold(
     var: np.ndarray,
     eps: float = 1e-5,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(weight', bias') of the one convolution, by the formulas above.
+    """(weight', bias') of the folded convolution, by the formulas above.
 
     weight: (out_channels, in_channels / groups, kH, kW), all others (out_channels,). Computed in float64,
     returned in the weight's dtype, so each number is rounded once.
-    ValueError for a variance that, with eps, is not positive.
+    ValueError unless var + eps is positive.
     """
     variance = np.asarray(var, np.float64) + eps
     if not (variance > 0).all():
@@ -55,10 +55,10 @@ def fold(
 def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple[Graph, Parameters]:
     """Replace every Conv2d with a BatchNorm2d after it by a Conv2d with a bias.
 
-    The convolution keeps its name and its weight's name; a new bias is called as the weight, with "bias" for
-    "weight". A batch-norm stays as it is where it follows something else (DenseNet normalises before it
-    convolves), where another layer reads the convolution's output too, or where layers share the numbers.
-    The arguments are not changed. ValueError where the parameters do not fit the graph.
+    The convolution keeps its name and its weight's name; a new bias has the weight's name with "bias" for "weight".
+    A batch-norm is kept if it does not follow a convolution (DenseNet normalises before convolving), if another layer
+    reads the convolution's output too, or if layers share the parameters. The arguments are not modified.
+    ValueError if the parameters do not fit the graph.
     """
     check(graph, parameters)
     readers = Counter(tensor for layer in graph for tensor in layer.inputs)
@@ -66,7 +66,7 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
     uses = Counter(name for layer in graph for name in layer.parameter_shapes)
     produced_by = {layer.output: layer for layer in graph}
 
-    pairs: dict[str, BatchNorm2d] = {}  # convolution's output → the batch-norm that goes into it
+    pairs: dict[str, BatchNorm2d] = {}  # convolution's output → the batch-norm to fold into it
     for norm in graph:
         conv = produced_by.get(norm.inputs[0])
         if (
@@ -77,7 +77,9 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
         ):
             pairs[conv.output] = norm
 
-    renamed = {norm.output: output for output, norm in pairs.items()}  # who read the norm, reads the conv
+    renamed = {
+        norm.output: output for output, norm in pairs.items()
+    }  # readers of the norm read the convolution instead
     folded = {name: parameters[name] for name in graph.parameter_shapes}
     layers = []
     for layer in graph:
@@ -109,10 +111,10 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
 def fold_state_dict(
     state_dict: Mapping, width: float = 1.0, num_classes: int = 1000, input_size: int = 224
 ) -> tuple[Graph, Parameters]:
-    """MobileNetV2's folded layers and parameters out of a PyTorch state dict with torchvision's names.
+    """MobileNetV2's folded layers and parameters, from a PyTorch state dict with torchvision's names.
 
-    The values are torch tensors or NumPy arrays; the counters `num_batches_tracked`, of use in training only,
-    are left out. ValueError naming every parameter that is missing, left over or of another shape.
+    Its values are torch tensors or NumPy arrays; the counters `num_batches_tracked`, used in training only, are
+    ignored. ValueError naming every parameter that is missing, left over or of another shape.
     """
     graph = build(width, num_classes, input_size, batch_norm=True)
     counters = "num_batches_tracked"
@@ -121,7 +123,7 @@ def fold_state_dict(
 
 
 def new_name(name: str, taken: Mapping) -> str:
-    """The name, with "_folded" behind it until it is not among `taken`."""
+    """The name, with "_folded" appended until it is not in `taken`."""
     while name in taken:
         name += "_folded"
     return name

@@ -1,4 +1,4 @@
-"""torchvision's MobileNetV2 checkpoint: downloaded once, its hash checked, its numbers taken out."""
+"""torchvision's MobileNetV2 checkpoint: downloaded once, verified by its hash, and read."""
 
 import hashlib
 import http.client
@@ -11,38 +11,37 @@ import torch
 
 from .files import Parameters
 
-# MobileNet_V2_Weights.IMAGENET1K_V2 of torchvision (torchvision/models/mobilenetv2.py). What stands after the
-# dash is how the file's SHA-256 begins.
+# MobileNet_V2_Weights.IMAGENET1K_V2 of torchvision (torchvision/models/mobilenetv2.py). The digits after the
+# dash are the beginning of the file's SHA-256.
 URL = "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"
-TIMEOUT = 10  # seconds without an answer
+TIMEOUT = 10  # s without an answer from the server
 
 
 def imagenet_parameters() -> Parameters:
     """The checkpoint's float32 parameters, named as in the file, with batch-norms.
 
-    Kept in PyTorch's download folder ($TORCH_HOME/hub/checkpoints) and read from there afterwards. Nothing
-    but tensors is unpickled (weights_only). RuntimeError saying what to do where the file cannot be
-    downloaded or is not the one expected.
+    The file is cached in PyTorch's download folder ($TORCH_HOME/hub/checkpoints). Only tensors are unpickled
+    (weights_only). RuntimeError, with advice, if the file cannot be downloaded or is not the expected one.
     """
     file = checkpoint_path()
     if not file.exists():
         download(file)
-    check_hash(file)  # PyTorch looks at the hash of what it downloads, not of what is there already
+    check_hash(file)  # PyTorch checks the hash of a download only, not of an existing file
     state_dict = torch.hub.load_state_dict_from_url(URL, map_location="cpu", check_hash=True, weights_only=True)
     return {
         name: tensor.numpy().astype(np.float32)
         for name, tensor in state_dict.items()
-        if not name.endswith("num_batches_tracked")  # a counter, of use in training only
+        if not name.endswith("num_batches_tracked")  # a counter, used in training only
     }
 
 
 def checkpoint_path() -> Path:
-    """Where PyTorch keeps the file."""
+    """The file's path in PyTorch's download folder."""
     return Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(URL).path).name
 
 
 def download(file: Path) -> None:
-    """Fetch URL; the file is there once it is complete and its hash is right. RuntimeError otherwise."""
+    """Download URL to `file`, which appears only complete and with the right hash. RuntimeError otherwise."""
     patience = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
@@ -58,12 +57,12 @@ def download(file: Path) -> None:
 
 
 def expected_hash(file: Path) -> str:
-    """The beginning of the file's SHA-256, which its name ends in."""
+    """The beginning of the file's SHA-256, from the end of its name."""
     return file.stem.rpartition("-")[2]
 
 
 def check_hash(file: Path) -> None:
-    """RuntimeError where the SHA-256 of the file does not begin as its name says."""
+    """Raise RuntimeError if the file's SHA-256 does not begin as its name says."""
     expected = expected_hash(file)
     got = hashlib.sha256(file.read_bytes()).hexdigest()[: len(expected)]
     if got != expected:

@@ -1,4 +1,4 @@
-"""Where a network's numbers come from: `digits`, trained here; `seeded`, random; `imagenet`, downloaded."""
+"""The sources of weights: `digits`, trained in this course; `seeded`, random; `imagenet`, downloaded."""
 
 from dataclasses import dataclass
 from importlib.resources import files as package_files
@@ -21,12 +21,12 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A set of weights: the MobileNetV2 it is for, and what has to be done to a picture before.
+    """A set of weights: the MobileNetV2 that it belongs to, and the preprocessing of pictures.
 
-    A picture's shorter side is scaled to `resize`, its centre of input_size × input_size cut out, and each of
-    the channels R, G, B, taken from 0 … 1, normalised to (x − mean) / std. `resize` is None for digits, which
-    go through `digit_from_picture` and `digits_input` instead.
-    labels: the name of each class, or None where classes mean nothing.
+    A picture's shorter side is scaled to `resize`, its centre of input_size × input_size is cropped, and each of the
+    channels R, G, B in 0 … 1 is normalised to (x − mean) / std. `resize` is None for digits, which are converted by
+    `digit_from_picture` and `digits_input` instead.
+    labels: the name of each class, or None if classes have no meaning.
     """
 
     name: str
@@ -93,17 +93,18 @@ def source(name: str) -> Source:
 def network(name: str, input_size: int | None = None) -> tuple[Graph, Parameters]:
     """Layers and float32 parameters of a source, batch-norms folded, at batch 1 and any input size.
 
-    ValueError for an unknown source; RuntimeError where `imagenet` cannot be downloaded.
+    input_size: by default the source's. ValueError for an unknown source; RuntimeError if `imagenet` cannot be
+    downloaded.
     """
     spec = source(name)
     size = input_size or spec.input_size
     if name == "digits":
-        stored = load(str(package_files(__package__) / "digits.npz"))  # fp16, to be half the size
+        stored = load(str(package_files(__package__) / "digits.npz"))  # stored as fp16 to halve the size
         graph = build(spec.width, spec.num_classes, size)
         return graph, {key: array.astype(np.float32) for key, array in stored.items()}
     graph = build(spec.width, spec.num_classes, size, batch_norm=True)
     if name == "seeded":
-        # the same numbers whatever the size asked for
+        # generated at the source's input size, so that the numbers do not depend on input_size
         parameters = seeded_parameters(build(spec.width, spec.num_classes, spec.input_size, batch_norm=True))
     else:
         from .imagenet import imagenet_parameters
@@ -125,8 +126,8 @@ def model(name: str, input_size: int | None = None) -> "onnx.ModelProto":
 def resnet20_model(input_size: int = 32) -> "onnx.ModelProto":
     """ResNet-20 with seeded weights: (N, 3, input_size, input_size) float32 → logits (N, 10), any N.
 
-    No source of its own, as those are MobileNetV2s. Batch-norms are folded; layers keep the names that
-    `topology.resnet20` gives them. The same numbers whatever the size asked for.
+    Not a source, because those are MobileNetV2s. Batch-norms are folded; layers are named as by `topology.resnet20`. The
+    numbers do not depend on input_size.
     """
     from ..topology import write_onnx
 
@@ -135,6 +136,6 @@ def resnet20_model(input_size: int = 32) -> "onnx.ModelProto":
 
 
 def labels(name: str) -> list[str] | None:
-    """What the classes of a source are called, or None where they mean nothing (`seeded`)."""
+    """The names of a source's classes, or None if they have no meaning (`seeded`). ValueError for an unknown source."""
     names = source(name).labels
     return None if names is None else list(names)

@@ -1,11 +1,12 @@
-"""ONNX operators as layers: one function an operator, each raising on what it cannot express.
+"""ONNX operators as layers: one function per operator.
 
-A function takes the Translation and the Node, and returns what the node's first output is.
+A function takes the Translation and the Node, and returns the node's first output. It raises UnsupportedModel for what
+the layers cannot express, and InvalidModel for a node that ONNX does not allow.
 
     windows     convolutions and pools
     matrices    matrix products and batch-norm
     pointwise   activations and arithmetic
-    shapes      concatenation, padding, views, and nodes that do nothing
+    shapes      concatenation, padding, views, and nodes without a computation
 """
 
 from collections.abc import Callable

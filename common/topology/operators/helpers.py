@@ -1,4 +1,4 @@
-"""What several operators need: an image as input, a single number, a decimal."""
+"""Helpers of several operators: an image as input, a single number, a decimal."""
 
 import math
 
@@ -10,7 +10,7 @@ from ..translation import Activation, Translation
 
 
 def image(state: Translation, node: Node) -> Activation:
-    """The first input, in the order that the ONNX graph sees, as (N, C, H, W)."""
+    """The first input as (N, C, H, W) in the ONNX graph's order. UnsupportedModel for another number of dimensions."""
     source = state.direct(node)
     if len(source.shape) != 4:
         raise node.unsupported(f"its input of shape {source.shape} is not (N, C, H, W)")
@@ -18,7 +18,7 @@ def image(state: Translation, node: Node) -> Activation:
 
 
 def scalar(node: Node, array: np.ndarray) -> float:
-    """A constant of one floating-point number, not NaN."""
+    """The number in a constant of one floating-point element. UnsupportedModel for others, InvalidModel for NaN."""
     if array.size != 1 or array.dtype not in FLOATS:
         raise node.unsupported(f"a bound of shape {array.shape} and type {array.dtype} is not one number")
     value = float(array.reshape(()).astype(np.float64))
@@ -28,7 +28,7 @@ def scalar(node: Node, array: np.ndarray) -> float:
 
 
 def decimal(value: float) -> float:
-    """The shortest decimal that names the same float32: 1e-05, not 9.999999747378752e-06."""
+    """The float with the shortest decimal that rounds to the same float32: 1e-05, not 9.999999747378752e-06."""
     if not math.isfinite(value):
         return value
     return float(str(np.float32(value)))

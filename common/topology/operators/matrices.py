@@ -33,7 +33,7 @@ def gemm(state: Translation, node: Node) -> Activation:
 
 
 def matmul(state: Translation, node: Node) -> Activation:
-    """A · B with a constant matrix B; A is a vector a sample, (N, K) or (N, 1, …, 1, K)."""
+    """A · B with a constant matrix B, as a Linear layer; A has one vector per sample, (N, K) or (N, 1, …, 1, K)."""
     source, matrix = state.activation(node), state.constant(node, 1)
     if matrix is None or matrix.ndim != 2:
         raise node.unsupported("its second input is not a matrix")
@@ -47,7 +47,7 @@ def matmul(state: Translation, node: Node) -> Activation:
 
 
 def linear(state: Translation, node: Node, source: Activation, weight: np.ndarray, bias: str | None) -> Activation:
-    """Linear flattens what it reads, so a reshape before it needs no layer; a transpose does."""
+    """Append a Linear layer. It flattens its input, so a reshape before it needs no layer; a transpose does."""
     if source.permuted:
         source = state.materialize(node, source, node.inputs[0])
     return state.emit(
@@ -64,7 +64,7 @@ def linear(state: Translation, node: Node, source: Activation, weight: np.ndarra
 def batch_normalization(state: Translation, node: Node) -> Activation:
     """BatchNormalization in inference mode, as a BatchNorm2d layer."""
     source = state.direct(node)
-    node.number("momentum", 0.9)  # matters in training only
+    node.number("momentum", 0.9)  # used in training only
     if node.opset >= 14 and node.flag("training_mode"):
         raise node.unsupported("it is in training mode")
     if node.opset < 14 and sum(map(bool, node.outputs)) > 1:

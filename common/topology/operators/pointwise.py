@@ -1,4 +1,4 @@
-"""Activations and arithmetic: what treats every element alike, or every channel."""
+"""Activations and arithmetic: elementwise and per-channel operators."""
 
 import math
 from dataclasses import replace
@@ -24,11 +24,11 @@ from ..tensors import FLOATS
 from ..translation import Activation, Translation
 from .helpers import decimal, scalar
 
-FLOAT_MAX = float(np.finfo(np.float32).max)  # what Clip means by "no bound" before operator set 11
+FLOAT_MAX = float(np.finfo(np.float32).max)  # Clip's default bound before operator set 11
 
 
 def clip_node(state: Translation, node: Node) -> Activation:
-    """Clip, its bounds attributes before operator set 11 and inputs from then on."""
+    """Clip; its bounds are attributes before operator set 11, then inputs."""
     source = state.activation(node)
     if node.opset < 11:
         return clipped(state, node, source, node.number("min", -FLOAT_MAX), node.number("max", FLOAT_MAX))
@@ -44,7 +44,7 @@ def clip_node(state: Translation, node: Node) -> Activation:
 
 
 def minimum_maximum(state: Translation, node: Node) -> Activation:
-    """Min or Max of one computed tensor and constants is a Clip with one bound."""
+    """Min or Max of one computed tensor and constants, as a Clip with one bound."""
     values = [state.value(node, position) for position in range(len(node.inputs))]
     positions = [position for position, value in enumerate(values) if isinstance(value, Activation)]
     if len(positions) != 1:
@@ -59,7 +59,7 @@ def minimum_maximum(state: Translation, node: Node) -> Activation:
 
 
 def clipped(state: Translation, node: Node, source: Activation, lower: float, upper: float) -> Activation:
-    """The layer that keeps `source` between two bounds, or `source` itself if there are none."""
+    """`source` clamped to [lower, upper] by a new layer; `source` itself if both are infinite."""
     lower = -math.inf if lower <= -FLOAT_MAX else decimal(lower)
     upper = math.inf if upper >= FLOAT_MAX else decimal(upper)
     kind, fields = clip_kind(lower, upper)
@@ -67,7 +67,7 @@ def clipped(state: Translation, node: Node, source: Activation, lower: float, up
 
 
 def clip_kind(lower: float, upper: float) -> tuple[type[Layer] | None, dict[str, float]]:
-    """The layer that keeps numbers between two bounds, with its fields, or None for no bounds."""
+    """(the kind of layer that clamps to [lower, upper], its fields); (None, {}) if both bounds are infinite."""
     if (lower, upper) == (-math.inf, math.inf):
         return None, {}
     if (lower, upper) == (0, 6):
@@ -105,7 +105,7 @@ def softmax(state: Translation, node: Node) -> Activation:
     if node.opset >= 13:
         (axis,) = normalize_axes((node.integer("axis", -1),), rank)
     else:
-        # Before operator set 13 the sum runs over all axes from this one on.
+        # before operator set 13 the sum is over this axis and all after it
         (axis,) = normalize_axes((node.integer("axis", 1),), rank)
         summed = [i for i in range(axis, rank) if source.shape[i] > 1]
         if len(summed) > 1:
@@ -118,7 +118,7 @@ def softmax(state: Translation, node: Node) -> Activation:
 
 
 def arithmetic(state: Translation, node: Node) -> Activation:
-    """Add, Sub, Mul, Div, Sum: of two computed tensors, or a scale and shift by channel with a constant."""
+    """Add, Sub, Mul, Div, Sum of two computed tensors; or, with a constant, a per-channel scale and shift."""
     if len(node.inputs) != 2:
         raise node.unsupported(f"it has {len(node.inputs)} inputs, not 2")
     first, second = state.value(node, 0), state.value(node, 1)
@@ -162,7 +162,7 @@ def arithmetic(state: Translation, node: Node) -> Activation:
 
 
 def fits(first: Activation, second: Activation) -> bool:
-    """Whether two shapes can be broadcast to one another without new axes."""
+    """Whether two shapes of equal rank can be broadcast to one another."""
     return len(first.shape) == len(second.shape) and all(
         a == b or 1 in (a, b) for a, b in zip(first.shape, second.shape, strict=True)
     )
@@ -176,7 +176,10 @@ def affine(
     shift: np.ndarray,
     shift_name: str | None = None,
 ) -> Activation:
-    """scale · in + shift by channel: a batch-norm that has nothing left to normalise."""
+    """scale · in + shift per channel, both (channels,), as a BatchNorm2d with mean 0, variance 1 and eps 0.
+
+    shift_name: the parameter's name for the shift.
+    """
     if (scale == 1).all() and (shift == 0).all():
         return source
     output = node.outputs[0]

@@ -1,4 +1,4 @@
-"""Concatenation, padding, views, and nodes that leave the numbers as they are."""
+"""Concatenation, padding, views, and nodes without a computation."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ from .helpers import decimal, scalar
 
 
 def concat(state: Translation, node: Node) -> Activation:
-    """Concat of computed tensors, along any axis but the batch."""
+    """Concat of computed tensors, along any axis except the batch."""
     sources = [state.activation(node, position) for position in range(len(node.inputs))]
     if len({(source.dims, len(source.shape)) for source in sources}) > 1 or sources[0].dims is None:
         sources = [state.direct(node, position) for position in range(len(node.inputs))]
@@ -55,7 +55,7 @@ def pad(state: Translation, node: Node) -> Activation:
         raise node.invalid(f"it has {len(pads)} paddings for {len(axes)} axes")
     pairs = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
     if source.dims and any(any(pair) and source.dims[axis] not in (2, 3) for axis, pair in pairs.items()):
-        source = state.materialize(node, source, node.inputs[0])  # an image in NHWC, seen as NCHW
+        source = state.materialize(node, source, node.inputs[0])  # an NHWC image viewed as NCHW
     around = {source.dims[axis] if source.dims else axis: pair for axis, pair in pairs.items()}
     if not any(any(pair) for pair in around.values()):
         return source
@@ -76,7 +76,7 @@ def reshape(state: Translation, node: Node) -> Activation:
     allowzero = node.opset >= 14 and node.flag("allowzero")
     n = source.shape[0]
     if target and target[0] == state.file_batch and target[0] != n:
-        target[0] = n  # the file spells out its own batch size, another one was asked for
+        target[0] = n  # the target contains the file's batch size, but another one was requested
     return state.view(node, source, reshaped(source.shape, target, allowzero))
 
 
@@ -111,7 +111,7 @@ def transpose(state: Translation, node: Node) -> Activation:
 
 
 def shape(state: Translation, node: Node) -> np.ndarray:
-    """Shape of a computed tensor: a constant, as all shapes are known."""
+    """Shape of a computed tensor, as a constant: all shapes are known."""
     source = state.activation(node)
     start, end = 0, len(source.shape)
     if node.opset >= 15:
@@ -137,7 +137,7 @@ def dropout(state: Translation, node: Node) -> Activation:
 
 
 def cast(state: Translation, node: Node) -> Activation | np.ndarray:
-    """Between floating-point types: every layer here computes in float32, whatever the file stores."""
+    """Cast, CastLike between floating-point types: no layer, because all layers compute in float32."""
     source = state.value(node, 0)
     if not isinstance(source, np.ndarray):
         source = state.activation(node)
@@ -150,7 +150,7 @@ def cast(state: Translation, node: Node) -> Activation | np.ndarray:
         dtype = element_type(node.integer("to", TensorProto.UNDEFINED), str(node))
     node.integer("saturate", 1)
     node.text("round_mode", "up")
-    if isinstance(source, np.ndarray):  # a constant that becomes what a computed tensor is
+    if isinstance(source, np.ndarray):  # a constant with the dtype of a computed tensor
         state.budget.take(source.shape)
         return source.astype(dtype)
     if dtype not in FLOATS:

@@ -1,4 +1,4 @@
-"""Convolutions and pools: what slides a window over an image."""
+"""Convolutions and pools: operators with a sliding window."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def global_average_pool(state: Translation, node: Node) -> Activation:
 
 
 def reduce_mean(state: Translation, node: Node) -> Activation:
-    """The mean over height and width, in one node or in two, is a global average pool."""
+    """ReduceMean over height and width, in one node or in two, as a GlobalAveragePool."""
     source = state.activation(node)
     axes = axes_of(node, [state.constant(node, i) if i else None for i in range(len(node.inputs))], since=18)
     keepdims = node.flag("keepdims", True)
@@ -80,7 +80,7 @@ def max_pool(state: Translation, node: Node) -> Activation:
     source = image(state, node)
     if len(node.outputs) > 1 and node.outputs[1]:
         raise node.unsupported("its second output, the indices, is not computed here")
-    node.integer("storage_order", 0)  # of the indices
+    node.integer("storage_order", 0)  # affects the indices only
     kernel_size, stride = node.pair("kernel_shape", (1, 1)), node.pair("strides", (1, 1))
     dilation = node.pair("dilations", (1, 1))
     padding = padding_of(node, source.shape[2:], kernel_size, stride, dilation)
@@ -98,7 +98,7 @@ def max_pool(state: Translation, node: Node) -> Activation:
 
 
 def average_pool(state: Translation, node: Node) -> Activation:
-    """A window over the whole image makes it a global average pool, as older exporters write it."""
+    """AveragePool in two dimensions; if the window covers the whole image, a GlobalAveragePool."""
     source = image(state, node)
     kernel_size, stride = node.pair("kernel_shape", (1, 1)), node.pair("strides", (1, 1))
     if node.pair("dilations", (1, 1)) != (1, 1):
@@ -121,9 +121,9 @@ def average_pool(state: Translation, node: Node) -> Activation:
 
 
 def padding_of(node: Node, extent: tuple[int, ...], kernel_size: Pair, stride: Pair, dilation: Pair) -> Padding:
-    """What `pads` or `auto_pad` mean for an image of this extent: ((top, bottom), (left, right)).
+    """((top, bottom), (left, right)) from `pads` or `auto_pad`. extent: (height, width) of the image.
 
-    SAME keeps ⌈in / stride⌉ outputs; the odd zero goes after (SAME_UPPER) or before (SAME_LOWER).
+    SAME gives ⌈in / stride⌉ outputs; an odd zero goes after (SAME_UPPER) or before (SAME_LOWER) the image.
     """
     mode = node.text("auto_pad", "NOTSET")
     pads = node.integers("pads") or (0, 0, 0, 0)
