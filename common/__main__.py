@@ -31,7 +31,7 @@ app.add_typer(data.weights_app, name="weights")
 
 
 def main() -> None:
-    """Run the command of sys.argv. SIGTERM ends it as sys.exit does: temporary files are removed."""
+    """Run the command in sys.argv. SIGTERM raises SystemExit, so that temporary files are removed."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app()
 

@@ -1,4 +1,4 @@
-"""From pictures to class scores: which picture, prepared how, for which network, shown how."""
+"""Classification of pictures: preprocessing for a network, class probabilities, and text output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from .network import Network
 
 @dataclass(frozen=True)
 class Task:
-    """A network and what has to be done to a picture before it sees it.
+    """A network and the preprocessing of its inputs.
 
-    source: the weights' Source, or None for a file of the user's own, taken to expect ImageNet's normalisation.
+    model: an ONNX ModelProto. input_size: (height, width). source: of the weights, or None for a user's file, which is
+    assumed to need ImageNet's normalisation.
     """
 
     model: Any
@@ -25,10 +26,11 @@ class Task:
 
     @property
     def labels(self) -> Sequence[str] | None:
+        """The names of the classes, or None if they are unknown or have no meaning."""
         return self.source.labels if self.source else None
 
     def prepare(self, path: str | Path) -> np.ndarray:
-        """A picture file as the network's input (1, 3, H, W) float32. images.ImageError if it cannot be read."""
+        """A picture file as the network's input, (1, 3, H, W) float32. images.ImageError if that fails."""
         picture = images.read(path)
         try:
             return self._input(picture)
@@ -40,13 +42,17 @@ class Task:
             return weights.digits_input(weights.digit_from_picture(picture)[None])
         spec = self.source or weights.SOURCES["seeded"]
         height, width = self.input_size
-        # the shorter side in the proportion to the input that the weights were trained with
+        # the shorter side before the crop, relative to the input as in training
         resize = round(max(height, width) * (spec.resize or 256) / spec.input_size)
         return images.to_input(picture, self.input_size, resize, spec.mean, spec.std)
 
 
 def task(source: str | None = None, onnx: str | Path | None = None) -> Task:
-    """The task for weights by name ("digits", "seeded", "imagenet") or for an ONNX file."""
+    """The task for weights by name ("digits", "seeded" (the default), "imagenet") or for an ONNX file.
+
+    ValueError for an unknown name, RuntimeError for a failed download, topology.UnsupportedModel for a model whose
+    input does not have 3 channels, and the errors of topology.load_model.
+    """
     if onnx is not None:
         graph = topology.read_onnx(onnx)
         _, channels, height, width = graph.input_shape
@@ -58,7 +64,7 @@ def task(source: str | None = None, onnx: str | Path | None = None) -> Task:
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Softmax along the last dimension, in float64; scores that are probabilities already are kept."""
+    """Softmax along the last dimension, in float64; scores that are probabilities already are returned unchanged."""
     scores = np.asarray(scores, np.float64)
     if (scores >= 0).all() and np.allclose(scores.sum(-1), 1.0, atol=1e-3):
         return scores
@@ -67,14 +73,14 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
 
 
 def best(scores: np.ndarray, k: int) -> list[tuple[int, float]]:
-    """The k most probable classes of one row of scores, (class, probability), best first."""
+    """The k most probable classes of one picture's scores as (class, probability), best first."""
     p = probabilities(scores.reshape(-1))
     return [(int(i), float(p[i])) for i in np.argsort(-p, kind="stable")[:k]]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a network made of the held-out digits: images (N, 8, 8), their labels and its scores (N, 10)."""
+    """A network's scores for held-out digits: images (N, 8, 8) uint8, labels (N,), scores (N, 10) float32."""
 
     images: np.ndarray
     labels: np.ndarray
@@ -82,15 +88,20 @@ class Reading:
 
     @property
     def predictions(self) -> np.ndarray:
+        """The class with the highest score of each digit, (N,)."""
         return self.scores.argmax(1)
 
     @property
     def accuracy(self) -> float:
+        """The share of correct predictions, 0 … 1."""
         return float((self.predictions == self.labels).mean())
 
 
 def read_digits(backend: str = "kernels", count: int | None = None, batch: int = 32) -> Reading:
-    """Runs held-out handwritten digits (the first `count`, or all) through the trained network, `batch` at a time."""
+    """Run the first `count` held-out digits, by default all, through the trained network on a backend.
+
+    batch: how many digits at a time. Errors as for Network.
+    """
     from tqdm import tqdm
 
     split = weights.digits_split()
@@ -102,18 +113,18 @@ def read_digits(backend: str = "kernels", count: int | None = None, batch: int =
         desc=f"reading {len(inputs)} digits",
         unit="batch",
         leave=False,
-        disable=None,  # where nobody watches
+        disable=None,  # no progress bar without a terminal
     )
     scores = [cuda.asnumpy(net(inputs[start : start + batch])) for start in starts]
     return Reading(pictures, labels, np.concatenate(scores))
 
 
 def as_text(digit: np.ndarray) -> list[str]:
-    """A digit (8, 8), 0 … 16, as eight lines of characters, darker for more ink."""
+    """A digit (8, 8), 0 … 16, as eight lines of 16 characters, darker for more ink."""
     shades = " ░▒▓█"
     return ["".join(shades[min(4, (int(v) + 3) // 4)] * 2 for v in row) for row in digit]
 
 
 def as_grey(digits: np.ndarray) -> np.ndarray:
-    """Digits (N, 8, 8), 0 (paper) … 16 (ink), as grey pictures of that size, uint8, dark on white."""
+    """Digits (N, 8, 8), 0 (paper) … 16 (ink), as greyscale (N, 8, 8) uint8, dark on white."""
     return np.round(255 - digits * (255 / 16)).astype(np.uint8)

@@ -1,6 +1,6 @@
-"""The main job: a trained MobileNetV2 reads held-out digits, and the full-size network looks at a photograph.
+"""The demo: a trained MobileNetV2 classifies held-out digits, and the full-size network classifies a photograph.
 
-Both through this project's own CUDA C++ kernels, on a GPU or on the simulator, both compared with ONNX Runtime.
+Both run on this project's CUDA C++ kernels, on a GPU or on the simulator, and are compared with ONNX Runtime.
 """
 
 import contextlib
@@ -21,9 +21,10 @@ SHEET = "digits.png"
 
 
 def run(out: Path, console: Console) -> bool:
-    """Run the demo, write digits.png into the folder `out` (made if need be), and say whether all results agreed.
+    """Run the demo and write digits.png to the folder `out`, which is created if necessary.
 
-    OSError, before any work is done, where digits.png cannot be written there.
+    Returns whether all results agree with ONNX Runtime's: the classes of all digits, and the photograph's scores within
+    TOLERANCE with the same top-5 classes. OSError, before any computation, if digits.png cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     if not os.access(out, os.W_OK | os.X_OK):
@@ -65,7 +66,7 @@ def _photo(console: Console) -> bool:
     task = classify.task("seeded")
     x = task.prepare(photo)
     net, reference = Network(task.model), Network(task.model, "onnxruntime")
-    net(x)  # compiles the kernels, makes the buffers
+    net(x)  # compiles the kernels, allocates the buffers
     start = time.perf_counter()
     ours = net(x)
     seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""What is installed here, what is missing, and the command that mends it."""
+"""The doctor: what is installed, what is missing, and the command that fixes it."""
 
 import contextlib
 import importlib
@@ -21,12 +21,12 @@ from rich.table import Column, Table
 
 from . import cuda
 
-BOOTSTRAP = Path(__file__).resolve().parents[1] / "bootstrap.py"  # in a clone; a package that pip installed has none
-SET_UP = "python3 bootstrap.py --force"  # without it, a finished set-up is not looked at again
+BOOTSTRAP = Path(__file__).resolve().parents[1] / "bootstrap.py"  # exists in a clone only, not in an installed package
+SET_UP = "python3 bootstrap.py --force"  # without --force, a completed set-up is not checked again
 
 
 class State(Enum):
-    """What a finding means: an optional thing may be missing; where a needed one is, the exit status is 1."""
+    """The result of a finding, with its mark in the report; any MISSING makes the exit status 1."""
 
     FINE = "[green]✓[/]"
     OPTIONAL = "[yellow]–[/]"
@@ -35,7 +35,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; `mend` is the command or the advice that changes it, if any."""
+    """One line of the report. mend: the command or advice that fixes the problem, "" if there is none."""
 
     name: str
     value: str
@@ -44,15 +44,15 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """All findings, in order. It takes some seconds: packages are imported, a kernel is compiled."""
-    for look in (
+    """Yield all findings, in order. It takes some seconds: packages are imported and a kernel is compiled."""
+    for check in (
         python, machine, gpu, backend, compiler, trial_launch, kernel_cache, optimizations, cupy, nvrtc, cudnn, nvml,
         package_name,
     ):  # fmt: skip
         try:
-            yield look()
-        except Exception as error:  # what is broken is for the doctor to tell, with all else that is found
-            what = look.__name__.replace("_", " ")
+            yield check()
+        except Exception as error:  # a failing check is itself a finding
+            what = check.__name__.replace("_", " ")
             yield Finding(what, f"{type(error).__name__}: {_one_line(error)}", State.MISSING, "see the lines above")
     for name, use in NEEDED.items():
         yield package(name, use, State.MISSING)
@@ -61,7 +61,7 @@ def examine() -> Iterator[Finding]:
 
 
 def run(console: Console) -> bool:
-    """Print the findings as a table; whether all that is needed is there."""
+    """Print the findings as a table. Returns whether nothing required is missing."""
     with console.status("looking around"):
         findings = list(examine())
     table = Table(
@@ -85,6 +85,7 @@ def run(console: Console) -> bool:
 
 
 def python() -> Finding:
+    """The running Python; MISSING if its version is not supported."""
     found = f"{platform.python_version()} at {sys.executable}"
     if (3, 11) <= sys.version_info[:2] <= (3, 13):
         return Finding("Python", found)
@@ -92,12 +93,13 @@ def python() -> Finding:
 
 
 def machine() -> Finding:
+    """Processor, number of cores and operating system."""
     system = f"{platform.system()} {platform.machine()}"
     return Finding("machine", f"{_processor_name() or 'processor'}, {os.cpu_count()} cores, {system}")
 
 
 def _processor_name() -> str:
-    """The processor's name where the system tells it."""
+    """The processor's name from /proc/cpuinfo, else from the platform module; "" if unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -107,7 +109,7 @@ def _processor_name() -> str:
 
 
 def gpu() -> Finding:
-    """The first GPU with its driver, from nvidia-smi, which comes with the driver."""
+    """The first GPU and its driver, from nvidia-smi; OPTIONAL without a GPU, or with one older than Turing."""
     fields = "name,memory.total,compute_cap,driver_version"
     lines = _output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]).splitlines()
     if not lines:
@@ -123,7 +125,7 @@ def gpu() -> Finding:
 
 
 def _output(command: list[str]) -> str:
-    """What a command prints; nothing if it is not there or fails."""
+    """The standard output of a command; "" if it does not exist, fails, or takes more than 30 s."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -135,6 +137,7 @@ def _output(command: list[str]) -> str:
 
 
 def backend() -> Finding:
+    """Where kernels run, GPU or simulator, and why; MISSING if COURSE_DEVICE cannot be satisfied."""
     wanted = os.environ.get("COURSE_DEVICE")
     reason = f"COURSE_DEVICE={wanted}" if wanted else "COURSE_DEVICE is not set"
     try:
@@ -144,12 +147,12 @@ def backend() -> Finding:
 
 
 def compiler() -> Finding:
-    """The simulator's compiler; a machine that runs kernels on its GPU can do without one."""
+    """The simulator's C++ compiler; without one, OPTIONAL on a machine that runs kernels on a GPU, else MISSING."""
     from .cuda.simulator import find_compiler
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it falls back on ziglang: the table says so
+            warnings.simplefilter("ignore")  # about the fallback to ziglang, which the table shows
             found = find_compiler()
     except RuntimeError as error:
         state = State.OPTIONAL if _runs_on_gpu() else State.MISSING
@@ -158,7 +161,7 @@ def compiler() -> Finding:
 
 
 def trial_launch() -> Finding:
-    """Compile and launch a kernel, and look at what it computed."""
+    """Compile and launch a kernel, and check its result."""
     source = """
     extern "C" __global__ void triple(int n, const float* x, float* y) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;  // 0 … n−1, and beyond in the last block
@@ -173,7 +176,7 @@ def trial_launch() -> Finding:
             y = cuda.full(n, np.nan, np.float32)
             cuda.RawKernel(source, "triple")(((n + 127) // 128,), (128,), (np.int32(n), x, y))
             right = bool((cuda.asnumpy(y) == 3 * np.arange(n)).all())
-    except Exception as error:  # whatever it is, it is what the doctor is asked about
+    except Exception as error:  # any failure is a finding
         return Finding("a test kernel", _one_line(error), State.MISSING, "see the lines above")
     if not right:
         return Finding("a test kernel", "gives wrong results", State.MISSING, "COURSE_DEVICE=simulator")
@@ -181,13 +184,14 @@ def trial_launch() -> Finding:
 
 
 def kernel_cache() -> Finding:
+    """The folder of compiled kernels and its size; MISSING if there can be none."""
     try:
         folder = cuda.cache_dir()
     except RuntimeError as error:
         return Finding("kernel cache", _one_line(error), State.MISSING, "COURSE_CACHE=<another folder>")
     sizes = []
     for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # others may delete files meanwhile
+        with contextlib.suppress(OSError):  # other processes may delete files meanwhile
             if path.is_file():
                 sizes.append(path.stat().st_size)
     size = sum(sizes) / 1e6
@@ -195,12 +199,12 @@ def kernel_cache() -> Finding:
 
 
 def optimizations() -> Finding:
-    """What Network(optimize=...) can use here, and what is done in the place of the rest."""
+    """The optimizations that Network(optimize=...) can use here, and the substitutes for the others."""
     from .optimize.features import features
 
     try:
         found = features()
-    except Exception as error:  # a GPU that is asked for and not there, a driver that does not answer
+    except Exception as error:  # a GPU that is requested but missing, a driver that does not respond
         return Finding("optimize", _one_line(error), State.OPTIONAL, "see the lines above")
     able = ", ".join(feature.name for feature in found if feature.missing is None) or "nothing of it"
     lacking = [f"without {one.name} ({one.missing}): {one.instead}" for one in found if one.missing is not None]
@@ -220,7 +224,7 @@ def _has_gpu() -> bool:
     return "GPU 0" in _output(["nvidia-smi", "-L"])
 
 
-# Packages: imported rather than looked up, as one that is there may still not load
+# Packages: imported, not only looked up, because an installed package may fail to load
 
 NEEDED = {
     "numpy": "arrays",
@@ -241,7 +245,10 @@ DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
 
 
 def package(name: str, use: str, when_missing: State) -> Finding:
-    """A package that can be imported as `name`, with the version of the distribution that it comes in."""
+    """A package imported as `name`, with its distribution's version; `when_missing` if it cannot be imported.
+
+    use: its purpose, for the report.
+    """
     distribution = DISTRIBUTIONS.get(name, name)
     label = f"{distribution} ({use})"
     try:
@@ -253,13 +260,13 @@ def package(name: str, use: str, when_missing: State) -> Finding:
                 label, "not installed", when_missing, SET_UP if BOOTSTRAP.exists() else f"pip install {distribution}"
             )
         return Finding(label, _one_line(error), when_missing, SET_UP)
-    except Exception as error:  # a shared library that does not load, versions that do not go together
+    except Exception as error:  # a shared library that does not load, incompatible versions
         mend = f"pip install --force-reinstall {distribution}"
         return Finding(label, f"does not load: {_one_line(error)}", when_missing, mend)
 
 
 def package_name() -> Finding:
-    """Whether `common` is this package alone: others may install files of the same name over it."""
+    """Whether `common` is provided by this distribution only; others may install files of the same name over it."""
     owners = sorted(set(importlib.metadata.packages_distributions().get("common", [])))
     others = [name for name in owners if name != "mobilenetv2-engine-course"]
     if others:
@@ -269,6 +276,7 @@ def package_name() -> Finding:
 
 
 def cupy() -> Finding:
+    """CuPy with its CUDA version and the driver's; if it does not work, as for _missing_on_gpu."""
     versions = _versions("cupy-cuda12x", "cupy-cuda13x", "cupy")
     if len(versions) > 1:
         return Finding("CuPy", ", ".join(versions), State.MISSING, "pip uninstall all but one of them")
@@ -287,7 +295,7 @@ def cupy() -> Finding:
 
 
 def nvrtc() -> Finding:
-    """The compiler of CUDA C++: the one that CuPy uses, else the wheel that the tests compile with."""
+    """NVRTC, the compiler of CUDA C++: CuPy's, else the wheel used by the tests."""
     try:
         from cupy.cuda import nvrtc as library
 
@@ -301,6 +309,7 @@ def nvrtc() -> Finding:
 
 
 def cudnn() -> Finding:
+    """cuDNN and its front end, the baseline of the measurements; OPTIONAL if it is missing or does not load."""
     versions = _versions("nvidia-cudnn-frontend", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
     if not versions or not versions[0].startswith("nvidia-cudnn-frontend"):
         return _absent("cuDNN", "what the kernels are compared with")
@@ -314,26 +323,27 @@ def cudnn() -> Finding:
 
 
 def nvml() -> Finding:
+    """The NVML bindings, for power and energy; OPTIONAL if they are missing."""
     versions = _versions("nvidia-ml-py")
     return Finding("NVML", versions[0]) if versions else _absent("NVML", "measures power and energy")
 
 
 def _absent(name: str, use: str, needed: bool = False) -> Finding:
-    """A package of the GPU extra that is not installed: of no use where there is no GPU."""
+    """The finding for a package of the extra "gpu" that is not installed; without a GPU it is not needed."""
     state, mend = _missing_on_gpu()
     value = f"not installed ({use})" if mend else f"not installed ({use}, on a GPU)"
     return Finding(name, value, state if needed else State.OPTIONAL, mend)
 
 
 def _missing_on_gpu() -> tuple[State, str]:
-    """How bad it is that kernels cannot run on the GPU: bad if there is one and it is meant to be used."""
+    """(state, mend) if kernels cannot run on a GPU: MISSING if there is one and COURSE_DEVICE does not exclude it."""
     if os.environ.get("COURSE_DEVICE") == "simulator" or not _has_gpu():
         return State.OPTIONAL, ""
     return State.MISSING, SET_UP
 
 
 def _versions(*distributions: str) -> list[str]:
-    """`name version` of those of the distributions that are installed."""
+    """ "name version" of each of the distributions that is installed."""
     found = []
     for name in distributions:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -342,7 +352,7 @@ def _versions(*distributions: str) -> list[str]:
 
 
 def _cuda(number: int) -> str:
-    """CUDA's version numbers: 12090 is 12.9."""
+    """A CUDA version number as text: 12090 is "12.9"."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 

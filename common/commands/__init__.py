@@ -1,1 +1,1 @@
-"""The commands of `python -m common`, a file a group; errors.py says what is a message and what a traceback."""
+"""The commands of `python -m common`, one file per group; errors.py decides which errors show a traceback."""

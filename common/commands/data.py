@@ -1,4 +1,4 @@
-"""What networks are made of: topology, images, weights."""
+"""Commands on the parts of networks: topology, images, weights."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""What goes wrong in a command: one line on standard error for what a user can mend, a traceback for what a bug is.
+"""Errors of commands: one line on standard error for errors that a user can fix, a traceback for bugs.
 
-Exit status: 0 done, 1 what the command checks is wrong, 2 it could not be done, 130 Ctrl+C, 143 SIGTERM.
+Exit status: 0 success, 1 the command's check failed, 2 the command could not run, 130 Ctrl+C, 143 SIGTERM.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 from ..text import printable
 
 MAX_MESSAGE = 500  # characters
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of an error without a file's name: standard output
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # in an error without a file name: of standard output
 
-# What `pip install .` leaves out: {module: (distribution, extra)}
+# Optional dependencies, not installed by `pip install .`: {module: (distribution, extra)}
 EXTRAS = {
     "torch": ("torch", "reference"),
     "onnxruntime": ("onnxruntime", "reference"),
@@ -36,7 +36,7 @@ EXTRAS = {
 
 
 def fail(message: object) -> typer.Exit:
-    """One line on standard error, and the exit status of what could not be done."""
+    """Print one line on standard error; return the exception to raise for exit status 2."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(printable(" ".join(str(message).split()), MAX_MESSAGE), file=sys.stderr)
@@ -44,7 +44,7 @@ def fail(message: object) -> typer.Exit:
 
 
 def explanation(error: Exception, command: str = "this command") -> str | None:
-    """What to tell the user of an error in a command; None for a bug, and for a reader of the output that went away."""
+    """The message for an error that a user can fix; None for a bug, and for a closed pipe on standard output."""
     if isinstance(error, ModuleNotFoundError):
         module = (error.name or "").partition(".")[0]
         if module not in EXTRAS:
@@ -70,12 +70,13 @@ def explanation(error: Exception, command: str = "this command") -> str | None:
 
 
 class Commands(TyperGroup):
-    """The group of all commands: it prints what a terminal cannot show as "?", and explains errors.
+    """The group of all commands: it prints characters that a terminal cannot show as "?", and explains errors.
 
     COURSE_TRACEBACK=1 shows the traceback of every error.
     """
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command (click's hook). Exit status 2 with one line for an error that a user can fix."""
         for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors=errors)
@@ -88,15 +89,15 @@ class Commands(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            told = explanation(error, ctx.invoked_subcommand)
-            if told is None or os.environ.get("COURSE_TRACEBACK"):
+            message = explanation(error, ctx.invoked_subcommand)
+            if message is None or os.environ.get("COURSE_TRACEBACK"):
                 raise
             _drop_lost_output()
-            raise fail(told) from None
+            raise fail(message) from None
 
 
 def _drop_lost_output() -> None:
-    """Forget what standard output does not take, as on a full disk, or Python would try once more at its end."""
+    """Discard output that cannot be written, as on a full disk; Python would try again at exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What a learner calls: lab, progress, milestone; generate and doctor."""
+"""Commands for learners: lab, progress, milestone; and generate, doctor."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Networks on this machine: demo, classify, compare, profile, tune."""
+"""Commands that run networks: demo, classify, compare, profile, tune."""
 
 import dataclasses
 import sys
@@ -125,7 +125,7 @@ def compare(
 
 
 def _model(onnx: Path | None, weights: str) -> Any:
-    """The ONNX file, or the network of these weights. What common.weights raises."""
+    """The ONNX file if given, else the network of these weights as an ONNX model. Errors as for common.weights."""
     from .. import weights as sources
 
     if onnx is not None:
@@ -134,7 +134,7 @@ def _model(onnx: Path | None, weights: str) -> Any:
 
 
 def _photo(onnx: Path | None, weights: str, size: int | None) -> Any:
-    """The sample photo as the network's input, or None if it takes no photographs."""
+    """The sample photo as the network's input, None if its inputs are not photographs. size: height and width."""
     from .. import classify, images, topology
 
     if weights == "resnet20" or (onnx is not None and topology.read_onnx(onnx).input_shape[1] != 3):
@@ -146,7 +146,7 @@ def _photo(onnx: Path | None, weights: str, size: int | None) -> Any:
 
 
 def _show_backends(rows: Any) -> bool:
-    """A line a backend; whether all are within the contract."""
+    """Print one line per backend; return whether all are within the tolerance."""
     from rich.console import Console
     from rich.table import Table
 
@@ -174,7 +174,7 @@ def _show_backends(rows: Any) -> bool:
 
 
 def _show_steps(rows: Any) -> bool:
-    """A line a step; whether each is right on its own."""
+    """Print one line per step; return whether each is correct on exact inputs."""
     from ..network.compare import first_drift
 
     lines = [("", "layer", "step", "runs as", "error so far", "its own", "allowed", "")] + [

@@ -1,12 +1,12 @@
-"""Drawings of how a GPU works, made from real parameters: one function per drawing.
+"""Drawings of how a GPU works, from real parameters: one function per drawing.
 
     draw.grid(blocks=4, threads=64)          a grid, one of its blocks, its warps, its threads with their indices
-    draw.guard(n=10, threads=4)              threads beyond the end of an array
+    draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
-    draw.grid_stride(n=20, threads=8)        which thread takes which element in which round
+    draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
-    draw.latency(card.measured())            one thread that waits, and many that wait together
+    draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.

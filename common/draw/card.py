@@ -1,7 +1,7 @@
-"""The numbers of one card that drawings and texts use, each with its source: the NVIDIA H200.
+"""The numbers of the NVIDIA H200 that drawings and texts use, each with its source.
 
-What was measured comes from the results file, what a bandwidth is computed from is said, and what a data sheet or
-NVIDIA's documentation says stands in this file and nowhere else.
+Measurements come from the results, computed bandwidths name what they are computed from, and all numbers of a data
+sheet or NVIDIA's documentation are constants in this file.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ THREADS_PER_BLOCK = 1024  # at most
 THREADS_PER_SM = 2048  # at most
 REGISTER_BYTES_PER_SM = 64 * 1024 * 4
 SHARED_BYTES_PER_SM = 228 * 1024
-SHARED_BYTES_PER_CLOCK = 32 * 4  # of one SM: 32 banks of 4 bytes
+SHARED_BYTES_PER_CLOCK = 32 * 4  # per SM: 32 banks of 4 bytes
 BLOCKS_PER_SM = 32  # at most
 SCHEDULERS_PER_SM = 4
 GUIDE = "CUDA programming guide"
@@ -27,16 +27,16 @@ GUIDE = "CUDA programming guide"
 MEMORY_BYTES = 141_000_000_000
 SHEET = "data sheet"
 
-# chains of dependent loads, timed on an idle H200: chapter 04, notebook 2, section 3
+# measured with chains of dependent loads on an idle H200: chapter 04, notebook 2, section 3
 MEMORY_LATENCY_NS = 340
 L2_LATENCY_NS = 150
 
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the memory hierarchy, all of the card together.
+    """One level of the memory hierarchy, summed over the card.
 
-    bytes, bytes_per_s: its size and its bandwidth. size_from, rate_from: where the two numbers are from.
+    bytes, bytes_per_s: its size and its bandwidth. size_from, rate_from: the sources of the two numbers.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Card:
-    """A card's name, the date of its measurements, its multiprocessors and its levels of memory, nearest first."""
+    """A card: name, date of the measurements, number of multiprocessors (sms), and levels of memory, nearest first."""
 
     name: str
     date: str
@@ -57,25 +57,25 @@ class Card:
     l2_bytes: int
     flops_per_s: float
     copy_bytes_per_s: float
-    launch_us: float  # of the host, for a launch from Python
+    launch_us: float  # host time per launch from Python
     add: Mapping[str, Any]  # the record of the largest addition of MobileNetV2, one thread per element
-    short_add: Mapping[str, Any]  # of a smaller one
+    short_add: Mapping[str, Any]  # the record of a smaller one
     levels: tuple[Level, ...]
 
     @property
     def threads(self) -> int:
-        """How many threads the card holds at the same time."""
+        """How many threads can be resident on the card at the same time."""
         return self.sms * THREADS_PER_SM
 
 
 def measured(recorded: Results | None = None) -> Card:
-    """The H200 as it was recorded, by default in the course's results. ValueError if its peaks were not measured."""
+    """The H200 from records, by default the course's. ValueError if its peaks were not measured."""
     recorded = recorded or results.load(tables.CARD)
     peaks = Peaks.recorded(recorded)
     environment = recorded.runs[results.one(recorded, suite="peaks", case="copy")["run"]]
     sms, clock, l2 = environment["sms"], environment["max_sm_mhz"] * 1e6, environment["l2_bytes"]
     flops, copy = peaks.flops_per_s("fp32"), peaks.copy_bytes_per_s
-    # a multiply-add, two floating-point operations, reads three registers and writes one
+    # a multiply-add (two FLOPs) reads three registers and writes one
     registers = Level("registers", sms * REGISTER_BYTES_PER_SM, GUIDE, flops / 2 * 16,
                       "computed")  # fmt: skip
     shared = Level("shared memory", sms * SHARED_BYTES_PER_SM, GUIDE,
@@ -91,14 +91,14 @@ def measured(recorded: Results | None = None) -> Card:
 
 
 def _launch_us(recorded: Results) -> float:
-    """The host's µs per launch: a network of short kernels, launched from Python, for which the GPU waits."""
+    """Host time in µs per launch, from a network of short kernels launched from Python, whose time the host limits."""
     chain = results.one(recorded, suite="network", case="mobilenetv2-1.0-224, chain", implementation="NHWC",
                         precision="fp16", batch=1, launch="eager")  # fmt: skip
     return chain["median_us"] / chain["steps"]
 
 
 def _l2_rate(recorded: Results, l2_bytes: int) -> float:
-    """Bytes per second of the fastest addition whose arrays fit in half of the L2: it need not go to memory."""
+    """B/s of the fastest addition whose arrays fit in half of the L2 cache, so that it needs no memory traffic."""
     records = results.find(recorded, suite="kernels", operator="add", mode="hot")
     rates = [r["bytes"] / r["median_us"] * 1e6 for r in records if r["bytes"] <= l2_bytes / 2]
     if not rates:

@@ -1,4 +1,4 @@
-"""Who runs what: grids, blocks, warps, threads, and the elements that threads take."""
+"""Grids, blocks, warps and threads, and the elements that threads process."""
 
 from itertools import product
 from typing import Any
@@ -28,7 +28,7 @@ _ROUNDS = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED)
 
 
 def grid(blocks: int = 4, threads: int = 64, chosen: int = 1) -> Drawing:
-    """A grid of blocks; the chosen block as its warps; each thread with threadIdx.x and its index in the grid.
+    """A grid of blocks; the warps of block number `chosen`; its threads with threadIdx.x and index in the grid.
 
     threads: per block, a multiple of 32, at most 128. ValueError for other numbers.
     """
@@ -64,7 +64,7 @@ def grid(blocks: int = 4, threads: int = 64, chosen: int = 1) -> Drawing:
 
 
 def _warp(axes: Any, y: float, warp: int, block: int, threads: int) -> None:
-    """Eight threads of a warp, a gap, and its last four."""
+    """Draw the first eight threads of a warp, a gap, and its last four."""
     colour = (BLUE, GREEN, PURPLE, SKY)[warp]
     text(axes, 0.9, y + 1.25, f"warp {warp}", 11, ha="left", weight="bold")
     text(axes, 0.9, y + 0.1, "threadIdx.x", 10, ha="left", color=GREY)
@@ -80,7 +80,7 @@ def _warp(axes: Any, y: float, warp: int, block: int, threads: int) -> None:
 
 
 def guard(n: int = 10, threads: int = 4) -> Drawing:
-    """Whole blocks of `threads` threads over an array of n elements: the last block's spare threads have none."""
+    """Blocks of `threads` threads over an array of n elements; some threads of the last block have no element."""
     positive(n=n, threads=threads)
     blocks = -(-n // threads)
     total = blocks * threads
@@ -152,7 +152,7 @@ def matrix(height: int = 5, width: int = 7, block: tuple[int, int] = (4, 2)) -> 
 
 
 def grid_stride(n: int = 20, threads: int = 8) -> Drawing:
-    """An array of n elements in the order of memory; in each the thread that takes it, coloured by round."""
+    """An array of n elements in memory order, each with the thread that processes it, coloured by iteration."""
     positive(n=n, threads=threads)
     rounds = -(-n // threads)
     if n > 36 or rounds > len(_ROUNDS):

@@ -1,4 +1,4 @@
-"""The card itself: its levels of memory, and why it needs so many threads."""
+"""The card's memory hierarchy, and latency hiding."""
 
 import math
 
@@ -7,13 +7,13 @@ from .card import MEMORY_LATENCY_NS, Card
 
 
 def quantity(value: float, unit: str, base: int = 1000) -> str:
-    """A value with a prefix and three digits: 4.28e12, "B/s" → 4.28 TB/s; base 1024 counts bytes in KB of 1,024."""
+    """A value with a prefix and three digits: 4.28e12, "B/s" → "4.28 TB/s". base: 1000, or 1024 for binary units."""
     power = max(0, min(4, math.floor(math.log(value, base) + 1e-9)))
     return f"{value / base**power:.3g} {('', 'K' if base == 1024 else 'k', 'M', 'G', 'T')[power]}{unit}"
 
 
 def memory(card: Card) -> Drawing:
-    """The levels of memory of a card: two within each multiprocessor, two that all of them share."""
+    """A card's levels of memory: two in each multiprocessor, two shared by all."""
     registers, shared, cache, far = card.levels
     figure, axes = canvas(20, 11.0)
     text(axes, 0.3, 0.6, f"{card.name}: {card.sms} multiprocessors (SMs)", ha="left", weight="bold")
@@ -57,9 +57,9 @@ def memory(card: Card) -> Drawing:
 
 
 def latency(card: Card, loads: int = 4, rows: int = 6) -> Drawing:
-    """One thread that loads number after number, and as many as the card holds, which wait at the same time.
+    """Latency hiding: one thread with dependent loads, and all threads of a full card, whose waits overlap.
 
-    loads: how many loads one thread makes in the drawing. rows: how many of the threads are drawn.
+    loads: per thread in the drawing. rows: the number of threads drawn.
     """
     alone = 4 / (MEMORY_LATENCY_NS * 1e-9)
     figure, axes = canvas(20, 3.8 + 0.55 * rows)

@@ -1,4 +1,4 @@
-"""A sum of the elements of a block: a tree in shared memory."""
+"""A tree reduction in shared memory."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from .canvas import BLUE, DARK_GREEN, GREEN, GREY, INK, Drawing, arrow, canvas, 
 
 
 def tree(values: Sequence[float] = (3, 1, 7, 0, 4, 1, 6, 3)) -> Drawing:
-    """Shared memory before and after each step of s[t] += s[t + distance] with t < distance; distance is halved.
+    """Shared memory before and after each step of s[t] += s[t + distance], t < distance; each step halves distance.
 
-    values: what s holds at first, as many as a power of two, from 2 to 16. ValueError for another number.
+    values: the initial contents of s, 2, 4, 8 or 16 numbers. ValueError for another length.
     """
     count = len(values)
     if count < 2 or count > 16 or count & (count - 1):

@@ -1,4 +1,4 @@
-"""What happens when: the host launches, the GPU runs."""
+"""Timelines of host and GPU."""
 
 from .canvas import BLUE, DARK_RED, GREY, ORANGE, Drawing, canvas, cell, positive, text
 
@@ -6,7 +6,7 @@ from .canvas import BLUE, DARK_RED, GREY, ORANGE, Drawing, canvas, cell, positiv
 def launches(launch_us: float, kernel_us: float, count: int = 3) -> Drawing:
     """`count` launches of a kernel and a synchronisation: host and GPU on a timeline in µs.
 
-    launch_us: how long the host is busy with a launch. kernel_us: how long the kernel runs, more than a launch takes.
+    launch_us: host time per launch. kernel_us: run time of the kernel, longer than launch_us.
     """
     positive(count=count)
     if not 0 < launch_us < kernel_us:

@@ -1,11 +1,11 @@
-"""Pictures in, and pictures of results out. Nothing but Pillow and NumPy.
+"""Reading pictures as network inputs, and pictures of results; with Pillow and NumPy only.
 
-read(path)            any image file as 8-bit RGB, or an ImageError of one line
-to_input(image)       an RGB image as what a network takes, float32 (1, 3, H, W)
-sample()              a photo to try things on
-contact_sheet(…)      many small pictures with their captions on one page, mistakes marked
+read(path)            an image file as 8-bit RGB, or an ImageError of one line
+to_input(image)       an RGB image as a network's input, float32 (1, 3, H, W)
+sample()              the path of a sample photo
+contact_sheet(…)      many small pictures with captions on one page, errors marked
 pack(…)               folders of pictures as one .npy file of inputs
-cifar10(split)        60,000 labelled pictures of 32×32, downloaded once; cifar10_input(…) for a network
+cifar10(split)        60,000 labelled images of 32×32, downloaded once; cifar10_input(…) for a network
 """
 
 from .cifar10 import CIFAR10_CLASSES, CIFAR10_MEAN, CIFAR10_STD, cifar10, cifar10_input

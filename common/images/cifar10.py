@@ -1,7 +1,7 @@
-"""CIFAR-10: 60,000 labelled pictures of 32×32, downloaded once, and as a network's input.
+"""CIFAR-10: 60,000 labelled images of 32×32, downloaded once, and as a network's input.
 
-A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version is read: the
-Python version is a pickle, which may run code. A record is the class (1 byte), then 1024 bytes each of red,
+A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009). The binary version is used, because the
+Python version is a pickle, which can run code. A record is the class (1 byte), then 1024 bytes each of red,
 green and blue, row by row (https://www.cs.toronto.edu/~kriz/cifar.html).
 """
 
@@ -21,24 +21,24 @@ from tqdm import tqdm
 from ..files import open_regular, replacing
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-# of the archive of 170,052,171 bytes; its MD5, which the dataset's page gives, is c32a1d4ab5d03f1284b67883e8d87530
+# of the archive of 170,052,171 bytes; its MD5, as on the data set's page, is c32a1d4ab5d03f1284b67883e8d87530
 SHA256 = "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-TIMEOUT = 10  # seconds without an answer
+TIMEOUT = 10  # s without an answer from the server
 
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE  # bytes
 SPLITS = {"train": [f"data_batch_{number}.bin" for number in range(1, 6)], "test": ["test_batch.bin"]}
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-# of the training pictures' pixels in 0…1, by channel
+# per channel, of the training images' pixels in 0 … 1
 CIFAR10_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR10_STD = (0.2470, 0.2435, 0.2616)
 
 
 def cifar10(split: str = "test") -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pictures (N, 3, 32, 32) and their classes (N,), 0 … 9: N is 10,000 for "test", 50,000 for "train".
+    """(images (N, 3, 32, 32), classes (N,) in 0 … 9), uint8; N is 10,000 for "test", 50,000 for "train".
 
-    The archive (162 MB) is kept in `common.cuda.cache_dir()` and read from there afterwards. ValueError for
-    another split; RuntimeError saying what to do where the archive cannot be downloaded or is not the one expected.
+    The archive (162 MB) is cached in `common.cuda.cache_dir()`. ValueError for another split; RuntimeError, with
+    advice, if the archive cannot be downloaded or is not the expected one.
     """
     if split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
@@ -54,7 +54,7 @@ def cifar10(split: str = "test") -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 
 def cifar10_input(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(pixels / 255 − mean) / std by channel: uint8 (N, 3, 32, 32) → float32 of that shape, C-contiguous.
+    """(pixels / 255 − mean) / std per channel: uint8 (N, 3, 32, 32) → float32 of that shape, C-contiguous.
 
     ValueError for another shape, TypeError for another dtype.
     """
@@ -67,14 +67,14 @@ def cifar10_input(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def archive_path() -> Path:
-    """Where the archive is kept."""
+    """The archive's path in the cache."""
     from ..cuda import cache_dir
 
     return cache_dir() / Path(urlsplit(URL).path).name
 
 
 def download(path: Path) -> None:
-    """Fetch URL; the file is there once it is complete and its hash is right. RuntimeError otherwise."""
+    """Download URL to `path`, which appears only complete and with the right hash. RuntimeError otherwise."""
     with replacing(path, "w+b") as file:
         fetch(file, path)
         file.seek(0)
@@ -82,7 +82,7 @@ def download(path: Path) -> None:
 
 
 def fetch(file: IO[bytes], path: Path) -> None:
-    """Copy what URL holds into an open file. RuntimeError saying what to do instead; `path`: where it would be kept."""
+    """Download URL into an open file. RuntimeError, with advice, if that fails. path: in the cache, for the advice."""
     try:
         with urllib.request.urlopen(URL, timeout=TIMEOUT) as answer:
             size = int(answer.headers.get("Content-Length") or 0) or None
@@ -96,7 +96,7 @@ def fetch(file: IO[bytes], path: Path) -> None:
 
 
 def check_hash(file: IO[bytes], path: Path) -> None:
-    """RuntimeError where an open file, kept at `path` or to be kept there, has another SHA-256; `path` is deleted."""
+    """Raise RuntimeError and delete `path` if the open file, which is or will be at `path`, has another SHA-256."""
     got = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # an IO has readinto, unlisted
     if got != SHA256:
         path.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ def check_hash(file: IO[bytes], path: Path) -> None:
 
 
 def read_member(archive: tarfile.TarFile, name: str) -> bytes:
-    """The bytes of one file of records."""
+    """The bytes of one file in the archive."""
     member = archive.extractfile(f"cifar-10-batches-bin/{name}")
-    assert member is not None  # the hash is right: it is a file
+    assert member is not None  # the archive's hash was checked, so this is a regular file
     return member.read()

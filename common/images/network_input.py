@@ -1,4 +1,4 @@
-"""An RGB image as the array that a network takes."""
+"""Conversion of an RGB image to a network's input."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-# The per-channel mean and standard deviation of ImageNet's pixels in 0…1, with which torchvision's networks
-# were trained.
+# Per channel, of ImageNet's pixels in 0 … 1; torchvision's networks are trained with this normalisation.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -21,12 +20,12 @@ def to_input(
 ) -> NDArray[np.float32]:
     """(pixels / 255 − mean) / std of the image's middle: float32 (1, 3, H, W), NCHW, C-contiguous.
 
-    The short side is resized to `resize` pixels (bilinear, antialiased), then `size` pixels, H = W or (H, W),
-    are cut from the centre: pixel for pixel what torchvision's Resize, CenterCrop, ToTensor and Normalize
-    make of a PIL image.
+    The short side is resized to `resize` pixels (bilinear, antialiased), then the centre of `size` pixels, H = W or
+    (H, W), is cropped. The result equals that of torchvision's Resize, CenterCrop, ToTensor and Normalize for a PIL
+    image.
 
-    Raises ValueError if the image is not RGB, if `resize` is smaller than `size`, or if the image is so
-    elongated that its resized form would not fit into memory.
+    ValueError if the image is not RGB, if `resize` is smaller than `size`, or if the image is so elongated that the
+    resized image would be too large.
     """
     if image.mode != "RGB":
         raise ValueError(f"image of mode {image.mode}: RGB is needed, as common.images.read gives it")
@@ -40,7 +39,7 @@ def to_input(
 
 
 def _resize_short_side(image: Image.Image, length: int) -> Image.Image:
-    """The image with its short side `length` pixels long; the long side rounds down, as in torchvision."""
+    """The image resized to a short side of `length` pixels; the long side is rounded down, as in torchvision."""
     width, height = image.size
     short = min(width, height)
     width, height = length * width // short, length * height // short
@@ -50,6 +49,6 @@ def _resize_short_side(image: Image.Image, length: int) -> Image.Image:
 
 
 def _center_crop(image: Image.Image, height: int, width: int) -> Image.Image:
-    """The middle of an image that is at least as large."""
+    """The centre of an image, height × width pixels; the image must be at least as large."""
     left, top = round((image.width - width) / 2), round((image.height - height) / 2)
     return image.crop((left, top, left + width, top + height))

@@ -21,12 +21,12 @@ from ..text import printable
 from .network_input import to_input
 from .reading import ImageError, read
 
-RESIZED = 256 / 224  # the short side before the middle is cut out, in proportion to the input
+RESIZED = 256 / 224  # the short side before the centre crop, relative to the input
 
 
 @dataclass(frozen=True)
 class Packed:
-    """How many pictures were written; of the files that were not, name and reason, a line each."""
+    """written: the number of pictures written. skipped: name and reason of each file that was not, one line each."""
 
     written: int
     skipped: tuple[str, ...]
@@ -38,21 +38,21 @@ def pack(
     size: int = 224,
     on_skip: Callable[[str], None] = lambda line: None,
 ) -> Packed:
-    """Prepare picture files, and those in folders, with `to_input`, and write them as (N, 3, size, size) float32.
+    """Convert picture files, given directly or in folders, with `to_input`; write them as (N, 3, size, size) float32.
 
-    paths: see find_pictures. out: a name that ends in .npy; the pictures' names go beside it, as a JSON list in
-    <out>.json. size: height and width in pixels; the short side is resized to size·256/224 and the middle cut out.
-    on_skip: called with the name and reason of each file that is no picture, or a broken one; it is left out.
+    paths: see find_pictures. out: a .npy file; the pictures' names are written to <out>.json as a JSON list. size:
+    height and width in pixels; the short side is resized to size · 256/224 and the centre cropped. on_skip: is called
+    with the name and reason of each file that is not a valid picture; it is skipped.
 
-    One picture is in memory at a time. Neither file is replaced before both are complete. ValueError for another
-    ending or size, a path that does not exist, or if there is no picture to write; OSError as of files.replacing.
+    One picture is in memory at a time. Neither file is replaced before both are complete. ValueError for another suffix
+    or size, a path that does not exist, or if there is no picture to write; OSError as for files.replacing.
     """
     out = Path(out)
     if out.suffix.lower() != ".npy":
         raise ValueError(printable(f"out must end in .npy, got {out}"))
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
-    written_here = {os.path.realpath(out), os.path.realpath(f"{out}.json")}  # by an earlier run
+    written_here = {os.path.realpath(out), os.path.realpath(f"{out}.json")}  # outputs of an earlier run
     files = [(name, path) for name, path in find_pictures(paths) if os.path.realpath(path) not in written_here]
     skipped: list[str] = []
 
@@ -72,7 +72,7 @@ def pack(
 
 
 def prepare(path: Path, size: int) -> NDArray[np.float32]:
-    """A picture file as (3, size, size) float32, normalised; ImageError for what cannot be."""
+    """A picture file as a normalised input, (3, size, size) float32. ImageError if it cannot be read or resized."""
     picture = read(path)
     try:
         return to_input(picture, size, max(size, round(size * RESIZED)))[0]
@@ -83,9 +83,9 @@ def prepare(path: Path, size: int) -> NDArray[np.float32]:
 def write_npy(
     file: IO[bytes], names: IO[str], pictures: Iterator[tuple[str, NDArray[np.float32]]], shape: tuple[int, ...]
 ) -> int:
-    """Write arrays of `shape` one after the other as one .npy array, their names as JSON; return how many.
+    """Write arrays of `shape` one by one as one .npy array, and their names as JSON; return the number of arrays.
 
-    The header is written again at the end: .npy leaves room in it for the first dimension to grow.
+    The header is rewritten at the end: the .npy format reserves space in it for a larger first dimension.
     """
 
     def header(count: int) -> dict:
@@ -105,11 +105,11 @@ def write_npy(
 
 
 def find_pictures(paths: Sequence[str | os.PathLike]) -> list[tuple[str, Path]]:
-    """(name, path) of the files, and of everything in the folders and the folders in them, in the order of names.
+    """(name, path) of the given files and of all files in the given folders, recursively, sorted by name.
 
-    A name is the path below the folder that was given, or the file's own; what is not UTF-8 in it is replaced.
-    Hidden files and folders, whose names begin with a dot, and links to folders are passed over. ValueError if one
-    of the paths does not exist.
+    A name is the path relative to the given folder, or the file's own name; bytes that are not UTF-8 are replaced.
+    Hidden files and folders (names with a leading dot) and links to folders are skipped. ValueError if a path does not
+    exist.
     """
     found = []
     for path in map(Path, paths):

@@ -1,4 +1,4 @@
-"""An image file of any kind, as 8-bit RGB."""
+"""Read image files as 8-bit RGB."""
 
 import importlib.util
 import os
@@ -11,13 +11,13 @@ from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 from ..files import open_regular
 from ..text import printable
 
-# What cameras, scanners and the web write. Pillow reads more, some of it through other programs (EPS: Ghostscript).
+# Formats of cameras, scanners and the web. Pillow reads more, some of them with other programs (EPS: Ghostscript).
 FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "TGA", "TIFF", "WEBP")
-BACKGROUND = (255, 255, 255)  # transparent parts of a picture show white paper
+BACKGROUND = (255, 255, 255)  # white, shown through transparent parts
 
 
 class ImageError(ValueError):
-    """A file that cannot be read as an image: one printable line with the file's name and the reason."""
+    """A file cannot be read as an image. The message is one printable line with the file's name and the reason."""
 
     def __init__(self, reason: object):
         super().__init__(printable(reason))
@@ -26,18 +26,18 @@ class ImageError(ValueError):
 def read(path: str | os.PathLike) -> Image.Image:
     """Read an image file as 8-bit RGB, upright.
 
-    Greyscale, palette, 16-bit and CMYK images are converted, transparency is laid over white, the rotation
-    that a camera wrote into EXIF is carried out, and of an animation the first frame is taken.
+    Greyscale, palette, 16-bit and CMYK images are converted, transparent images are composed over white, the EXIF
+    orientation is applied, and only the first frame of an animation is read.
 
-    Raises ImageError if there is no such file, if it is no regular file (a pipe is not waited for), if it is not an
-    image in one of FORMATS, broken or cut off, or if it unpacks to more pixels than Pillow holds safe.
+    ImageError if the file does not exist or is not a regular file (a pipe is not waited for), if it is not an image in
+    one of FORMATS, is damaged or truncated, or has more pixels than Pillow's limit.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             Image.init()
-            known = [name for name in FORMATS if name in Image.OPEN]  # a Pillow may be built without some
+            known = [name for name in FORMATS if name in Image.OPEN]  # Pillow may be built without some of them
             with open_regular(path) as opened, Image.open(opened, formats=known) as file:
                 ImageOps.exif_transpose(file, in_place=True)
                 return to_rgb(file)
@@ -47,7 +47,7 @@ def read(path: str | os.PathLike) -> Image.Image:
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """The image in mode RGB, whatever its mode, transparent parts over BACKGROUND; ValueError as of _to_8_bit."""
+    """An image of any mode in mode RGB, transparent parts over BACKGROUND. ValueError as for _to_8_bit."""
     if image.mode == "RGB" and not image.has_transparency_data:
         return image.copy()
     if image.mode == "F" or image.mode.startswith("I"):
@@ -60,13 +60,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
-        assert converted is not None  # None is for a conversion in place
+        assert converted is not None  # None is returned only for a conversion in place
         return converted
     return image.convert("RGB")
 
 
 def sample() -> Path:
-    """The photo of Grace Hopper, 512×600, that Matplotlib brings along; found without importing it."""
+    """The path of Matplotlib's sample photo of Grace Hopper, 512×600, found without importing Matplotlib."""
     spec = importlib.util.find_spec("matplotlib")
     if spec is None or not spec.submodule_search_locations:
         raise ImageError("the sample photo comes with Matplotlib: pip install matplotlib")
@@ -74,10 +74,10 @@ def sample() -> Path:
 
 
 def _to_8_bit(image: Image.Image) -> Image.Image:
-    """Greyscale with more than 8 bits a pixel, scaled to 8: Pillow's own conversion would cut it off at 255.
+    """Scale greyscale with more than 8 bits per pixel to 8 bits; Pillow's own conversion would clip at 255.
 
-    16-bit integers run to 65535. 32-bit ones are taken to be 8- or 16-bit values in a wider type, and floats
-    to run to 1 or to 255, whichever their largest value fits. ValueError for other values.
+    Full scale is 65535 for 16-bit integers. 32-bit integers are taken to be 8- or 16-bit values, and floats to have the
+    full scale 1 or 255, depending on the largest value. ValueError for other values.
     """
     pixels = np.asarray(image)
     largest = pixels.max()
@@ -87,7 +87,7 @@ def _to_8_bit(image: Image.Image) -> Image.Image:
     if largest > full_scales[-1]:
         raise ValueError(f"pixels up to {largest:g}, of unknown full scale")
     full_scale = next(scale for scale in full_scales if largest <= scale)
-    scaled = np.multiply(pixels, 255.0 / full_scale, dtype=np.float32)  # no ties to round: they need no more digits
+    scaled = np.multiply(pixels, 255.0 / full_scale, dtype=np.float32)  # float32 is enough: there are no ties to round
     return Image.fromarray(np.rint(scaled, out=scaled).astype(np.uint8))
 
 

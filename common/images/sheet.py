@@ -1,4 +1,4 @@
-"""Many small pictures with their captions on one page, drawn with Pillow."""
+"""A contact sheet: many small pictures with captions on one page, drawn with Pillow."""
 
 import math
 import os
@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from ..files import replacing
 
 PAPER, INK, FAINT, RED = "#ffffff", "#222222", "#6a6a6a", "#d1242f"
-MARGIN, GAP, FRAME = 24, 6, 3  # round the page, round a picture, a mistake's red frame (pixels)
-CAPTION, TITLE = 14, 24  # heights of the letters (pixels)
+MARGIN, GAP, FRAME = 24, 6, 3  # pixels: around the page, around a picture, the red frame of an error
+CAPTION, TITLE = 14, 24  # font sizes in pixels
 
 
 def contact_sheet(
@@ -27,11 +27,12 @@ def contact_sheet(
 ) -> Path:
     """Draw the images in rows, each in a square of `side` pixels over its caption, and save the page as PNG.
 
-    images: PIL images or uint8 arrays (H, W) or (H, W, 3), or one array of all; enlarged without blur. captions: a
-    few letters each: "3", or "3, not 8" for a mistake. wrong: True for a mistake: a red frame, and a red caption.
-    title: the line above the pictures; without one it says how many are right. path: its folder is made if need be.
+    images: PIL images or uint8 arrays (H, W) or (H, W, 3), or one array of all; enlarged without interpolation.
+    captions: a few characters each: "3", or "3, not 8" for an error. wrong: True for an error, which has a red frame
+    and caption. title: the line above the pictures; by default, how many are right. path: its folder is created if
+    necessary.
 
-    Returns the path. ValueError if there are no images or the three lengths differ; OSError as of files.replacing.
+    Returns the path. ValueError if there are no images or the three lengths differ; OSError as for files.replacing.
     """
     if not len(images) == len(captions) == len(wrong) or len(images) == 0:
         lengths = f"{len(images)} images, {len(captions)} captions, {len(wrong)} marks"
@@ -40,7 +41,7 @@ def contact_sheet(
     width, height, top = side + 2 * GAP, side + CAPTION + 2 * GAP + 4, MARGIN + TITLE + 16
     page_width = 2 * MARGIN + max(columns * width, 640)
     page = Image.new("RGB", (page_width, top + math.ceil(len(images) / columns) * height + MARGIN), PAPER)
-    draw, small = ImageDraw.Draw(page), ImageFont.load_default(CAPTION)  # the typeface inside Pillow itself
+    draw, small = ImageDraw.Draw(page), ImageFont.load_default(CAPTION)  # Pillow's built-in font
     right = len(wrong) - sum(map(bool, wrong))
     title = title or f"{right} of {len(wrong)} right: {100 * right / len(wrong):.1f} %"
     draw.text((MARGIN + GAP, MARGIN), title, fill=INK, font=ImageFont.load_default(TITLE))

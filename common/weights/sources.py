@@ -126,8 +126,8 @@ def model(name: str, input_size: int | None = None) -> "onnx.ModelProto":
 def resnet20_model(input_size: int = 32) -> "onnx.ModelProto":
     """ResNet-20 with seeded weights: (N, 3, input_size, input_size) float32 → logits (N, 10), any N.
 
-    Not a source, because those are MobileNetV2s. Batch-norms are folded; layers are named as by `topology.resnet20`. The
-    numbers do not depend on input_size.
+    Not a source, because those are MobileNetV2s. Batch-norms are folded; layers are named as by `topology.resnet20`.
+    The numbers do not depend on input_size.
     """
     from ..topology import write_onnx
 
