@@ -126,7 +126,7 @@ def test_xla_can_be_fed_other_pictures(rng, model, layout):
     (logits,) = built.run()
     assert relative_error(logits, Network(model.onnx, "onnxruntime")(x)) <= 1e-5
     assert built.launches == ("host",)
-    built.subject("host").wait()  # for the last result, which is there
+    built.benchmark("host").wait()  # for the last result, which is there
 
 
 @on_gpu
