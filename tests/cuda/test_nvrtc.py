@@ -57,11 +57,11 @@ def name_of(case):
 
 
 def of_one_type(cases):
-    """Each path with its first options, another type's with the others' in `make test-all`."""
-    return cases if ALL else list({path: (path, options) for path, options in reversed(cases)}.values())
+    """Each path with the last of its options; in `make test-all` with all of them."""
+    return cases if ALL else list({path: (path, options) for path, options in cases}.values())
 
 
-@pytest.mark.parametrize("case", of_one_type(kernel_files()), ids=name_of)
+@pytest.mark.parametrize("case", of_one_type(kernel_files()[::-1]), ids=name_of)
 def test_every_kernel_compiles_for_every_card(case):
     path, options = case
     source = path.read_text()
@@ -71,7 +71,9 @@ def test_every_kernel_compiles_for_every_card(case):
         assert log is None, f"{path.relative_to(ROOT)} for {card}:\n{log}"
 
 
-@pytest.mark.parametrize("case", [case for case in kernel_files() if "kernels" in case[0].parts], ids=name_of)
+@pytest.mark.parametrize(
+    "case", of_one_type([case for case in kernel_files() if "kernels" in case[0].parts]), ids=name_of
+)
 def test_every_rung_compiles_for_programmatic_launches(case):
     """With wait_for_inputs() as its first statement, for the card that has them."""
     from common.kernels.ladder import waiting

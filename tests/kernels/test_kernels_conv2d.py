@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
-from tiers import examples, pairwise
+from tiers import examples, in_turn, pairwise
 
 from common import cuda, kernels, topology
 from common.cuda import checks
@@ -81,10 +81,8 @@ def check_conv2d(rng, case, dtype=np.float32, variant=None, layout="NCHW", floor
     agrees(out, reference.clamp(*ACTIVATIONS[case.activation]), case.k, floor)
 
 
-every_rung_and_layout = pytest.mark.parametrize(
-    ("variant", "layout"),
-    [(variant, layout) for layout in cuda.LAYOUTS for variant in kernels.variants("conv2d", layout=layout)],
-)
+RUNGS = [(variant, layout) for layout in cuda.LAYOUTS for variant in kernels.variants("conv2d", layout=layout)]
+every_rung_and_layout = pytest.mark.parametrize(("variant", "layout"), RUNGS)
 
 
 @every_rung_and_layout
@@ -164,10 +162,14 @@ def test_the_tiles_of_a_large_card(rng, monkeypatch, variant, layout, dtype, cas
     check_conv2d(rng, case, dtype, variant, layout)
 
 
-@every_rung_and_layout
-@pytest.mark.parametrize("case", [Case((65_537, 1, 1, 1), 1, (1, 1)), Case((1, 1, 1, 1), 65_537, (1, 1))], ids=str)
-def test_more_images_or_channels_than_a_grid_is_high(rng, variant, layout, case):
+@pytest.mark.parametrize(
+    ("rung", "case"),
+    in_turn(RUNGS, [Case((65_537, 1, 1, 1), 1, (1, 1)), Case((1, 1, 1, 1), 65_537, (1, 1))]),
+    ids=str,
+)
+def test_more_images_or_channels_than_a_grid_is_high(rng, rung, case):
     """Grids hold 2³¹ − 1 blocks in x, but only 65,535 in y and z."""
+    variant, layout = rung
     if variant == "im2col_gemm" and case.x[0] > 1:
         case = replace(case, x=(7, 1, 1, 1))  # two launches an image: many images are its loop's
     check_conv2d(rng, case, np.float32, variant, layout)
