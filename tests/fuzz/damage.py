@@ -760,7 +760,7 @@ def serve(name: str, seed: int, first: int, count: int, folder: Path) -> None:
         line = attempt(name, seed, number, folder)
         line["bytes"] = memory("VmHWM") - before
         if line["bytes"] > KINDS[name].memory:
-            line["wrong"] = line["wrong"] or f"took {line['bytes'] / MEGABYTE:.0f} MiB"
+            line["wrong"] = f"{line['wrong']}, " * bool(line["wrong"]) + f"took {line['bytes'] / MEGABYTE:.0f} MiB"
         print(json.dumps(line), file=_protocol, flush=True)
 
 
