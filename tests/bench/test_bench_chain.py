@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bench_models import small
 from rich.console import Console
-from tiers import only_all
+from tiers import long, only_all
 
 from common import cuda, topology, weights
 from common.bench import chain, network, tuning
@@ -253,6 +253,7 @@ def test_every_different_block_is_searched_and_kept(cache, said, monkeypatch, tm
     assert "2.00×" in shown and "separate kernels are faster" in shown and "unfused µs" in shown
 
 
+@long
 def test_a_search_on_the_simulator(cache, said):
     """With a stand-in for the clock: what it finds is what Network uses."""
     from common.network import Network

@@ -86,8 +86,8 @@ def shown(cell):
     return VARIES.sub("", "".join(parts))
 
 
-# the others' stubs are exercises, whose stubs are tested as such
-@pytest.mark.parametrize("source", some(own_stubs))
+# the others' stubs are exercises, whose stubs are tested as such, but for two that are left to `make test-all`
+@pytest.mark.parametrize("source", some(lambda path: own_stubs(path) and path.name[:2] in ("0_", "2_")))
 def test_as_made_nothing_fails_but_what_is_not_started(source, work):
     made = nbformat.read(work / source, as_version=4)
     wanted = nbformat.read(REPOSITORY / source, as_version=4)

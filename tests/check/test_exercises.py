@@ -32,6 +32,13 @@ def run(monkeypatch, tmp_path):
     return run
 
 
+@pytest.fixture
+def here(exercise, monkeypatch):
+    """Kernels that must not pass are judged in this process: nine hundred forks less. `make test-all` forks as well."""
+    if exercise.is_cuda and not ALL:
+        monkeypatch.setattr(check.runner, "isolated", False)
+
+
 @functools.cache
 def exercise_cells() -> dict[str, list[str]]:
     """The text of each notebook cell that is tagged exercise-<name>, by name."""
@@ -72,7 +79,7 @@ def test_every_exercise_cell_belongs_to_an_exercise():
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
-def test_the_skeleton_fails_cleanly(exercise, run):
+def test_the_skeleton_fails_cleanly(exercise, run, here):
     result = run(exercise, exercise.skeleton)
     assert not result
     assert "not started yet" in result.message
@@ -107,9 +114,7 @@ def test_there_are_wrong_answers_to_prove_the_check_with(exercise):
 
 
 @pytest.mark.parametrize(("exercise", "answer"), WRONG, ids=by_name)
-def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answer, run, monkeypatch):
-    if exercise.is_cuda and not ALL:  # eight hundred forks less; right answers are judged in forks, as a learner's are
-        monkeypatch.setattr(check.runner, "isolated", False)
+def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answer, run, here):
     messages = []
     for attempt in range(3):  # a few numbers may look like another mistake's: the next ones tell them apart
         result = run(exercise, answer.text, attempt)

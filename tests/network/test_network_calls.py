@@ -137,7 +137,7 @@ def test_two_hundred_calls_take_no_more_memory_than_ten(rng, tiny, backend):
             net(x)
 
     allowed = 16 if backend == "torch" else 1  # MiB: torch's allocator takes some; an activation a call would be 25
-    assert growth(calls, rounds=8) < allowed << 20
+    assert growth(calls, rounds=8 if ALL else 5) < allowed << 20
 
 
 @every_backend

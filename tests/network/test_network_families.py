@@ -47,8 +47,7 @@ DEEP = ("resnet-101", "resnet-152", "densenet-169", "densenet-201")  # seconds e
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    in_turn([name for name in [*zoo.NAMES, "tensorflow-style"] if name not in DEEP], WAYS, each=2)
-    + in_turn(DEEP, WAYS),
+    in_turn([name for name in [*zoo.NAMES, "tensorflow-style"] if name not in DEEP], WAYS) + in_turn(DEEP, WAYS),
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else value,
 )
 def test_a_family_on_kernels(name, how):
