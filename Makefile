@@ -4,7 +4,7 @@
 #   make lab      your own copies of the chapters, in work/, opened in JupyterLab
 #   make test     the tests and every notebook, two files at a time; kernels are compiled with -Og for it
 #   make test-all what takes long as well: stress, fuzzers, clang, more cards, more shapes, with new random numbers each
-#                 time; about half an hour on two idle cores
+#                 time; estimated at an hour on two idle cores
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
 #   make lock     after a change of the dependencies in pyproject.toml: what requirements/ pins; deleted first, all newest

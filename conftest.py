@@ -39,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> list[str]:
-    everything = ["everything: about half an hour on two idle cores"] if os.environ.get("COURSE_TESTS") == "all" else []
+    everything = (
+        ["everything: estimated at an hour on two idle cores"] if os.environ.get("COURSE_TESTS") == "all" else []
+    )
     return [f"COURSE_SEED={os.environ['COURSE_SEED']}", *everything]
 
 
