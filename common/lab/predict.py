@@ -85,12 +85,21 @@ def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> Non
 
 
 def ratio(entry: Mapping[str, Any]) -> float | None:
-    """guess / value of a recorded prediction; None if it is not revealed, not a number, zero or of another sign."""
+    """guess / value of a recorded prediction; None if it is not revealed, not a finite number, zero or of another sign.
+
+    None as well for a quotient beyond what a float holds.
+    """
     guess: Any = entry.get("guess")
     value: Any = entry.get("truth")
     if not (_is_number(guess) and _is_number(value)):
         return None
-    return guess / value if value != 0 and guess != 0 and (guess > 0) == (value > 0) else None
+    if value == 0 or guess == 0 or (guess > 0) != (value > 0):
+        return None
+    try:
+        times = guess / value
+    except OverflowError:  # of integers
+        return None
+    return times if 0 < times < math.inf and 1 / times < math.inf else None
 
 
 def how_far_off(entry: Mapping[str, Any]) -> float | None:

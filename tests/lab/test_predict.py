@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common import check
-from common.lab import progress
+from common.lab import predict, progress
 
 
 @pytest.fixture(autouse=True)
@@ -146,3 +146,23 @@ def test_an_exercise_once_passed_stays_so():
     progress.record_hint("add", 2)
     progress.record_hint("add", 1)
     assert progress.load()["exercises"] == {"add": {"passed": True, "tries": 2, "hints": 2}}
+
+
+@pytest.mark.parametrize(
+    ("guess", "truth"),
+    [
+        (3.0, float("inf")),
+        (float("nan"), 1.0),
+        (1e308, 1e-308),
+        (5e-324, 1.0),
+        pytest.param(10**400, 1, id="huge"),
+        (0, 2),
+    ],
+)
+def test_what_has_no_factor(guess, truth):
+    """Of a file that somebody changed, or of numbers whose quotient no float holds."""
+    assert predict.how_far_off({"guess": guess, "truth": truth}) is None
+
+
+def test_a_factor_is_at_least_one():
+    assert predict.how_far_off({"guess": 1.0, "truth": 4.0}) == predict.how_far_off({"guess": 16, "truth": 4}) == 4.0
