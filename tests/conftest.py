@@ -18,6 +18,24 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(seed())
 
 
+@pytest.fixture
+def invoke(monkeypatch):
+    """invoke(*arguments): what a command does within this process. An exception that it does not catch is raised."""
+    from typer.testing import CliRunner
+
+    from common.__main__ import app
+
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
 @pytest.fixture(autouse=True)
 def torch_draws_from_the_seed() -> None:
     if "torch" in sys.modules:

@@ -10,26 +10,16 @@ import urllib.error
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
-from typer.testing import CliRunner
 
 from common import cuda, images, network, topology, weights
-from common.__main__ import app
 from common.classify import as_grey
 from common.network import compare as comparing
 from common.network.kernels import KernelBackend
 
 
 @pytest.fixture
-def run(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*arguments):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return call
+def run(invoke):
+    return invoke
 
 
 def one_line(text):

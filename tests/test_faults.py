@@ -23,10 +23,8 @@ import typer
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from tiers import only_all
-from typer.testing import CliRunner
 
 from common import cuda, topology, weights
-from common.__main__ import app
 from common.commands import errors
 from common.text import printable
 
@@ -34,17 +32,8 @@ DIGITS = ("--weights", "digits")
 
 
 @pytest.fixture
-def run(monkeypatch):
-    """run(*arguments): what a command does within this process."""
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*arguments):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return call
+def run(invoke):
+    return invoke
 
 
 @pytest.fixture(scope="module")

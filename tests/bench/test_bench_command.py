@@ -9,26 +9,16 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from common.__main__ import app
 from common.bench import driver, network
 from common.check import unfold
 from common.report import figures, generated, results
 
 
 @pytest.fixture
-def run(monkeypatch):
+def run(monkeypatch, invoke):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*arguments):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return call
+    return invoke
 
 
 def one_line(text):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,7 @@ import numpy as np
 import pytest
 from bench_models import small
 from rich.console import Console
-from typer.testing import CliRunner
 
-from common.__main__ import app
 from common.bench import energy as metering
 from common.bench import network, peers
 from common.bench.energy import Options
@@ -318,16 +317,9 @@ def test_plans_that_do_not_fit(options, message):
 
 
 @pytest.fixture
-def command(monkeypatch):
+def command(monkeypatch, invoke):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
-
-    def call(*arguments):
-        result = CliRunner().invoke(app, ["energy", *map(str, arguments)])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
-
-    return call
+    return functools.partial(invoke, "energy")
 
 
 def one_line(text):
