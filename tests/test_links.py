@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.lab import links
+from common.lab import glossary, links
 from common.report import generated, results
 
 ROOT = results.course()
@@ -34,8 +34,11 @@ def complaints(path: Path) -> list[str]:
     found = []
     for target in [target for text in texts(path) for target in targets(text)]:
         name, _, anchor = target.partition("#")
-        file = folder / name
-        if anchor:  # GitHub's anchors are not JupyterLab's
+        file = (folder / name).resolve()
+        if anchor and file == ROOT / glossary.NAME:
+            if f'<a id="{anchor}"></a>' not in file.read_text(encoding="utf-8"):
+                found.append(f"{target}: {glossary.NAME} has no such row")
+        elif anchor:  # GitHub's anchors of headings are not JupyterLab's
             found.append(f"{target}: name the section in words instead of #{anchor}")
         elif file.is_dir():
             found.append(f"{target}: a folder, which JupyterLab does not open: link to a file in it")
