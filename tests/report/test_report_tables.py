@@ -48,6 +48,12 @@ def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
         tables.tracks(tmp_path)
 
 
+def test_the_tracks_take_about_as_long_as_their_names_say():
+    hours = {row[0].split(" hours")[0]: int(row[2]) for row in rows(tables.tracks(results.course()))[2:]}
+    assert abs(hours["ten"] - 10) <= 1 and abs(hours["twenty"] - 20) <= 2
+    assert hours["everything"] > hours["twenty"]
+
+
 def test_the_texts_that_the_course_asks_for():
     wanted = {"peak-copy", "peak-fma", "peak-tf32", "peak-fp16", "peaks", "network-peers", "network-repeat", "trace"}
     wanted |= {"headline"}
