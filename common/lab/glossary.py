@@ -83,28 +83,40 @@ class Bold:
 # ---- The glossary's own text
 
 
-def parse(text: str) -> tuple[str, list[Entry]]:
-    """(the text above the table, the rows) of GLOSSARY.md; of two equal rows, one.
+def parse(text: str) -> tuple[str, list[Entry], list[Entry]]:
+    """(the text above the table, the rows, the rows left out) of GLOSSARY.md.
 
+    Of several rows of a term, those with an anchor come first. Rows without an anchor that repeat a term are left out:
+    two branches may have added it, and .gitattributes keeps the rows of both.
     Raises ValueError for a row that is no row, a term with two meanings, or two terms with one anchor.
     """
     above, _, table = text.partition("| term |")
-    entries: dict[str, Entry] = {}
-    by_form: dict[str, Entry] = {}
+    rows = []
     for line in table.splitlines()[1:]:
-        if not line.strip() or re.fullmatch(r"[|\s:-]+", line):
+        if not line.strip() or line.startswith("| term |") or re.fullmatch(r"[|\s:-]+", line):
             continue
         found = _ROW.match(line)
         if found is None:
             raise ValueError(f"{NAME}: no row of a table: {line}")
-        forms = tuple(form.strip() for form in _ANCHOR.sub("", found["term"]).split(","))
-        entry = Entry(forms, found["meaning"].strip())
-        for form in forms:
-            if by_form.setdefault(form.casefold(), entry) != entry:
-                raise ValueError(f"{NAME}: {form} has two rows")
-        if entries.setdefault(entry.anchor, entry) != entry:
+        names = tuple(form.strip() for form in _ANCHOR.sub("", found["term"]).split(","))
+        rows.append((_ANCHOR.search(line) is None, Entry(names, found["meaning"].strip())))
+    entries: dict[str, Entry] = {}
+    by_form: dict[str, tuple[bool, Entry]] = {}
+    dropped = []
+    for new, entry in sorted(rows, key=lambda row: row[0]):
+        others = [by_form[form.casefold()] for form in entry.forms if form.casefold() in by_form]
+        if any(other == entry for _, other in others):
+            continue
+        if others and new and not all(also_new for also_new, _ in others):
+            dropped.append(entry)
+            continue
+        if others:
+            raise ValueError(f"{NAME}: {entry.forms[0]} has two rows")
+        if entry.anchor in entries:
             raise ValueError(f"{NAME}: {entry.forms[0]} and {entries[entry.anchor].forms[0]} have the same anchor")
-    return above, sorted(entries.values(), key=lambda entry: (entry.forms[0].casefold(), entry.forms))
+        entries[entry.anchor] = entry
+        by_form |= {form.casefold(): (new, entry) for form in entry.forms}
+    return above, sorted(entries.values(), key=lambda entry: (entry.forms[0].casefold(), entry.forms)), dropped
 
 
 def render(above: str, entries: list[Entry], places: dict[str, str]) -> str:
@@ -233,7 +245,7 @@ def _label(path: Path, root: Path) -> str:
 
 def complaints(root: Path) -> list[str]:
     """Bold text that is neither a term nor allowed without one, and terms that nothing introduces."""
-    _, entries = parse((root / NAME).read_text(encoding="utf-8"))
+    _, entries, _ = parse((root / NAME).read_text(encoding="utf-8"))
     known, used, found = forms(entries), set(), []
     for path in files(root):
         for one in [one for text in texts(path) for one in bold(text)]:
@@ -252,10 +264,12 @@ def run(check: bool, root: Path | None = None) -> bool:
         return True
     before = (root / NAME).read_text(encoding="utf-8")
     try:
-        above, entries = parse(before)
+        above, entries, dropped = parse(before)
     except ValueError as error:
         print(error)
         return False
+    for entry in dropped:
+        print(f"{NAME}: {entry.forms[0]} has a row already; left out: {entry.meaning}")
     known, places, new = forms(entries), dict[str, str](), dict[Path, str]()
     for path in files(root):
         for one in [one for text in texts(path) for one in bold(text)]:

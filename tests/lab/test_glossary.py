@@ -6,7 +6,18 @@ import pytest
 
 from common.check import copies
 from common.lab import glossary
-from common.report import generated
+from common.report import generated, results
+
+ROOT = results.course()
+
+
+def test_every_bold_term_is_in_it_and_every_row_is_introduced():
+    assert glossary.complaints(ROOT) == []
+
+
+def test_no_link_is_stale():
+    assert glossary.run(check=True), "python -m common generate writes it anew"
+
 
 ABOVE = "# Glossary\n\nOne sentence per term.\n\n"
 ROWS = "| term | meaning |\n|---|---|\n| warp | 32 threads. |\n| fuse, fusion | Join. |\n"
@@ -129,6 +140,17 @@ def test_bold_text_is_a_term_or_one_of_the_allowed_kinds(course, text, fine):
     assert (found == []) is fine, found
 
 
+def test_a_new_row_of_a_term_that_has_one_is_left_out(course, capsys):
+    glossary.run(check=False, root=course)
+    path = course / "GLOSSARY.md"
+    once = path.read_text(encoding="utf-8")
+    path.write_text(once + ROWS + "| Warp | Other words. |\n", encoding="utf-8")
+    capsys.readouterr()
+    assert glossary.run(check=False, root=course)
+    assert "GLOSSARY.md: Warp has a row already; left out: Other words." in capsys.readouterr().out
+    assert path.read_text(encoding="utf-8") == once
+
+
 def test_a_row_that_nothing_introduces_is_told(course):
     path = course / "GLOSSARY.md"
     path.write_text(path.read_text() + "| grid | All blocks. |\n")
@@ -139,7 +161,7 @@ def test_a_row_that_nothing_introduces_is_told(course):
     ("row", "message"),
     [
         ("| Warp | Something else. |", "Warp has two rows"),
-        ("| join, fusion | More. |", "fusion has two rows"),
+        ("| join, fusion | More. |", "join has two rows"),
         ("| wa-rp | x |\n| wa rp | y |", "have the same anchor"),
         ("warp: 32 threads", "no row of a table: warp: 32 threads"),
     ],
