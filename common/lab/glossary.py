@@ -160,7 +160,7 @@ def _bare(text: str) -> str:
 def no_term(one: Bold) -> bool:
     """Whether bold text is allowed without a row: FIXED, a number, a sentence, or a paragraph's first words."""
     text = one.text
-    if text.rstrip(".:") in FIXED or re.fullmatch(r"[\d.,–%×/ -]+", text):
+    if text.rstrip(".:") in FIXED or re.fullmatch(r"[\d.,–%×/ -]+|Exercise \d+\.?", text):
         return True
     long, upper = len(text.split()) > 2, re.match(r"[a-zß-ÿ]", text) is None
     if text.endswith((".", "?", "!", ":")):
@@ -268,8 +268,8 @@ def run(check: bool, root: Path | None = None) -> bool:
     except ValueError as error:
         print(error)
         return False
-    for entry in dropped:
-        print(f"{NAME}: {entry.forms[0]} has a row already; left out: {entry.meaning}")
+    for left in dropped:
+        print(f"{NAME}: {left.forms[0]} has a row already; left out: {left.meaning}")
     known, places, new = forms(entries), dict[str, str](), dict[Path, str]()
     for path in files(root):
         for one in [one for text in texts(path) for one in bold(text)]:

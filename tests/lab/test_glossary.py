@@ -126,6 +126,7 @@ def test_links_to_rows_that_are_gone_are_taken_away(course):
         ("it is **a view with gaps** here", False),
         ("so **the result is wrong.** Then", True),
         ("**1. Lifetimes** from", True),
+        ("Do **Exercise 2.** first", True),
         ("a **swizzle** is", False),
         ("**Swizzle** is", False),
         ("a **warp scheduler** is", False),
