@@ -1,4 +1,4 @@
-"""Drawings of how a GPU works, from real parameters: one function per drawing.
+"""Drawings of how a GPU works and of how a network is stored, from real parameters: one function per drawing.
 
     draw.grid(blocks=4, threads=64)          a grid, one of its blocks, its warps, its threads with their indices
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
@@ -9,13 +9,22 @@
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
 
+    draw.onnx_parts(onnx_graph)              a node, its attributes, its initializers, and the tensor that it writes
+    draw.links(onnx_graph, "tensor")         the node that writes a tensor, and those that read it
+    draw.walk(onnx_graph, step)              what a walk through the nodes has found after one of them
+    draw.paddings(4, 3, 2, {"": (0, 1)})     windows of a convolution in one dimension, by the padding before and after
+
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
 from .canvas import Drawing
 from .execution import grid, grid_stride, guard, matrix
 from .hardware import latency, memory
+from .networks import links, onnx_parts, paddings, short_name, walk
 from .reduction import tree
 from .timeline import launches
 
-__all__ = ["Drawing", "grid", "grid_stride", "guard", "latency", "launches", "matrix", "memory", "tree"]
+__all__ = [
+    "Drawing", "grid", "grid_stride", "guard", "latency", "launches", "links", "matrix", "memory", "onnx_parts",
+    "paddings", "short_name", "tree", "walk",
+]  # fmt: skip

@@ -271,7 +271,7 @@ def test_there_are_wrong_engines_for_each_file(file):
     [
         ("def read(model):\n    pass\n", "graph.read returns None without `input`"),
         ("def read(model):\n    return [1]\n", "graph.read returns a list without `input`"),
-        ("def red(model):\n    pass\n", "the part read of graph.py is not written yet: 01_topology/2"),
+        ("def red(model):\n    pass\n", "the part read of graph.py is not written yet: 01_topology/3"),
         ("def read(model:\n    pass\n", "graph.py, line 1: SyntaxError"),
         ("raise RuntimeError('at once')\n", "graph.py, line 1: `raise RuntimeError('at once')`: RuntimeError: at once"),
         ("def read(model):\n    exit(3)\n", "graph.py, line 2: `exit(3)`: SystemExit: 3"),
