@@ -24,7 +24,10 @@ from .canvas import (
     text,
 )
 
-_KINDS = {"Conv": "Conv2d", "Clip": "ReLU6", "Add": "ResidualAdd", "Gemm": "Linear", "MatMul": "Linear"}
+_KINDS = {
+    "Conv": "Conv2d", "Clip": "ReLU6", "Add": "ResidualAdd", "ReduceMean": "GlobalAveragePool", "Gemm": "Linear",
+    "MatMul": "Linear",
+}  # fmt: skip
 _NO_LAYER = ("Constant", "Flatten", "Identity")
 _MONO = {"family": "monospace", "ha": "left"}
 

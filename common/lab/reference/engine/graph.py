@@ -94,7 +94,7 @@ def kind(node, known):
     if op == "Clip" and clip_bounds(node, known) in clips:
         return clips[clip_bounds(node, known)]
     # BEGIN SOLUTION
-    # write: return "GlobalAveragePool" or "bias" if this ReduceMean or Add is one
+    # write: the cases of ReduceMean and Add
     if op == "ReduceMean":
         axes = a["axes"] if "axes" in a else known[node.input[1]]
         if sorted(axis % 4 for axis in axes) == [2, 3]:
@@ -119,7 +119,7 @@ ROLES = {
 def walk(onnx_graph, known):
     """The Graph of an ONNX graph: each layer with op, inputs, output and weights, in order.
 
-    known: the constants by name. An open batch size is 1.
+    known: the constants by name. A batch size that the file leaves open becomes 1.
     """
     layers = {}  # by the tensor that they write
     same = {}  # a tensor that no layer writes → the tensor with the same numbers
@@ -172,7 +172,7 @@ def window(a, size, kernel):
     top, left, bottom, right = a.get("pads", (0, 0, 0, 0))
     auto = a.get("auto_pad", b"NOTSET")
     # BEGIN SOLUTION
-    # write: padding, which `auto` may ask same_padding for, and count, the output's size
+    # write: padding (`auto` may ask for same_padding), and count
     padding = ((top, bottom), (left, right))
     if auto in (b"SAME_UPPER", b"SAME_LOWER"):
         upper = auto == b"SAME_UPPER"
@@ -189,7 +189,7 @@ def describe(layer, a, shapes, known):
     shapes: of the input and of the layers' outputs so far, by name; known: the constants.
     """
     n, channels, *size = shapes[layer.inputs[0]]
-    layer.shape = shapes[layer.inputs[0]]  # kept by the elementwise layers and BatchNorm2d
+    layer.shape = shapes[layer.inputs[0]]  # kept by ReLU6, ReLU, ResidualAdd and BatchNorm2d
     if layer.op == "BatchNorm2d":
         layer.attributes = {"eps": a.get("epsilon", 1e-5)}
     elif layer.op == "MaxPool2d":
@@ -232,14 +232,14 @@ def cost(layer, shapes, known):
 
 # -- part: read
 def read(model):
-    """The Graph of an ONNX model: a path, or an onnx.ModelProto. An open batch size is 1."""
+    """The Graph of an ONNX model, a path or an onnx.ModelProto: walk's, with all fields."""
     model = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
     known = constants(model.graph)
     net = walk(model.graph, known)
     nodes = {node.output[0]: node for node in model.graph.node}  # by the tensor they write
     shapes = {net.input: net.input_shape}
     # BEGIN SOLUTION
-    # write: for each layer in order, describe it, put its shape into shapes, compute its cost
+    # write: describe each layer, note its shape in shapes, compute its cost
     for layer in net.layers:
         describe(layer, attributes(nodes[layer.output]), shapes, known)
         shapes[layer.output] = layer.shape
