@@ -11,6 +11,7 @@ import linecache
 import math
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -378,14 +379,17 @@ def _why_kept(left: Match, exact: Graph) -> str:
 
     exact: the graph after a correct fold.
     """
-    there = {one.output for _, one in left.pairs}
+    there = {one.output for layer, one in left.pairs if layer.op == type(one).__name__}
     writers = {layer.output: layer for layer in exact}
+    readers = Counter(name for layer in exact for name in layer.inputs)
     for layer in exact:
         if isinstance(layer, BatchNorm2d) and layer.output not in there:
-            source = writers.get(layer.inputs[0])
-            if isinstance(source, Conv2d):
-                return f" (you folded a batch-norm whose input {source.output!r} another layer reads)"
-            return f" (you folded a batch-norm whose input {layer.inputs[0]!r} no convolution writes)"
+            read = layer.inputs[0]
+            if not isinstance(writers.get(read), Conv2d):
+                return f" (you folded a batch-norm whose input {read!r} no convolution writes)"
+            if readers[read] > 1 or read == exact.output:
+                return f" (you folded a batch-norm whose input {read!r} another layer reads)"
+            return " (you folded both of two batch-norms in a row: only the first one reads a convolution's output)"
     return ""
 
 
