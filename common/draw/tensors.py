@@ -59,27 +59,29 @@ def row_major(dims: tuple[int, ...] = (4, 2, 3, 3), raw: bytes = b"", item: int 
     """The elements of an (O, I, kH, kW) array in memory: the last dimension runs fastest.
 
     raw: the array's bytes, little-endian; those of the first three numbers are shown. item: bytes per number.
-    ValueError unless there are four dims of which the last two multiply to at most 12.
+    ValueError unless there are four dims of which the last two multiply to at most 12, and for item over 8.
     """
     positive(**dict(zip("oihw", dims, strict=False)), item=item)
+    if item > 8:
+        raise ValueError(f"item must be at most 8 bytes, got {item}")
     if len(dims) != 4 or dims[2] * dims[3] > 12:
         raise ValueError(f"dims must be four, with kH · kW of at most 12, got {dims}")
     window, filters = dims[2] * dims[3], dims[1] * dims[2] * dims[3]
     count = math.prod(dims)
     shown = min(count, 2 * window)
-    figure, axes = canvas(26.4, 10.1)
+    figure, axes = canvas(26.4, 9.9)
     left, wide = 0.5, 24.6 / shown
-    three = min(3, count)
+    three, byte = min(3, count), 21 / (3 * item)
     text(axes, left, 0.6, f"bytes in the file, {item} per number", 11, ha="left", weight="bold")
     for n in range(three):
         for b in range(item):
-            x, size = left + (n * item + b) * 1.75, 1.75
+            x, size = left + (n * item + b) * byte, byte
             cell(axes, x, 1.1, size, 1.1, (BLUE, GREEN, PURPLE)[n])
             at = n * item + b
             text(axes, x + size / 2, 1.65, f"{raw[at]:02x}" if at < len(raw) else str(at), 11, family="monospace")
-        start, end = left + n * item * 1.75, left + (n + 1) * item * 1.75
+        start, end = left + n * item * byte, left + (n + 1) * item * byte
         arrow(axes, ((start + end) / 2, 2.25), (left + (n + 0.5) * wide, 4.25), (BLUE, GREEN, PURPLE)[n])
-    text(axes, left + three * item * 1.75 + 0.6, 1.65, "…", 14)
+    text(axes, left + three * item * byte + 0.6, 1.65, "…", 14)
     text(axes, 26.2, 3.2, f"numbers, {count:,} of them", 11, ha="right", weight="bold")
     for n in range(shown):
         colour = (BLUE, GREEN, PURPLE)[n] if n < three else "#ffffff"
@@ -92,10 +94,10 @@ def row_major(dims: tuple[int, ...] = (4, 2, 3, 3), raw: bytes = b"", item: int 
     for i in range(shown // window):
         _bracket(axes, left + i * window * wide, window * wide, 7.15, _filter(i, dims), GREEN)
     words = (
-        f"From one x to the next: 1 number. From one y to the next: kW = {dims[3]}. From one i to the next: "
-        f"kH · kW = {window}.\nFrom one o to the next: I · kH · kW = {filters}."
+        "In each cell: the place of the number. x, the column of the window, runs fastest. y: its row.\n"
+        "i: the input channel. o: the output channel."
     )
-    text(axes, left, 9.2, words, 10.5, ha="left", color=GREY)
+    text(axes, left, 9.0, words, 10.5, ha="left", color=GREY)
     return Drawing(
         figure,
         f"An array of dims {list(dims)} in memory. Each number has {item} bytes. Number 0 is [0, 0, 0, 0], and x runs"
@@ -144,8 +146,8 @@ def weight_layouts(dims: tuple[int, int, int, int] = (2, 3, 2, 2)) -> Drawing:
         for o in range(outputs):
             _bracket(axes, left + o * count // outputs * wide, count / outputs * wide, y + 2.15, f"o = {o}", GREY)
     for i in range(inputs):
-        cell(axes, left + 4.4 * i, 8.05, 0.7, 0.6, _CHANNELS[i])
-        text(axes, left + 4.4 * i + 0.95, 8.35, f"input channel {i}", 10.5, ha="left")
+        cell(axes, left + 5.2 * i, 8.05, 0.7, 0.6, _CHANNELS[i])
+        text(axes, left + 5.2 * i + 0.95, 8.35, f"input channel {i}", 10.5, ha="left")
     moved = [number[index] for index in orders["OHWI: i runs fastest"]]
     return Drawing(
         figure,

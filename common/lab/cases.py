@@ -153,6 +153,16 @@ def norms_in_a_row() -> tuple[Graph, Numbers]:
     return graph, drawn(graph)
 
 
+def two_details() -> ModelProto:
+    """A small model whose bias is an Add of (1, 4, 1, 1) and whose Linear is a MatMul of (4, 2): an example."""
+    net = Builder(1, 3, (5, 5), 2)
+    sides = {"in_channels": 3, "out_channels": 4, "kernel_size": (1, 1)}
+    net.add(Conv2d, "conv", **sides, weight="conv.weight", bias="conv.bias")
+    graph = net.finish_with_classifier("linear", "two details")
+    spelling = (spellings.biases_added, spellings.matmul_and_add)
+    return Case("two details", lambda: (graph, drawn(graph)), spelling).model()
+
+
 def untrained() -> tuple[Graph, Numbers]:
     """MobileNetV2 with the batch-norms of a new module: gamma and variance 1, beta and mean 0."""
     graph, parameters = mobilenet(0.25, 32, 5, batch_norm=True)()

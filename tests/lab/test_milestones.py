@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from common import topology, weights
 from common.__main__ import app
 from common.lab import engine, judging, milestones, progress
-from common.lab.cases import CASES, Case
+from common.lab.cases import CASES, Case, two_details
 from common.lab.judging import judge
 
 CHAPTER = {"graph": 1, "weights": 2}
@@ -320,6 +320,34 @@ def test_one_model_can_be_tried_alone(tmp_path):
         assert "you folded a batch-norm whose input 'right' another layer reads" in judging.first_flaw(2, model)
         engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
         assert "the part read of graph.py is not written yet" in judging.first_flaw(2, model)
+    finally:
+        engine.open_engine()
+
+
+@pytest.mark.parametrize(
+    ("file", "answer", "said"),
+    [
+        ("weights", None, ""),
+        ("weights", "bias_keeps_its_dimensions", "extract: the bias of 'conv.product' (Conv2d) has the shape (1, 4, 1"),
+        ("weights", "linear_not_transposed", "(Linear) has the shape (4, 2) (transposed), expected (2, 4)"),
+    ],
+)
+def test_extract_alone_is_judged_on_a_small_model(file, answer, said, tmp_path):
+    text = {file: wrong(file, answer)} if answer else {}
+    engine.open_engine(lambda: write_engine(tmp_path / "engine", **text))
+    try:
+        flaw = judging.extract_flaw(two_details())
+        assert said in flaw and bool(flaw) == bool(said)
+    finally:
+        engine.open_engine()
+
+
+def test_extract_alone_is_judged_where_graph_is_wrong_or_missing(tmp_path):
+    try:
+        engine.open_engine(lambda: write_engine(tmp_path / "wrong", graph=wrong("graph", "pads_in_pairs")))
+        assert judging.extract_flaw(CASES[2][0].model()).startswith("graph.py: layer 0 (Conv2d, writes")
+        engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
+        assert "the part read of graph.py is not written yet" in judging.extract_flaw(two_details())
     finally:
         engine.open_engine()
 
