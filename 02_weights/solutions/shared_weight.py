@@ -3,8 +3,12 @@ def shared_weight(nodes, initializers):
     of these layers in the order in which they run.
 
     nodes: (op, inputs, output) each, in the order in which they run; output is the name of the
-    tensor that the node writes. An "Identity" is no layer. It gives the tensor that it reads
-    a further name. initializers: the names of the arrays in the file. A layer counts once.
+    tensor that the node writes. An "Identity" is no layer: it gives the tensor that it reads
+    a further name. initializers: the names of the arrays in the file. A layer that reads an
+    array twice counts once.
+
+    In [("Identity", ["b"], "c"), ("Conv", ["x", "w", "b"], "y"), ("Conv", ["y", "v", "c"], "z")]
+    with initializers {"b", "w", "v"} two layers read b, so the result is {"b": ["y", "z"]}.
     """
     # BEGIN SOLUTION
     # write: a dict {name: list of outputs}

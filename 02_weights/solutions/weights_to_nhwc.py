@@ -2,7 +2,7 @@ import numpy as np
 
 
 def weights_to_nhwc(weight, groups):
-    """The weight of a convolution in the order in which a kernel on NHWC tensors reads it, as
+    """The weight of a convolution in the order in which a program on NHWC tensors reads it:
     an array whose memory has this order (C-contiguous), of the same dtype.
 
     weight: (out_channels, in_channels / groups, kH, kW), in the file's order. A depthwise

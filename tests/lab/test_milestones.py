@@ -345,7 +345,7 @@ def test_extract_alone_is_judged_on_a_small_model(file, answer, said, tmp_path):
 def test_extract_alone_is_judged_where_graph_is_wrong_or_missing(tmp_path):
     try:
         engine.open_engine(lambda: write_engine(tmp_path / "wrong", graph=wrong("graph", "pads_in_pairs")))
-        assert judging.extract_flaw(CASES[2][0].model()).startswith("graph.py: layer 0 (Conv2d, writes")
+        assert judging.extract_flaw(CASES[2][6].model()).startswith("graph.py: layer 0 (Conv2d, writes")
         engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
         assert "the part read of graph.py is not written yet" in judging.extract_flaw(two_details())
     finally:

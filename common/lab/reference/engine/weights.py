@@ -13,7 +13,7 @@ def to_array(tensor):
     """The array in an onnx.TensorProto, from raw_data or from the typed field of its type."""
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
     # BEGIN SOLUTION
-    # write: the array; fp16 and bfloat16 in a typed field are int32_data, as bit patterns
+    # write: the array, from raw_data or from the typed field
     if tensor.HasField("raw_data"):
         flat = np.frombuffer(tensor.raw_data, dtype)
     else:
