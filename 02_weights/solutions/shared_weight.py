@@ -7,8 +7,8 @@ def shared_weight(nodes, initializers):
     a further name. initializers: the names of the arrays in the file. A layer that reads an
     array twice counts once.
 
-    In [("Identity", ["b"], "c"), ("Conv", ["x", "w", "b"], "y"), ("Conv", ["y", "v", "c"], "z")]
-    with initializers {"b", "w", "v"} two layers read b, so the result is {"b": ["y", "z"]}.
+    Example: ("Identity", ["b"], "c"), ("Conv", ["x", "w", "b"], "y"),
+    ("Conv", ["y", "v", "c"], "z"). Two layers read b, so the result is {"b": ["y", "z"]}.
     """
     # BEGIN SOLUTION
     # write: a dict {name: list of outputs}

@@ -170,7 +170,9 @@ def open_batch(model: ModelProto) -> None:
 
 def equal_arrays_once(model: ModelProto) -> None:
     """Store equal initializers once, under the name of the first; all nodes read that one."""
-    graph, first, name_of = model.graph, {}, {}
+    graph = model.graph
+    first: dict[tuple, str] = {}
+    name_of: dict[str, str] = {}
     for tensor in graph.initializer:
         key = (tensor.data_type, tuple(tensor.dims), tensor.raw_data)
         name_of[tensor.name] = first.setdefault(key, tensor.name)

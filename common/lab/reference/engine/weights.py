@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 def to_array(tensor):
     """The array in an onnx.TensorProto, from raw_data or from the typed field of its type."""
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    dtype = dtype.newbyteorder("<")  # little-endian
     # BEGIN SOLUTION
     # write: the array, from raw_data or from the typed field
     if tensor.HasField("raw_data"):
