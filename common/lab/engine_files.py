@@ -72,7 +72,7 @@ FILES: dict[str, EngineFile] = {
     ),
     "weights.py": EngineFile(
         2, "02_weights/1_extract_the_weights.ipynb", _WEIGHTS, ("graph.py",),
-        elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "All 52, in your engine"},
+        elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "4 · All 52, in your engine"},
     ),
     "kernels/add.cu": EngineFile(
         4, "04_kernels/2_add.ipynb", {"add(a, b, out, n)": "out[i] = a[i] + b[i], i in [0, n)"}

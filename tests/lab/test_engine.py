@@ -334,7 +334,7 @@ def test_an_answer_that_was_not_kept_is_missed_where_it_is_called(work, shell):
     with pytest.raises(NameError) as raised:
         weights.fold()
     assert engine.unwritten(raised.value).startswith(
-        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine”'
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
     )
     with pytest.raises(NameError) as raised:
         weights.other()

@@ -305,8 +305,8 @@ def test_an_answer_that_was_not_kept_is_named_with_its_cell(tmp_path):
     del parts["fold_conv_bn"]
     outcome = judged(write_engine(tmp_path / "engine", weights=engine.joined(parts, "weights.py")), 2)[0]
     assert outcome.flaw.startswith(
-        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine” in'
-        " 02_weights/2_fold_the_batch_norm.ipynb."
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
+        " in 02_weights/2_fold_the_batch_norm.ipynb."
     )
 
 
