@@ -4,8 +4,10 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import numpy as np
 import pytest
 from matplotlib.text import Text
+from onnx import TensorProto, helper
 
 from common import draw
 from common.draw import card
@@ -13,6 +15,8 @@ from common.draw.hardware import quantity
 from common.report.results import Results
 
 H200 = card.measured()
+TENSOR = helper.make_tensor("a.weight", TensorProto.FLOAT, [2, 2], bytes(16), raw=True)
+HALF = helper.make_tensor("half", TensorProto.FLOAT16, [4], [1.0, -2.5, 0.0, 65504.0])
 
 DRAWINGS = {
     "grid": lambda: draw.grid(),
@@ -27,6 +31,10 @@ DRAWINGS = {
     "launches": lambda: draw.launches(7.4, 70.3),
     "latency": lambda: draw.latency(H200),
     "memory": lambda: draw.memory(H200),
+    "tensor_fields": lambda: draw.tensor_fields(TENSOR, HALF),
+    "row_major": lambda: draw.row_major((16, 3, 3, 3), bytes.fromhex("00c007bc")),
+    "row_major of few bytes": lambda: draw.row_major((1, 1, 1, 2), item=2),
+    "weight_layouts": lambda: draw.weight_layouts(),
 }
 
 
@@ -96,6 +104,27 @@ def test_launches_return_before_the_kernels_end():
     assert "30 µs" in shown and "160 µs" in shown
 
 
+def test_tensor_fields_fills_the_field_with_the_numbers():
+    shown = words(draw.tensor_fields(TENSOR, HALF))
+    assert "16 bytes: 00 00 00 …" in shown and "4 numbers: 15360, 49408, 0, …" in shown
+    assert shown.count("empty") == 8 and "10 = FLOAT16" in shown
+    assert "its numbers in int32_data" in draw.tensor_fields(HALF).alt
+
+
+def test_row_major_shows_bytes_and_places():
+    shown = words(draw.row_major((16, 3, 3, 3), bytes.fromhex("00c007bc")))
+    assert "c0" in shown and "numbers, 432 of them" in shown and "o = 0, i = 1: one 3×3 window" in shown
+    assert shown.count("y = 2") == 2
+
+
+def test_weight_layouts_hold_the_same_numbers_in_two_orders():
+    dims = (2, 3, 2, 2)
+    places = [int(text) for text in words(draw.weight_layouts(dims)) if text.isdigit()]
+    plain, moved = places[:24], places[24:]
+    assert plain == list(range(24))
+    assert moved == np.arange(24).reshape(dims).transpose(0, 2, 3, 1).ravel().tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -106,6 +135,11 @@ def test_launches_return_before_the_kernels_end():
         (lambda: draw.matrix(20, 20), "at most 24 × 12 threads"),
         (lambda: draw.grid_stride(n=30, threads=2), "n must be at most 36 elements in 6 rounds"),
         (lambda: draw.tree([1, 2, 3]), "values must be 2, 4, 8 or 16 numbers, got 3"),
+        (lambda: draw.tensor_fields(), "tensors must be 1 to 3, got 0"),
+        (lambda: draw.row_major((3, 3)), "dims must be four"),
+        (lambda: draw.row_major((2, 2, 4, 4)), "kH · kW of at most 12"),
+        (lambda: draw.row_major(item=16), "item must be at most 8"),
+        (lambda: draw.weight_layouts((4, 4, 3, 3)), "dims must have at most 32 numbers"),
         (lambda: draw.launches(70, 10), "launch_us must be positive and less than kernel_us"),
     ],
 )

@@ -308,7 +308,9 @@ def test_a_missing_part_says_who_writes_it(work, shell):
     cell(shell, "graph.py layers", FIRST)
     from engine import graph
 
-    with pytest.raises(NotImplementedError, match=r"the part read of graph.py is not written yet: 01_topology/2"):
+    with pytest.raises(NotImplementedError, match=r"the part walk of graph.py is not written yet: 01_topology/2"):
+        graph.walk(None, {})
+    with pytest.raises(NotImplementedError, match=r"the part read of graph.py is not written yet: 01_topology/3"):
         graph.read("file.onnx")
     with pytest.raises(AttributeError, match=r"engine/graph.py has no .reed."):
         graph.reed("file.onnx")
@@ -332,7 +334,7 @@ def test_an_answer_that_was_not_kept_is_missed_where_it_is_called(work, shell):
     with pytest.raises(NameError) as raised:
         weights.fold()
     assert engine.unwritten(raised.value).startswith(
-        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine”'
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
     )
     with pytest.raises(NameError) as raised:
         weights.other()
