@@ -1,5 +1,11 @@
 """Drawings of how a GPU works and of how a network and its numbers are stored, from real parameters.
 
+    draw.whole_way()                         the course: what goes into each chapter, what comes out, the engine's files
+    draw.block(32, 192, 32, stride=1)        an inverted residual: its tensors and its layers
+    draw.convolutions(channels=4)            dense, grouped, depthwise and pointwise convolution, and their weights
+    draw.windows(size=8, kernel=3)           where a convolution's window fits
+    draw.receptive_field([(3, 2), (3, 1)])   the inputs that one output sees
+    draw.outputs(draw.convolution_outputs(network))   the elements that each convolution of MobileNetV2 writes
     draw.grid(blocks=4, threads=64)          a grid, one of its blocks, its warps, its threads with their indices
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
@@ -28,10 +34,12 @@ Each returns a Drawing, which a notebook displays: a Matplotlib figure with alte
 """
 
 from .canvas import Drawing
+from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
 from .hardware import latency, memory
+from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
@@ -39,7 +47,8 @@ from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches
 
 __all__ = [
-    "Drawing", "accumulators", "channel_spreads", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom",
-    "latency", "launches", "links", "matrix", "memory", "onnx_parts", "paddings", "rounding", "row_major",
-    "short_name", "spacing", "tensor_fields", "tree", "walk", "weight_layouts", "weight_sizes",
+    "Drawing", "accumulators", "block", "channel_spreads", "convolution_outputs", "convolutions", "float_bits",
+    "folding", "grid", "grid_stride", "guard", "headroom", "latency", "launches", "links", "matrix", "memory",
+    "onnx_parts", "outputs", "paddings", "receptive_field", "rounding", "row_major", "short_name", "spacing",
+    "tensor_fields", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

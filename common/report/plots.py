@@ -385,8 +385,8 @@ def outputs(kinds: Sequence[str], sizes: Sequence[int]) -> Any:
     for i, kind in enumerate(kinds):
         if i == 0 or kind == "project":
             axes.axvline(i + 0.5, color="0.6", linewidth=0.5, zorder=0)
-    axes.set(xlabel="convolution, in the order of running", ylabel="million elements of output", xlim=(-1, len(kinds)))
-    axes.legend(frameon=False)
+    axes.set(xlabel="convolution, in execution order", ylabel="million elements of output", xlim=(-1, len(kinds)))
+    axes.legend(framealpha=1, facecolor=CARD, edgecolor="none")  # over the lines between blocks
     axes.spines[["top", "right"]].set_visible(False)
     plt.close(figure)  # shown once, by `show`
     return figure

@@ -1,5 +1,8 @@
 """The drawings: what they say fits their parameters, every word stays on the canvas, bad parameters are named."""
 
+import math
+from collections import Counter
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -9,16 +12,31 @@ import pytest
 from matplotlib.text import Text
 from onnx import TensorProto, helper
 
-from common import draw
-from common.draw import card
+from common import draw, topology
+from common.draw import card, course
 from common.draw.hardware import quantity
+from common.lab.engine_files import FILES
+from common.report import results
 from common.report.results import Results
+from common.topology.layers import windows
 
 H200 = card.measured()
 TENSOR = helper.make_tensor("a.weight", TensorProto.FLOAT, [2, 2], bytes(16), raw=True)
 HALF = helper.make_tensor("half", TensorProto.FLOAT16, [4], [1.0, -2.5, 0.0, 65504.0])
 
 DRAWINGS = {
+    "whole_way": lambda: draw.whole_way(),
+    "block": lambda: draw.block(),
+    "block with stride": lambda: draw.block(24, 144, 32, 2, 56),
+    "block without expansion": lambda: draw.block(32, 32, 16, 1, 112),
+    "wide block": lambda: draw.block(160, 960, 320, 1, 7),
+    "convolutions": lambda: draw.convolutions(),
+    "convolutions of many channels": lambda: draw.convolutions(8, 5, 4),
+    "windows": lambda: draw.windows(),
+    "windows with padding": lambda: draw.windows(14, 3, 2, (2, 1), 2),
+    "many windows": lambda: draw.windows(24, 3, 3, (0, 0), 1),
+    "receptive_field": lambda: draw.receptive_field(),
+    "receptive field of three layers": lambda: draw.receptive_field([(3, 2), (3, 2), (5, 2)]),
     "grid": lambda: draw.grid(),
     "grid of many": lambda: draw.grid(blocks=6, threads=128, chosen=5),
     "guard": lambda: draw.guard(),
@@ -89,6 +107,71 @@ def test_grid_stride_gives_each_element_one_thread():
     assert [shown.count(f"round {k}") for k in range(4)] == [1, 1, 1, 0]
 
 
+def test_a_block_shows_its_tensors_and_has_a_skip_connection_where_shapes_agree():
+    shown = words(draw.block(24, 144, 32, stride=2, side=56))
+    assert [text for text in shown if " × " in text] == [
+        "24 × 56 × 56",
+        "144 × 56 × 56",
+        "144 × 28 × 28",
+        "32 × 28 × 28",
+    ]
+    assert "451,584" in shown and "3×3, stride 2" in shown and "+" not in shown
+    assert "+" in words(draw.block(32, 192, 32, stride=1, side=28))
+    assert "The input is added to the output." in draw.block(32, 192, 32, 1, 28).alt
+    assert "expand" not in words(draw.block(32, 32, 16, 1, 112)) and "27 × 27" not in words(
+        draw.block(side=53, stride=2)
+    )
+
+
+def test_convolutions_connect_the_channels_that_are_read_and_count_weights():
+    drawing = draw.convolutions(channels=4, kernel=3, groups=2)
+    assert [text for text in words(drawing) if text.endswith(" weights")] == [
+        "144 weights", "72 weights", "36 weights", "16 weights"
+    ]  # fmt: skip
+    assert len(drawing.figure.axes[0].lines) == 16 + 8 + 4 + 16
+    assert draw.convolutions(6, 5, 3).alt.count("300 weights") == 1  # 6 outputs · 2 in · 25
+
+
+@pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), [
+    (8, 3, 2, (0, 0), 2), (7, 3, 2, (1, 1), 1), (14, 3, 2, (2, 1), 2), (5, 5, 1, (0, 0), 1), (9, 1, 4, (0, 3), 1),
+])  # fmt: skip
+def test_windows_are_those_that_fit(size, kernel, stride, padding, dilation):
+    outputs, _ = windows([size] * 2, (kernel,) * 2, (stride,) * 2, (padding,) * 2, (dilation,) * 2)
+    shown = words(draw.windows(size, kernel, stride, padding, dilation))
+    assert sum(text.startswith("output ") for text in shown) == outputs
+    assert shown.count("x") == (outputs + 1) * kernel and "does not fit" in shown
+    assert shown.count("pad") == sum(padding)
+
+
+def test_a_receptive_field_grows_with_the_strides_before_it():
+    assert "7 inputs" in words(draw.receptive_field([(3, 2), (3, 1)]))
+    assert "it sees 15 inputs" in draw.receptive_field([(3, 2), (3, 2), (3, 2)]).alt
+
+
+def test_the_way_has_the_engines_files_in_the_chapters_that_write_them():
+    for chapter in course.CHAPTERS:
+        folder = next(results.course().glob(f"{chapter.number}_*"))
+        assert folder.name == f"{chapter.number}_{chapter.name.lower().replace(' ', '_')}"
+        assert list(chapter.files) == [name for name, file in FILES.items() if file.chapter == int(chapter.number)]
+    shown = words(draw.whole_way())
+    assert shown.count("graph.py") == 6 and shown.count("engine.py") == 2 and shown.count("block.cu") == 1
+
+
+def test_the_picture_of_the_way_is_the_present_one():
+    (figure,) = course.FIGURES
+    assert not figure.stale(results.course(), results.Results()), "python -m common generate"
+    assert "](whole_way.svg)" in (results.course() / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_outputs_of_all_convolutions_are_those_of_the_layers():
+    layers = [layer for layer in topology.build() if isinstance(layer, topology.Conv2d)]
+    found = draw.convolution_outputs(topology.MobileNetV2())
+    assert [size for _, size in found] == [math.prod(layer.output_shape) for layer in layers]
+    kinds = Counter(kind for kind, _ in found)
+    assert kinds == {"stem, head": 2, "expand": 16, "depthwise": 17, "project": 17}
+    assert "each of the 52 convolutions" in draw.outputs(found).alt
+
+
 def test_tree_ends_with_the_sum():
     assert any("the sum, 25" in text for text in words(draw.tree([3, 1, 7, 0, 4, 1, 6, 3])))
     assert "3 steps" in draw.tree().alt and "threads that add, is 4, 2, 1." in draw.tree().alt
@@ -140,6 +223,14 @@ def test_weight_layouts_hold_the_same_numbers_in_two_orders():
         (lambda: draw.row_major((2, 2, 4, 4)), "kH · kW of at most 12"),
         (lambda: draw.row_major(item=16), "item must be at most 8"),
         (lambda: draw.weight_layouts((4, 4, 3, 3)), "dims must have at most 32 numbers"),
+        (lambda: draw.block(stride=0), "stride must be a whole number of 1 or more, got 0"),
+        (lambda: draw.convolutions(9), "channels must be at most 8, got 9"),
+        (lambda: draw.convolutions(4, 3, 3), "groups must divide 4 channels, got 3"),
+        (lambda: draw.windows(8, padding=(-1, 0)), "padding must be two numbers of 0 or more"),
+        (lambda: draw.windows(40), "at most 24 elements and 1 to 8 outputs, got 40"),
+        (lambda: draw.windows(2, 3), "1 to 8 outputs"),
+        (lambda: draw.receptive_field([]), "layers must be at least one"),
+        (lambda: draw.receptive_field([(9, 4), (9, 4)]), "at most 24 inputs, got 41"),
         (lambda: draw.launches(70, 10), "launch_us must be positive and less than kernel_us"),
     ],
 )

@@ -173,6 +173,13 @@ def test_the_headline_has_the_best_of_each(path):
     ]
 
 
+def test_the_times_of_one_batch_are_those_of_the_headline(path):
+    first = [network("xla", 900.0, "fp32"), network("ours", 50.0, "fp32"), network("ours", 7.0, "fp16")]
+    saved(path, first, [network("xla", 990.0, "fp32"), network("ours", 60.0, "fp32", mode="rotating")])
+    assert list(tables.network_times(results.load(path), "fp32", 1).items()) == [("ours", 50.0), ("xla", 900.0)]
+    assert tables.network_times(results.load(path), "fp32", 8) == {}
+
+
 def test_without_ours_there_is_no_headline(path):
     saved(path, [network("xla", 900.0)])
     assert tables.headline(results.load(path)) == NOT_YET
