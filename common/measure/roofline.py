@@ -104,12 +104,19 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class Peaks:
-    """Measured peaks of a card: copy bandwidth in B/s (read + written), and FLOP/s by kind of arithmetic."""
+    """Measured peaks of a card: bandwidths in B/s (a copy's bytes are read + written), FLOP/s by kind of arithmetic.
+
+    read_bytes_per_s: reading DRAM. l2_copy_bytes_per_s, l2_read_bytes_per_s: arrays that stay in the L2 cache, of the
+    size that is fastest. These three are None where they were not measured.
+    """
 
     copy_bytes_per_s: float
     fma_fp32: float
     tensor_tf32: float | None  # cards before sm_80 have none
     tensor_fp16: float
+    read_bytes_per_s: float | None = None
+    l2_copy_bytes_per_s: float | None = None
+    l2_read_bytes_per_s: float | None = None
 
     @classmethod
     def recorded(cls, recorded: Recorded) -> "Peaks":
@@ -118,7 +125,10 @@ class Peaks:
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
             raise ValueError(f"the results hold no peak of {', '.join(missing)}")
-        return cls(rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"])
+        l2 = [max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2]
+        return cls(
+            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"), *l2
+        )
 
     def flops_per_s(self, precision: str) -> float:
         """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for tf32, 3xtf32 and fp16.
@@ -153,12 +163,13 @@ def roof_of(arithmetic: str) -> str:
     return roofs[arithmetic]
 
 
-CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks"
+CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks", that Peaks needs
+L2 = ("l2-copy", "l2-read")  # of the same suite, one record per size: "l2-copy-8MB"
 
 
 def rate(record: Mapping[str, Any]) -> float:
-    """The rate that a record of the suite "peaks" measured: B/s for the copy, FLOP/s for the others."""
-    return (record["bytes"] if record["case"] == "copy" else record["flops"]) / record["median_us"] * 1e6
+    """The rate that a record of the suite "peaks" measured: B/s for copies and reads (no FLOPs), FLOP/s for others."""
+    return (record["flops"] or record["bytes"]) / record["median_us"] * 1e6
 
 
 def memory_us(work: Work, peaks: Peaks) -> float:
