@@ -204,7 +204,7 @@ def test_records_that_can_be_saved(card, tmp_path):
 
 def test_only_what_is_asked_for_is_measured(card):
     assert [r["case"] for r in peaks.measure_peaks(["l2-read", "read"], 7)] == ["l2-read-1MB", "l2-read-2MB", "read"]
-    with pytest.raises(ValueError, match="cases must be of copy, read, l2-copy, .*, got 'l3'"):
+    with pytest.raises(ValueError, match=r"cases must be of copy, read, l2-copy, .*, got 'l3'"):
         peaks.measure_peaks(["l3"])
     with pytest.raises(ValueError, match="case must be one of l2-copy, l2-read, got 'copy'"):
         peaks.measure_l2("copy", 1)
