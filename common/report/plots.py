@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ..files import replacing
-from ..measure.roofline import Peaks, Work, floor_us, roof_of
+from ..measure.roofline import Peaks, Work, roof_of, roof_us
 from .results import grouped
 
 COLOURS = {
@@ -291,7 +291,7 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
 
 def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
     """The roof of a chain in µs: the time for the fewest bytes of all rungs, or for the FLOPs, whichever is longer."""
-    return min(floor_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
+    return min(roof_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
 
 
 def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
