@@ -8,6 +8,8 @@
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
+    draw.roofline(20e9, 100e9, 100e9)        the lines of a roofline: DRAM, L2, arithmetic
+    draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -16,6 +18,19 @@ from .canvas import Drawing
 from .execution import grid, grid_stride, guard, matrix
 from .hardware import latency, memory
 from .reduction import tree
+from .roofline import kernel_borders, roofline
 from .timeline import launches
 
-__all__ = ["Drawing", "grid", "grid_stride", "guard", "latency", "launches", "matrix", "memory", "tree"]
+__all__ = [
+    "Drawing",
+    "grid",
+    "grid_stride",
+    "guard",
+    "kernel_borders",
+    "latency",
+    "launches",
+    "matrix",
+    "memory",
+    "roofline",
+    "tree",
+]

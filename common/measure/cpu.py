@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda.simulator import compiler
-from .roofline import Work
+from .roofline import Peaks, Work
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 L2_UNKNOWN, LAST_UNKNOWN = 2**20, 2**25  # bytes, where the system does not say
@@ -56,6 +56,10 @@ class CpuRoofs:
         if level not in levels:
             raise ValueError(f"level must be one of {', '.join(levels)}, got {level!r}")
         return levels[level]
+
+    def peaks(self) -> Peaks:
+        """The roofs in the form that plots take."""
+        return Peaks(self.dram_bytes_per_s, self.flops_per_s, None, None, l2_copy_bytes_per_s=self.l2_bytes_per_s)
 
     def ridge(self, level: str = "DRAM") -> float:
         """FLOPs per byte at which a level's line meets the arithmetic's."""
@@ -172,6 +176,26 @@ def cpu_us(call: Callable[[], Any], samples: int = 15) -> float:
     while (seconds := _seconds(call, rounds)) < SAMPLE_S / 4 and rounds < 10_000:
         rounds = min(10_000, max(2 * rounds, int(rounds * SAMPLE_S / 2 / max(seconds, 1e-9))))
     return 1e6 * float(np.median([_seconds(call, rounds) / rounds for _ in range(samples)]))
+
+
+def conv_relu6(x: Any, weight: Any, bias: Any, padding: int = 0, groups: int = 1) -> Any:
+    """ReLU6(convolution + bias) of torch tensors as one kernel of oneDNN, the library that PyTorch's CPU build uses.
+
+    x (N, C, H, W), weight (O, C / groups, k, k), bias (O), float32, stride 1. RuntimeError, see has_fused, without it.
+    """
+    import torch
+
+    if not has_fused():
+        raise RuntimeError("this build of PyTorch has no fused convolution: cpu.has_fused() is False")
+    call = torch.ops.mkldnn._convolution_pointwise
+    return call(x, weight, bias, [padding] * 2, [1, 1], [1, 1], groups, "hardtanh", [0.0, 6.0], "")
+
+
+def has_fused() -> bool:
+    """Whether this build of PyTorch has oneDNN's fused convolutions."""
+    import torch
+
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
 def _seconds(call: Callable[[], Any], rounds: int) -> float:

@@ -116,7 +116,7 @@ class Peaks:
     copy_bytes_per_s: float
     fma_fp32: float
     tensor_tf32: float | None  # cards before sm_80 have none
-    tensor_fp16: float
+    tensor_fp16: float | None  # a CPU has none
     read_bytes_per_s: float | None = None
     l2_copy_bytes_per_s: float | None = None
     l2_read_bytes_per_s: float | None = None

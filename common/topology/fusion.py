@@ -79,6 +79,18 @@ def _stem_too(kernel: Kernel, layer: Layer) -> bool:
     return not isinstance(layer, Linear) and not _expands(layer)
 
 
+def kind(layer: Layer) -> str:
+    """The kind of a layer, a key of report.plots.COLOURS, or the layer's class: "stem", "expand", … "add", "ReLU6"."""
+    if isinstance(layer, Conv2d):
+        if _depthwise(layer):
+            return "depthwise"
+        if layer.kernel_size != (1, 1):
+            return "stem"
+        return ("head" if layer.out_channels > 960 else "expand") if _expands(layer) else "project"
+    names = {Linear: "linear", GlobalAveragePool: "pool", ResidualAdd: "add"}
+    return names.get(type(layer), type(layer).__name__)
+
+
 LEVELS: dict[str, Joins] = {
     "ReLU6 and add separate": _alone,
     "bias, ReLU6, add fused": _epilogue,

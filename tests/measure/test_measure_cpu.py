@@ -103,3 +103,16 @@ def test_a_short_call_is_repeated_within_a_sample():
     calls = []
     assert 0 < cpu.cpu_us(lambda: calls.append(1), samples=3) < 1000
     assert len(calls) > 100
+
+
+@pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 12)])
+def test_the_fused_convolution_is_the_separate_one(monkeypatch, kernel, groups):
+    torch = pytest.importorskip("torch")
+    x, weight, bias = torch.randn(2, 12, 9, 7), torch.randn(24, 12 // groups, kernel, kernel), torch.randn(24)
+    if cpu.has_fused():
+        got = cpu.conv_relu6(3 * x, weight, bias, kernel // 2, groups)
+        separate = torch.nn.functional.conv2d(3 * x, weight, None, 1, kernel // 2, 1, groups)
+        assert torch.allclose(got, torch.nn.functional.relu6(separate + bias.view(1, -1, 1, 1)), atol=1e-4)
+    monkeypatch.setattr(cpu, "has_fused", lambda: False)
+    with pytest.raises(RuntimeError, match="no fused convolution"):
+        cpu.conv_relu6(x, weight, bias)

@@ -38,3 +38,12 @@ def test_a_whole_block_reads_its_input_once_though_it_is_added():
 def test_each_whole_block_has_one_depthwise_convolution():
     for kernel in fusion.kernels(NETWORK, fusion.LEVELS["whole block"])[1:-2]:
         assert sum(isinstance(layer, Conv2d) and layer.groups > 1 for layer in kernel) == 1
+
+
+def test_kinds_of_layers():
+    found = [fusion.kind(layer) for layer in NETWORK]
+    counted = {kind: found.count(kind) for kind in dict.fromkeys(found)}
+    assert counted == {
+        "stem": 1, "ReLU6": 35, "depthwise": 17, "project": 17, "expand": 16, "add": 10, "head": 1, "pool": 1,
+        "linear": 1,
+    }  # fmt: skip
