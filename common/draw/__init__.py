@@ -29,6 +29,8 @@
     draw.headroom(networks)                  the largest activations beside fp16's limit
     draw.accumulators(lengths, errors, allowed, marks)   errors of sums against the number of terms
     draw.channel_spreads(networks)           the widest over the narrowest channel, per convolution
+    draw.roofline(20e9, 100e9, 100e9)        the lines of a roofline: DRAM, L2, arithmetic
+    draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -43,12 +45,13 @@ from .layers import block, convolution_outputs, convolutions, outputs, receptive
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
+from .roofline import kernel_borders, roofline
 from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches
 
 __all__ = [
     "Drawing", "accumulators", "block", "channel_spreads", "convolution_outputs", "convolutions", "float_bits",
-    "folding", "grid", "grid_stride", "guard", "headroom", "latency", "launches", "links", "matrix", "memory",
-    "onnx_parts", "outputs", "paddings", "receptive_field", "rounding", "row_major", "short_name", "spacing",
-    "tensor_fields", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency", "launches", "links", "matrix",
+    "memory", "onnx_parts", "outputs", "paddings", "receptive_field", "roofline", "rounding", "row_major",
+    "short_name", "spacing", "tensor_fields", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

@@ -53,6 +53,11 @@ DRAWINGS = {
     "row_major": lambda: draw.row_major((16, 3, 3, 3), bytes.fromhex("00c007bc")),
     "row_major of few bytes": lambda: draw.row_major((1, 1, 1, 2), item=2),
     "weight_layouts": lambda: draw.weight_layouts(),
+    "roofline": lambda: draw.roofline(),
+    "roofline of a GPU": lambda: draw.roofline(4.3e12, 7.5e12, 66e12),
+    "kernel borders": lambda: draw.kernel_borders(),
+    "kernel borders without numbers": lambda: draw.kernel_borders(block=5, numbers=False),
+    "kernel borders without an addition": lambda: draw.kernel_borders(block=4),
 }
 
 
@@ -270,3 +275,20 @@ def test_quantities_have_three_digits_and_a_prefix():
     assert quantity(4.28e12, "B/s") == "4.28 TB/s"
     assert quantity(256 * 1024, "B", 1024) == "256 KB"
     assert quantity(11.8e6, "B/s") == "11.8 MB/s"
+
+
+def test_a_roofline_has_its_ridge_points():
+    assert {"1", "5"} <= set(words(draw.roofline(20e9, 100e9, 100e9)))
+    with pytest.raises(ValueError, match="dram must be above 0 and below l2"):
+        draw.roofline(100e9, 20e9, 100e9)
+
+
+def test_kernel_borders_count_kernels_of_the_block_and_of_the_network():
+    drawing = draw.kernel_borders()
+    assert {"151", "99", "54", "36", "37", "20\n19"} <= set(words(drawing))
+    for level, many in [("separate", "9 kernels"), ("add fused", "3 kernels"), ("whole block", "1 kernel")]:
+        assert f"{level}: {many} in the block" in drawing.alt
+    hidden = draw.kernel_borders(numbers=False)
+    assert "151" not in words(hidden) and "network" not in hidden.alt
+    with pytest.raises(ValueError, match="block must be one with three convolutions, 2 to 17, got 1"):
+        draw.kernel_borders(block=1)
