@@ -89,18 +89,12 @@ def kernels(trace: Mapping[str, Any]) -> list[Slice]:
     ran = _complete(trace, *ON_GPU)
     calls = [host.get(e.get("args", {}).get("correlation")) for e in ran]
     zero = min([call["ts"] for call in calls if call] or [e["ts"] for e in ran], default=0.0)
-    return [
-        Slice(
-            e["name"],
-            e["ts"] - zero,
-            e["dur"],
-            int(e.get("args", {}).get("stream", 0)),
-            call and call["ts"] - zero,
-            call and call["dur"],
-            call and _innermost(labels, call["ts"]),
-        )
-        for e, call in zip(ran, calls, strict=True)
-    ]
+    found = []
+    for e, call in zip(ran, calls, strict=True):
+        launched = (call["ts"] - zero, call["dur"], _innermost(labels, call["ts"])) if call else (None, None, None)
+        stream = int(e.get("args", {}).get("stream", 0))
+        found.append(Slice(e["name"], e["ts"] - zero, e["dur"], stream, *launched))
+    return found
 
 
 def _innermost(labels: Sequence[Mapping[str, Any]], moment: float) -> str | None:
