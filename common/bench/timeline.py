@@ -12,7 +12,6 @@ not used. `untraced_us` is the median time of the same call without the profiler
 be seen. Profilers add about a microsecond between the kernels of a CUDA graph.
 """
 
-import contextlib
 import difflib
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -58,62 +57,6 @@ class Options(driver.Options):
 # ---- Which layer a kernel belongs to
 
 
-def kinds_of_modules(module: Any) -> dict[Any, str]:
-    """The label of each module of `torch_module` that launches kernels: "expand", "expand, ReLU6", "add", …
-
-    A residual addition and the pooling are functions, not modules: the modules around them have these labels.
-    """
-    from torch import nn
-
-    labels: dict[Any, str] = {module: "pool"}
-    kind = ""
-    for one in module.modules():
-        if hasattr(one, "use_res_connect"):
-            labels[one] = "add"
-        elif isinstance(one, nn.Conv2d):
-            if one.groups > 1:
-                kind = "depthwise"
-            elif one.kernel_size != (1, 1):
-                kind = "stem"
-            else:
-                kind = "head" if one.out_channels >= 1280 else "project"  # "expand" if a ReLU6 follows
-            labels[one] = kind
-            last = one
-        elif isinstance(one, nn.ReLU6):
-            if kind == "project":
-                kind = labels[last] = "expand"
-            labels[one] = f"{kind}, ReLU6"
-        elif isinstance(one, nn.Linear):
-            labels[one] = "linear"
-    return labels
-
-
-@contextlib.contextmanager
-def annotated(labels: dict[Any, str]) -> Iterator[None]:
-    """Context manager: each call of a module runs in an annotation of the profiler with the module's label."""
-    from torch.profiler import record_function
-
-    hooks, running = [], []
-
-    def enter(label: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
-            running.append(record_function(label))
-            running[-1].__enter__()
-
-        return hook
-
-    def leave(*_: Any) -> None:
-        running.pop().__exit__(None, None, None)
-
-    for module, label in labels.items():
-        hooks += [module.register_forward_pre_hook(enter(label)), module.register_forward_hook(leave)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def label_of(step: Step) -> str:
     """A step's kind, or "block" for a step that several layers with weights or pooling were fused into."""
     parts = [layer for layer in step.layers if isinstance(layer, (Conv2d, GlobalAveragePool, Linear))]
@@ -145,11 +88,6 @@ def steps_in_turn(program: Any) -> None:
 # ---- Recording
 
 
-def _median(passes: Sequence[list[Slice]]) -> list[Slice]:
-    """The pass with the median span."""
-    return sorted(passes, key=timeline.span)[len(passes) // 2]
-
-
 def recorded(call: Callable[[], Any], repeats: int = REPEATS) -> list[Slice]:
     """The kernels of one call on the GPU: of `repeats` calls, the one with the median span. RuntimeError without any.
 
@@ -159,7 +97,7 @@ def recorded(call: Callable[[], Any], repeats: int = REPEATS) -> list[Slice]:
     slices = timeline.kernels(timeline.traced(call, repeats, gpu=True, host=False))
     if not slices:
         raise RuntimeError("the profiler saw no kernel: it needs CUPTI, and the right to use it")
-    return _median(timeline.split(slices, repeats))
+    return timeline.median(timeline.split(slices, repeats))
 
 
 def records(
@@ -205,7 +143,7 @@ def labels_for(slices: Sequence[Slice], built: Built, backend: str, eager: Calla
         call = eager().calls[0]
         for _ in range(3):
             call()
-        with annotated(kinds_of_modules(module_of(call))):
+        with timeline.annotated(timeline.kinds_of_modules(module_of(call))):
             found = timeline.kernels(timeline.traced(call, gpu=True))
     else:
         return [""] * len(slices)

@@ -3,16 +3,18 @@
     trace = traced(lambda: module(x))              the profiler's events, a dict
     operators(trace)                               on the CPU: the operators that were called, one after the other
     kernels(traced(call, gpu=True))                on a GPU: the kernels, copies and fills
+    of_module(module, x)                           a module's operators on the CPU, with the layers that called them
     gaps(slices)                                   µs in which nothing ran between the first start and the last end
 
 The profiler sees all kernels of the process, those of CuPy, cuDNN and of CUDA graphs included, not PyTorch's alone.
 Recording takes time itself, most of all on the host; `us` of a kernel is measured by the GPU.
 """
 
+import contextlib
 import json
 import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,3 +159,79 @@ def gaps(slices: Sequence[Slice]) -> float:
         busy += max(0.0, one.end_us - max(reached, one.start_us))
         reached = max(reached, one.end_us)
     return max(0.0, span(slices) - busy)
+
+
+# ---- Layers of a module
+
+
+def kinds_of_modules(module: Any) -> dict[Any, str]:
+    """The label of each module in a MobileNetV2 of PyTorch that runs something: "expand", "expand, ReLU6", "add", …
+
+    A residual addition and the pooling are functions, not modules: the modules around them have these labels.
+    """
+    from torch import nn
+
+    labels: dict[Any, str] = {module: "pool"}
+    kind, since = "", []  # the kind of the last convolution; it and the modules after it
+    for one in module.modules():
+        if hasattr(one, "use_res_connect"):
+            labels[one] = "add"
+        elif isinstance(one, nn.Conv2d):
+            wide = "head" if one.out_channels >= 1280 else "project"  # "expand" if a ReLU6 follows
+            kind = "depthwise" if one.groups > 1 else "stem" if one.kernel_size != (1, 1) else wide
+            labels[one], since = kind, [one]
+        elif isinstance(one, nn.BatchNorm2d):
+            labels[one] = f"{kind}, batch-norm"
+            since.append(one)
+        elif isinstance(one, nn.ReLU6):
+            if kind == "project":
+                kind = "expand"
+                labels |= {before: labels[before].replace("project", kind) for before in since}
+            labels[one] = f"{kind}, ReLU6"
+        elif isinstance(one, nn.Linear):
+            labels[one] = "linear"
+    return labels
+
+
+@contextlib.contextmanager
+def annotated(labels: Mapping[Any, str]) -> Iterator[None]:
+    """Context manager: each call of a module runs in an annotation of the profiler with the module's label."""
+    from torch.profiler import record_function
+
+    hooks: list[Any] = []
+    running: list[Any] = []
+
+    def enter(label: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            running.append(record_function(label))
+            running[-1].__enter__()
+
+        return hook
+
+    def leave(*_: Any) -> None:
+        running.pop().__exit__(None, None, None)
+
+    for module, label in labels.items():
+        hooks += [module.register_forward_pre_hook(enter(label)), module.register_forward_hook(leave)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def of_module(module: Any, x: Any, repeats: int = 9) -> list[Slice]:
+    """The operators of one forward pass on the CPU, with labels: of `repeats` passes, the one with the median span."""
+    import torch
+
+    with torch.inference_mode():
+        for _ in range(3):
+            module(x)
+        with annotated(kinds_of_modules(module)):
+            found = operators(traced(lambda: module(x), repeats))
+    return median(split(found, repeats))
+
+
+def median(passes: Sequence[Sequence[Slice]]) -> list[Slice]:
+    """The pass with the median span."""
+    return list(sorted(passes, key=span)[len(passes) // 2])

@@ -21,7 +21,7 @@ def test_each_operator_of_the_module_has_the_label_of_its_layer():
     built = TorchEager("fp32").build(Model.of("digits"), pictures(1, (3, 32, 32)), "cpu")
     call = built.calls[0]
     module = suite.module_of(call)
-    with suite.annotated(suite.kinds_of_modules(module)):
+    with timeline.annotated(timeline.kinds_of_modules(module)):
         found = timeline.operators(timeline.traced(call))
     labels = Counter(one.label for one in found if one.name in ("aten::conv2d", "aten::hardtanh_", "aten::linear"))
     assert labels == {
@@ -77,7 +77,7 @@ def test_records_are_what_the_results_take(tmp_path):
 
 def test_the_pass_with_the_median_span_is_kept(monkeypatch):
     passes = [[Slice("a", 0, us)] for us in (5.0, 1.0, 3.0)]
-    assert suite._median(passes) == passes[2]
+    assert timeline.median(passes) == passes[2]
     monkeypatch.setattr(timeline, "traced", lambda *a, **k: {"traceEvents": []})
     with pytest.raises(RuntimeError, match="the profiler saw no kernel"):
         suite.recorded(lambda: None)

@@ -79,3 +79,15 @@ def test_the_cpu_s_operators_are_those_that_no_other_operator_called():
     assert timeline.kernels(timeline.traced(lambda: net(x))) == []
     with pytest.raises(ValueError, match="repeats must be at least 1, and gpu or host true"):
         timeline.traced(lambda: net(x), host=False)
+
+
+def test_a_module_s_operators_say_which_layer_called_them():
+    from common import topology
+
+    for batch_norm, count in ((True, 52), (False, 0)):
+        module = topology.MobileNetV2(0.35, 10, batch_norm=batch_norm).eval()
+        found = timeline.of_module(module, torch.zeros(1, 3, 32, 32), repeats=3)
+        labels = [one.label for one in found if one.label.endswith("batch-norm")]
+        assert len(labels) == count and labels.count("expand, batch-norm") == (16 if batch_norm else 0)
+        assert found[0].label == "stem" and found[-1].label == "linear"
+        assert timeline.gaps(found) < timeline.span(found)
