@@ -6,6 +6,8 @@
     draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
+    draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
+    draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
 
@@ -16,6 +18,18 @@ from .canvas import Drawing
 from .execution import grid, grid_stride, guard, matrix
 from .hardware import latency, memory
 from .reduction import tree
-from .timeline import launches
+from .timeline import launches, queues, timeline
 
-__all__ = ["Drawing", "grid", "grid_stride", "guard", "latency", "launches", "matrix", "memory", "tree"]
+__all__ = [
+    "Drawing",
+    "grid",
+    "grid_stride",
+    "guard",
+    "latency",
+    "launches",
+    "matrix",
+    "memory",
+    "queues",
+    "timeline",
+    "tree",
+]
