@@ -12,6 +12,7 @@ Recording takes time itself, most of all on the host; `us` of a kernel is measur
 
 import contextlib
 import json
+import os
 import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +53,8 @@ def traced(call: Callable[[], Any], repeats: int = 1, gpu: bool = False, host: b
     gpu: also record kernels, and wait for the GPU after each call. host: record operators and annotations; without
     them, eager calls are slowed down less. ValueError if nothing is to be recorded.
     """
+    if not gpu:
+        os.environ.setdefault("KINETO_LOG_LEVEL", "7")  # no lines about its own start and stop
     import torch
     from torch.profiler import ProfilerActivity, profile
 

@@ -5,8 +5,9 @@
     orders({"A, then B": rounds, …})        samples and ratios of A and B, for each order
     steps(records, peaks)                   µs of each different step, beside its roof
     kinds(records)                          the share of each kind of layer in the time of all steps
+    lanes(records)                          recorded timelines, for draw.timeline
 
-Each returns a Matplotlib figure.
+All but `lanes` return a Matplotlib figure.
 """
 
 from collections import defaultdict
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..measure.roofline import Peaks, Work, floor_us
+from ..measure.timeline import Slice
 from .plots import COLOURS, WIDTH
 from .results import grouped
 from .tables import BATCHES, us
@@ -187,3 +189,26 @@ def kinds(records: Sequence[Mapping[str, Any]]) -> Any:
     figure.legend(loc="outside lower center", ncols=7, frameon=False)
     plt.close(figure)
     return figure
+
+
+# ---- Recorded timelines
+
+_LANES = {  # titles, by (implementation, what its case begins with)
+    "PyTorch, eager": ("torch-eager", "torch-eager,"), "PyTorch, CUDA graph": ("torch-graph", "torch-graph,"),
+    "torch.compile": ("torch-compile", "torch-compile,"), "cuDNN, CUDA graph": ("cudnn", "cudnn,"),
+    "ours, step by step": ("ours", "ours step by step,"), "ours, with all fusions": ("ours", "ours,"),
+}  # fmt: skip
+
+
+def lanes(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Slice]]:
+    """Records of the suite "timeline", of one precision and batch size, as lanes for draw.timeline; {} without any."""
+    found: dict[str, list[Slice]] = {}
+    for title, (implementation, start) in _LANES.items():
+        mine = [r for r in records if r["implementation"] == implementation and r["case"].startswith(start)]
+        for r in sorted(mine, key=lambda r: r["order"]):
+            one = Slice(
+                r["kernel"], r["start_us"], r["us"], r.get("stream", 0), r.get("launched_us"), r.get("host_us"),
+                r["kind"],
+            )  # fmt: skip
+            found.setdefault(title, []).append(one)
+    return found

@@ -62,3 +62,22 @@ def test_the_shares_of_the_kinds_fill_each_bar():
     (axes,) = figure.axes
     widths = np.array([[bar.get_width() for bar in container] for container in axes.containers])
     assert widths.shape == (7, 2) and np.allclose(widths.sum(axis=0), 100) and on_the_page(figure)
+
+
+def test_recorded_timelines_are_lanes_in_the_order_of_their_kernels():
+    def kernel(implementation, order, start, case=None):
+        return {
+            "suite": "timeline", "implementation": implementation, "case": f"{case or implementation}, {order:03}",
+            "order": order, "kernel": "k", "kind": "expand", "start_us": start, "us": 1.0, "stream": 7,
+        }  # fmt: skip
+
+    records = [
+        kernel("ours", 2, 8.0, "ours step by step"),
+        kernel("ours", 1, 3.0, "ours step by step"),
+        kernel("ours", 1, 2.0),
+        {**kernel("torch-eager", 1, 5.0), "launched_us": 0.0, "host_us": 2.5},
+    ]
+    lanes = measuring.lanes(records)
+    assert list(lanes) == ["PyTorch, eager", "ours, step by step", "ours, with all fusions"]
+    assert [one.start_us for one in lanes["ours, step by step"]] == [3.0, 8.0]
+    assert lanes["PyTorch, eager"][0].launched_us == 0.0 and measuring.lanes([]) == {}
