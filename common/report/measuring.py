@@ -201,14 +201,20 @@ _LANES = {  # titles, by (implementation, what its case begins with)
 
 
 def lanes(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Slice]]:
-    """Records of the suite "timeline", of one precision and batch size, as lanes for draw.timeline; {} without any."""
+    """Records of the suite "timeline", of one precision and batch size, as lanes for draw.timeline; {} without any.
+
+    Each lane begins with its first kernel. Element-wise kernels that add a bias or convert are labelled "expand, bias",
+    so that they are told from the layers' own.
+    """
     found: dict[str, list[Slice]] = {}
     for title, (implementation, start) in _LANES.items():
         mine = [r for r in records if r["implementation"] == implementation and r["case"].startswith(start)]
-        for r in sorted(mine, key=lambda r: r["order"]):
-            one = Slice(
-                r["kernel"], r["start_us"], r["us"], r.get("stream", 0), r.get("launched_us"), r.get("host_us"),
-                r["kind"],
-            )  # fmt: skip
+        mine.sort(key=lambda r: r["order"])
+        for r in mine:
+            zero, launched = mine[0]["start_us"], r.get("launched_us")
+            beside = "elementwise" in r["kernel"] and r["kind"] != "add" and "," not in r["kind"]
+            label = f"{r['kind']}, bias" if beside else r["kind"]
+            launched = None if launched is None or r["launch"] == "graph" else launched - zero
+            one = Slice(r["kernel"], r["start_us"] - zero, r["us"], r["stream"], launched, r.get("host_us"), label)
             found.setdefault(title, []).append(one)
     return found

@@ -90,6 +90,8 @@ def test_without_a_gpu_it_says_where_the_records_are():
         suite.Options(precisions=("tf32",))
     with pytest.raises(ValueError, match="backend must be one of torch-eager"):
         suite.Options(backends=("xla",))
-    assert suite.configuration_of("cudnn", "fp16", 1).layout == "NHWC"
+    assert suite.configuration_of("cudnn", "fp32", 1).layout == "NHWC"
+    assert suite.configuration_of("torch-graph", "fp32", 1).layout == "NCHW"
+    assert suite.configuration_of("torch-graph", "fp16", 1).layout == "NHWC"
     assert suite.configuration_of(suite.STEPWISE, "fp32", 1).optimize is None
     assert suite.configuration_of("ours", "fp32", 1).optimize == "latency"

@@ -64,20 +64,25 @@ def test_the_shares_of_the_kinds_fill_each_bar():
     assert widths.shape == (7, 2) and np.allclose(widths.sum(axis=0), 100) and on_the_page(figure)
 
 
-def test_recorded_timelines_are_lanes_in_the_order_of_their_kernels():
-    def kernel(implementation, order, start, case=None):
-        return {
-            "suite": "timeline", "implementation": implementation, "case": f"{case or implementation}, {order:03}",
-            "order": order, "kernel": "k", "kind": "expand", "start_us": start, "us": 1.0, "stream": 7,
-        }  # fmt: skip
+def kernel(implementation, order, start, case=None, **more):
+    return {
+        "suite": "timeline", "implementation": implementation, "case": f"{case or implementation}, {order:03}",
+        "order": order, "kernel": "k", "kind": "expand", "start_us": start, "us": 1.0, "stream": 7, "launch": "graph",
+        "launched_us": 0.0, "host_us": 2.5, **more,
+    }  # fmt: skip
 
+
+def test_recorded_timelines_are_lanes_in_the_order_of_their_kernels():
     records = [
         kernel("ours", 2, 8.0, "ours step by step"),
         kernel("ours", 1, 3.0, "ours step by step"),
         kernel("ours", 1, 2.0),
-        {**kernel("torch-eager", 1, 5.0), "launched_us": 0.0, "host_us": 2.5},
+        kernel("torch-eager", 1, 5.0, launch="eager"),
+        kernel("torch-eager", 2, 9.0, launch="eager", launched_us=4.0, kernel="elementwise_kernel<1>"),
     ]
     lanes = measuring.lanes(records)
     assert list(lanes) == ["PyTorch, eager", "ours, step by step", "ours, with all fusions"]
-    assert [one.start_us for one in lanes["ours, step by step"]] == [3.0, 8.0]
-    assert lanes["PyTorch, eager"][0].launched_us == 0.0 and measuring.lanes([]) == {}
+    assert [one.start_us for one in lanes["ours, step by step"]] == [0.0, 5.0]
+    assert [one.launched_us for one in lanes["PyTorch, eager"]] == [-5.0, -1.0]
+    assert [one.label for one in lanes["PyTorch, eager"]] == ["expand", "expand, bias"]
+    assert lanes["ours, with all fusions"][0].launched_us is None and measuring.lanes([]) == {}
