@@ -117,8 +117,8 @@ def timeline(lanes: Mapping[str, Sequence[Slice]], start_us: float = 0.0, end_us
     for k in range(5):
         x = left + width * k / 4
         axes.plot([x, x], [base - 0.1, base + 0.1], color=GREY, linewidth=1)
-        at = f"{start_us + (end - start_us) * k / 4:,.0f}" + (" µs" if k == 4 else "")
-        text(axes, x, base + 0.4, at, 10, ha="left" if k == 0 else "right" if k == 4 else "center", color=GREY)
+        moment = f"{start_us + (end - start_us) * k / 4:,.0f}" + (" µs" if k == 4 else "")
+        text(axes, x, base + 0.4, moment, 10, ha="left" if k == 0 else "right" if k == 4 else "center", color=GREY)
     present = [kind for kind in COLOURS if kind in kinds]
     present += [kind for kind in dict.fromkeys(kinds) if kind not in COLOURS]
     x = left
