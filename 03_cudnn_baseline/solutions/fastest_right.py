@@ -1,8 +1,8 @@
-def fastest_right(rows, arithmetic, allowed):
-    """The name of the fastest implementation in an arithmetic whose results are right; None if
+def fastest_right(rows, precision, allowed):
+    """The name of the fastest implementation in a precision whose results are right; None if
     there is none.
 
-    rows: dicts with "name", "arithmetic", "us" (the time, less is better), "error" (relative,
+    rows: dicts with "name", "precision", "us" (the time, less is better), "error" (relative,
     against the reference), "same_top5" and "images". Right is an error of at most `allowed`,
     and the same top 5 for all images.
     """
@@ -11,7 +11,7 @@ def fastest_right(rows, arithmetic, allowed):
     right = [
         row
         for row in rows
-        if row["arithmetic"] == arithmetic
+        if row["precision"] == precision
         and row["error"] <= allowed
         and row["same_top5"] == row["images"]
     ]

@@ -135,6 +135,22 @@ def profile(
 
 
 @app.command()
+def timeline(
+    backends: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--backend",
+            help='torch-eager, torch-graph, cudnn, "ours step by step", ours; also torch-compile; repeatable.',
+        ),
+    ] = None,
+    batches: Batches = None, precisions: Precisions = None, samples: Samples = None, tune: Tune = True,
+    save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """When each kernel of one forward pass starts and ends, and when it was launched."""
+    _run("timeline", locals())
+
+
+@app.command()
 def peaks(
     cases: Annotated[
         list[str] | None,

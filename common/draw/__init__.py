@@ -12,6 +12,8 @@
     draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
+    draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
+    draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
     draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
@@ -47,11 +49,12 @@ from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .tensors import row_major, tensor_fields, weight_layouts
-from .timeline import launches
+from .timeline import launches, queues, timeline
 
 __all__ = [
     "Drawing", "accumulators", "block", "channel_spreads", "convolution_outputs", "convolutions", "float_bits",
     "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency", "launches", "links", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "receptive_field", "roofline", "rounding", "row_major",
-    "short_name", "spacing", "tensor_fields", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field", "roofline", "rounding", "row_major",
+    "short_name", "spacing", "tensor_fields", "timeline", "tree", "walk", "weight_layouts", "weight_sizes",
+    "whole_way", "windows",
 ]  # fmt: skip

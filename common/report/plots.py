@@ -334,7 +334,7 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
         panel.minorticks_off()
         panel.grid(color="0.9")
         panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("µs a batch, median")
+    panels[0].set_ylabel("µs per batch, median")
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 

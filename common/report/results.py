@@ -63,6 +63,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if timed
     "energy": _METERED,
     "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
+    "timeline": ("precision", "batch", "layout", "launch", "order", "kernel", "kind", "start_us", "us", "untraced_us"),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }
 _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
@@ -403,7 +404,9 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("launch",), lambda v: v in LAUNCHES, f"one of {', '.join(LAUNCHES)}"),
     ((*_TIMES, "previous_median_us", "previous_mj_per_image"), _above_0, "a finite number above 0"),
     (("mj_per_image", "gross_mj", "idle_w", "watts", "seconds"), _above_0, "a finite number above 0"),
-    (("mj_low", "mj_high"), _is_number, "a finite number"),
+    (("mj_low", "mj_high", "start_us", "launched_us"), _is_number, "a finite number"),
+    (("us", "host_us"), lambda v: _is_number(v) and v >= 0, "a finite number of at least 0"),
+    (("untraced_us",), _above_0, "a finite number above 0"),
     (("predicted", "measured"), lambda v: isinstance(v, dict) and set(v) == set(COUNTS), "a number for each of COUNTS"),
     (("ratios", "waits"), lambda v: isinstance(v, dict), "an object"),
     (("plans", "memory", "notes", "throttle", "sm_mhz"), lambda v: isinstance(v, list), "a list"),

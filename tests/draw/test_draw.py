@@ -17,12 +17,17 @@ from common.draw import card, course
 from common.draw.hardware import quantity
 from common.lab.engine_files import FILES
 from common.report import results
+from common.measure.timeline import Slice
+from common.report.plots import COLOURS
 from common.report.results import Results
 from common.topology.layers import windows
 
 H200 = card.measured()
 TENSOR = helper.make_tensor("a.weight", TensorProto.FLOAT, [2, 2], bytes(16), raw=True)
 HALF = helper.make_tensor("half", TensorProto.FLOAT16, [4], [1.0, -2.5, 0.0, 65504.0])
+
+SLICES = [Slice("a", 5, 5, launched_us=0, label="expand"), Slice("b", 20, 10, label="expand, ReLU6")]
+KINDS = [Slice("k", 10 * i, 8, label=kind) for i, kind in enumerate([*COLOURS, "block"])]
 
 DRAWINGS = {
     "whole_way": lambda: draw.whole_way(),
@@ -47,6 +52,10 @@ DRAWINGS = {
     "tree": lambda: draw.tree(),
     "small tree": lambda: draw.tree([2.5, -1]),
     "launches": lambda: draw.launches(7.4, 70.3),
+    "queues": lambda: draw.queues(13.4, 3.4),
+    "queues without a gap": lambda: draw.queues(13.4, 65.0),
+    "timeline": lambda: draw.timeline({"eager": SLICES, "a graph of all kinds": KINDS}),
+    "part of a timeline": lambda: draw.timeline({"eager": SLICES}, 10.0, 30.0),
     "latency": lambda: draw.latency(H200),
     "memory": lambda: draw.memory(H200),
     "tensor_fields": lambda: draw.tensor_fields(TENSOR, HALF),
@@ -292,3 +301,22 @@ def test_kernel_borders_count_kernels_of_the_block_and_of_the_network():
     assert "151" not in words(hidden) and "network" not in hidden.alt
     with pytest.raises(ValueError, match="block must be one with three convolutions, 2 to 17, got 1"):
         draw.kernel_borders(block=1)
+def test_queues_says_who_waits():
+    assert "the GPU waits for 50 µs" in draw.queues(13.4, 3.4).alt
+    assert draw.queues(2.0, 5.0).alt.endswith("without a gap.")
+    for bad in ((0, 1), (1, -1)):
+        with pytest.raises(ValueError, match="launch_us and kernel_us must be positive"):
+            draw.queues(*bad)
+
+
+def test_timeline_counts_gaps_and_draws_boxes_in_the_colours_of_kinds():
+    drawing = draw.timeline({"eager": SLICES})
+    assert "eager: 2 in 25 µs, nothing runs in 40% of it" in drawing.alt
+    boxes = [patch for patch in drawing.figure.axes[0].containers]
+    assert len(boxes) == 2
+    heights = [abs(box.patches[0].get_height()) for box in boxes]
+    assert heights[0] == pytest.approx(2 * heights[1])  # what is beside the layer is lower
+    assert "Drawn are 10 to 30 µs" in draw.timeline({"eager": SLICES}, 10.0, 30.0).alt
+    for bad, message in ((({},), "lanes must be"), (({"a": []},), "lanes must be"), (({"a": SLICES}, 9, 9), "end_us")):
+        with pytest.raises(ValueError, match=message):
+            draw.timeline(*bad)

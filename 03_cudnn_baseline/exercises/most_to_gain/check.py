@@ -4,9 +4,9 @@ from common.check.trials import Slips, python_random
 
 def reference(steps):
     total, saved = 0.0, {}
-    for kind, count, us, floor in steps:
+    for kind, count, us, roof in steps:
         total += count * us
-        saved[kind] = saved.get(kind, 0.0) + count * max(0.0, us - floor)
+        saved[kind] = saved.get(kind, 0.0) + count * max(0.0, us - roof)
     return {kind: total / (total - gain) for kind, gain in saved.items()}
 
 
@@ -28,13 +28,13 @@ SLIPS = {
         kind: reference([step for step in steps if step[0] == kind])[kind] for kind, *_ in steps
     },
     "a step that occurs `count` times counts so often": lambda steps: reference(
-        [(kind, 1, us, floor) for kind, _, us, floor in steps]
+        [(kind, 1, us, roof) for kind, _, us, roof in steps]
     ),
-    "a kind goes to its floor, not to no time at all": lambda steps: reference(
+    "a kind goes to its roof, not to no time at all": lambda steps: reference(
         [(kind, count, us, 0.0) for kind, count, us, _ in steps]
     ),
-    "a kind's tuples belong together: all of them go to their floors at once": lambda steps: {
-        kind: total(steps) / (total(steps) - count * max(0.0, us - floor)) for kind, count, us, floor in steps
+    "a kind's tuples belong together: all of them go to their roofs at once": lambda steps: {
+        kind: total(steps) / (total(steps) - count * max(0.0, us - roof)) for kind, count, us, roof in steps
     },
 }
 
@@ -48,14 +48,14 @@ def check(most_to_gain):
         expect(got, reference(steps), what=f"most_to_gain({steps})", hint=hint, rtol=1e-9)
 
     compare([("expand", 1, 4.0, 2.0)], "if all of the time halves, the network is twice as fast: before over after")
-    hint = "the others stay: the time of the whole network now, over its time with this kind at its floor"
+    hint = "the others stay: the time of the whole network now, over its time with this kind at its roof"
     compare([("expand", 1, 4.0, 2.0), ("project", 1, 12.0, 3.0)], hint)
     compare([("expand", 3, 4.0, 2.0), ("project", 1, 12.0, 3.0)], "a step that occurs `count` times counts so often")
-    hint = "a kind's tuples belong together: all of them go to their floors at once"
+    hint = "a kind's tuples belong together: all of them go to their roofs at once"
     compare([("expand", 1, 4.0, 2.0), ("project", 1, 12.0, 3.0), ("expand", 2, 8.0, 1.0)], hint)
-    hint = "a step that is below its floor already stays as it is: it does not become slower"
+    hint = "a step that is below its roof already stays as it is: it does not become slower"
     compare([("expand", 1, 4.0, 6.0), ("project", 1, 12.0, 3.0)], hint)
-    hint = "below the floor, each step by itself: what one cannot gain is not taken off another"
+    hint = "below the roof, each step by itself: what one cannot gain is not taken off another"
     compare([("expand", 1, 2.0, 6.0), ("expand", 1, 12.0, 3.0), ("head", 1, 5.0, 1.0)], hint)
 
     draw = python_random()

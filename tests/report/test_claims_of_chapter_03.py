@@ -1,0 +1,192 @@
+"""What the prose of chapter 03 says of the H200's records is so in the records."""
+
+import math
+
+import numpy as np
+import pytest
+
+from common.bench.operators import operators, work_of
+from common.bench.peers import Model
+from common.measure.roofline import Peaks, Work, bound, floor_us, share
+from common.network.compare import TOLERANCES
+from common.network.steps import fuse
+from common.report import measuring, results, tables
+
+CONTENT = results.load(tables.CARD)
+NETWORK = results.find(CONTENT, suite="network", case=tables.NETWORK)
+HOT = [r for r in NETWORK if r["mode"] == "hot"]
+PEAKS = Peaks.recorded(CONTENT)
+MODEL = Model.of("seeded")
+STEPS = fuse(MODEL.graph)
+
+
+def us(implementation, precision, batch, launch="graph", layout="NHWC"):
+    wanted = (implementation, precision, batch, launch, layout)
+    keys = ("implementation", "precision", "batch", "launch", "layout")
+    (found,) = [r["median_us"] for r in HOT if tuple(r[key] for key in keys) == wanted]
+    return found
+
+
+def best(implementation, precision, batch):
+    keys = ("implementation", "precision", "batch")
+    found = [r for r in HOT if tuple(r[key] for key in keys) == (implementation, precision, batch)]
+    return min(found, key=lambda r: r["median_us"])
+
+
+def of(precision, batch):
+    return results.find(
+        CONTENT, suite="operators", implementation="cudnn", layout="NHWC", precision=precision, batch=batch
+    )
+
+
+def shares(precision, batch, *kinds):
+    return [
+        share(Work(r["bytes"], r["flops"]), precision, PEAKS, r["median_us"])
+        for r in of(precision, batch) if not kinds or r["kind"] in kinds for _ in range(r["count"])
+    ]  # fmt: skip
+
+
+def total(precision, batch):
+    return sum(r["count"] * r["median_us"] for r in of(precision, batch))
+
+
+# ---- Notebook 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_eager_is_the_slower_of_host_and_gpu(precision):
+    host = us("cudnn", precision, 1, "eager")
+    for batch in tables.BATCHES:
+        predicted = max(host, us("cudnn", precision, batch))
+        assert 0.75 < us("cudnn", precision, batch, "eager") / predicted < 1.35
+
+
+def test_at_batch_1_the_host_is_slower_than_the_gpu():
+    for precision in tables.PRECISIONS:
+        assert us("cudnn", precision, 1, "eager") > 2 * us("cudnn", precision, 1)
+        assert us("torch-eager", precision, 1, "eager") > 1.8 * us("torch-graph", precision, 1)
+    assert 1.5 < us("cudnn", "fp16", 1) / len(STEPS) < 6  # µs per step
+    assert 3.5 < us("cudnn", "fp16", 1, "eager") / us("cudnn", "fp16", 1) < 4.5  # "a factor of four"
+
+
+def test_graphs_repeat_better_than_launches_from_python():
+    spread, width = {}, {}
+    for launch in ("graph", "eager"):
+        found = [r for r in HOT if r["launch"] == launch]
+        spread[launch] = np.median([(r["p95_us"] - r["p5_us"]) / r["median_us"] for r in found])
+        ratios = [ratio for r in found for ratio in r.get("ratios", {}).values()]
+        width[launch] = np.median([(ratio["high"] - ratio["low"]) / ratio["median"] for ratio in ratios])
+    assert spread["graph"] < 0.05 and spread["graph"] < spread["eager"]
+    assert width["graph"] < 0.02 and width["graph"] < width["eager"]
+
+
+def test_at_batch_1_everything_fits_into_the_l2_and_at_batch_8_it_does_not():
+    (l2,) = {run["l2_bytes"] for run in CONTENT.runs.values() if "l2_bytes" in run}
+    weights = sum(array.size for array in MODEL.parameters.values())
+
+    def fp16_bytes(batch):
+        steps = fuse(MODEL.graph.with_batch(batch))
+        return 2 * (weights + sum(math.prod(step.output_shape) for step in steps))
+
+    assert fp16_bytes(1) < l2 < fp16_bytes(8)
+
+
+# ---- Notebook 3
+
+
+def test_every_recorded_result_is_right():
+    assert all(r["error"] <= TOLERANCES[r["precision"]] for r in NETWORK)
+    assert all(r["same_top5"] == r["checked_images"] for r in NETWORK if r["precision"] == "fp32")
+    assert all(r["same_top5"] > 0.7 * r["checked_images"] for r in NETWORK)
+    worst = {p: max(r["error"] for r in NETWORK if r["precision"] == p) for p in TOLERANCES}
+    assert all(300 < worst[precision] / worst["fp32"] < 10_000 for precision in ("tf32", "fp16"))
+
+
+def test_cudnn_is_the_fastest_library_and_ours_is_faster():
+    for batch in tables.BATCHES:
+        libraries = [
+            r for r in HOT if r["implementation"] != "ours" and (r["precision"], r["batch"]) == ("fp32", batch)
+        ]
+        assert min(libraries, key=lambda r: r["median_us"])["implementation"] == "cudnn"
+        for precision in ("fp32", "fp16"):
+            assert best("ours", precision, batch)["median_us"] < best("cudnn", precision, batch)["median_us"]
+    for precision in ("fp32", "tf32", "fp16"):
+        for batch in (1, 32):
+            pair = best("cudnn", precision, batch), best("torch-graph", precision, batch)
+            assert pair[0]["median_us"] < 0.95 * pair[1]["median_us"]
+
+
+def test_fusing_explains_most_of_pytorchs_distance_in_nhwc():
+    unfused = sum(layer.activation_bytes(2) for layer in MODEL.graph)
+    fused = sum(step.activation_bytes(2) for step in STEPS)
+    measured = us("torch-graph", "fp16", 256) / us("cudnn", "fp16", 256)
+    assert 1.8 < unfused / fused < measured < 3
+    nchw = us("torch-graph", "fp32", 32, layout="NCHW") / us("cudnn", "fp32", 32, layout="NCHW")
+    assert nchw < 1.05  # the case that PyTorch wins
+    assert us("torch-graph", "fp32", 32, layout="NCHW") < us("torch-graph", "fp32", 32)
+
+
+def test_at_batch_1_the_curves_differ_by_more_than_ten():
+    at_one = [r["median_us"] for r in HOT if (r["precision"], r["batch"]) == ("fp16", 1)]
+    assert max(at_one) > 10 * min(at_one)
+
+
+def test_nearly_everything_is_bound_by_memory_on_tensor_cores():
+    for precision, itemsize in (("tf32", 4), ("fp16", 2)):
+        for batch in (1, 256):
+            works = [work_of(step, itemsize) for step in fuse(MODEL.graph.with_batch(batch))]
+            bounds = [bound(work, precision, PEAKS) for work in works]
+            assert bounds.count("memory") > 0.8 * len(bounds)
+
+
+def test_at_batch_1_steps_take_the_same_few_microseconds():
+    times = [r["median_us"] for r in of("fp16", 1) for _ in range(r["count"])]
+    assert 1 < min(times) < 4 and np.median(times) < 2.5 * min(times) and np.median(shares("fp16", 1)) < 0.1
+    assert len(of("fp16", 1)) == len(operators(STEPS))
+    assert total("fp32", 1) > 1.5 * total("fp16", 1)
+
+
+def test_at_batch_256_time_follows_the_roofs():
+    large = shares("fp16", 256, "project"), shares("fp16", 256, "depthwise")
+    assert np.median([*large[0], *large[1]]) > 3 * np.median(shares("fp16", 1))
+    assert np.median(large[0]) > np.median(large[1])  # project steps come close, depthwise ones do not
+    logs = [
+        (math.log(r["median_us"]), math.log(floor_us(Work(r["bytes"], r["flops"]), "fp16", PEAKS)))
+        for r in of("fp16", 256)
+    ]
+    assert np.corrcoef(np.array(logs).T)[0, 1] > 0.9
+
+
+def test_the_steps_add_up_to_the_network():
+    for precision in ("fp32", "fp16"):
+        for batch in tables.OPERATOR_BATCHES:
+            assert 0.85 < us("cudnn", precision, batch) / total(precision, batch) < 1.2
+
+
+def test_depthwise_steps_take_nearly_half_in_fp16_and_7_percent_of_the_multiply_adds():
+    parts = sum(r["count"] * r["median_us"] for r in of("fp16", 256) if r["kind"] == "depthwise")
+    assert 0.4 < parts / total("fp16", 256) < 0.5
+    macs = sum(step.macs for step in STEPS if getattr(step.layer, "groups", 1) > 1)
+    assert round(100 * macs / MODEL.graph.macs) == 7
+
+
+def test_no_single_kind_is_worth_much_and_fewer_kernels_are():
+    def gain(precision, batch, least=0.0, *kinds):
+        saved = sum(
+            r["count"] * max(0.0, r["median_us"] - max(least, floor_us(Work(r["bytes"], r["flops"]), precision, PEAKS)))
+            for r in of(precision, batch) if not kinds or r["kind"] in kinds
+        )  # fmt: skip
+        return total(precision, batch) / (total(precision, batch) - saved)
+
+    for kind in ("stem", "expand", "depthwise", "project", "head", "linear"):
+        assert 1 <= gain("fp16", 1, 0.0, kind) < 1.6 and 1 <= gain("fp16", 256, 0.0, kind) < 1.6
+    fastest = min(r["median_us"] for r in of("fp16", 1))
+    assert gain("fp16", 1, fastest) < 0.5 * gain("fp16", 1)
+
+
+def test_a_recorded_timeline_is_as_long_as_its_network_takes():
+    for (precision, batch), found in results.grouped(CONTENT.suite("timeline"), "precision", "batch").items():
+        lanes = measuring.lanes(found)
+        assert set(lanes) >= {"PyTorch, eager", "PyTorch, CUDA graph", "cuDNN, CUDA graph"}, (precision, batch)
+        for r in found:
+            assert r["start_us"] + r["us"] < 20 * r["untraced_us"]
