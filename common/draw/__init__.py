@@ -8,6 +8,9 @@
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
+    draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
+    draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -15,7 +18,21 @@ Each returns a Drawing, which a notebook displays: a Matplotlib figure with alte
 from .canvas import Drawing
 from .execution import grid, grid_stride, guard, matrix
 from .hardware import latency, memory
+from .libraries import column_major, cudnn_graph, strips
 from .reduction import tree
 from .timeline import launches
 
-__all__ = ["Drawing", "grid", "grid_stride", "guard", "latency", "launches", "matrix", "memory", "tree"]
+__all__ = [
+    "Drawing",
+    "column_major",
+    "cudnn_graph",
+    "grid",
+    "grid_stride",
+    "guard",
+    "latency",
+    "launches",
+    "matrix",
+    "memory",
+    "strips",
+    "tree",
+]

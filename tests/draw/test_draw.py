@@ -7,7 +7,7 @@ matplotlib.use("Agg")
 import pytest
 from matplotlib.text import Text
 
-from common import draw
+from common import cudnn, draw
 from common.draw import card
 from common.draw.hardware import quantity
 from common.report.results import Results
@@ -27,7 +27,18 @@ DRAWINGS = {
     "launches": lambda: draw.launches(7.4, 70.3),
     "latency": lambda: draw.latency(H200),
     "memory": lambda: draw.memory(H200),
+    "strips": lambda: draw.strips(),
+    "long strips": lambda: draw.strips((1, 4, 2, 3)),
+    "column_major": lambda: draw.column_major(),
+    "large column_major": lambda: draw.column_major(4, 4),
+    "cudnn_graph": lambda: draw.cudnn_graph(graphs()[0]),
+    "two cuDNN graphs": lambda: draw.cudnn_graph(graphs()[2]),
 }
+
+
+def graphs(**options):
+    spec = {"x": (1, 384, 14, 14), "w": (64, 384, 1, 1), "bias": True, "bounds": (0.0, 6.0), **options}
+    return list(cudnn.Convolution(**spec, layout="NHWC", arithmetic="fp16").compositions())
 
 
 def words(drawing):
@@ -145,3 +156,26 @@ def test_quantities_have_three_digits_and_a_prefix():
     assert quantity(4.28e12, "B/s") == "4.28 TB/s"
     assert quantity(256 * 1024, "B", 1024) == "256 KB"
     assert quantity(11.8e6, "B/s") == "11.8 MB/s"
+
+
+def test_strips_show_the_strides_of_both_layouts():
+    shown = words(draw.strips((1, 2, 2, 3)))
+    assert "strides: N 12, C 6, H 3, W 1" in shown and "strides: N 12, C 1, H 6, W 2" in shown
+    for shape in ((2, 3, 2, 2), (1, 5, 1, 1), (1, 3, 3, 3)):
+        with pytest.raises(ValueError, match="shape must be"):
+            draw.strips(shape)
+
+
+def test_blas_reads_rows_as_columns():
+    assert "as a 4 × 2 matrix with the leading dimension 4" in draw.column_major(2, 4).alt
+    with pytest.raises(ValueError, match="at most 4"):
+        draw.column_major(5, 2)
+
+
+def test_a_cudnn_graph_names_its_tensors_and_nodes():
+    shown = words(draw.cudnn_graph(graphs()[0]))
+    for word in ("x", "w", "bias", "y", "convolution", "identity", "add", "clamp", "0 to 6", "1×384×14×14"):
+        assert word in shown
+    assert "between" in words(draw.cudnn_graph(graphs()[2]))
+    with pytest.raises(ValueError, match="one or two"):
+        draw.cudnn_graph(())
