@@ -114,6 +114,18 @@ def test_notebooks_in_the_order_of_their_numbers(course):
     assert names == [*(f"01_x/{number}_n.ipynb" for number in range(11)), "02_y/1_n.ipynb"]
 
 
+def test_an_appendix_is_read_after_another_chapter(course, monkeypatch):
+    monkeypatch.setattr(links, "APPENDICES", {"appendix_a.ipynb": "02_y"})
+    first = course / "01_x/1_n.ipynb"
+    (course / "01_x/appendix_a.ipynb").write_text(first.read_text().replace("# 1. T1_n", "# Appendix. A"))
+    assert links.run(check=False, root=course)
+    assert [path.name for path in links.notebooks(course)][-2:] == ["1_n.ipynb", "appendix_a.ipynb"]
+    assert last_cell(course / "01_x/appendix_a.ipynb") == (
+        "← [chapter 02, 1 T1_n](../02_y/1_n.ipynb) · [chapter 01](README.md)"
+    )
+    assert last_cell(course / "02_y/1_n.ipynb").endswith("[chapter 01, Appendix. A](../01_x/appendix_a.ipynb) →")
+
+
 def test_lines_within_a_chapter_across_chapters_and_at_the_ends(course):
     assert links.run(check=False, root=course)
     assert last_cell(course / "01_x/0_n.ipynb") == "[chapter 01](README.md) · [1 T1_n](1_n.ipynb) →"

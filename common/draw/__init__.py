@@ -33,6 +33,9 @@
     draw.channel_spreads(networks)           the widest over the narrowest channel, per convolution
     draw.roofline(20e9, 100e9, 100e9)        the lines of a roofline: DRAM, L2, arithmetic
     draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
+    draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
+    draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -44,6 +47,7 @@ from .floats import float_bits, rounding, spacing
 from .folding import folding
 from .hardware import latency, memory
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
+from .libraries import column_major, cudnn_graph, strips
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
@@ -52,9 +56,9 @@ from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches, queues, timeline
 
 __all__ = [
-    "Drawing", "accumulators", "block", "channel_spreads", "convolution_outputs", "convolutions", "float_bits",
-    "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency", "launches", "links", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field", "roofline", "rounding", "row_major",
-    "short_name", "spacing", "tensor_fields", "timeline", "tree", "walk", "weight_layouts", "weight_sizes",
-    "whole_way", "windows",
+    "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
+    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency",
+    "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field",
+    "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields", "timeline", "tree",
+    "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

@@ -159,10 +159,10 @@ def minutes(notebook: Path) -> int:
 
 def tracks(root: Path) -> str:
     """A table of the tracks through the course with their notebooks and hours."""
-    time = {(path.parts[-2][:2], int(path.name.split("_")[0])): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
+    time = {(path.parts[-2][:2], path.name.split("_")[0]): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
     rows = []
     for name, chosen in TRACKS.items():
-        taken = [(chapter, number) for chapter, numbers in chosen.items() for number in numbers]
+        taken = [(chapter, str(number)) for chapter, numbers in chosen.items() for number in numbers]
         numbers = " · ".join(f"chapter {chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
         rows.append([name, numbers, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])

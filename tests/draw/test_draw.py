@@ -14,6 +14,8 @@ from onnx import TensorProto, helper
 
 from common import draw, topology
 from common.draw import card, course
+from common import cudnn, draw
+from common.draw import card
 from common.draw.hardware import quantity
 from common.lab.engine_files import FILES
 from common.report import results
@@ -67,7 +69,18 @@ DRAWINGS = {
     "kernel borders": lambda: draw.kernel_borders(),
     "kernel borders without numbers": lambda: draw.kernel_borders(block=5, numbers=False),
     "kernel borders without an addition": lambda: draw.kernel_borders(block=4),
+    "strips": lambda: draw.strips(),
+    "long strips": lambda: draw.strips((1, 4, 2, 3)),
+    "column_major": lambda: draw.column_major(),
+    "large column_major": lambda: draw.column_major(4, 4),
+    "cudnn_graph": lambda: draw.cudnn_graph(graphs()[0]),
+    "two cuDNN graphs": lambda: draw.cudnn_graph(graphs()[2]),
 }
+
+
+def graphs(**options):
+    spec = {"x": (1, 384, 14, 14), "w": (64, 384, 1, 1), "bias": True, "bounds": (0.0, 6.0), **options}
+    return list(cudnn.Convolution(**spec, layout="NHWC", arithmetic="fp16").compositions())
 
 
 def words(drawing):
@@ -320,3 +333,24 @@ def test_timeline_counts_gaps_and_draws_boxes_in_the_colours_of_kinds():
     for bad, message in ((({},), "lanes must be"), (({"a": []},), "lanes must be"), (({"a": SLICES}, 9, 9), "end_us")):
         with pytest.raises(ValueError, match=message):
             draw.timeline(*bad)
+def test_strips_show_the_strides_of_both_layouts():
+    shown = words(draw.strips((1, 2, 2, 3)))
+    assert "strides: N 12, C 6, H 3, W 1" in shown and "strides: N 12, C 1, H 6, W 2" in shown
+    for shape in ((2, 3, 2, 2), (1, 5, 1, 1), (1, 3, 3, 3)):
+        with pytest.raises(ValueError, match="shape must be"):
+            draw.strips(shape)
+
+
+def test_blas_reads_rows_as_columns():
+    assert "as a 4 × 2 matrix with the leading dimension 4" in draw.column_major(2, 4).alt
+    with pytest.raises(ValueError, match="at most 4"):
+        draw.column_major(5, 2)
+
+
+def test_a_cudnn_graph_names_its_tensors_and_nodes():
+    shown = words(draw.cudnn_graph(graphs()[0]))
+    for word in ("x", "w", "bias", "y", "convolution", "identity", "add", "clamp", "0 to 6", "1×384×14×14"):
+        assert word in shown
+    assert "between" in words(draw.cudnn_graph(graphs()[2]))
+    with pytest.raises(ValueError, match="one or two"):
+        draw.cudnn_graph(())
