@@ -114,7 +114,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     xs = [point.work.intensity for point in points]
     ys = [point.work.flops / point.us * 1e6 for point in points]
     top, bandwidth, l2 = max(roofs.values()), peaks.copy_bytes_per_s, peaks.l2_copy_bytes_per_s
-    left, right = min(xs) / 4, max(2 * max(xs), 8 * top / bandwidth)
+    left, right = min(xs) / (4 if l2 is None else 10), max(2 * max(xs), 8 * top / bandwidth)
     bottom, ceiling = min(min(ys) / 3, left * bandwidth / 3), 3 * max(top, max(ys))
 
     # fixed margins, no layout engine: the label of the memory roof needs its slope on the page
@@ -132,15 +132,17 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     box = axes.get_window_extent()
     slope = math.degrees(math.atan2(box.height / math.log10(ceiling / bottom), box.width / math.log10(right / left)))
     start = left * (right / left) ** 0.03
-    lines = [(f"memory: copies at {_engineering(bandwidth, 'B/s')}", bandwidth)]
-    if l2 is not None:
-        lines = [(f"DRAM: copies at {_engineering(bandwidth, 'B/s')}", bandwidth),
-                 (f"L2: copies at {_engineering(l2, 'B/s')}", l2)]  # fmt: skip
+    lines = [(f"memory: copies at {_engineering(bandwidth, 'B/s')}", bandwidth, "bottom")]
+    if l2 is not None:  # one label above both lines, one below both: the lines may be near each other
+        lines = [
+            (f"L2: copies at {_engineering(l2, 'B/s')}", l2, "bottom"),
+            (f"DRAM: copies at {_engineering(bandwidth, 'B/s')}", bandwidth, "top"),
+        ]
         axes.plot([left, top / l2], [left * l2, top], color="black", linewidth=1.4, linestyle="--", zorder=1)
-    for words, value in lines:
+    for words, value, side in lines:
         axes.annotate(
-            words, (start, start * value), (-4, 8),
-            textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=10,
+            words, (start, start * value), (-4, 8) if side == "bottom" else (6, -6),
+            textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va=side, fontsize=10,
         )  # fmt: skip
     nearest = bandwidth if l2 is None else l2
     for value, names in _levels(roofs):  # labels at their right ends, outside the axes, where there are no points

@@ -335,3 +335,31 @@ def test_outputs_have_a_bar_per_convolution_and_a_line_after_each_block():
         plots.outputs(["pool"], [1])
     with pytest.raises(ValueError, match="one item per convolution, got 1 and 0"):
         plots.outputs(["expand"], [])
+
+
+def test_the_l2_cache_is_a_line_of_its_own_where_it_was_measured():
+    point = plots.Point("depthwise", Work(10**6, 2 * 10**6), 10.0)
+    without, with_l2 = (Peaks(4e12, 60e12, None, None, l2_copy_bytes_per_s=l2) for l2 in (None, 9e12))
+    texts = [text.get_text() for text in plots.roofline([point], with_l2).axes[0].texts]
+    assert {"DRAM: copies at 4 TB/s", "L2: copies at 9 TB/s"} <= set(texts)
+    lines = [line for line in plots.roofline([point], with_l2).axes[0].lines if line.get_linestyle() == "--"]
+    ((left, ridge), (bottom, top)) = lines[0].get_data()
+    assert (ridge, top) == pytest.approx((60 / 9, 60e12)) and bottom == pytest.approx(left * 9e12)
+    assert "memory: copies at 4 TB/s" in [t.get_text() for t in plots.roofline([point], without).axes[0].texts]
+
+
+def test_bars_and_points_along_a_network():
+    kinds = ["stem", "depthwise", "project", "depthwise"]
+    figure = plots.along({"MB": [1, 2, 3, 4], "MACs": [4, 0, 2, 1]}, kinds, "layer")
+    heights = sorted((bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in figure.axes[0].patches)
+    assert [height for _, height in heights] == [1, 2, 3, 4] and len(figure.axes) == 2
+    with pytest.raises(ValueError, match="each row must have 4 values, one per kind"):
+        plots.along({"MB": [1, 2]}, kinds, "layer")
+    figure = plots.intensities({"batch 1": [9.0, 2.0, 0.0, 2.5]}, kinds, {"ridge": 15.0})
+    drawn = [tuple(line.get_ydata()) for line in figure.axes[0].lines]
+    assert (9.0,) in drawn and (2.0, 2.5) in drawn and (15.0, 15.0) in drawn
+    assert not any(0.0 in values for values in drawn)
+
+
+def test_kinds_of_layers_have_a_colour_each():
+    assert len(set(plots.COLOURS.values())) == len(plots.COLOURS)
