@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.lab import links
+from common.lab import glossary, links
 from common.report import generated, results
 
 ROOT = results.course()
@@ -34,8 +34,11 @@ def complaints(path: Path) -> list[str]:
     found = []
     for target in [target for text in texts(path) for target in targets(text)]:
         name, _, anchor = target.partition("#")
-        file = folder / name
-        if anchor:  # GitHub's anchors are not JupyterLab's
+        file = (folder / name).resolve()
+        if anchor and file == ROOT / glossary.NAME:
+            if f'<a id="{anchor}"></a>' not in file.read_text(encoding="utf-8"):
+                found.append(f"{target}: {glossary.NAME} has no such row")
+        elif anchor:  # GitHub's anchors of headings are not JupyterLab's
             found.append(f"{target}: name the section in words instead of #{anchor}")
         elif file.is_dir():
             found.append(f"{target}: a folder, which JupyterLab does not open: link to a file in it")
@@ -109,6 +112,18 @@ def last_cell(path):
 def test_notebooks_in_the_order_of_their_numbers(course):
     names = [path.relative_to(course).as_posix() for path in links.notebooks(course)]
     assert names == [*(f"01_x/{number}_n.ipynb" for number in range(11)), "02_y/1_n.ipynb"]
+
+
+def test_an_appendix_is_read_after_another_chapter(course, monkeypatch):
+    monkeypatch.setattr(links, "APPENDICES", {"appendix_a.ipynb": "02_y"})
+    first = course / "01_x/1_n.ipynb"
+    (course / "01_x/appendix_a.ipynb").write_text(first.read_text().replace("# 1. T1_n", "# Appendix. A"))
+    assert links.run(check=False, root=course)
+    assert [path.name for path in links.notebooks(course)][-2:] == ["1_n.ipynb", "appendix_a.ipynb"]
+    assert last_cell(course / "01_x/appendix_a.ipynb") == (
+        "← [chapter 02, 1 T1_n](../02_y/1_n.ipynb) · [chapter 01](README.md)"
+    )
+    assert last_cell(course / "02_y/1_n.ipynb").endswith("[chapter 01, Appendix. A](../01_x/appendix_a.ipynb) →")
 
 
 def test_lines_within_a_chapter_across_chapters_and_at_the_ends(course):

@@ -1,7 +1,7 @@
 def branch_layers(layers):
     """{the output of each ResidualAdd: a list of the outputs of the layers on its branches}.
 
-    layers: as graph.read gives them, each with `op`, `inputs` and `output`; a layer stands
+    layers: as graph.walk gives them, each with `op`, `inputs` and `output`; a layer stands
     after those that it reads. A ResidualAdd has two inputs. A layer is on a branch if exactly
     one of the two depends on it. A tensor depends on the layer that writes it, and on all
     that this layer's inputs depend on. The outputs stand in the order of the layers.

@@ -2,13 +2,13 @@ import math
 
 
 def bytes_of_way(way, x, w, y, itemsize):
-    """The bytes that a way to compute a convolution moves, every array of every graph once.
+    """The bytes that a description of a convolution moves, every array of every graph once.
 
-    way: the graphs, which run one after the other, each a list of nodes: [["conv", "bias"],
-    ["relu6"]]. The node "conv" reads x and w, "bias" reads a number a channel of y, "residual"
-    an array like y; other nodes read nothing of their own. Each graph writes one array like y,
-    and each but the first begins with what the one before wrote. x, w, y: shapes (N, C, H, W).
-    itemsize: bytes a number.
+    way: the cuDNN graphs, run one after the other, each a list of nodes: [["conv", "bias"],
+    ["relu6"]]. The node "conv" reads x and w, "bias" reads one number per channel of y, and
+    "residual" an array like y; other nodes read nothing of their own. Each graph writes one
+    array like y. Each graph but the first begins by reading what the one before wrote.
+    x, w, y: shapes (N, C, H, W). itemsize: bytes per number.
     """
     # BEGIN SOLUTION
     # write: the bytes of all graphs of this way

@@ -1,5 +1,5 @@
 def pointwise_nchw(x_shape, out_channels):
-    """A 1×1 convolution of NCHW arrays as a batch of matrix products, one a picture.
+    """A 1×1 convolution of NCHW arrays as a batch of matrix products, one per image.
 
     x_shape: (N, C, H, W); weight: (out_channels, C), row-major; out: (N, out_channels, H, W).
     cuBLAS gets x as its A, weight as its B and out as its C, nothing transposed. Gives a dict

@@ -151,8 +151,14 @@ def timeline(
 
 
 @app.command()
-def peaks(samples: Samples = None, save: Save = False, folder: Folder = None) -> None:
-    """What the card can do at best: bytes a second, FLOPs a second."""
+def peaks(
+    cases: Annotated[
+        list[str] | None,
+        typer.Option("--case", help="copy, read, l2-copy, l2-read, fma-fp32, tensor-tf32, tensor-fp16; repeatable."),
+    ] = None,
+    samples: Samples = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """The card's peak rates: bytes per second of DRAM and of L2, FLOPs per second."""
     _run("peaks", locals())
 
 

@@ -1,15 +1,17 @@
-"""The suite "peaks": the card's peak rates: copy bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
+"""The suite "peaks": the card's peak rates: DRAM and L2 bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
 
-    records = measure_peaks()       four records, for results.save
+    records = measure_peaks()                       all records, for results.save
+    records = measure_peaks(["l2-copy", "l2-read"])  those of the L2 cache: one per size, "l2-copy-8MB", …
 
-Copy and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS. All run on random numbers:
-on zeros a card draws less power and its clocks are higher. A wrong result is an error.
+Copies, reads and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS. All run on random
+numbers: on zeros a card draws less power and its clocks are higher. A wrong result is an error.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -17,11 +19,11 @@ from rich.console import Console
 from .. import cuda
 from ..cuda import graphs
 from ..measure import timing
-from ..measure.roofline import ARITHMETIC, Work, rate
+from ..measure.roofline import ARITHMETIC, L2, Work, rate
 from ..measure.timing import Timing
 from ..report.results import record
 from . import driver
-from .driver import Measured, Options
+from .driver import Measured
 
 SOURCE = Path(__file__).with_name("peaks.cu")
 THREADS = 256  # per block
@@ -30,6 +32,8 @@ COPY_FLOATS = 2**30  # 4 GiB, read and written, or a quarter of the card's memor
 FMA_STEPS = 16_384
 FMA_A, FMA_B = -0.9999, 1.5  # with these, x = A·x + B neither converges soon nor overflows
 GEMM_SIZE = 8192
+L2_MEGABYTES = (4, 8, 16, 24, 32)  # all that one pass touches: a copy's source and destination together
+L2_BYTES = 2**34  # moved by one launch, in as many passes as that takes: about 3 ms
 
 TENSOR = ("tf32", "fp16")
 SAMPLES = 50
@@ -69,14 +73,55 @@ def fma_reference(threads: int, steps: int, chains: int = 8) -> np.ndarray:
     return (a**steps * start + b * (1 - a**steps) / (1 - a)).sum(1)
 
 
-def measure_peaks(samples: int = SAMPLES) -> list[dict[str, Any]]:
-    """Measure the records of the suite "peaks": copy, fma-fp32, tensor-tf32, tensor-fp16. It takes some seconds.
+def copy_again(source: Any, out: Any, passes: int, blocks: int, loads: int = 4) -> None:
+    """out = source, `passes` times in one launch, past the L1 caches; float32 arrays of equal size, a multiple of 4."""
+    _launch_again("copy_again", source, out, passes, blocks, loads)
 
+
+def read_again(source: Any, out: Any, passes: int, blocks: int, loads: int = 4) -> None:
+    """Read source, uint32, `passes` times in one launch, past the L1 caches; its size is a multiple of 4.
+
+    out (blocks · 256,) uint32: one sum of words per thread. All sums together are passes · the sum of source's words,
+    modulo 2³².
+    """
+    if out.size != blocks * THREADS:
+        raise ValueError(f"out must have {blocks * THREADS} elements, one per thread, got {out.size}")
+    _launch_again("read_again", source, out, passes, blocks, loads)
+
+
+def _launch_again(name: str, source: Any, out: Any, passes: int, blocks: int, loads: int) -> None:
+    if source.size % 4 or not 4 <= source.size < 2**32:
+        raise ValueError(f"source must have a multiple of 4 elements, at least 4 and below 2³², got {source.size}")
+    kernel = _kernel(name, cuda.backend(), f"-DLOADS={loads}")
+    kernel((blocks,), (THREADS,), (source, out, np.int32(source.size // 4), np.int32(passes)))
+
+
+CASES = ("copy", "read", *L2, "fma-fp32", *(f"tensor-{precision}" for precision in TENSOR))
+
+
+def measure_peaks(cases: Sequence[str] = CASES, samples: int = SAMPLES) -> list[dict[str, Any]]:
+    """Measure the records of the suite "peaks", or those of some of CASES. It takes some seconds.
+
+    "l2-copy" and "l2-read" are several records each, by the size of what they touch: "l2-copy-8MB".
     Cards before sm_80 have no TF32, and no such record. NoGpu on the simulator, RuntimeError for a wrong result.
     """
+    if wrong := [case for case in cases if case not in CASES]:
+        raise ValueError(f"cases must be of {', '.join(CASES)}, got {wrong[0]!r}")
     with graphs.on_stream():
-        precisions = [p for p in TENSOR if p != "tf32" or _properties()["major"] >= 8]
-        return [measure_copy(samples), measure_fma(samples), *(measure_tensor(p, samples) for p in precisions)]
+        measured: list[dict[str, Any]] = []
+        for case in cases:
+            if case in L2:
+                megabytes = [mb for mb in L2_MEGABYTES if mb * 1e6 <= 0.75 * _properties()["l2CacheSize"]]
+                measured += [measure_l2(case, mb, samples) for mb in megabytes]
+            elif case == "copy":
+                measured.append(measure_copy(samples))
+            elif case == "read":
+                measured.append(measure_read(samples))
+            elif case == "fma-fp32":
+                measured.append(measure_fma(samples))
+            elif case != "tensor-tf32" or _properties()["major"] >= 8:
+                measured.append(measure_tensor(case.removeprefix("tensor-"), samples))
+        return measured
 
 
 def _best(candidates: Iterable[dict[str, int]], time: Callable[..., Timing]) -> tuple[Timing, dict[str, int]]:
@@ -118,6 +163,81 @@ def measure_copy(samples: int = SAMPLES) -> dict[str, Any]:
     best, how = _best(candidates, time)
     work = Work(2 * source.nbytes, 0)
     return record("peaks", "copy", "ours", precision="fp32", arithmetic="none", batch=1, timing=best, work=work, **how)
+
+
+def measure_read(samples: int = SAMPLES) -> dict[str, Any]:
+    """Measure reading 4 GiB once, far more than any cache; the best of several numbers of blocks and loads."""
+    words = min(COPY_FLOATS, _properties()["totalGlobalMem"] // 4 // 4)
+    return _read("read", words, 1, samples)
+
+
+def measure_l2(case: str, megabytes: int, samples: int = SAMPLES) -> dict[str, Any]:
+    """Measure many passes over arrays that fit in L2: case "l2-copy" or "l2-read", of L2.
+
+    megabytes (10⁶ bytes): all that one pass touches, so a copy's source has half. The first pass fetches it from DRAM;
+    the other passes find it in L2, because L1 is bypassed.
+    """
+    import cupy
+
+    if case not in L2:
+        raise ValueError(f"case must be one of {', '.join(L2)}, got {case!r}")
+    name, passes = f"{case}-{megabytes}MB", L2_BYTES // (megabytes * 10**6)
+    if case == "l2-read":
+        return _read(name, megabytes * 10**6 // 4, passes, samples)
+    source = cupy.asarray(_normal(megabytes * 10**6 // 8))
+    out = cupy.empty_like(source)
+
+    def time(few: int | None, blocks: int, loads: int) -> Timing:
+        out.fill(np.nan)
+        measured = timing.time(
+            lambda: copy_again(source, out, passes, blocks, loads), launch="eager", samples=few or samples
+        )
+        if not bool((out == source).all()):
+            raise RuntimeError(f"peaks.cu: {name} is not equal to its source with {blocks} blocks, {loads} loads")
+        return measured
+
+    best, how = _best(_again_candidates(), time)
+    work = Work(2 * source.nbytes * passes, 0)
+    return record(
+        "peaks", name, "ours", precision="fp32", arithmetic="none", batch=1, timing=best, work=work,
+        size=megabytes * 10**6, passes=passes, **how,
+    )  # fmt: skip
+
+
+def _read(name: str, words: int, passes: int, samples: int) -> dict[str, Any]:
+    import cupy
+
+    repeats = 64 if words % 64 == 0 else 1
+    part = _normal(words // repeats).view(np.uint32)
+    source = cupy.tile(cupy.asarray(part), repeats)
+    expected = passes * repeats * int(part.sum(dtype=np.uint64)) % 2**32
+
+    def time(few: int | None, blocks: int, loads: int) -> Timing:
+        out = cupy.full(blocks * THREADS, 0, np.uint32)
+        measured = timing.time(
+            lambda: read_again(source, out, passes, blocks, loads), launch="eager", samples=few or samples
+        )
+        if int(cupy.asnumpy(out).sum(dtype=np.uint64)) % 2**32 != expected:
+            raise RuntimeError(f"peaks.cu: {name} did not read all, with {blocks} blocks and {loads} loads")
+        return measured
+
+    best, how = _best(_again_candidates(), time)
+    work = Work(source.nbytes * passes, 0)
+    return record(
+        "peaks", name, "ours", precision="fp32", arithmetic="none", batch=1, timing=best, work=work,
+        size=source.nbytes, passes=passes, **how,
+    )  # fmt: skip
+
+
+def _again_candidates() -> list[dict[str, int]]:
+    properties = _properties()
+    most = properties["maxThreadsPerMultiProcessor"] // THREADS
+    per_sm = sorted({max(1, most // 2), most, 4 * most})
+    return [
+        {"blocks": blocks * properties["multiProcessorCount"], "loads": loads}
+        for loads in (2, 4, 8)
+        for blocks in per_sm
+    ]
 
 
 def measure_fma(samples: int = SAMPLES) -> dict[str, Any]:
@@ -201,12 +321,24 @@ def _properties() -> dict[str, Any]:
     return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """Options of the suite; cases: of CASES, all by default."""
+
+    CHOICES: ClassVar[Mapping[str, tuple[tuple[Any, ...] | None, tuple[Any, ...]]]] = {"cases": (CASES, CASES)}
+
+    cases: tuple[str, ...] = ()
+
+
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield all records at once. RuntimeError for a wrong result, NoGpu on the simulator."""
-    records = measure_peaks(options.samples or SAMPLES)
-    units = {r["case"]: "TB/s" if r["case"] == "copy" else "TFLOP/s" for r in records}
+    records = measure_peaks(options.cases, options.samples or SAMPLES)
     shown = [
-        {"": r["case"], "median µs": f"{r['median_us']:,.1f}", "a second": f"{rate(r) / 1e12:,.2f} {units[r['case']]}"}
+        {
+            "": r["case"],
+            "median µs": f"{r['median_us']:,.1f}",
+            "per second": f"{rate(r) / 1e12:,.2f} {'TFLOP/s' if r['flops'] else 'TB/s'}",
+        }
         for r in records
     ]
     console.print(driver.table(shown))

@@ -50,8 +50,8 @@ def natural(path: Path) -> list[Any]:
 
 
 def sources(root: Path = REPOSITORY) -> list[Path]:
-    """The files to copy, relative to the repository: notebooks, chapters' READMEs, and folders that learners edit."""
-    found = [*root.glob(f"{CHAPTERS}/*.ipynb"), *root.glob(f"{CHAPTERS}/README.md")]
+    """The files to copy, relative to the repository: notebooks, READMEs, the glossary, folders that learners edit."""
+    found = [*root.glob(f"{CHAPTERS}/*.ipynb"), *root.glob(f"{CHAPTERS}/README.md"), *root.glob("GLOSSARY.md")]
     for extra in EXTRAS:
         found += [path for path in root.glob(f"{CHAPTERS}/{extra}/**/*") if path.is_file()]
     paths = [path.relative_to(root) for path in found]

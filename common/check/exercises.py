@@ -40,6 +40,11 @@ class Exercise:
         return self.folder.parents[1] / "solutions" / (self.name + suffix)
 
     @property
+    def hints_file(self) -> Path:
+        """The chapter's file with hints."""
+        return self.folder.parent / "hints.md"
+
+    @property
     def source(self) -> str:
         """The text of the solution with its marks, as in the source notebook's cell."""
         return self.solution.read_text(encoding="utf-8")

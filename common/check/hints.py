@@ -1,23 +1,24 @@
 """check.hint(): the hints of an exercise one by one, then the solution."""
 
 import textwrap
+from pathlib import Path
 
 from ..lab import markup, progress
 from . import feedback
-from .exercises import Exercise, find
-from .unfold import sections
+from .exercises import REPOSITORY, Exercise, find
+from .unfold import Written, find_written, sections
 
 _given: dict[str, int] = {}  # number of hints shown in this session, by exercise
 
 
 def hint(name: str, *, restart: bool = False) -> None:
-    """Show the next hint for an exercise; after the last one the solution and its explanation.
+    """Show the next hint for an exercise or a cell to write; after the last one the solution and its explanation.
 
     restart: begin with the first hint again.
 
-    Raises LookupError for an unknown exercise.
+    Raises LookupError for an unknown name.
     """
-    exercise = find(name)
+    exercise = _find(name)
     steps = _steps(exercise)
     number = min(1 if restart else _given.get(exercise.name, 0) + 1, len(steps))
     _given[exercise.name] = number
@@ -26,7 +27,18 @@ def hint(name: str, *, restart: bool = False) -> None:
     progress.record_hint(exercise.name, number)
 
 
-def _steps(exercise: Exercise) -> list[tuple[str, str]]:
+def _find(name: str) -> Exercise | Written:
+    """The exercise of this name, or the cell to write."""
+    try:
+        return find(name)
+    except LookupError:
+        written = find_written(name, list(dict.fromkeys([*Path.cwd().resolve().parents, REPOSITORY])))
+        if written is None:
+            raise
+        return written
+
+
+def _steps(exercise: Exercise | Written) -> list[tuple[str, str]]:
     """(title, Markdown) of each hint and of the solution."""
     try:
         hints, explanation = sections(exercise)
@@ -37,7 +49,7 @@ def _steps(exercise: Exercise) -> list[tuple[str, str]]:
     return [*steps, ("solution", f"{_code(exercise)}\n\n{explanation}".strip())]
 
 
-def _code(exercise: Exercise) -> str:
+def _code(exercise: Exercise | Written) -> str:
     language = "c++" if exercise.is_cuda else "python"
     return f"```{language}\n{markup.plain(exercise.source, exercise.is_cuda).strip()}\n```"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import nbformat
 
-from ..lab import calibration, predict, progress
+from ..lab import calibration, links, predict, progress
 from . import copies
 from .exercises import REPOSITORY
 
 PAGE = "START.md"
 FIRST_STEPS = (
-    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 90"
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 75"
     " minutes with its puzzles."
 )
 OFF_BY = (
@@ -45,12 +45,10 @@ class Chapter:
 
 
 def chapters(root: Path = REPOSITORY) -> list[Chapter]:
-    """The chapters with their notebooks, in order."""
+    """The chapters with their notebooks, in the order in which they are read."""
     found: dict[str, Chapter] = {}
-    for path in copies.sources(root):
-        if path.suffix != ".ipynb":
-            continue
-        folder = path.parts[0]
+    for path in sorted((path for path in copies.sources(root) if path.suffix == ".ipynb"), key=links.place):
+        folder = links.read_with(path)
         if folder not in found:
             readme = root / folder / "README.md"
             heading = readme.read_text(encoding="utf-8").split("\n", 1)[0] if readme.exists() else f"# {folder}"

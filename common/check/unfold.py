@@ -1,12 +1,17 @@
-"""The Markdown cell after an exercise: nested, folded hints and the solution.
+"""The Markdown cell after an exercise or a cell to write: nested, folded hints and the solution.
 
 <chapter>/exercises/hints.md has a section `# <name>` for each exercise: two or three sections `## Hint`, each more
 specific than the one before, and one `## Solution` with the explanation; the code is solutions/<name>.py or .cu.
 `python -m common generate` writes them into the Markdown cells tagged `hints-<name>`.
+
+A cell with a solution region that is no exercise has such a section under the name of a part of the engine
+(`%%engine graph.py constants`) or of a function or class that it defines. `generate` puts the Markdown cell below it.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +24,37 @@ _EXERCISE = re.compile(r"^# (.*)$", re.MULTILINE)
 _HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
-def sections(exercise: Exercise) -> tuple[list[str], str]:
-    """(hints, explanation of the solution) of an exercise, from its chapter's hints.md.
+@dataclass(frozen=True)
+class Written:
+    """A notebook's cell in which the learner writes, and which is no exercise: its name, chapter and text."""
+
+    name: str
+    chapter: Path
+    source: str
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the cell is CUDA C++."""
+        return markup.is_cuda(self.source)
+
+    @property
+    def hints_file(self) -> Path:
+        """The chapter's file with hints."""
+        return self.chapter / "exercises" / "hints.md"
+
+
+def _named(path: Path) -> dict[str, str]:
+    """The text of each section of a hints.md, by name."""
+    _, *parts = _EXERCISE.split(path.read_text(encoding="utf-8") if path.exists() else "")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def sections(exercise: Exercise | Written) -> tuple[list[str], str]:
+    """(hints, explanation of the solution) of an exercise or a cell to write, from its chapter's hints.md.
 
     Raises ValueError if its section is missing or is not a sequence of hints followed by one solution.
     """
-    path = exercise.folder.parent / "hints.md"
-    _, *parts = _EXERCISE.split(path.read_text(encoding="utf-8") if path.exists() else "")
-    named = dict(zip(parts[::2], parts[1::2], strict=True))
+    named = _named(exercise.hints_file)
     if exercise.name not in named:
         raise ValueError(f"{exercise.name} has no hints in hints.md")
     before, *rest = _HEADING.split(named[exercise.name])
@@ -41,7 +69,7 @@ def _details(summary: str, text: str) -> str:
     return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
-def render(exercise: Exercise) -> str:
+def render(exercise: Exercise | Written) -> str:
     """Markdown: the hints, each folded inside the one before, and the folded solution with its explanation."""
     hints, explanation = sections(exercise)
     folded = ""
@@ -53,7 +81,64 @@ def render(exercise: Exercise) -> str:
     return f"{folded}\n\n{solution}" if folded else solution
 
 
+# ---- Cells to write
+
+_PART = re.compile(r"^%%engine \S+ (\w+)$", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:def|class) (\w+)|__global__ void (\w+)", re.MULTILINE)
+
+
+def names(source: str) -> list[str]:
+    """The names under which a cell to write may have hints: the engine's part, then what its regions are in.
+
+    None for a cell without a solution region.
+    """
+    found = _PART.findall(source)
+    lines = source.split("\n")
+    regions = markup.regions(source, markup.is_cuda(source))
+    for region in regions:
+        above = _DEFINED.findall("\n".join(lines[: region.line]))
+        found += [python or cuda for python, cuda in above[-1:]]
+    return list(dict.fromkeys(found)) if regions else []
+
+
+def is_exercise(cell: dict[str, Any]) -> bool:
+    """Whether a code cell holds an exercise's solution."""
+    return any(tag.startswith("exercise-") for tag in cell["metadata"].get("tags", []))
+
+
+def written(cells: Sequence[dict[str, Any]], chapter: Path) -> Iterator[tuple[int, Written]]:
+    """(index, cell) of the cells to write that have a section in their chapter's hints.md, in order."""
+    known = _named(chapter / "exercises" / "hints.md")
+    for index, cell in enumerate(cells):
+        if cell["cell_type"] == "code" and not is_exercise(cell):
+            text = generated.source(cell)
+            for name in [name for name in names(text) if name in known][:1]:
+                yield index, Written(name, chapter, text)
+
+
+def find_written(name: str, roots: Sequence[Path]) -> Written | None:
+    """The cell to write of this name in the chapters' notebooks below the first of the folders that has one."""
+    for path in [path for root in roots for path in notebooks(root)]:
+        content = path.read_text(encoding="utf-8")
+        if f"{TAG}{name}" in content:
+            cells = json.loads(content)["cells"]
+            found = [one for _, one in written(cells, path.parent) if one.name == name]
+            if found:
+                return found[0]
+    return None
+
+
 # ---- Notebooks
+
+
+def _with_cells(notebook: dict[str, Any], chapter: Path) -> None:
+    """Put an empty cell for hints below each cell to write that lacks one."""
+    cells = notebook["cells"]
+    for index, one in reversed(list(written(cells, chapter))):
+        below = cells[index + 1 : index + 2]
+        if not any(tag == TAG + one.name for cell in below for tag in cell["metadata"].get("tags", [])):
+            tag = TAG + one.name
+            cells.insert(index + 1, {"cell_type": "markdown", "id": tag, "metadata": {"tags": [tag]}, "source": []})
 
 
 def _tagged(cells: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -75,14 +160,16 @@ def write(path: Path, exercises: dict[str, Exercise], change: bool = True) -> li
     Raises ValueError for a hints cell of an unknown exercise or one without valid hints.
     """
     content = path.read_text(encoding="utf-8")
-    if TAG not in content:
+    if TAG not in content and markup.BEGIN not in content:
         return []
-    notebook, cells = generated.markdown_cells(path, content)
+    notebook, _ = generated.markdown_cells(path, content)
     stale = []
-    for name, cell in _tagged(cells):
-        if name not in exercises:
+    _with_cells(notebook, path.parent)
+    own = {one.name: one for _, one in written(notebook["cells"], path.parent)}
+    for name, cell in _tagged(notebook["cells"]):
+        if name not in exercises and name not in own:
             raise ValueError(f"a cell is tagged {TAG}{name}, and no exercise is called so")
-        markdown = render(exercises[name])
+        markdown = render(own[name] if name in own else exercises[name])
         if generated.source(cell) != markdown:
             generated.set_source(cell, markdown)
             stale.append(name)

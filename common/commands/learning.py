@@ -116,12 +116,15 @@ def generate(
         bool, typer.Option("--check", help="Change nothing; exit status 1 if something is stale.")
     ] = False,
 ) -> None:
-    """Make what is made of files anew: tables, plots and figures in sentences, hints, links between notebooks."""
+    """Make what is made of files anew: tables, plots and figures in sentences, hints, links, the glossary."""
     from ..check import unfold
-    from ..lab import links
+    from ..draw import course
+    from ..lab import glossary, links
     from ..report import figures, generated, tables
 
-    if not all([generated.run(check, tables.texts()), figures.run(check), unfold.run(check), links.run(check)]):
+    every = [*figures.FIGURES, *course.FIGURES]
+    fine = [generated.run(check, tables.texts()), figures.run(check, every), unfold.run(check), links.run(check)]
+    if not all([*fine, glossary.run(check)]):
         print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)
 

@@ -11,6 +11,8 @@ which times cuDNN's plans and uses the fastest. Arrays may be NCHW or NHWC in me
     operators  the public functions: check, choose, launch
     pooling    average pooling
     library    loading cuDNN; `missing()` says why it is not available
+    emulation  cuBLAS's product and cuDNN graphs on the CPU, to check arguments without a GPU
+    recording  the calls that build a cuDNN graph, listed without a GPU
 
 cuDNN needs an NVIDIA GPU. Without one the modules can be imported, and calls raise RuntimeError with the reason.
 """

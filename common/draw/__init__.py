@@ -1,5 +1,11 @@
-"""Drawings of how a GPU works, from real parameters: one function per drawing.
+"""Drawings of how a GPU works and of how a network and its numbers are stored, from real parameters.
 
+    draw.whole_way()                         the course: what goes into each chapter, what comes out, the engine's files
+    draw.block(32, 192, 32, stride=1)        an inverted residual: its tensors and its layers
+    draw.convolutions(channels=4)            dense, grouped, depthwise and pointwise convolution, and their weights
+    draw.windows(size=8, kernel=3)           where a convolution's window fits
+    draw.receptive_field([(3, 2), (3, 1)])   the inputs that one output sees
+    draw.outputs(draw.convolution_outputs(network))   the elements that each convolution of MobileNetV2 writes
     draw.grid(blocks=4, threads=64)          a grid, one of its blocks, its warps, its threads with their indices
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
@@ -10,26 +16,49 @@
     draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
+    draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
+    draw.row_major((16, 3, 3, 3), raw)       bytes, numbers and dimensions of an array
+    draw.weight_layouts((2, 3, 2, 2))        a convolution's weight in memory, OIHW and OHWI
+    draw.onnx_parts(onnx_graph)              a node, its attributes, its initializers, and the tensor that it writes
+    draw.links(onnx_graph, "tensor")         the node that writes a tensor, and those that read it
+    draw.walk(onnx_graph, step)              what a walk through the nodes has found after one of them
+    draw.paddings(4, 3, 2, {"": (0, 1)})     windows of a convolution in one dimension, by the padding before and after
+    draw.folding(layers)                     a block before and after its batch-norms are folded
+    draw.float_bits(0.0856)                  sign, exponent and fraction of a number in fp32, tf32, bf16, fp16
+    draw.spacing()                           all numbers of a small format on a line: subnormal numbers, binades
+    draw.rounding(0.0856)                    a number between its two neighbours in fp16
+    draw.weight_sizes(networks)              the sizes of the weights, a box per layer
+    draw.headroom(networks)                  the largest activations beside fp16's limit
+    draw.accumulators(lengths, errors, allowed, marks)   errors of sums against the number of terms
+    draw.channel_spreads(networks)           the widest over the narrowest channel, per convolution
+    draw.roofline(20e9, 100e9, 100e9)        the lines of a roofline: DRAM, L2, arithmetic
+    draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
+    draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
+    draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
 from .canvas import Drawing
+from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
+from .floats import float_bits, rounding, spacing
+from .folding import folding
 from .hardware import latency, memory
+from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
+from .libraries import column_major, cudnn_graph, strips
+from .networks import links, onnx_parts, paddings, short_name, walk
+from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
+from .roofline import kernel_borders, roofline
+from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches, queues, timeline
 
 __all__ = [
-    "Drawing",
-    "grid",
-    "grid_stride",
-    "guard",
-    "latency",
-    "launches",
-    "matrix",
-    "memory",
-    "queues",
-    "timeline",
-    "tree",
-]
+    "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
+    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency",
+    "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field",
+    "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields", "timeline", "tree",
+    "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+]  # fmt: skip

@@ -133,6 +133,46 @@ def windows() -> tuple[Graph, Numbers]:
     return graph, drawn(graph)
 
 
+def norms_in_a_row() -> tuple[Graph, Numbers]:
+    """Two batch-norms after each other, twice. Of each pair a convolution can take in the first one only."""
+    net = Builder(2, 5, (17, 12), 4)
+
+    def conv(name: str, source: Layer | None, channels: int, kernel: int, **fields: Any) -> Layer:
+        in_channels = source.output_shape[1] if source else 5
+        sides = {"in_channels": in_channels, "out_channels": channels, "kernel_size": (kernel, kernel)}
+        return net.add(Conv2d, name, *([source] if source else []), **sides, weight=f"{name}.weight", **fields)
+
+    def norm(name: str, source: Layer, eps: float) -> Layer:
+        names = {field: f"{name}.{field}" for field in ("weight", "bias", "running_mean", "running_var")}
+        return net.add(BatchNorm2d, name, source, num_features=source.output_shape[1], eps=eps, **names)
+
+    layer = norm("b", norm("a", conv("dense", None, 6, 3, bias="dense.bias"), 1e-3), 1e-2)
+    layer = conv("depthwise", net.add(topology.ReLU6, "act", layer), 6, 3, groups=6)
+    norm("d", norm("c", layer, 1e-5), 1e-3)
+    graph = net.finish_with_classifier("classifier", "two batch-norms in a row")
+    return graph, drawn(graph)
+
+
+def two_details() -> ModelProto:
+    """A small model whose bias is an Add of (1, 4, 1, 1) and whose Linear is a MatMul of (4, 2): an example."""
+    net = Builder(1, 3, (5, 5), 2)
+    sides = {"in_channels": 3, "out_channels": 4, "kernel_size": (1, 1)}
+    net.add(Conv2d, "conv", **sides, weight="conv.weight", bias="conv.bias")
+    graph = net.finish_with_classifier("linear", "two details")
+    spelling = (spellings.biases_added, spellings.matmul_and_add)
+    return Case("two details", lambda: (graph, drawn(graph)), spelling).model()
+
+
+def untrained() -> tuple[Graph, Numbers]:
+    """MobileNetV2 with the batch-norms of a new module: gamma and variance 1, beta and mean 0."""
+    graph, parameters = mobilenet(0.25, 32, 5, batch_norm=True)()
+    for layer in graph:
+        if isinstance(layer, BatchNorm2d):
+            values = ((layer.weight, 1), (layer.bias, 0), (layer.running_mean, 0), (layer.running_var, 1))
+            parameters |= {name: np.full_like(parameters[name], value) for name, value in values}
+    return graph, parameters
+
+
 def drawn(graph: Graph) -> Numbers:
     """Random float32 parameters, the same on every machine, scaled so that activations keep their magnitude."""
     random = np.random.RandomState(41)
@@ -175,5 +215,7 @@ CASES: dict[int, tuple[Case, ...]] = {
         Case("ResNet-20, strange names", resnet, (spellings.gemm_not_transposed, spellings.strange_names)),
         Case("branches, not all foldable", branches),
         Case("branches, constants as nodes", branches, (spellings.constants_as_nodes, spellings.defaults_left_out)),
+        Case("two batch-norms in a row", norms_in_a_row),
+        Case("equal arrays stored once", untrained, (spellings.equal_arrays_once,)),
     ),
 }  # fmt: skip

@@ -399,6 +399,9 @@ def reload_modules() -> None:
 # ---- The magic
 
 
+UNCHECKED = "  Saved does not mean right: the cells below check it. A corrected cell replaces what is saved."
+
+
 class NotSavedError(ValueError):
     """A cell was not saved as a part of the engine; the message is for the learner."""
 
@@ -436,6 +439,8 @@ def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
         print(save(file, part, cell))
     except ValueError as error:
         _refuse(str(error))
+    if progress.work_folder() is not None:
+        print(UNCHECKED)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -61,16 +61,18 @@ _ENGINE = {
 # Kernels are extern "C" and take fp32, contiguous NCHW arrays and int sizes; any size, tails included.
 _WINDOW = "channels, height, width, out_height, out_width, kernel, stride, padding"
 
+_LIST = "01_topology/3_list_any_network.ipynb"
 _FOLD = "02_weights/2_fold_the_batch_norm.ipynb"
 
 FILES: dict[str, EngineFile] = {
     "graph.py": EngineFile(
         1, "01_topology/2_read_an_onnx_graph.ipynb", _GRAPH,
-        kept=dict.fromkeys(("clip_bounds", "same_padding"), "5 · Two spellings of one thing"),
+        elsewhere=dict.fromkeys(("same_padding", "window", "describe", "cost", "read"), _LIST),
+        kept={"clip_bounds": "4 · What kind of layer is a node?", "same_padding": "2 · Padding"},
     ),
     "weights.py": EngineFile(
         2, "02_weights/1_extract_the_weights.ipynb", _WEIGHTS, ("graph.py",),
-        elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "All 52, in your engine"},
+        elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "4 · All 52, in your engine"},
     ),
     "kernels/add.cu": EngineFile(
         4, "04_kernels/2_add.ipynb", {"add(a, b, out, n)": "out[i] = a[i] + b[i], i in [0, n)"}

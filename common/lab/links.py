@@ -3,6 +3,8 @@
     ← [1 Seeing memory](1_seeing_memory.ipynb) · [chapter 04](README.md) · [3 Global average pooling](…) →
 
 `python -m common generate` writes these cells, which are tagged `navigation`.
+
+A notebook without a number is an appendix of its chapter. APPENDICES says after which chapter it is read.
 """
 
 import json
@@ -14,27 +16,39 @@ from ..report import generated
 from ..report.results import course
 
 TAG = "navigation"
+APPENDICES = {"appendix_engines_and_plans.ipynb": "04_kernels"}  # by file name: the chapter after which it is read
 _TITLE = re.compile(r"^# (?:\d+\. )?(?P<title>[^:\n]+)", re.MULTILINE)
 
 
 def notebooks(root: Path | None = None) -> list[Path]:
-    """The notebooks of all chapters in numerical order (10 after 9)."""
-    return sorted(
-        (root or course()).glob("[0-9][0-9]_*/[0-9]*_*.ipynb"), key=lambda path: (path.parent.name, _number(path))
-    )
+    """The notebooks of all chapters in the order in which they are read: 10 after 9, an appendix after its chapter."""
+    return sorted((root or course()).glob("[0-9][0-9]_*/*_*.ipynb"), key=place)
 
 
-def _number(path: Path) -> int:
-    return int(path.name.split("_")[0])
+def read_with(path: Path) -> str:
+    """The folder of the chapter with which a notebook is read: its own, for an appendix the one it comes after."""
+    return APPENDICES.get(path.name, path.parent.name)
+
+
+def place(path: Path) -> tuple[str, float]:
+    """A key that sorts notebooks in the order in which they are read."""
+    number = _number(path)
+    return read_with(path), float("inf") if number is None else number
+
+
+def _number(path: Path) -> int | None:
+    first = path.name.split("_")[0]
+    return int(first) if first.isdigit() else None
 
 
 def title(path: Path) -> str:
-    """A notebook's number and its title up to the first colon. Raises ValueError if its first cell has no title."""
+    """A notebook's number, if it has one, and its title up to the first colon. ValueError for a cell without title."""
     first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]
     found = _TITLE.match(generated.source(first))
     if found is None:
         raise ValueError(f"{path.name}: the first cell does not begin with '# ' and a title")
-    return f"{_number(path)} {found['title'].strip()}"
+    number = _number(path)
+    return found["title"].strip() if number is None else f"{number} {found['title'].strip()}"
 
 
 def _link(here: Path, there: Path) -> str:

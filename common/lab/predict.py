@@ -9,6 +9,7 @@ and nothing is shown until it is replaced.
 
 import math
 import numbers
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -18,6 +19,7 @@ from . import progress
 
 # Relative tolerance within which a guess counts as right, or as a slip's number. Integers below EXACT must be equal.
 WITHIN, EXACT = 0.02, 1000
+COLUMNS = 95  # as wide as JupyterLab shows a line beside its file browser
 
 
 class Unanswered(NotImplementedError):
@@ -78,10 +80,12 @@ def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> Non
     value = list(value) if isinstance(guess, list) else value
     if kept.get("truth") != value:
         progress.update(lambda data: data["predictions"][name].update(truth=value))
-    print(f"Your guess: {_formatted(guess, unit)}. The answer: {_formatted(value, unit)}; {_verdict(guess, value)}.")
+    first = f"Your guess: {_formatted(guess, unit)}."
+    second = f"The answer: {_formatted(value, unit)}; {_verdict(guess, value)}."
+    print(first, second, sep=" " if len(first) + len(second) < COLUMNS else "\n")
     slip = None if _near(guess, value) else _slip(guess, slips or {})
     if slip:
-        print(slip)
+        print("\n".join(textwrap.fill(line, COLUMNS) for line in slip.split("\n")))
 
 
 def ratio(entry: Mapping[str, Any]) -> float | None:

@@ -168,6 +168,19 @@ def open_batch(model: ModelProto) -> None:
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
 
 
+def equal_arrays_once(model: ModelProto) -> None:
+    """Store equal initializers once, under the name of the first; all nodes read that one."""
+    graph = model.graph
+    first: dict[tuple, str] = {}
+    name_of: dict[str, str] = {}
+    for tensor in graph.initializer:
+        key = (tensor.data_type, tuple(tensor.dims), tensor.raw_data)
+        name_of[tensor.name] = first.setdefault(key, tensor.name)
+    _remove(graph, set(name_of) - set(first.values()))
+    for node in graph.node:
+        _replace(node.input, [name_of.get(name, name) for name in node.input])
+
+
 def typed_fields(model: ModelProto) -> None:
     """Store the initializers in typed fields such as float_data instead of raw_data."""
     for tensor in model.graph.initializer:

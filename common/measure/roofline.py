@@ -1,11 +1,14 @@
-"""Rooflines: bytes and FLOPs of an operator from its shape, and the least time that a card needs for them.
+"""Rooflines: bytes and FLOPs of an operator from its shape, and the time for them at a card's measured rates.
 
     work = conv2d_work((1, 32, 112, 112), (16, 32, 1, 1))
     peaks = Peaks.recorded(results.load("NVIDIA H200"))
-    floor_us(work, "fp32", peaks), bound(work, "fp32", peaks), share(work, "fp32", peaks, measured_us)
+    roof_us(work, "fp32", peaks), bound(work, "fp32", peaks), share(work, "fp32", peaks, measured_us)
 
 Bytes: every input read once and every output written once. FLOPs: two per multiply-add (S. Williams, A. Waterman,
 D. Patterson, "Roofline", 2009). The peaks are measured on the card (bench/peaks.py), not taken from a data sheet.
+
+The roof is at copy bandwidth, from DRAM. A kernel can be faster than this: its data may be in the L2 cache, or it reads
+more than it writes, and reads are faster than copies. l2_us is the time at the L2 cache's bandwidth.
 """
 
 import math
@@ -104,12 +107,19 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class Peaks:
-    """Measured peaks of a card: copy bandwidth in B/s (read + written), and FLOP/s by kind of arithmetic."""
+    """Measured peaks of a card: bandwidths in B/s (a copy's bytes are read + written), FLOP/s by kind of arithmetic.
+
+    read_bytes_per_s: reading DRAM. l2_copy_bytes_per_s, l2_read_bytes_per_s: arrays that stay in the L2 cache, of the
+    size that is fastest. These three are None where they were not measured.
+    """
 
     copy_bytes_per_s: float
     fma_fp32: float
     tensor_tf32: float | None  # cards before sm_80 have none
-    tensor_fp16: float
+    tensor_fp16: float | None  # a CPU has none
+    read_bytes_per_s: float | None = None
+    l2_copy_bytes_per_s: float | None = None
+    l2_read_bytes_per_s: float | None = None
 
     @classmethod
     def recorded(cls, recorded: Recorded) -> "Peaks":
@@ -118,7 +128,10 @@ class Peaks:
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
             raise ValueError(f"the results hold no peak of {', '.join(missing)}")
-        return cls(rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"])
+        l2 = [max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2]
+        return cls(
+            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"), *l2
+        )
 
     def flops_per_s(self, precision: str) -> float:
         """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for tf32, 3xtf32 and fp16.
@@ -153,27 +166,38 @@ def roof_of(arithmetic: str) -> str:
     return roofs[arithmetic]
 
 
-CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks"
+CASES = ("copy", "fma-fp32", "tensor-tf32", "tensor-fp16")  # of the suite "peaks", that Peaks needs
+L2 = ("l2-copy", "l2-read")  # of the same suite, one record per size: "l2-copy-8MB"
 
 
 def rate(record: Mapping[str, Any]) -> float:
-    """The rate that a record of the suite "peaks" measured: B/s for the copy, FLOP/s for the others."""
-    return (record["bytes"] if record["case"] == "copy" else record["flops"]) / record["median_us"] * 1e6
+    """The rate that a record of the suite "peaks" measured: B/s for copies and reads (no FLOPs), FLOP/s for others."""
+    return (record["flops"] or record["bytes"]) / record["median_us"] * 1e6
 
 
 def memory_us(work: Work, peaks: Peaks) -> float:
-    """The least µs for the bytes, at the copy bandwidth."""
+    """The µs for the bytes at the bandwidth of a copy from DRAM to DRAM."""
     return work.bytes / peaks.copy_bytes_per_s * 1e6
 
 
+def l2_us(work: Work, peaks: Peaks) -> float:
+    """The µs for the bytes at the bandwidth of a copy within the L2 cache. ValueError if it was not measured."""
+    if peaks.l2_copy_bytes_per_s is None:
+        raise ValueError("the results hold no bandwidth of the L2 cache")
+    return work.bytes / peaks.l2_copy_bytes_per_s * 1e6
+
+
 def arithmetic_us(work: Work, precision: str, peaks: Peaks) -> float:
-    """The least µs for the FLOPs, at the precision's peak."""
+    """The µs for the FLOPs at the precision's peak."""
     return work.flops / peaks.flops_per_s(precision) * 1e6
 
 
-def floor_us(work: Work, precision: str, peaks: Peaks) -> float:
-    """The roof as a time in µs: the longer of memory_us and arithmetic_us."""
+def roof_us(work: Work, precision: str, peaks: Peaks) -> float:
+    """The roof at copy bandwidth, from DRAM, as a time in µs: the longer of memory_us and arithmetic_us."""
     return max(memory_us(work, peaks), arithmetic_us(work, precision, peaks))
+
+
+floor_us = roof_us  # its name in the notebooks of chapters 05 and 06
 
 
 def bound(work: Work, precision: str, peaks: Peaks) -> str:
@@ -182,7 +206,7 @@ def bound(work: Work, precision: str, peaks: Peaks) -> str:
 
 
 def share(work: Work, precision: str, peaks: Peaks, measured_us: float) -> float:
-    """The share of the roof reached, floor_us / measured_us. Above 1, some bytes came from a cache, not from memory."""
+    """The share of the roof reached, roof_us / measured_us. Above 1 if L2 served bytes, or reads outnumber writes."""
     if not measured_us > 0:
         raise ValueError(f"measured_us must be above 0, got {measured_us}")
-    return floor_us(work, precision, peaks) / measured_us
+    return roof_us(work, precision, peaks) / measured_us

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..cuda import graphs, listing
 from ..measure import timing
-from ..measure.roofline import Peaks, Work, bound, floor_us, roof_of
+from ..measure.roofline import Peaks, Work, bound, roof_of, roof_us
 from ..text import aligned
 from . import plots, results, tables
 from .results import Record, Results
@@ -109,9 +109,9 @@ def us(
     return None if fastest is None else fastest["median_us"]
 
 
-def _floor(record: Record, peaks: Peaks) -> float:
+def _roof_us(record: Record, peaks: Peaks) -> float:
     """The roofline time of a record in µs, for its bytes and for its FLOPs in its own arithmetic."""
-    return floor_us(Work(record["bytes"], record["flops"]), roof_of(record["arithmetic"]), peaks)
+    return roof_us(Work(record["bytes"], record["flops"]), roof_of(record["arithmetic"]), peaks)
 
 
 def _name(record: Record) -> str:
@@ -165,7 +165,7 @@ def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], l
         "rung": _name,
         "layout": lambda r: r.get("layout") or tables.DASH,
         "µs": lambda r: tables.us(r["median_us"]),
-        "of the roof": lambda r: tables.DASH if peaks is None else plots.percent(_floor(r, peaks) / r["median_us"]),
+        "of the roof": lambda r: tables.DASH if peaks is None else plots.percent(_roof_us(r, peaks) / r["median_us"]),
         "× the first": times(records[0]),
         **{
             f"× {tables.LIBRARIES[r['implementation']]}": times(r)
@@ -185,7 +185,7 @@ def _roofs(records: Sequence[Record], peaks: Peaks) -> str:
     for r in records:
         work, roof = Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"])
         what = "its bytes" if bound(work, roof, peaks) == "memory" else f"its FLOPs in {roof}"
-        parts.append(f"{tables.us(floor_us(work, roof, peaks))} µs for {what}")
+        parts.append(f"{tables.us(roof_us(work, roof, peaks))} µs for {what}")
     return ", ".join(dict.fromkeys(parts))
 
 
@@ -224,7 +224,7 @@ def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
     bars = {f"{_name(r)}, {r['layout']}" if several else _name(r): r for r in records}
     return plots.ladder(
         {name: r["median_us"] for name, r in bars.items()},
-        floors=None if peaks is None else {name: _floor(r, peaks) for name, r in bars.items()},
+        floors=None if peaks is None else {name: _roof_us(r, peaks) for name, r in bars.items()},
         peers=[name for name, r in bars.items() if r["implementation"] in tables.LIBRARIES],
         title=title,
     )

@@ -8,6 +8,8 @@
     sparse(records)                        the break-even sparsity of skipping zeros
     zeros(records)                         the share of zeros in the inputs of convolutions
     outputs(kinds, sizes)                  elements that each convolution writes
+    along({"MB": values}, kinds, "layer")  bars in the order of a network
+    intensities({"batch 1": values}, kinds, {"ridge point": 15})
     style()                                once in a notebook: colours, sizes
     show(figure, "alternative text")       in a notebook, on a light background
     save_svg(figure, path, records)        the file contains a digest: digest_of(path) == digest(records)
@@ -32,12 +34,12 @@ from typing import Any
 import numpy as np
 
 from ..files import replacing
-from ..measure.roofline import Peaks, Work, floor_us, roof_of
+from ..measure.roofline import Peaks, Work, roof_of, roof_us
 from .results import grouped
 
 COLOURS = {
     "stem": "#555555", "expand": "#0072b2", "depthwise": "#e69f00", "project": "#009e73", "head": "#cc79a7",
-    "linear": "#d55e00", "pool": "#999999", "add": "#56b4e9",
+    "linear": "#d55e00", "pool": "#999999", "add": "#56b4e9", "ReLU6": "#f0e442",
 }  # fmt: skip
 _OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#999999")
 _MARKERS = {
@@ -98,7 +100,8 @@ def _engineering(value: float, unit: str) -> str:
 def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = ("fp32",), title: str = "") -> Any:
     """A roofline plot: FLOP/s against FLOPs per byte, both logarithmic, and the roofs of these precisions.
 
-    Returns a Matplotlib figure. ValueError without points, or for a point without FLOPs or without a time.
+    The bandwidth of the L2 cache is a dashed line if `peaks` has it. Returns a Matplotlib figure.
+    ValueError without points, or for a point without FLOPs or without a time.
     """
     import matplotlib.pyplot as plt
 
@@ -110,7 +113,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     roofs = {precision: peaks.flops_per_s(precision) for precision in precisions}
     xs = [point.work.intensity for point in points]
     ys = [point.work.flops / point.us * 1e6 for point in points]
-    top, bandwidth = max(roofs.values()), peaks.copy_bytes_per_s
+    top, bandwidth, l2 = max(roofs.values()), peaks.copy_bytes_per_s, peaks.l2_copy_bytes_per_s
     left, right = min(xs) / 4, max(2 * max(xs), 8 * top / bandwidth)
     bottom, ceiling = min(min(ys) / 3, left * bandwidth / 3), 3 * max(top, max(ys))
 
@@ -118,7 +121,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
     figure.subplots_adjust(left=0.09, right=0.735, bottom=0.12, top=0.92 if title else 0.97)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, ceiling))
-    axes.set_xlabel("FLOP a byte, from the shape")
+    axes.set_xlabel("FLOP per byte, from the shape")
     axes.set_ylabel("FLOP/s, measured")
     axes.set_title(title, fontsize=11)
     axes.grid(which="major", color="0.92", linewidth=0.8)
@@ -129,13 +132,20 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
     box = axes.get_window_extent()
     slope = math.degrees(math.atan2(box.height / math.log10(ceiling / bottom), box.width / math.log10(right / left)))
     start = left * (right / left) ** 0.03
-    axes.annotate(
-        f"memory: copies at {_engineering(bandwidth, 'B/s')}", (start, start * bandwidth), (-4, 8),
-        textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=10,
-    )  # fmt: skip
+    lines = [(f"memory: copies at {_engineering(bandwidth, 'B/s')}", bandwidth)]
+    if l2 is not None:
+        lines = [(f"DRAM: copies at {_engineering(bandwidth, 'B/s')}", bandwidth),
+                 (f"L2: copies at {_engineering(l2, 'B/s')}", l2)]  # fmt: skip
+        axes.plot([left, top / l2], [left * l2, top], color="black", linewidth=1.4, linestyle="--", zorder=1)
+    for words, value in lines:
+        axes.annotate(
+            words, (start, start * value), (-4, 8),
+            textcoords="offset points", rotation=slope, rotation_mode="anchor", ha="left", va="bottom", fontsize=10,
+        )  # fmt: skip
+    nearest = bandwidth if l2 is None else l2
     for value, names in _levels(roofs):  # labels at their right ends, outside the axes, where there are no points
         for name in names:
-            axes.plot([roofs[name] / bandwidth, right], [roofs[name]] * 2, color="black", linewidth=1.4, zorder=1)
+            axes.plot([roofs[name] / nearest, right], [roofs[name]] * 2, color="black", linewidth=1.4, zorder=1)
         label = "\n".join(f"{_ROOFS[name]}: {_engineering(roofs[name], 'FLOP/s')}" for name in names)
         axes.annotate(
             label, (right, value), (5, 0), textcoords="offset points", ha="left", va="center", fontsize=10,
@@ -161,6 +171,77 @@ def _levels(roofs: Mapping[str, float]) -> list[tuple[float, list[str]]]:
         else:
             groups.append([name])
     return [(math.sqrt(roofs[group[0]] * roofs[group[-1]]), group) for group in groups]
+
+
+# ---- Along a network
+
+
+def along(rows: Mapping[str, Sequence[float]], kinds: Sequence[str], xlabel: str) -> Any:
+    """Rows of bars, one bar per kernel or layer in the order of the network, in the colours of their kinds.
+
+    rows: values by the row's label, as many as kinds. Returns a Matplotlib figure. ValueError for another number.
+    """
+    import matplotlib.pyplot as plt
+
+    if any(len(values) != len(kinds) for values in rows.values()):
+        raise ValueError(f"each row must have {len(kinds)} values, one per kind")
+    figure, panels = plt.subplots(
+        len(rows), 1, figsize=(WIDTH, 0.6 + 2.0 * len(rows)), sharex=True, layout="constrained", squeeze=False
+    )
+    colours = _colours(kinds)
+    for axes, (label, values) in zip(panels[:, 0], rows.items(), strict=True):
+        for kind in _ordered(kinds):
+            places = [i for i, one in enumerate(kinds) if one == kind]
+            axes.bar(places, [values[i] for i in places], color=colours[kind], label=kind)
+        axes.set_ylabel(label)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0.01)
+    panels[-1, 0].set_xlabel(xlabel)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        ncols=9,
+        fontsize=10,
+        frameon=False,
+        loc="outside upper center",
+        columnspacing=0.9,
+        handlelength=1.2,
+    )
+    plt.close(figure)
+    return figure
+
+
+def intensities(panels: Mapping[str, Sequence[float]], kinds: Sequence[str], ridges: Mapping[str, float]) -> Any:
+    """FLOPs per byte of each kernel in the order of the network, one panel per title, on a logarithmic axis.
+
+    ridges: ridge points by label, drawn as horizontal lines and labelled at the right margin, where no points are.
+    Values of 0 are left out. Returns a Matplotlib figure.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(panels), figsize=(WIDTH, 3.8), sharey=True, layout="constrained", squeeze=False)
+    colours = _colours(kinds)
+    for panel, (title, values) in zip(axes[0], panels.items(), strict=True):
+        for kind in _ordered(kinds):
+            places = [i for i, one in enumerate(kinds) if one == kind and values[i] > 0]
+            if places:
+                panel.plot(places, [values[i] for i in places], "o", color=colours[kind], markersize=5, label=kind)
+        for value in ridges.values():
+            panel.axhline(value, color="black", linewidth=1)
+        panel.set(yscale="log", title=title, xlabel="kernel, in the order of the network")
+        panel.grid(axis="y", alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    for label, value in ridges.items():
+        axes[0, -1].annotate(
+            label, (1, value), (5, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
+            fontsize=10, annotation_clip=False,
+        )  # fmt: skip
+    axes[0, 0].set_ylabel("FLOP per byte")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, ncols=7, fontsize=10, frameon=False, loc="outside upper center")
+    plt.close(figure)
+    return figure
 
 
 # ---- Bars
@@ -291,7 +372,7 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
 
 def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
     """The roof of a chain in µs: the time for the fewest bytes of all rungs, or for the FLOPs, whichever is longer."""
-    return min(floor_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
+    return min(roof_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) for r in records)
 
 
 def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
@@ -385,8 +466,8 @@ def outputs(kinds: Sequence[str], sizes: Sequence[int]) -> Any:
     for i, kind in enumerate(kinds):
         if i == 0 or kind == "project":
             axes.axvline(i + 0.5, color="0.6", linewidth=0.5, zorder=0)
-    axes.set(xlabel="convolution, in the order of running", ylabel="million elements of output", xlim=(-1, len(kinds)))
-    axes.legend(frameon=False)
+    axes.set(xlabel="convolution, in execution order", ylabel="million elements of output", xlim=(-1, len(kinds)))
+    axes.legend(framealpha=1, facecolor=CARD, edgecolor="none")  # over the lines between blocks
     axes.spines[["top", "right"]].set_visible(False)
     plt.close(figure)  # shown once, by `show`
     return figure

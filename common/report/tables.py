@@ -141,9 +141,9 @@ def peaks(recorded: Results) -> str:
 
 
 TRACKS = {  # the shorter tracks: chapters' folders and the numbers of their notebooks
-    "kernels: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 7, 8)},
-    "an engine: from an ONNX file to your own network": {
-        "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 3, 4, 7, 8), "05": (1, 2, 3), "06": (1, 5),
+    "ten hours: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 7, 8)},
+    "twenty hours: from an ONNX file to your own engine": {
+        "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 3, 4, 7, 8), "05": (1, 2, 3),
     },
 }  # fmt: skip
 
@@ -159,10 +159,10 @@ def minutes(notebook: Path) -> int:
 
 def tracks(root: Path) -> str:
     """A table of the tracks through the course with their notebooks and hours."""
-    time = {(path.parts[-2][:2], int(path.name.split("_")[0])): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
+    time = {(path.parts[-2][:2], path.name.split("_")[0]): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
     rows = []
     for name, chosen in TRACKS.items():
-        taken = [(chapter, number) for chapter, numbers in chosen.items() for number in numbers]
+        taken = [(chapter, str(number)) for chapter, numbers in chosen.items() for number in numbers]
         numbers = " · ".join(f"chapter {chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
         rows.append([name, numbers, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
@@ -230,25 +230,39 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     return rows
 
 
+def _shortest(r: Record) -> float:
+    """The µs of a record of the whole network: for a library the shorter time of its two newest runs."""
+    before = r.get("previous_median_us") if r["implementation"] != "ours" else None
+    return min(r["median_us"], before or math.inf)
+
+
+def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:
+    """The record with the shortest time by (precision, implementation, batch)."""
+    groups = grouped(records, "precision", "implementation", "batch")
+    return {key: min(group, key=_shortest) for key, group in groups.items()}
+
+
+def network_times(recorded: Results, precision: str, batch: int) -> dict[str, float]:
+    """µs per batch of the whole network by implementation, in the order of IMPLEMENTATIONS: those of the headline."""
+    best = _best(results.find(recorded, suite="network", case=NETWORK, mode="hot"))
+    keys = {name: (precision, name, batch) for name in IMPLEMENTATIONS}
+    return {name: _shortest(best[key]) for name, key in keys.items() if key in best}
+
+
 def headline(recorded: Results) -> str:
     """µs per batch of ours, and the best of each peer over its layouts, launches and two newest runs."""
     found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
     marks = _Marks()
-
-    def time(r: Record) -> float:
-        before = r.get("previous_median_us") if r["implementation"] != "ours" else None
-        return min(r["median_us"], before or math.inf)
-
-    best = {key: min(group, key=time) for key, group in grouped(found, "precision", "implementation", "batch").items()}
+    best = _best(found)
     parts = []
     for precision in ("fp32", "fp16"):
         rows = []
         for name in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
             chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
             if chosen:
-                cells = _by_batch(chosen, BATCHES, lambda r: us(time(r)) + marks(r))
+                cells = _by_batch(chosen, BATCHES, lambda r: us(_shortest(r)) + marks(r))
                 rows.append([IMPLEMENTATIONS[name], *cells])
         parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
     intro = (

@@ -3,6 +3,7 @@
     table     the t, c, n, s table of the MobileNetV2 paper, and the list of layers that it describes
     layers    one frozen dataclass per kind of layer, with its shape rule, MACs and parameters
     graph     Graph, a list of layers: census, totals, listing
+    fusion    which layers run as one kernel, and the bytes that the kernels move
     module    MobileNetV2 as a PyTorch module, and its export to ONNX
     resnet    ResNet-20 as a Graph, and (resnet_module) as a PyTorch module
     builder   Builder, with which table and resnet build their graphs

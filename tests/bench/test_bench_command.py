@@ -84,7 +84,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "plans": "--precision fp16 --layout NHWC --save",
     "sparse": "--network resnet-50 --limit 12 --pattern tiles --layer *1×1* --no-sweep --csv sparse.csv --save",
     "profile": "--batch 256 --precision fp16 --save",
-    "peaks": "--samples 20 --save",
+    "peaks": "--case l2-copy --case l2-read --samples 20 --save",
     "trace": "--save",
 }
 

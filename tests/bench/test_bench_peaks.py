@@ -12,7 +12,7 @@ from report_records import saved
 
 from common import cuda
 from common.bench import peaks
-from common.measure.roofline import CASES, Peaks
+from common.measure.roofline import CASES, Peaks, rate
 from common.measure.timing import Timing
 from common.report import results
 
@@ -26,6 +26,43 @@ def test_everything_is_copied_and_nothing_else(rng, n, blocks, loads):
     peaks.copy(source, out, blocks, loads)
     assert np.array_equal(cuda.asnumpy(out), cuda.asnumpy(source))
     assert np.isnan(cuda.asnumpy(room)[n:]).all()
+
+
+@pytest.mark.parametrize("n", [4, 20, 1024, 4100])
+@pytest.mark.parametrize(("passes", "blocks", "loads"), [(1, 1, 1), (1, 3, 4), (3, 1, 4), (7, 3, 2), (2, 9, 8)])
+def test_each_pass_touches_everything_once(rng, n, passes, blocks, loads):
+    source = cuda.asarray(rng.standard_normal(n).astype(np.float32))
+    room = cuda.full(n + 8, np.nan)
+    peaks.copy_again(source, room[:n], passes, blocks, loads)
+    assert np.array_equal(cuda.asnumpy(room)[:n], cuda.asnumpy(source)) and np.isnan(cuda.asnumpy(room)[n:]).all()
+
+    words = np.full(n, 2**20 + 1, np.uint32)  # a sum modulo 2³² that counts the words
+    sums = cuda.asarray(np.zeros(blocks * 256, np.uint32))
+    peaks.read_again(cuda.asarray(words), sums, passes, blocks, loads)
+    assert int(cuda.asnumpy(sums).sum(dtype=np.uint64)) % 2**32 == passes * n * (2**20 + 1) % 2**32
+
+
+@pytest.mark.skipif(cuda.backend() != "simulator", reason="the simulator's trace counts")
+@pytest.mark.parametrize("passes", [1, 5])
+def test_the_bytes_of_all_passes_are_moved(passes):
+    """A copy reads and writes n floats per pass, in whole sectors of 32 bytes; a read writes one sum per thread."""
+    n, threads = 2048, 512
+    words, sums = cuda.asarray(np.arange(n, dtype=np.uint32)), cuda.asarray(np.zeros(threads, np.uint32))
+    arrays = {"copy_again": (cuda.zeros(n), cuda.zeros(n)), "read_again": (words, sums)}
+    copied, read = (
+        cuda.trace(peaks._kernel(name, "simulator", "-DLOADS=4"), (2,), (256,), (*both, n // 4, passes))
+        for name, both in arrays.items()
+    )
+    assert copied.global_loads.sectors == copied.global_stores.sectors == passes * n // 8
+    assert (read.global_loads.sectors, read.global_stores.sectors) == (passes * n // 8, threads // 8)
+    assert not copied.findings and not read.findings
+
+
+def test_arrays_that_do_not_fit_many_passes_are_refused():
+    with pytest.raises(ValueError, match="source must have a multiple of 4 elements"):
+        peaks.copy_again(cuda.zeros(6), cuda.zeros(6), 2, 1)
+    with pytest.raises(ValueError, match="out must have 512 elements, one per thread, got 256"):
+        peaks.read_again(cuda.zeros(8), cuda.zeros(256), 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +140,7 @@ def card(monkeypatch):
     """Two multiprocessors; everything at a size for a simulator. Returns the module that stands for cuBLAS."""
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
     cupy = ModuleType("cupy")
-    for name in ("tile", "empty", "empty_like", "copyto"):
+    for name in ("tile", "empty", "empty_like", "copyto", "uint32"):
         setattr(cupy, name, getattr(np, name))
     cupy.asarray = lambda a: np.asarray(a).view(Array)
     cupy.full = lambda *arguments: np.full(*arguments).view(Array)
@@ -121,8 +158,12 @@ def card(monkeypatch):
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     properties = {"multiProcessorCount": 2, "maxThreadsPerMultiProcessor": 1536, "major": 9, "totalGlobalMem": 2**30}
+    properties["l2CacheSize"] = 3 * 10**6
     monkeypatch.setattr(peaks, "_properties", lambda: properties)
     monkeypatch.setattr(peaks, "COPY_FLOATS", 2**13)
+    monkeypatch.setattr(peaks, "L2_MEGABYTES", (1, 2, 3))
+    monkeypatch.setattr(peaks, "L2_BYTES", 2 * 10**6)
+    monkeypatch.setattr(peaks, "_again_candidates", lambda: [{"blocks": 2, "loads": 4}])
     monkeypatch.setattr(peaks, "FMA_STEPS", 64)
     monkeypatch.setattr(peaks, "GEMM_SIZE", 64)
     monkeypatch.setattr(peaks.graphs, "on_stream", contextlib.nullcontext)
@@ -136,25 +177,44 @@ def card(monkeypatch):
     return cublas
 
 
-def test_four_records_that_can_be_saved(card, tmp_path):
+def test_records_that_can_be_saved(card, tmp_path):
     records = peaks.measure_peaks(samples=7)
     saved(tmp_path / "card", records)
-    assert [r["case"] for r in records] == list(CASES)
-    assert [r["precision"] for r in records] == ["fp32", "fp32", "tf32", "fp16"]
-    assert [r["implementation"] for r in records] == ["ours", "ours", "cublas", "cublas"]
+    cases = ["l2-copy-1MB", "l2-copy-2MB", "l2-read-1MB", "l2-read-2MB"]  # 3 MB do not fit with the rest of the card
+    assert [r["case"] for r in records] == ["copy", "read", *cases, "fma-fp32", "tensor-tf32", "tensor-fp16"]
+    assert set(CASES) <= {r["case"] for r in records}
+    assert [r["implementation"] for r in records] == ["ours"] * 7 + ["cublas"] * 2
     assert all(r["samples"] == 7 and r["launch"] == "eager" for r in records)
-    copy, fma, tf32, fp16 = records
+    copy, read, *cached, fma, tf32, fp16 = records
+    assert {r["precision"] for r in (copy, read, *cached, fma)} == {"fp32"}
+    assert (tf32["precision"], fp16["precision"]) == ("tf32", "fp16")
     assert (copy["bytes"], copy["flops"]) == (2 * 4 * 2**13, 0) and copy["blocks"] % 2 == 0
+    assert (read["bytes"], read["flops"], read["passes"]) == (4 * 2**13, 0, 1)
+    assert [(r["size"], r["passes"], r["bytes"]) for r in cached] == 2 * [
+        (1_000_000, 2, 2_000_000), (2_000_000, 1, 2_000_000)
+    ]  # fmt: skip
     # 2 multiprocessors of 1536 threads, an FMA is 2 FLOPs
     assert (fma["bytes"], fma["flops"]) == (4 * 3072, 2 * 3072 * 64 * fma["chains"])
     assert tf32["flops"] == fp16["flops"] == 2 * 64**3 and tf32["bytes"] == 2 * fp16["bytes"] == 3 * 4 * 64 * 64
-    assert Peaks.recorded(results.load(tmp_path / "card")).tensor_fp16 > 0
+    found = Peaks.recorded(results.load(tmp_path / "card"))
+    assert found.tensor_fp16 > 0
+    assert found.l2_copy_bytes_per_s == max(rate(r) for r in cached[:2])
+    assert found.l2_read_bytes_per_s == max(rate(r) for r in cached[2:]) and found.read_bytes_per_s == rate(read)
+
+
+def test_only_what_is_asked_for_is_measured(card):
+    assert [r["case"] for r in peaks.measure_peaks(["l2-read", "read"], 7)] == ["l2-read-1MB", "l2-read-2MB", "read"]
+    with pytest.raises(ValueError, match=r"cases must be of copy, read, l2-copy, .*, got 'l3'"):
+        peaks.measure_peaks(["l3"])
+    with pytest.raises(ValueError, match="case must be one of l2-copy, l2-read, got 'copy'"):
+        peaks.measure_l2("copy", 1)
 
 
 def test_cards_before_tf32_have_no_record_of_it(card, monkeypatch):
     old = peaks._properties() | {"major": 7}
     monkeypatch.setattr(peaks, "_properties", lambda: old)
-    assert [r["case"] for r in peaks.measure_peaks(samples=5)] == ["copy", "fma-fp32", "tensor-fp16"]
+    cases = ("copy", "tensor-tf32", "tensor-fp16")
+    assert [r["case"] for r in peaks.measure_peaks(cases, 5)] == ["copy", "tensor-fp16"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +231,16 @@ def test_a_product_that_is_not_what_it_says_is_not_timed(card, change, message):
         peaks.measure_tensor("tf32", 5)
 
 
-@pytest.mark.parametrize(("name", "measure"), [("copy", peaks.measure_copy), ("fma_chains", peaks.measure_fma)])
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    [
+        ("copy", peaks.measure_copy),
+        ("fma_chains", peaks.measure_fma),
+        ("read_again", peaks.measure_read),
+        ("read_again", lambda samples: peaks.measure_l2("l2-read", 1, samples)),
+        ("copy_again", lambda samples: peaks.measure_l2("l2-copy", 1, samples)),
+    ],
+)
 def test_a_kernel_that_does_not_do_its_work_is_not_timed(card, monkeypatch, name, measure):
     monkeypatch.setattr(peaks, name, lambda *arguments: None)
     with pytest.raises(RuntimeError, match=r"peaks\.cu: "):

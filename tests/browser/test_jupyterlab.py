@@ -35,6 +35,16 @@ def answer(name, kind="solution"):
     return (f"%%exercise {name}\n" if exercise.is_cuda else "") + text.rstrip("\n")
 
 
+def test_a_bold_term_leads_to_its_row_in_the_glossary(lab):
+    lab.open("work/03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb")
+    lab.notebook.get_by_role("link", name="latency", exact=True).first.click()
+    row = lab.markdown.locator("tr", has=lab.page.get_by_role("cell", name="latency", exact=True))
+    expect(row).to_be_in_viewport()
+    assert lab.page.evaluate("jupyterapp.shell.currentWidget.context.path") == "work/GLOSSARY.md"
+    row.get_by_role("link").click()  # to the notebook that introduces it, the learner's copy
+    lab.page.wait_for_function("jupyterapp.shell.currentWidget.context.path.startsWith('work/03_cudnn_baseline/0_')")
+
+
 def test_from_the_start_page_to_a_right_answer(lab):
     lab.open("work/START.md")
     expect(lab.markdown.get_by_role("heading", name="Your course")).to_be_visible()

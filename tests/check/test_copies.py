@@ -268,6 +268,11 @@ def test_who_defines_a_name(repository, tmp_path, monkeypatch):
     assert copies._defining_line("# a comment\ny = 3\n", "y") == "y = 3"
 
 
+def test_an_appendix_stands_with_the_chapter_after_which_it_is_read():
+    stems = {chapter.number: [one.path.stem for one in chapter.notebooks] for chapter in start.chapters()}
+    assert stems["04"][-1] == "appendix_engines_and_plans" not in stems["03"]
+
+
 def test_the_table_and_the_page_count_what_was_done(monkeypatch, tmp_path):
     work = tmp_path / "work"
     work.mkdir()

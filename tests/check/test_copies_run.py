@@ -20,7 +20,7 @@ SAID = ("not started yet", "do that first", "use_reference(")
 # as the reference, as a source's does
 VARIES = re.compile(
     r"data:image/png;base64,[A-Za-z0-9+/=]+| \(\d+ checks?\)|"
-    r" \((?:still to come|still the reference's): [^)]*\)|With the reference's .*\n"
+    rf" \((?:still to come|still the reference's): [^)]*\)|With the reference's .*\n|{engine.UNCHECKED}\n"
 )
 
 

@@ -1,10 +1,13 @@
 """check.hint(): one hint more at each call, then the solution with its explanation."""
 
+import json
+
 import pytest
 
 from common import check
-from common.check import hints
-from common.lab import progress
+from common.check import hints, unfold
+from common.lab import markup, progress
+from common.report import generated
 
 HINTS = "# double\n\n## Hint\nLook at `x`.\n\n## Hint\nTwo of it.\n\n## Solution\nTwice is two times.\n"
 SOLUTION = """def double(x):
@@ -73,3 +76,47 @@ def test_every_exercise_has_steps(exercise):
     titles = [title for title, _ in hints._steps(exercise)]
     assert titles[-1] == "solution"
     assert titles[:-1] == [f"hint {i + 1} of {len(titles) - 1}" for i in range(len(titles) - 1)]
+    assert len(titles) >= 3, "two hints or more, then the solution"
+
+
+# ---- Cells to write that are no exercises
+
+
+def test_a_cell_to_write_has_hints_too(folder, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_in_memory", {})
+    hints_md = folder.parent / "hints.md"
+    hints_md.write_text(HINTS + HINTS.replace("# double", "# half").replace("Twice is two times", "Half of it"))
+    text = "%%engine graph.py half\ndef half(x):\n    # BEGIN SOLUTION\n    # write: it\n    return x / 2\n"
+    cell = {"cell_type": "code", "execution_count": None, "id": "a", "metadata": {}, "outputs": []}
+    cells = [cell | {"source": text + "    # END SOLUTION"}]
+    path = folder.parents[1] / "1_a.ipynb"
+    path.write_text(generated.dumped({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    assert unfold.run(check=False, root=folder.parents[2])
+    monkeypatch.chdir(folder.parents[1])
+    for _ in range(3):
+        check.hint("half")
+    printed = capsys.readouterr().out
+    assert "half, hint 1 of 2\n\nLook at `x`." in printed
+    assert "```python\n%%engine graph.py half\ndef half(x):\n    return x / 2\n```\n\nHalf of it." in printed
+    assert progress.load()["exercises"]["half"]["hints"] == 3
+
+
+def cells_to_write():
+    """(notebook, names, lines of the longest solution, tags of the next cell) of cells that are no exercises."""
+    for path in unfold.notebooks():
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for cell, after in zip(cells, [*cells[1:], {"metadata": {}}], strict=True):
+            text = generated.source(cell)
+            if cell["cell_type"] == "code" and unfold.names(text) and not unfold.is_exercise(cell):
+                lines = max(len(region.solution) for region in markup.regions(text, markup.is_cuda(text)))
+                yield path.stem, unfold.names(text), lines, after["metadata"].get("tags", [])
+
+
+NOT_YET = {"count", "make_divisible", "InvertedResidual"}
+
+
+def test_every_cell_to_write_of_several_lines_has_hints():
+    found = [one for one in cells_to_write() if not NOT_YET.intersection(one[1])]
+    assert found
+    for notebook, names, lines, below in found:
+        assert lines < 3 or any(f"hints-{name}" in below for name in names), f"{notebook}: no hints for {names}"

@@ -173,3 +173,45 @@ def test_hints_do_not_give_the_solution_away(exercise):
 
 def test_no_hints_are_stale():
     assert unfold.run(check=True, root=REPOSITORY), "python -m common generate writes them anew"
+
+
+# ---- Cells to write that are no exercises
+
+WRITE = """%%engine graph.py double
+x = 2
+
+
+def twice(n):
+    # BEGIN SOLUTION
+    # write: it
+    return 2 * n
+    # END SOLUTION
+"""
+
+
+def test_the_names_of_a_cell_to_write():
+    assert unfold.names(WRITE) == ["double", "twice"]
+    assert unfold.names(WRITE.replace("%%engine graph.py double\n", "class A:\n    x = 1\n\n\n")) == ["twice"]
+    assert unfold.names("def f(): ...") == []
+    kernel = "__global__ void k(int* x) {\n// BEGIN SOLUTION\n// write: it\nx[0] = 1;\n// END SOLUTION\n}"
+    assert unfold.names(f"%%engine kernels/add.cu\n{kernel}") == ["k"]
+
+
+def test_a_cell_to_write_gets_a_cell_with_its_hints(chapter, capsys):
+    root = chapter.parents[1]
+    hints = chapter.parent / "exercises" / "hints.md"
+    hints.write_text(hints.read_text() + "\n# twice\n## Hint\nTimes?\n## Hint\nTwo.\n## Solution\nEven.\n")
+    notebook = json.loads(chapter.read_text())
+    notebook["cells"][2:2] = [cell("code", WRITE.splitlines(keepends=True))]
+    chapter.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    assert not unfold.run(check=True, root=root)
+    assert unfold.run(check=False, root=root)
+    assert "hints of twice written" in capsys.readouterr().out
+    below = json.loads(chapter.read_text())["cells"][3]
+    assert below["metadata"]["tags"] == ["hints-twice"] and below["id"] == "hints-twice"
+    text = "".join(below["source"])
+    assert "<summary>Hint 2</summary>\n\nTwo." in text and "    return 2 * n\n```\n\nEven." in text
+    assert "BEGIN" not in text
+    assert unfold.run(check=True, root=root)
+    assert unfold.find_written("twice", [root]).source == WRITE
+    assert unfold.find_written("thrice", [root]) is None

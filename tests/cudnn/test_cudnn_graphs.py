@@ -9,6 +9,8 @@ import torch
 from common import cuda, cudnn
 from common.cuda import layout as layouts
 from common.cudnn import blas
+from common.cudnn.emulation import gemm, run
+from common.cudnn.emulation import in_memory as placed
 from common.cudnn.graphs import Node, elementwise, gradient_to_input, gradient_to_weight
 
 CASES = [
@@ -25,38 +27,6 @@ EPILOGUES = list(itertools.product([False, True], [False, True], [None, (0.0, 6.
 def convolution(case, bias=False, residual=False, bounds=None, layout="NCHW", arithmetic="fp32"):
     x, w, stride, padding, dilation = case
     return cudnn.Convolution(x, w, stride, padding, dilation, bias, residual, bounds, layout, arithmetic)
-
-
-def run(graph, memory):
-    """What a graph means, in float64: its tensors are views of `memory` with its own shapes and strides."""
-
-    def view(tensor):
-        flat = memory.setdefault(tensor.name, np.full(int(np.prod(tensor.shape)), np.nan))
-        assert flat.size == int(np.prod(tensor.shape))
-        return np.lib.stride_tricks.as_strided(flat, tensor.shape, [8 * s for s in tensor.strides])
-
-    tensors = {tensor.name: torch.from_numpy(view(tensor).copy()) for tensor in graph.tensors}
-    value = tensors[graph.tensors[0].name]
-    for node in graph.nodes:
-        operand, a = tensors.get(node.operand), dict(node.attributes)
-        match node.op:
-            case "conv_fprop":
-                groups = value.shape[1] // operand.shape[1]
-                value = torch.conv2d(value, operand, None, a["stride"], a["padding"], a["dilation"], groups)
-            case "add":
-                value = value + operand
-            case "clamp":
-                value = value.clamp(a["low"], a["high"])
-            case "identity":
-                pass
-            case _:
-                raise AssertionError(node.op)
-    view(graph.output)[...] = value.numpy()
-
-
-def placed(array, layout):
-    """The elements of a logical (N, C, H, W) array in the order in which they lie in memory."""
-    return (array if layout == "NCHW" else array.transpose(0, 2, 3, 1)).ravel().copy()
 
 
 @pytest.mark.parametrize("layout", layouts.LAYOUTS)
@@ -143,11 +113,6 @@ def test_elementwise_arrays_are_declared_whole():
                 assert graph.output.strides == layouts.strides(graph.output.shape, "NHWC")
 
 
-def column_major(flat, rows, columns, start):
-    """A matrix as cuBLAS reads it: one column after the other."""
-    return flat[start : start + rows * columns].reshape(columns, rows).T
-
-
 @pytest.mark.parametrize("layout", layouts.LAYOUTS)
 @pytest.mark.parametrize("x", [(1, 5, 7, 3), (3, 5, 2, 4), (2, 1, 3, 3), (4, 6, 1, 1)], ids=str)
 def test_a_pointwise_convolution_as_a_product(rng, x, layout):
@@ -157,10 +122,11 @@ def test_a_pointwise_convolution_as_a_product(rng, x, layout):
     a, b = rng.standard_normal(x), rng.standard_normal(w)
     memory = {"x": placed(a, layout), "w": b.ravel().copy()}
     y = np.full(int(np.prod(graph.output.shape)), np.nan)
-    for i in range(p.batch):
-        left = column_major(memory[names[0]], *((p.k, p.m) if p.transpose_a else (p.m, p.k)), i * p.strides[0])
-        right = column_major(memory[names[1]], *((p.n, p.k) if p.transpose_b else (p.k, p.n)), i * p.strides[1])
-        column_major(y, p.m, p.n, i * p.strides[2])[...] = (left.T if p.transpose_a else left) @ right
+    gemm(
+        *(memory[name] for name in names), y, m=p.m, n=p.n, k=p.k, transa="NT"[p.transpose_a],
+        transb="NT"[p.transpose_b], lda=p.k if p.transpose_a else p.m, ldb=p.n if p.transpose_b else p.k, ldc=p.m,
+        batch=p.batch, stride_a=p.strides[0], stride_b=p.strides[1], stride_c=p.strides[2],
+    )  # fmt: skip
     want = torch.conv2d(torch.from_numpy(a), torch.from_numpy(b)).numpy()
     np.testing.assert_allclose(y, placed(want, layout), rtol=1e-12)
 

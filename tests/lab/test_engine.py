@@ -83,7 +83,7 @@ def test_a_file_without_parts_is_replaced_as_a_whole(work, shell, capsys):
     cell(shell, "weights.py to_array", FIRST)
     cell(shell, "weights.py", "x = 1\n")
     assert (work / "engine" / "weights.py").read_text() == "x = 1\n"
-    assert capsys.readouterr().out.endswith("✓ engine/weights.py: saved\n")
+    assert capsys.readouterr().out.endswith(f"✓ engine/weights.py: saved\n{engine.UNCHECKED}\n")
     cell(shell, "weights.py fold", "y = 2\n")  # what was there before the first part stays
     assert (work / "engine" / "weights.py").read_text() == "x = 1\n\n\n# -- part: fold\ny = 2\n"
 
@@ -200,7 +200,7 @@ extern "C" __global__ void add(const float* a, const float* b, float* out, int n
 
 def test_a_kernel_is_compiled_and_saved(work, shell, capsys):
     cell(shell, "kernels/add.cu", ADD)
-    assert capsys.readouterr().out == "✓ engine/kernels/add.cu: saved\n"
+    assert capsys.readouterr().out == f"✓ engine/kernels/add.cu: saved\n{engine.UNCHECKED}\n"
     text = (work / "engine" / "kernels" / "add.cu").read_text()
     assert "out[i] = a[i] + b[i];" in text and "SOLUTION" not in text
     cell(shell, "kernels/add", ADD.replace("a[i] +", "c[i] +"))
@@ -243,7 +243,7 @@ def test_the_reference_keeps_ones_own_aside(work, shell, capsys):
     cell(shell, "graph.py layers", "x = 1\n")  # a part of one's own among the reference's
     told = capsys.readouterr().out
     assert "saved, part layers (still the reference's: constants, clip_bounds, " in told
-    assert told.endswith('. To bring back your own: use_own("graph")\n')
+    assert told.endswith(f'. To bring back your own: use_own("graph")\n{engine.UNCHECKED}\n')
     assert progress.load()["engine"] == {"graph.py": "reference"}
     engine.use_reference("graph.py")
     assert "kept as graph.own2.py" in capsys.readouterr().out
@@ -308,7 +308,9 @@ def test_a_missing_part_says_who_writes_it(work, shell):
     cell(shell, "graph.py layers", FIRST)
     from engine import graph
 
-    with pytest.raises(NotImplementedError, match=r"the part read of graph.py is not written yet: 01_topology/2"):
+    with pytest.raises(NotImplementedError, match=r"the part walk of graph.py is not written yet: 01_topology/2"):
+        graph.walk(None, {})
+    with pytest.raises(NotImplementedError, match=r"the part read of graph.py is not written yet: 01_topology/3"):
         graph.read("file.onnx")
     with pytest.raises(AttributeError, match=r"engine/graph.py has no .reed."):
         graph.reed("file.onnx")
@@ -332,7 +334,7 @@ def test_an_answer_that_was_not_kept_is_missed_where_it_is_called(work, shell):
     with pytest.raises(NameError) as raised:
         weights.fold()
     assert engine.unwritten(raised.value).startswith(
-        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine”'
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
     )
     with pytest.raises(NameError) as raised:
         weights.other()

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from common import topology, weights
 from common.__main__ import app
 from common.lab import engine, judging, milestones, progress
-from common.lab.cases import CASES, Case, drawn
+from common.lab.cases import CASES, Case, two_details
 from common.lab.judging import judge
-from common.topology.builder import Builder
 
 CHAPTER = {"graph": 1, "weights": 2}
 WRONG = {  # by file of the engine
@@ -99,8 +98,11 @@ def test_a_case_is_valid_onnx_and_says_what_its_network_says(chapter, case):
     assert read.census() == graph.census() and read.macs == graph.macs
     assert sorted(layer.output_shape for layer in read) == sorted(layer.output_shape for layer in graph)
     tolerance = 1e-3 if "fp16" in case.name else 0
-    ours = sorted(float(np.abs(parameters[name]).sum()) for name in graph.parameter_shapes)
-    np.testing.assert_allclose(sorted(float(np.abs(array).sum()) for array in numbers.values()), ours, rtol=tolerance)
+    sums = [
+        sorted(float(np.abs(arrays[name]).sum()) for layer in layers for name in judging._role_names(layer).values())
+        for layers, arrays in ((graph, parameters), (read, numbers))  # an array that layers share counts for each
+    ]
+    np.testing.assert_allclose(sums[1], sums[0], rtol=tolerance)
 
 
 @pytest.mark.parametrize(("chapter", "case"), EVERY, ids=name_of)
@@ -225,10 +227,11 @@ def extract(model, graph):
 
 def fold(graph, arrays):
     graph, arrays = copy.deepcopy(graph), copy.deepcopy(arrays)
+    convolved = {layer.output for layer in graph.layers if layer.op == "Conv2d"}
     for norm in [layer for layer in graph.layers if layer.op == "BatchNorm2d"]:
         before = [layer for layer in graph.layers if layer.output == norm.inputs[0] and layer.op == "Conv2d"]
         readers = [name for layer in graph.layers for name in layer.inputs] + [graph.output]
-        if not before or readers.count(norm.inputs[0]) > 1:
+        if norm.inputs[0] not in convolved or readers.count(norm.inputs[0]) > 1:
             continue
         conv, own = arrays[before[0].output], arrays[norm.output]
         scale = own["gamma"] / np.sqrt(own["var"] + norm.attributes["eps"])
@@ -271,7 +274,7 @@ def test_there_are_wrong_engines_for_each_file(file):
     [
         ("def read(model):\n    pass\n", "graph.read returns None without `input`"),
         ("def read(model):\n    return [1]\n", "graph.read returns a list without `input`"),
-        ("def red(model):\n    pass\n", "the part read of graph.py is not written yet: 01_topology/2"),
+        ("def red(model):\n    pass\n", "the part read of graph.py is not written yet: 01_topology/3"),
         ("def read(model:\n    pass\n", "graph.py, line 1: SyntaxError"),
         ("raise RuntimeError('at once')\n", "graph.py, line 1: `raise RuntimeError('at once')`: RuntimeError: at once"),
         ("def read(model):\n    exit(3)\n", "graph.py, line 2: `exit(3)`: SystemExit: 3"),
@@ -302,8 +305,8 @@ def test_an_answer_that_was_not_kept_is_named_with_its_cell(tmp_path):
     del parts["fold_conv_bn"]
     outcome = judged(write_engine(tmp_path / "engine", weights=engine.joined(parts, "weights.py")), 2)[0]
     assert outcome.flaw.startswith(
-        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “All 52, in your engine” in'
-        " 02_weights/2_fold_the_batch_norm.ipynb."
+        'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
+        " in 02_weights/2_fold_the_batch_norm.ipynb."
     )
 
 
@@ -317,6 +320,34 @@ def test_one_model_can_be_tried_alone(tmp_path):
         assert "you folded a batch-norm whose input 'right' another layer reads" in judging.first_flaw(2, model)
         engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
         assert "the part read of graph.py is not written yet" in judging.first_flaw(2, model)
+    finally:
+        engine.open_engine()
+
+
+@pytest.mark.parametrize(
+    ("file", "answer", "said"),
+    [
+        ("weights", None, ""),
+        ("weights", "bias_keeps_its_dimensions", "extract: the bias of 'conv.product' (Conv2d) has the shape (1, 4, 1"),
+        ("weights", "linear_not_transposed", "(Linear) has the shape (4, 2) (transposed), expected (2, 4)"),
+    ],
+)
+def test_extract_alone_is_judged_on_a_small_model(file, answer, said, tmp_path):
+    text = {file: wrong(file, answer)} if answer else {}
+    engine.open_engine(lambda: write_engine(tmp_path / "engine", **text))
+    try:
+        flaw = judging.extract_flaw(two_details())
+        assert said in flaw and bool(flaw) == bool(said)
+    finally:
+        engine.open_engine()
+
+
+def test_extract_alone_is_judged_where_graph_is_wrong_or_missing(tmp_path):
+    try:
+        engine.open_engine(lambda: write_engine(tmp_path / "wrong", graph=wrong("graph", "pads_in_pairs")))
+        assert judging.extract_flaw(CASES[2][6].model()).startswith("graph.py: layer 0 (Conv2d, writes")
+        engine.open_engine(lambda: write_engine(tmp_path / "none", graph="x = 1\n"))
+        assert "the part read of graph.py is not written yet" in judging.extract_flaw(two_details())
     finally:
         engine.open_engine()
 
@@ -413,15 +444,23 @@ def test_judging_modules_that_are_given(tmp_path):
 
 
 def test_the_second_of_two_batch_norms_stays(tmp_path):
-    def network():
-        net = Builder(1, 3, (6, 5), 2)
-        layer = net.add(topology.Conv2d, "c", in_channels=3, out_channels=4, kernel_size=(1, 1), weight="c.weight")
-        for name in ("first", "second"):
-            names = {field: f"{name}.{field}" for field in ("weight", "bias", "running_mean", "running_var")}
-            layer = net.add(topology.BatchNorm2d, name, layer, num_features=4, **names)
-        graph = net.finish_with_classifier("classifier", "two in a row")
-        return graph, drawn(graph)
-
-    (outcome,) = judged(write_engine(tmp_path / "engine"), 2, [Case("two in a row", network)])
+    case = next(case for case in CASES[2] if case.name == "two batch-norms in a row")
+    (outcome,) = judged(write_engine(tmp_path / "engine"), 2, [case])
     assert outcome.passed, outcome.flaw
-    assert outcome.scores["layers"] == 4
+    assert outcome.scores["layers"] == 7  # convolution, norm, ReLU6, convolution, norm, pooling, Linear
+
+
+def test_equal_arrays_are_stored_once():
+    case = next(case for case in CASES[2] if case.name == "equal arrays stored once")
+    stored = [(tuple(tensor.dims), tensor.raw_data) for tensor in case.model().graph.initializer]
+    assert len(set(stored)) == len(stored) < len(case.network()[1]) / 2
+
+
+def test_bfloat16_in_a_typed_field_is_read_as_bit_patterns():
+    from common.lab.reference.engine import weights as reference
+
+    for data_type in (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16):
+        tensor = onnx.helper.make_tensor("a", data_type, [2, 2], [1.0, -2.5, 0.0, 3.0])
+        assert not tensor.raw_data
+        expected, got = onnx.numpy_helper.to_array(tensor), reference.to_array(tensor)
+        assert got.dtype == expected.dtype and got.tobytes() == expected.tobytes()

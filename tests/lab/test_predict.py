@@ -34,6 +34,15 @@ def test_a_guess_beside_the_value(capsys, work):
     assert kept == {"blocks": {"chapter": "01_topology", "guess": 19, "unit": "blocks", "truth": 17}}
 
 
+def test_no_line_is_wider_than_jupyterlab_shows(capsys):
+    check.predict("n", 21.7, unit="million multiply-adds of all convolutions")
+    check.reveal("n", 10.8, slips={21.7: "word " * 40 + "\nsecond line"})
+    _, first, second, *slip = printed(capsys)
+    assert first == "Your guess: 21.7 million multiply-adds of all convolutions."
+    assert second.startswith("The answer: 10.8 million multiply-adds of all convolutions; your guess is 2.01×")
+    assert len(slip) == 4 and slip[-1] == "second line" and max(map(len, slip)) <= 95
+
+
 def test_the_first_guess_counts(capsys):
     check.predict("n", 5)
     check.predict("n", 17)

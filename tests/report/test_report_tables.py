@@ -48,6 +48,12 @@ def test_the_hours_of_a_track_are_its_notebooks(tmp_path, monkeypatch):
         tables.tracks(tmp_path)
 
 
+def test_the_tracks_take_about_as_long_as_their_names_say():
+    hours = {row[0].split(" hours")[0]: int(row[2]) for row in rows(tables.tracks(results.course()))[2:]}
+    assert abs(hours["ten"] - 10) <= 1 and abs(hours["twenty"] - 20) <= 2
+    assert hours["everything"] > hours["twenty"]
+
+
 def test_the_texts_that_the_course_asks_for():
     wanted = {"peak-copy", "peak-fma", "peak-tf32", "peak-fp16", "peaks", "network-peers", "network-repeat", "trace"}
     wanted |= {"headline"}
@@ -165,6 +171,13 @@ def test_the_headline_has_the_best_of_each(path):
         ["", "batch 1", "batch 8", "batch 32", "batch 256"],
         ["ours", "–", "–", "–", "5,000"],
     ]
+
+
+def test_the_times_of_one_batch_are_those_of_the_headline(path):
+    first = [network("xla", 900.0, "fp32"), network("ours", 50.0, "fp32"), network("ours", 7.0, "fp16")]
+    saved(path, first, [network("xla", 990.0, "fp32"), network("ours", 60.0, "fp32", mode="rotating")])
+    assert list(tables.network_times(results.load(path), "fp32", 1).items()) == [("ours", 50.0), ("xla", 900.0)]
+    assert tables.network_times(results.load(path), "fp32", 8) == {}
 
 
 def test_without_ours_there_is_no_headline(path):

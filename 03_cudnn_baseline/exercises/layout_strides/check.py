@@ -8,7 +8,7 @@ def check(layout_strides):
     def hint_of(given, want, layout):
         """What the first wrong stride tells, from the fastest index on."""
         plane = "one channel further lies a plane of H·W elements"
-        picture = "from one picture to the next lies a whole picture of C·H·W elements"
+        picture = "from one image to the next lies a whole image of C·H·W elements"
         beside = "in NHWC the channels of a pixel lie side by side: C has the stride 1, W the stride C"
         if layout == "NCHW":
             fastest = "the last index of NCHW is the fastest: W has the stride 1"

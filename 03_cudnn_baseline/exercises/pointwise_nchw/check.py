@@ -10,10 +10,10 @@ def check(pointwise_nchw):
         got = pointwise_nchw(shape, out_channels)
         if not isinstance(got, dict):
             expect(got, {}, what=call, hint="give back a dict")
-        pictures = "one product a picture: the pictures of an NCHW array do not continue each other's rows"
+        pictures = "one product per image: the images of an NCHW array do not continue each other's rows"
         wanted = [
             (pictures, {"batch": n}),
-            ("the rows of cuBLAS's C are all H·W pixels of a picture", {"m": pixels}),
+            ("the rows of cuBLAS's C are all H·W pixels of an image", {"m": pixels}),
             (
                 "n counts the columns of C, which are channels of out; k what is summed over",
                 {"n": out_channels, "k": c},
@@ -22,10 +22,10 @@ def check(pointwise_nchw):
                 "a column of A or C is a channel, H·W pixels; a column of B is a row of the weight, C numbers",
                 {"lda": pixels, "ldb": c, "ldc": pixels},
             ),
-            ("every picture has the same weight: it stays where it is", {"stride_b": 0}),
-            ("from one picture of x to the next lie C · H · W elements", {"stride_a": c * pixels}),
+            ("every image has the same weight: it stays where it is", {"stride_b": 0}),
+            ("from one image of x to the next lie C · H · W elements", {"stride_a": c * pixels}),
             (
-                "from one picture of out to the next lie out_channels · H · W elements",
+                "from one image of out to the next lie out_channels · H · W elements",
                 {"stride_c": out_channels * pixels},
             ),
         ]

@@ -406,6 +406,14 @@ def build_runtime() -> Path:
     return _build(compiler, '#include "all.cpp"\n', flags, "runtime", headers())
 
 
+def build_host(source: str) -> Path:
+    """A shared library of plain C++ without CUDA, for this processor, built if not cached. Errors as of build_runtime.
+
+    Functions to be called from outside need `extern "C"` and default visibility.
+    """
+    return _build(find_compiler(), source, _flags(find_compiler()), "host")
+
+
 def _rewrite_dynamic_shared(source: str) -> str:
     """Replace `extern __shared__ float tile[];` by a pointer to the block's dynamic shared memory.
 

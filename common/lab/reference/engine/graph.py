@@ -75,22 +75,6 @@ def clip_bounds(node, known):
     return lower, upper
 
 
-# -- part: same_padding
-def same_padding(size, kernel, stride, upper=True):
-    """The padding (before, after) of SAME_UPPER, or of SAME_LOWER if `upper` is False.
-
-    With this padding, `size` inputs give ⌈size / stride⌉ outputs. No smaller total does. If
-    the total is odd, UPPER puts the larger half after the input, LOWER before it.
-    """
-    # BEGIN SOLUTION
-    # write: the padding before and after
-    outputs = -(-size // stride)
-    total = max((outputs - 1) * stride + kernel - size, 0)
-    small, large = total // 2, total - total // 2
-    return (small, large) if upper else (large, small)
-    # END SOLUTION
-
-
 # -- part: kind
 KINDS = {
     "Conv": "Conv2d", "BatchNormalization": "BatchNorm2d", "Relu": "ReLU",
@@ -110,7 +94,7 @@ def kind(node, known):
     if op == "Clip" and clip_bounds(node, known) in clips:
         return clips[clip_bounds(node, known)]
     # BEGIN SOLUTION
-    # write: return "GlobalAveragePool" or "bias" if this ReduceMean or Add is one
+    # write: the cases of ReduceMean and Add
     if op == "ReduceMean":
         axes = a["axes"] if "axes" in a else known[node.input[1]]
         if sorted(axis % 4 for axis in axes) == [2, 3]:
@@ -125,6 +109,57 @@ def kind(node, known):
     return KINDS[op]
 
 
+# -- part: walk
+ROLES = {
+    "Conv2d": ("weight", "bias"), "Linear": ("weight", "bias"),
+    "BatchNorm2d": ("gamma", "beta", "mean", "var"),
+}  # fmt: skip
+
+
+def walk(onnx_graph, known):
+    """The Graph of an ONNX graph: each layer with op, inputs, output and weights, in order.
+
+    known: the constants by name. A batch size that the file leaves open becomes 1.
+    """
+    layers = {}  # by the tensor that they write
+    same = {}  # a tensor that no layer writes → the tensor with the same numbers
+    for node in onnx_graph.node:
+        op = kind(node, known)
+        names = [name for name in node.input if name in known]  # of the constants it reads
+        # BEGIN SOLUTION
+        # write: steps 1 to 4
+        inputs = [same.get(name, name) for name in node.input if name and name not in known]
+        if op in ("", "bias") and inputs:
+            same[node.output[0]] = inputs[0]
+        if op == "bias":
+            layers[inputs[0]].weights["bias"] = names[0]
+        elif op:
+            weights = dict(zip(ROLES.get(op, ()), names, strict=False))
+            layers[node.output[0]] = Layer(op, inputs, node.output[0], weights)
+        # END SOLUTION
+    source = next(value for value in onnx_graph.input if value.name not in known)
+    dims = source.type.tensor_type.shape.dim
+    shape = tuple(dim.dim_value or 1 for dim in dims)
+    output = onnx_graph.output[0].name
+    return Graph(source.name, shape, same.get(output, output), list(layers.values()))
+
+
+# -- part: same_padding
+def same_padding(size, kernel, stride, upper=True):
+    """The padding (before, after) of SAME_UPPER, or of SAME_LOWER if `upper` is False.
+
+    With this padding, `size` inputs give ⌈size / stride⌉ outputs. No smaller total does. If
+    the total is odd, UPPER puts the larger half after the input, LOWER before it.
+    """
+    # BEGIN SOLUTION
+    # write: the padding before and after
+    outputs = -(-size // stride)
+    total = max((outputs - 1) * stride + kernel - size, 0)
+    small, large = total // 2, total - total // 2
+    return (small, large) if upper else (large, small)
+    # END SOLUTION
+
+
 # -- part: window
 def window(a, size, kernel):
     """What a convolution or pooling with the attributes `a` does, and its output's size.
@@ -137,7 +172,7 @@ def window(a, size, kernel):
     top, left, bottom, right = a.get("pads", (0, 0, 0, 0))
     auto = a.get("auto_pad", b"NOTSET")
     # BEGIN SOLUTION
-    # write: padding, which `auto` may ask same_padding for, and count, the output's size
+    # write: padding (`auto` may ask for same_padding), and count
     padding = ((top, bottom), (left, right))
     if auto in (b"SAME_UPPER", b"SAME_LOWER"):
         upper = auto == b"SAME_UPPER"
@@ -148,16 +183,14 @@ def window(a, size, kernel):
 
 
 # -- part: describe
-def describe(layer, node, shapes, known):
-    """Fill in weights, attributes and shape.
+def describe(layer, a, shapes, known):
+    """Fill in layer.attributes and layer.shape, from its node's attributes `a`.
 
     shapes: of the input and of the layers' outputs so far, by name; known: the constants.
     """
-    a, names = attributes(node), [name for name in node.input if name in known]
     n, channels, *size = shapes[layer.inputs[0]]
     layer.shape = shapes[layer.inputs[0]]  # kept by ReLU6, ReLU, ResidualAdd and BatchNorm2d
     if layer.op == "BatchNorm2d":
-        layer.weights = dict(zip(("gamma", "beta", "mean", "var"), names, strict=True))
         layer.attributes = {"eps": a.get("epsilon", 1e-5)}
     elif layer.op == "MaxPool2d":
         layer.attributes, size = window(a, size, a["kernel_shape"])
@@ -169,53 +202,19 @@ def describe(layer, node, shapes, known):
         layer.shape = (n, sum(shapes[name][1] for name in layer.inputs), *size)
     elif layer.op == "Conv2d":
         # BEGIN SOLUTION
-        # write: layer.weights, layer.attributes with "groups", and layer.shape
-        out_channels, _, *kernel = known[names[0]].shape
-        layer.weights = dict(zip(("weight", "bias"), names, strict=False))
+        # write: layer.attributes with "groups", and layer.shape
+        out_channels, _, *kernel = known[layer.weights["weight"]].shape
         layer.attributes, size = window(a, size, kernel)
         layer.attributes["groups"] = a.get("group", 1)
         layer.shape = (n, out_channels, *size)
         # END SOLUTION
     elif layer.op == "Linear":
         # BEGIN SOLUTION
-        # write: layer.weights, layer.attributes with "transposed", and layer.shape
+        # write: layer.attributes with "transposed", and layer.shape
         transposed = not a.get("transB", 0)  # (in, out) in the file
-        layer.weights = dict(zip(("weight", "bias"), names, strict=False))
         layer.attributes = {"transposed": transposed}
-        layer.shape = (n, known[names[0]].shape[1 if transposed else 0])
+        layer.shape = (n, known[layer.weights["weight"]].shape[1 if transposed else 0])
         # END SOLUTION
-
-
-# -- part: read
-def read(model):
-    """The Graph of an ONNX model: a path, or an onnx.ModelProto. An open batch size is 1."""
-    model = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
-    onnx_graph, known = model.graph, constants(model.graph)
-    source = next(value for value in onnx_graph.input if value.name not in known)
-    dims = source.type.tensor_type.shape.dim
-    shapes = {source.name: tuple(dim.dim_value or 1 for dim in dims)}
-    layers = {}  # by the tensor that they write
-    same = {}  # a tensor that no layer writes → the tensor with the same numbers
-    for node in onnx_graph.node:
-        op = kind(node, known)
-        # BEGIN SOLUTION
-        # write: steps 1 to 4
-        inputs = [same.get(name, name) for name in node.input if name and name not in known]
-        if op in ("", "bias") and inputs:
-            same[node.output[0]] = inputs[0]
-        if op == "bias":
-            bias = next(name for name in node.input if name in known)
-            layers[inputs[0]].weights["bias"] = bias
-        elif op:
-            layer = layers[node.output[0]] = Layer(op, inputs, node.output[0])
-            describe(layer, node, shapes, known)
-            shapes[layer.output] = layer.shape
-        # END SOLUTION
-    for layer in layers.values():
-        cost(layer, shapes, known)
-    output = onnx_graph.output[0].name
-    output = same.get(output, output)
-    return Graph(source.name, shapes[source.name], output, list(layers.values()))
 
 
 # -- part: cost
@@ -229,3 +228,21 @@ def cost(layer, shapes, known):
         # write: layer.macs
         layer.macs = prod(layer.shape) * (sizes["weight"] // layer.shape[1])
         # END SOLUTION
+
+
+# -- part: read
+def read(model):
+    """The Graph of an ONNX model, a path or an onnx.ModelProto: walk's, with all fields."""
+    model = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
+    known = constants(model.graph)
+    net = walk(model.graph, known)
+    nodes = {node.output[0]: node for node in model.graph.node}  # by the tensor they write
+    shapes = {net.input: net.input_shape}
+    # BEGIN SOLUTION
+    # write: describe each layer, note its shape in shapes, compute its cost
+    for layer in net.layers:
+        describe(layer, attributes(nodes[layer.output]), shapes, known)
+        shapes[layer.output] = layer.shape
+        cost(layer, shapes, known)
+    # END SOLUTION
+    return net

@@ -6,20 +6,21 @@ from dataclasses import replace  # for fold, too
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 
 def to_array(tensor):
     """The array in an onnx.TensorProto, from raw_data or from the typed field of its type."""
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    dtype = dtype.newbyteorder("<")  # little-endian
     # BEGIN SOLUTION
-    # write: the array; fp16 in a typed field is int32_data, as bit patterns
+    # write: the array, from raw_data or from the typed field
     if tensor.HasField("raw_data"):
         flat = np.frombuffer(tensor.raw_data, dtype)
     else:
         flat = np.array(getattr(tensor, helper.tensor_dtype_to_field(tensor.data_type)))
-        half = dtype == np.float16
-        flat = flat.astype(np.uint16).view(np.float16) if half else flat.astype(dtype)
+        patterns = tensor.data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+        flat = flat.astype(np.uint16).view(dtype) if patterns else flat.astype(dtype)
     return flat.reshape(tensor.dims)
     # END SOLUTION
 
