@@ -7,6 +7,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from common import cuda
 from common.bench import timeline as suite
 from common.bench.operators import pictures
 from common.bench.peers import Model, TorchEager
@@ -83,9 +84,13 @@ def test_the_pass_with_the_median_span_is_kept(monkeypatch):
         suite.recorded(lambda: None)
 
 
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="it would record: what it says without a GPU is tested elsewhere")
 def test_without_a_gpu_it_says_where_the_records_are():
     with pytest.raises(NoGpu, match="06_optimize/results"):
         suite.bench(suite.Options(), Console(file=io.StringIO()))
+
+
+def test_options_and_configurations():
     with pytest.raises(ValueError, match="precision must be one of fp32, fp16, got 'tf32'"):
         suite.Options(precisions=("tf32",))
     with pytest.raises(ValueError, match="backend must be one of torch-eager"):
