@@ -277,16 +277,3 @@ def commit() -> str:
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"
-
-
-def largest_cache_bytes() -> int:
-    """Bytes of this CPU's largest cache, as Linux reports it; 32 MiB where it does not."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    sizes = []
-    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        try:
-            text = file.read_text(encoding="ascii").strip()
-            sizes.append(int(text[:-1]) * units[text[-1]])
-        except (OSError, KeyError, ValueError, IndexError):
-            continue
-    return max(sizes, default=32 * 2**20)

@@ -12,14 +12,12 @@ import pytest
 from matplotlib.text import Text
 from onnx import TensorProto, helper
 
-from common import draw, topology
+from common import cudnn, draw, topology
 from common.draw import card, course
-from common import cudnn, draw
-from common.draw import card
 from common.draw.hardware import quantity
 from common.lab.engine_files import FILES
-from common.report import results
 from common.measure.timeline import Slice
+from common.report import results
 from common.report.plots import COLOURS
 from common.report.results import Results
 from common.topology.layers import windows
@@ -314,6 +312,8 @@ def test_kernel_borders_count_kernels_of_the_block_and_of_the_network():
     assert "151" not in words(hidden) and "network" not in hidden.alt
     with pytest.raises(ValueError, match="block must be one with three convolutions, 2 to 17, got 1"):
         draw.kernel_borders(block=1)
+
+
 def test_queues_says_who_waits():
     assert "the GPU waits for 50 µs" in draw.queues(13.4, 3.4).alt
     assert draw.queues(2.0, 5.0).alt.endswith("without a gap.")
@@ -333,6 +333,8 @@ def test_timeline_counts_gaps_and_draws_boxes_in_the_colours_of_kinds():
     for bad, message in ((({},), "lanes must be"), (({"a": []},), "lanes must be"), (({"a": SLICES}, 9, 9), "end_us")):
         with pytest.raises(ValueError, match=message):
             draw.timeline(*bad)
+
+
 def test_strips_show_the_strides_of_both_layouts():
     shown = words(draw.strips((1, 2, 2, 3)))
     assert "strides: N 12, C 6, H 3, W 1" in shown and "strides: N 12, C 1, H 6, W 2" in shown

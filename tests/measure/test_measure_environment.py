@@ -221,14 +221,3 @@ def test_the_watch_reads_nvml(gpu):
     seen = watch.summary()
     assert seen["sm_mhz"] == [1980] * 3 and seen["power_w"] == [312.4] * 3 and seen["throttle"] == ["power cap"]
     assert Sensors().highest() == {"max_sm_mhz": 1981, "max_mem_mhz": 3202}
-
-
-def test_the_largest_cache_is_that_of_this_cpu(monkeypatch, tmp_path):
-    size = env.largest_cache_bytes()
-    assert 2**18 <= size < 2**33 and size % 1024 == 0
-    monkeypatch.setattr(env, "Path", lambda folder: tmp_path)
-    assert env.largest_cache_bytes() == 32 * 2**20  # where Linux does not say
-    for i, text in enumerate(("48K", "2048K\n", "24M", "?", "")):
-        (tmp_path / f"index{i}").mkdir()
-        (tmp_path / f"index{i}" / "size").write_text(text)
-    assert env.largest_cache_bytes() == 24 * 2**20
