@@ -66,10 +66,9 @@ def row_major(dims: tuple[int, ...] = (4, 2, 3, 3), raw: bytes = b"", item: int 
         raise ValueError(f"item must be at most 8 bytes, got {item}")
     if len(dims) != 4 or dims[2] * dims[3] > 12:
         raise ValueError(f"dims must be four, with kH · kW of at most 12, got {dims}")
-    window, filters = dims[2] * dims[3], dims[1] * dims[2] * dims[3]
-    count = math.prod(dims)
+    window, count = dims[2] * dims[3], math.prod(dims)
     shown = min(count, 2 * window)
-    figure, axes = canvas(26.4, 9.9)
+    figure, axes = canvas(26.4, 10.6)
     left, wide = 0.5, 24.6 / shown
     three, byte = min(3, count), 21 / (3 * item)
     text(axes, left, 0.6, f"bytes in the file, {item} per number", 11, ha="left", weight="bold")
@@ -87,22 +86,23 @@ def row_major(dims: tuple[int, ...] = (4, 2, 3, 3), raw: bytes = b"", item: int 
         colour = (BLUE, GREEN, PURPLE)[n] if n < three else "#ffffff"
         cell(axes, left + n * wide, 4.3, wide, 1.1, colour)
         text(axes, left + (n + 0.5) * wide, 4.85, str(n), 10.5)
+        text(axes, left + (n + 0.5) * wide, 5.8, f"x={n % dims[3]}" if shown <= 18 else str(n % dims[3]), 10.5)
     if count > shown:
         text(axes, left + shown * wide + 0.5, 4.85, "…", 14)
     for row in range(shown // dims[3]):
-        _bracket(axes, left + row * dims[3] * wide, dims[3] * wide, 5.75, f"y = {row % dims[2]}", ORANGE)
+        _bracket(axes, left + row * dims[3] * wide, dims[3] * wide, 6.45, f"y = {row % dims[2]}", ORANGE)
     for i in range(shown // window):
-        _bracket(axes, left + i * window * wide, window * wide, 7.15, _filter(i, dims), GREEN)
+        _bracket(axes, left + i * window * wide, window * wide, 7.85, _filter(i, dims), GREEN)
     words = (
         "In each cell: the place of the number. x, the column of the window, runs fastest. y: its row.\n"
         "i: the input channel. o: the output channel."
     )
-    text(axes, left, 9.0, words, 10.5, ha="left", color=GREY)
+    text(axes, left, 9.7, words, 10.5, ha="left", color=GREY)
     return Drawing(
         figure,
-        f"An array of dims {list(dims)} in memory. Each number has {item} bytes. Number 0 is [0, 0, 0, 0], and x runs"
-        f" fastest: {dims[3]} numbers are a row y of a filter, {window} numbers one input channel i, {filters} numbers"
-        f" one output channel o.",
+        f"An array of dims {list(dims)} in memory. Each number has {item} bytes. The first {shown} of {count} numbers"
+        f" are drawn. Number 0 is [0, 0, 0, 0], and x runs fastest: {dims[3]} numbers are a row y of a"
+        f" window, {window} numbers the window of one input channel i.",
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import numpy_helper
 
 from .. import topology, weights
 from ..topology import BatchNorm2d, Conv2d, Graph, Layer, Linear, MaxPool2d
@@ -90,10 +91,30 @@ def extract_flaw(model: Any) -> str:
             read, own = (importlib.import_module(f"engine.{name}") for name in MODULES[2])
             theirs = read.read(model)
             found = match(theirs, wanted)
-            flaws = [f"graph.py: {flaw}" for flaw in found.flaws]
-            return (flaws or compare_arrays(found, own.extract(model, theirs), parameters)[1] or [""])[0]
+            if found.flaws:
+                return f"graph.py: {found.flaws[0]}"
+            arrays = own.extract(model, theirs)
+            return _entries_flaw(theirs, arrays) or (compare_arrays(found, arrays, parameters)[1] or [""])[0]
     except Flaw as flaw:
         return str(flaw)
+
+
+def to_array_flaw(tensors: Iterable[Any]) -> str:
+    """The first onnx.TensorProto that this session's `weights.to_array` gets wrong, in words; "" if it gets all right.
+
+    Arrays are compared with those of the package onnx, bit for bit. Never raises an Exception.
+    """
+    for tensor in tensors:
+        expected = numpy_helper.to_array(tensor)
+        try:
+            with errors_located():
+                array = np.asarray(importlib.import_module("engine.weights").to_array(tensor))
+        except Flaw as flaw:
+            return str(flaw) if "not written yet" in str(flaw) else f"{tensor.name!r}: {flaw}"
+        if (array.shape, array.dtype) != (expected.shape, expected.dtype) or array.tobytes() != expected.tobytes():
+            yours, right = (f"{a.dtype}, {list(a.shape)}, {a.ravel()[:3].tolist()}" for a in (array, expected))
+            return f"{tensor.name!r}: yours is {yours}, expected {right}"
+    return ""
 
 
 def _accepted(model: Any, modules: Mapping[str, Any] | None = None) -> str:
@@ -426,19 +447,40 @@ def compare_arrays(found: Match, arrays: Any, parameters: Mapping[str, np.ndarra
             flaws.append(f"extract: no arrays for {layer.output!r}")
             continue
         for role, name in _role_names(one).items():
-            flaw = _array_flaw((own or {}).get(role), parameters[name])
+            array = (own or {}).get(role)
+            transposed = (getattr(layer, "attributes", None) or {}).get("transposed")
+            flaw = _array_flaw(array, parameters[name], transposed if role == "weight" else None)
             flaws += [f"extract: the {role} of {layer.output!r} ({layer.op}) {flaw}"] if flaw else []
             right += not flaw
     return right, flaws
 
 
-def _array_flaw(array: Any, expected: np.ndarray) -> str:
+def _entries_flaw(graph: Any, arrays: Any) -> str:
+    """What is wrong with the keys of what `extract` returns, which are the outputs of all layers; "" if nothing is."""
+    if not isinstance(arrays, Mapping):
+        return f"extract returns {_kind(arrays)}, expected a dict: {{layer.output: {{role: array}}}}"
+    for layer in graph.layers:
+        if not layer.weights and arrays.get(layer.output) != {}:
+            found = repr(arrays[layer.output]) if layer.output in arrays else "not there"
+            return f"extract: the entry of {layer.output!r} ({layer.op}) is {found}, expected {{}}: it has no weights"
+    unknown = [name for name in arrays if name not in {layer.output for layer in graph.layers}]
+    return f"extract: it has an entry {unknown[0]!r}, which is not the output of a layer" if unknown else ""
+
+
+def _array_flaw(array: Any, expected: np.ndarray, transposed: bool | None = None) -> str:
+    """What is wrong with an array; "" if nothing is. transposed: the engine's attribute, for a weight."""
     if array is None:
         return "is not there"
     array = np.asarray(array)
     if array.shape != expected.shape:
-        turned = " (transposed)" if array.T.shape == expected.shape and array.ndim == 2 else ""
-        return f"has the shape {array.shape}{turned}, expected {expected.shape}"
+        text = f"has the shape {array.shape}, expected {expected.shape}"
+        if array.T.shape != expected.shape or transposed is None:
+            return text
+        return text + (
+            ": `transposed` is True, so transpose it"
+            if transposed
+            else ": you transposed it, but `transposed` is False"
+        )
     if array.dtype.kind != "f":
         return f"is of type {array.dtype}, expected floating-point numbers"
     wrong = array.astype(np.float64) != expected.astype(np.float64)

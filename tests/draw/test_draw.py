@@ -222,7 +222,9 @@ def test_tensor_fields_fills_the_field_with_the_numbers():
 def test_row_major_shows_bytes_and_places():
     shown = words(draw.row_major((16, 3, 3, 3), bytes.fromhex("00c007bc")))
     assert "c0" in shown and "numbers, 432 of them" in shown and "o = 0, i = 1: one 3×3 window" in shown
-    assert shown.count("y = 2") == 2
+    assert shown.count("y = 2") == 2 and shown.count("x=0") == 6
+    alt = draw.row_major((16, 3, 3, 3)).alt
+    assert "The first 18 of 432 numbers" in alt and "27" not in alt
 
 
 def test_weight_layouts_hold_the_same_numbers_in_two_orders():

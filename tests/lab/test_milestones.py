@@ -9,6 +9,7 @@ import answers
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -329,7 +330,7 @@ def test_one_model_can_be_tried_alone(tmp_path):
     [
         ("weights", None, ""),
         ("weights", "bias_keeps_its_dimensions", "extract: the bias of 'conv.product' (Conv2d) has the shape (1, 4, 1"),
-        ("weights", "linear_not_transposed", "(Linear) has the shape (4, 2) (transposed), expected (2, 4)"),
+        ("weights", "linear_not_transposed", "(Linear) has the shape (4, 2), expected (2, 4): `transposed` is True"),
     ],
 )
 def test_extract_alone_is_judged_on_a_small_model(file, answer, said, tmp_path):
@@ -338,6 +339,80 @@ def test_extract_alone_is_judged_on_a_small_model(file, answer, said, tmp_path):
     try:
         flaw = judging.extract_flaw(two_details())
         assert said in flaw and bool(flaw) == bool(said)
+    finally:
+        engine.open_engine()
+
+
+KEPT = "        arrays[layer.output] = own\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (f"        if own:\n    {KEPT}", "(GlobalAveragePool) is not there, expected {}: it has no weights"),
+        (KEPT.replace("= own", "= own or None"), "(GlobalAveragePool) is None, expected {}: it has no weights"),
+        (f"{KEPT}    arrays[graph.input] = {{}}\n", "extract: it has an entry 'input', which is not the output of"),
+        (f"{KEPT}    arrays = [*arrays.values()]\n", "extract returns a list, expected a dict"),
+        (KEPT.replace("= own", "= {} if layer.op == 'Linear' else own"), "(Linear) is not there"),
+    ],
+)
+def test_extract_has_an_entry_for_each_layer_and_no_other(kept, said, tmp_path):
+    text = engine.reference_text("weights.py")
+    assert KEPT in text
+    engine.open_engine(lambda: write_engine(tmp_path / "engine", weights=text.replace(KEPT, kept)))
+    try:
+        flaw = judging.extract_flaw(two_details())
+        assert said in flaw, flaw
+    finally:
+        engine.open_engine()
+
+
+TENSORS = [
+    helper.make_tensor("raw", TensorProto.FLOAT, [2, 3], np.arange(6, dtype="<f4").tobytes(), raw=True),
+    helper.make_tensor("half", TensorProto.FLOAT16, [3], [1.0, -2.5, 65504.0]),
+    helper.make_tensor("brain", TensorProto.BFLOAT16, [2, 1], [1.0, -2.5]),
+    helper.make_tensor("integers", TensorProto.INT64, [3], [1, -2, 2**40]),
+    helper.make_tensor("bytes", TensorProto.INT8, [2, 2], [1, -2, 3, -128]),
+    helper.make_tensor("flags", TensorProto.BOOL, [3], [True, False, True]),
+]
+PATTERNS = "patterns = tensor.data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16)"
+BYTES = "'bytes': weights.py, line"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", ""),
+        # every tensor in int32_data as patterns of 16 bits
+        (PATTERNS, "patterns = helper.tensor_dtype_to_field(tensor.data_type) == 'int32_data'", BYTES),
+        (PATTERNS, "patterns = tensor.data_type != TensorProto.INT64", BYTES),
+        (PATTERNS, "patterns = tensor.data_type == TensorProto.FLOAT16", "'brain': yours is bfloat16, [2, 1], "),
+        (PATTERNS, "patterns = False", "'half': yours is float16, [3], [15360.0, 49408.0, "),
+        (
+            "flat.astype(dtype)\n",
+            "flat\n",
+            ", [2, 2], [1, -2, 3], expected int8, [2, 2], [1, -2, 3]",
+        ),
+        ('newbyteorder("<")', 'newbyteorder(">")', "'raw': yours is >f4"),
+        ("return flat.reshape(tensor.dims)", "return flat", "'raw': yours is float32, [6]"),
+        ("return flat.reshape(tensor.dims)", "return None", "'raw': yours is object, []"),
+    ],
+)
+def test_to_array_alone_is_judged(old, new, said, tmp_path):
+    text = engine.reference_text("weights.py")
+    assert old in text
+    engine.open_engine(lambda: write_engine(tmp_path / "engine", weights=text.replace(old, new) if old else text))
+    try:
+        flaw = judging.to_array_flaw(TENSORS)
+        assert said in flaw and bool(flaw) == bool(said), flaw
+    finally:
+        engine.open_engine()
+
+
+def test_a_missing_to_array_is_said(tmp_path):
+    engine.open_engine(lambda: write_engine(tmp_path / "engine", weights="x = 1\n"))
+    try:
+        assert "the part to_array of weights.py is not written yet" in judging.to_array_flaw(TENSORS)
     finally:
         engine.open_engine()
 

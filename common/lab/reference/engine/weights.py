@@ -32,9 +32,9 @@ def extract(model, graph):
     model: a path, or an onnx.ModelProto. graph: what graph.read made of it. The weight of a
     Linear is (out_features, in_features), whatever the file holds; a bias is (channels,).
     """
-    nodes = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
-    tensors = {tensor.name: tensor for tensor in nodes.graph.initializer}
-    for node in nodes.graph.node:  # a Constant node holds its tensor as its one attribute
+    model = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node in model.graph.node:  # a Constant node holds its tensor as its one attribute
         if node.op_type == "Constant":
             tensors[node.output[0]] = helper.get_attribute_value(node.attribute[0])
     arrays = {}
