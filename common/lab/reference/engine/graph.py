@@ -102,11 +102,9 @@ def kind(node, known):
     """
     op, a = node.op_type, attributes(node)
     second = known.get(node.input[1], ()) if len(node.input) > 1 else ()  # its array, or ()
-    for name in ONLY.keys() & a.keys():
-        if a[name] != ONLY[name]:
-            raise ValueError(f"node {node.name!r} ({op}): no layer has {name} = {a[name]}")
-    if op == "Reshape" and len(second) != 2:
-        raise ValueError(f"node {node.name!r} (Reshape): only (N, C·H·W) is read")
+    wrong = [f"{name} = {a[name]}" for name in ONLY if a.get(name, ONLY[name]) != ONLY[name]]
+    if wrong or (op == "Reshape" and len(second) != 2):
+        raise ValueError(f"node {node.name!r} ({op}): no layer has {wrong or 'this shape'}")
     clips = {(0, 6): "ReLU6", (0, inf): "ReLU"}
     if op == "Clip" and clip_bounds(node, known) in clips:
         return clips[clip_bounds(node, known)]
@@ -240,7 +238,7 @@ def describe(layer, a, shapes, known):
         layer.shape = (n, sum(shapes[name][1] for name in layer.inputs), *size)
     elif layer.op == "Conv2d":
         # BEGIN SOLUTION
-        # write: layer.attributes, with the key groups, and layer.shape
+        # write: layer.attributes (groups too) and layer.shape
         out_channels, _, *kernel = known[layer.weights["weight"]].shape
         layer.attributes, size = window(a, size, kernel)
         layer.attributes["groups"] = a.get("group", 1)
@@ -248,7 +246,7 @@ def describe(layer, a, shapes, known):
         # END SOLUTION
     elif layer.op == "Linear":
         # BEGIN SOLUTION
-        # write: layer.attributes, with the key transposed, and layer.shape
+        # write: layer.attributes (transposed) and layer.shape
         transposed = not a.get("transB", 0)  # (in, out) in the file
         layer.attributes = {"transposed": transposed}
         layer.shape = (n, known[layer.weights["weight"]].shape[1 if transposed else 0])
