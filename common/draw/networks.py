@@ -176,6 +176,7 @@ def walk(onnx_graph: GraphProto, step: int) -> Drawing:
     What this step has changed is drawn in bold. ValueError for a number without a node.
     """
     nodes, known = list(onnx_graph.node), {tensor.name for tensor in onnx_graph.initializer}
+    known |= {node.output[0] for node in nodes if node.op_type == "Constant"}
     if not 0 <= step < len(nodes):
         raise ValueError(f"step must be a node from 0 to {len(nodes) - 1}, got {step}")
     before, after = _walked(nodes[:step], known), _walked(nodes[: step + 1], known)

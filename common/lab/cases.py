@@ -113,7 +113,10 @@ def branches() -> tuple[Graph, Numbers]:
 
 
 def windows() -> tuple[Graph, Numbers]:
-    """Windows of stride 2 on even sizes: without padding, padded on all sides, and only at the top and the left."""
+    """Windows of stride 2 on even sizes: without padding, padded on all sides, and only at the top and the left.
+
+    A window with a dilation is padded so that the size stays.
+    """
     net = Builder(1, 3, (46, 38), 4)
 
     def conv(name: str, source: Layer | None, channels: int, kernel: int, **fields: Any) -> Layer:
@@ -126,6 +129,8 @@ def windows() -> tuple[Graph, Numbers]:
     layer = conv("none", None, 6, 3, dilation=(2, 1))  # 42 × 36
     layer = conv("around", layer, 6, 3, stride=(2, 2), padding=around, groups=6)  # 21 × 18
     layer = net.add(topology.ReLU6, "act", layer)
+    wide = ((2, 2), (1, 1))
+    layer = conv("dilated", layer, 6, 3, dilation=(2, 1), padding=wide, groups=6)  # 21 × 18
     layer = net.add(topology.MaxPool2d, "largest", layer, kernel_size=(2, 3))  # 20 × 16
     layer = conv("before", layer, 8, 3, stride=(2, 2), padding=before)  # 10 × 8
     conv("last", layer, 8, 3, stride=(2, 2))  # 4 × 3
@@ -204,6 +209,7 @@ CASES: dict[int, tuple[Case, ...]] = {
         Case("branches", branches),
         Case("branches, defaults left out", branches, (spellings.defaults_left_out, spellings.last_first)),
         Case("every auto_pad", windows, (spellings.every_auto_pad,)),
+        Case("equal arrays, Identity", untrained, (spellings.equal_arrays_as_identities,)),
         Case("a mean over channels", mobilenet(0.25, 32, 8), (spellings.mean_over_channels,), refused=True),
     ),
     2: (

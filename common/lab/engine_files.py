@@ -34,7 +34,8 @@ _GRAPH = {
     "Layer.inputs, Layer.output": "names of the activations that it reads (a list of layers' outputs and"
     " Graph.input), and of the one that it writes",
     "Layer.weights": 'names in the file by role: "weight" and "bias" (absent if there is none), of a BatchNorm2d'
-    ' "gamma", "beta", "mean", "var". A constant added after a Conv or MatMul is its bias',
+    ' "gamma", "beta", "mean", "var". A constant added after a Conv or MatMul is its bias.'
+    " An array to which an Identity gives a further name has the name under which the file stores it",
     "Layer.attributes": "Conv2d: stride, dilation (vertical, horizontal), padding ((top, bottom), (left, right)),"
     " groups; MaxPool2d: kernel_size, stride, padding; BatchNorm2d: eps; Linear: transposed, True if the weight in the"
     " file is (in_features, out_features), as of a MatMul and of a Gemm without transB = 1",

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def extract_flaw(model: Any) -> str:
 
     The arrays are judged like those of the held-out cases of milestone 2. Never raises an Exception.
     """
-    wanted, parameters = topology.read_onnx_with_parameters(model)
+    wanted, parameters = expected_layers(model)
     try:
         with errors_located():
             read, own = (importlib.import_module(f"engine.{name}") for name in MODULES[2])
@@ -173,6 +173,30 @@ def located(error: BaseException) -> str:
 
 
 # ---- Matching an engine's layers with the expected ones
+
+
+def stored_names(model: Any) -> dict[str, str]:
+    """{further name of an array: its name in the file}, for the names that Identity nodes give."""
+    writers = {name: node for node in model.graph.node for name in node.output}
+    names: dict[str, str] = {}
+    for node in model.graph.node:
+        if node.op_type == "Identity":
+            source = names.get(node.input[0], node.input[0])
+            if source not in writers or writers[source].op_type == "Constant":
+                names[node.output[0]] = source
+    return names
+
+
+def expected_layers(model: Any) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The layers of a model and their parameters, both by the names under which the file stores the arrays."""
+    graph, parameters = topology.read_onnx_with_parameters(model)
+    stored = stored_names(model)
+    layers = []
+    for layer in graph:
+        fields = [name for name in ROLES.get(type(layer).__name__, {}).values() if getattr(layer, name) is not None]
+        layers.append(replace(layer, **{name: stored.get(found := getattr(layer, name), found) for name in fields}))
+    arrays = {stored.get(name, name): array for name, array in parameters.items()}
+    return replace(graph, layers=tuple(layers)), arrays
 
 
 @dataclass
@@ -325,7 +349,7 @@ def _equal(value: Any, expected: Any) -> bool:
 
 def judge_graph(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
     """Scores and flaws of `graph.read`: layers, shapes, multiply-adds and bytes."""
-    wanted = topology.read_onnx(model)
+    wanted = expected_layers(model)[0]
     with errors_located():
         theirs = modules["graph"].read(model)
         found = match(theirs, wanted)
@@ -365,12 +389,14 @@ def _compare_weights(layer: Any, one: Layer, found: Match) -> None:
 
 def _compare_transposed(model: Any, found: Match) -> None:
     """Check the attribute `transposed` of each Linear against its weight's order in the file."""
+    stored = stored_names(model)
     for node in model.graph.node:
         if node.op_type not in ("Gemm", "MatMul"):
             continue
+        weight = stored.get(node.input[1], node.input[1])
         expected = not any(a.name == "transB" and a.i for a in node.attribute)
         for layer, one in found.pairs:
-            if not isinstance(one, Linear) or one.weight != node.input[1] or one.output in found.wrong:
+            if not isinstance(one, Linear) or one.weight != weight or one.output in found.wrong:
                 continue
             label = f"the Linear that writes {layer.output!r}"
             if "transposed" not in layer.attributes:
@@ -392,7 +418,7 @@ def _or_none(name: str | None) -> str:
 
 def judge_weights(model: Any, modules: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
     """Scores and flaws of `weights.extract` and `weights.fold`: arrays, layers left, error, bytes."""
-    wanted, parameters = topology.read_onnx_with_parameters(model)
+    wanted, parameters = expected_layers(model)
     with errors_located():
         graph = modules["graph"].read(model)
         found = match(graph, wanted)

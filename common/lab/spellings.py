@@ -105,11 +105,12 @@ def same_padding(model: ModelProto) -> None:
 
 
 def every_auto_pad(model: ModelProto) -> None:
-    """Set auto_pad everywhere: VALID without padding, SAME_LOWER for padding (1, 1, 0, 0), else NOTSET with pads.
+    """Set auto_pad everywhere: VALID without padding, else SAME_LOWER, SAME_UPPER or NOTSET with pads.
 
-    For a network in which every window padded only at the top and the left pads as SAME_LOWER does.
+    SAME_LOWER is for the padding (1, 1, 0, 0), SAME_UPPER for (2, 1, 2, 1): in a network in which all such windows pad
+    as these rules do.
     """
-    modes = {(0, 0, 0, 0): "VALID", (1, 1, 0, 0): "SAME_LOWER"}
+    modes = {(0, 0, 0, 0): "VALID", (1, 1, 0, 0): "SAME_LOWER", (2, 1, 2, 1): "SAME_UPPER"}
     for node in (*_nodes(model.graph, "Conv"), *_nodes(model.graph, "MaxPool")):
         pads = next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "pads"), (0, 0, 0, 0))
         mode = modes.get(pads, "NOTSET")
@@ -179,6 +180,21 @@ def equal_arrays_once(model: ModelProto) -> None:
     _remove(graph, set(name_of) - set(first.values()))
     for node in graph.node:
         _replace(node.input, [name_of.get(name, name) for name in node.input])
+
+
+def equal_arrays_as_identities(model: ModelProto) -> None:
+    """Store equal initializers once; Identity nodes give the array its further names, each reading the one before."""
+    graph = model.graph
+    last: dict[tuple, str] = {}
+    nodes, named = [], set()
+    for tensor in graph.initializer:
+        key = (tensor.data_type, tuple(tensor.dims), tensor.raw_data)
+        if key in last:
+            nodes.append(helper.make_node("Identity", [last[key]], [tensor.name], name=f"{tensor.name}.same"))
+            named.add(tensor.name)
+        last[key] = tensor.name
+    _remove(graph, named)
+    _replace(graph.node, [*nodes, *graph.node])
 
 
 def typed_fields(model: ModelProto) -> None:

@@ -1,6 +1,7 @@
 # -- part: layers
 """An ONNX file as a list of layers."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import inf, prod
 
@@ -34,17 +35,26 @@ def attributes(node):
     return {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
 
-def constants(onnx_graph):
-    """The tensors of known value, by name: initializers, and what Constant nodes write.
+def value_of(node):
+    """The TensorProto of a Constant node; ValueError for one that stores a value otherwise."""
+    if "value" not in attributes(node):
+        raise ValueError(f"node {node.name!r} (Constant): no attribute 'value'")
+    return attributes(node)["value"]
 
-    The values are NumPy arrays: numpy_helper.to_array(tensor) makes one of a TensorProto.
+
+def constants(onnx_graph):
+    """The tensors of known value: a dict from each name to a NumPy array.
+
+    numpy_helper.to_array(tensor) makes a NumPy array of a TensorProto.
     """
     # BEGIN SOLUTION
-    # write: a dict from name to array, of both kinds
+    # write: a dict from name to array, of all three kinds
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx_graph.initializer}
     for node in onnx_graph.node:
         if node.op_type == "Constant":
-            known[node.output[0]] = numpy_helper.to_array(attributes(node)["value"])
+            known[node.output[0]] = numpy_helper.to_array(value_of(node))
+        elif node.op_type == "Identity" and node.input[0] in known:
+            known[node.output[0]] = known[node.input[0]]
     return known
     # END SOLUTION
 
@@ -82,6 +92,7 @@ KINDS = {
     "Concat": "Concat", "Gemm": "Linear", "MatMul": "Linear",
 }  # fmt: skip
 NO_LAYER = ("Constant", "Flatten", "Reshape", "Squeeze", "Identity", "Dropout")
+ONLY = {"ceil_mode": 0, "alpha": 1, "beta": 1, "transA": 0, "axis": 1}  # the allowed values
 
 
 def kind(node, known):
@@ -90,13 +101,17 @@ def kind(node, known):
     known: the constants by name. ValueError for a node that no layer computes.
     """
     op, a = node.op_type, attributes(node)
+    second = known.get(node.input[1], ()) if len(node.input) > 1 else ()  # its array, or ()
+    wrong = [f"{name} = {a[name]}" for name in ONLY if a.get(name, ONLY[name]) != ONLY[name]]
+    if wrong or (op == "Reshape" and len(second) != 2):
+        raise ValueError(f"node {node.name!r} ({op}): no layer has {wrong or 'this shape'}")
     clips = {(0, 6): "ReLU6", (0, inf): "ReLU"}
     if op == "Clip" and clip_bounds(node, known) in clips:
         return clips[clip_bounds(node, known)]
     # BEGIN SOLUTION
     # write: the cases of ReduceMean and Add
     if op == "ReduceMean":
-        axes = a["axes"] if "axes" in a else known[node.input[1]]
+        axes = a.get("axes", second)
         if sorted(axis % 4 for axis in axes) == [2, 3]:
             return "GlobalAveragePool"
     if op == "Add" and any(name in known for name in node.input):
@@ -107,6 +122,20 @@ def kind(node, known):
     if op not in KINDS:
         raise ValueError(f"node {node.name!r} ({op}): no layer computes this")
     return KINDS[op]
+
+
+# -- part: check_bias
+def check_bias(node, layers, readers):
+    """ValueError unless the constant of this Add is the bias of one of `layers`.
+
+    layers: by the tensor that they write. readers: how many times each tensor is read.
+    """
+    for name in node.input:
+        layer = layers.get(name)
+        takes = layer and layer.op in ("Conv2d", "Linear") and "bias" not in layer.weights
+        if takes and readers[name] == 1:  # no other node needs the numbers without the bias
+            return
+    raise ValueError(f"node {node.name!r} (Add): its constant is no layer's bias")
 
 
 # -- part: walk
@@ -123,9 +152,15 @@ def walk(onnx_graph, known):
     """
     layers = {}  # by the tensor that they write
     same = {}  # a tensor that no layer writes → the tensor with the same numbers
+    (output,) = (value.name for value in onnx_graph.output)
+    readers = Counter([output, *(name for node in onnx_graph.node for name in node.input)])
     for node in onnx_graph.node:
         op = kind(node, known)
-        names = [name for name in node.input if name in known]  # of the constants it reads
+        names = [same.get(name, name) for name in node.input if name in known]
+        if node.op_type == "Identity" and names:
+            same[node.output[0]] = names[0]
+        if op == "bias":
+            check_bias(node, layers, readers)
         # BEGIN SOLUTION
         # write: steps 1 to 4
         inputs = [same.get(name, name) for name in node.input if name and name not in known]
@@ -138,9 +173,10 @@ def walk(onnx_graph, known):
             layers[node.output[0]] = Layer(op, inputs, node.output[0], weights)
         # END SOLUTION
     source = next(value for value in onnx_graph.input if value.name not in known)
-    dims = source.type.tensor_type.shape.dim
-    shape = tuple(dim.dim_value or 1 for dim in dims)
-    output = onnx_graph.output[0].name
+    batch, *sizes = (dim.dim_value for dim in source.type.tensor_type.shape.dim)
+    if not all(sizes):
+        raise ValueError(f"input {source.name!r}: the file leaves a size open: {sizes}")
+    shape = (batch or 1, *sizes)
     return Graph(source.name, shape, same.get(output, output), list(layers.values()))
 
 
@@ -202,7 +238,7 @@ def describe(layer, a, shapes, known):
         layer.shape = (n, sum(shapes[name][1] for name in layer.inputs), *size)
     elif layer.op == "Conv2d":
         # BEGIN SOLUTION
-        # write: layer.attributes with "groups", and layer.shape
+        # write: layer.attributes (groups too) and layer.shape
         out_channels, _, *kernel = known[layer.weights["weight"]].shape
         layer.attributes, size = window(a, size, kernel)
         layer.attributes["groups"] = a.get("group", 1)
@@ -210,7 +246,7 @@ def describe(layer, a, shapes, known):
         # END SOLUTION
     elif layer.op == "Linear":
         # BEGIN SOLUTION
-        # write: layer.attributes with "transposed", and layer.shape
+        # write: layer.attributes (transposed) and layer.shape
         transposed = not a.get("transB", 0)  # (in, out) in the file
         layer.attributes = {"transposed": transposed}
         layer.shape = (n, known[layer.weights["weight"]].shape[1 if transposed else 0])
@@ -221,8 +257,9 @@ def describe(layer, a, shapes, known):
 def cost(layer, shapes, known):
     """Fill in layer.macs and layer.bytes. shapes: of all tensors; known: the constants."""
     sizes = {role: known[name].size for role, name in layer.weights.items()}
+    arrays = {name: known[name].size for name in layer.weights.values()}  # once each
     activations = sum(prod(shapes[name]) for name in [*layer.inputs, layer.output])
-    layer.bytes = 4 * (activations + sum(sizes.values()))
+    layer.bytes = 4 * (activations + sum(arrays.values()))
     if layer.op in ("Conv2d", "Linear"):
         # BEGIN SOLUTION
         # write: layer.macs
