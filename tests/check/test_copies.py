@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 
 import nbformat
@@ -248,6 +249,17 @@ def test_every_link_of_every_copy_leads_to_a_file(tmp_path):
             if target and ":" not in target and not (path.parent / target).exists() and original.exists():
                 missing.append(f"{path.relative_to(work)}: {target}")
     assert missing == []
+
+
+def test_the_start_page_shows_each_picture_once_and_code_to_copy(tmp_path):
+    page = start.page(tmp_path / "work")
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", page)
+    assert pictures and len(pictures) == len(set(pictures))
+    code = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert code and all(compile(one, "START.md", "exec") for one in code)
+    rest = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    indented = [one for one in rest.split("\n\n") if "\n    " in one and not one.startswith(" ")]
+    assert indented == [], "a code block whose first line is not indented is a paragraph"
 
 
 def test_guesses_anywhere_in_a_cell():
