@@ -262,6 +262,13 @@ def test_the_start_page_shows_each_picture_once_and_code_to_copy(tmp_path):
     assert indented == [], "a code block whose first line is not indented is a paragraph"
 
 
+def test_a_wrong_answer_to_an_exercise_is_not_revealed_as_the_truth():
+    notebook = nbformat.read(REPOSITORY / "01_topology/1_rebuild_from_the_table.ipynb", as_version=4)
+    revealing = [cell.source for cell in notebook.cells if "check.reveal(" in cell.source]
+    written = r"(?<![.\w])(make_divisible|conv_weights|InvertedResidual|MobileNetV2)\("
+    assert revealing and [one for one in revealing if re.search(written, one)] == []
+
+
 def test_guesses_anywhere_in_a_cell():
     text = 'µ = 1; check.predict("a", [1,\n  2], order=[1, 2])\n'
     text += 'check.predict("b", unit="x", guess=-3)\ncheck.predict("c")\n'
