@@ -141,7 +141,8 @@ def defined(source: str) -> list[str]:
 
 def _hint_cell(cell: NotebookNode, name: str) -> NotebookNode:
     new = nbformat.v4.new_code_cell(
-        f'# check.hint("{name}")\n# For a hint: delete the first "# " and run this cell, again for each further one.'
+        f'# check.hint("{name}")\n'
+        '# For a hint: delete "# " in the line above and run this cell. Run it again for the next hint.'
     )
     new.metadata["tags"] = [f"hint-{name}"]
     new["id"] = cell.get("id", new["id"])

@@ -14,12 +14,13 @@ from .exercises import REPOSITORY
 
 PAGE = "START.md"
 FIRST_STEPS = (
-    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 75"
-    " minutes with its puzzles."
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb); with"
+    " all of its puzzles it takes 75 minutes."
 )
 OFF_BY = (
     "*Off by*: the median factor between your guesses and the right numbers; 2× is twice the right number, or half of "
-    "it. A *milestone* runs the engine that you have written on networks that it has never seen."
+    "it. A *milestone* runs the engine that you have written on networks that it has never seen. A dash: there is "
+    "nothing to count yet, or, under predictions, nothing to predict."
 )
 _SET_UP = re.compile(r"^## Start\n.*?(?=^## )", re.MULTILINE | re.DOTALL)  # of the README: done, if one reads this
 _PREDICT = re.compile(r"^\s*check\.predict\(\s*\"([\w-]+)\"", re.MULTILINE)
@@ -130,10 +131,10 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
         verb = "Go on with" if begun else "Begin with"
         lines += [f"{verb} **[{nextup.title}]({nextup.path.as_posix()})**." + ("" if begun else FIRST_STEPS), ""]
     lines += [
-        "You work in your own copies, in the folder `work/`. Replace the lines with `write:` by your code, and run a "
-        "cell with Shift-Enter. The cell that compares your guess with the right number is folded, as its code shows "
-        "the formula: run it, then click on its three dots to read it. What you have written stays: `make lab` puts a "
-        "newer notebook beside yours.",
+        "You work in your own copies, in the folder `work/`. Replace each line that contains `write:` with your code, "
+        "and run a cell with Shift-Enter. The cell that compares your guess with the right number is folded, as its "
+        "code shows the formula: run it, then click on its three dots to read it. What you have written stays: `make "
+        "lab` puts a newer notebook beside yours.",
         "",
         "| chapter | notebooks | exercises | hints | predictions | off by | milestone |",
         "|---|---|---:|---:|---:|---:|---|",

@@ -266,9 +266,9 @@ def headline(recorded: Results) -> str:
                 rows.append([IMPLEMENTATIONS[name], *cells])
         parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
     intro = (
-        f"{provenance(recorded, found)}. Microseconds per batch, median, the same buffers in every call. Ours: the"
-        " newest run. Each library was measured in every layout and with every way to launch it, in two runs: its"
-        " shortest time."
+        f"{provenance(recorded, found)}. Microseconds per batch, median; every call uses the same arrays. Ours:"
+        " the newest run. For each library the table shows its shortest time: over all layouts, all ways to launch it,"
+        " and two runs."
     )
     return _text(intro, parts, marks.footnotes())
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 
 import nbformat
@@ -248,6 +249,24 @@ def test_every_link_of_every_copy_leads_to_a_file(tmp_path):
             if target and ":" not in target and not (path.parent / target).exists() and original.exists():
                 missing.append(f"{path.relative_to(work)}: {target}")
     assert missing == []
+
+
+def test_the_start_page_shows_each_picture_once_and_code_to_copy(tmp_path):
+    page = start.page(tmp_path / "work")
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", page)
+    assert pictures and len(pictures) == len(set(pictures))
+    code = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert code and all(compile(one, "START.md", "exec") for one in code)
+    rest = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    indented = [one for one in rest.split("\n\n") if "\n    " in one and not one.startswith(" ")]
+    assert indented == [], "a code block whose first line is not indented is a paragraph"
+
+
+def test_a_wrong_answer_to_an_exercise_is_not_revealed_as_the_truth():
+    notebook = nbformat.read(REPOSITORY / "01_topology/1_rebuild_from_the_table.ipynb", as_version=4)
+    revealing = [cell.source for cell in notebook.cells if "check.reveal(" in cell.source]
+    written = r"(?<![.\w])(make_divisible|conv_weights|InvertedResidual|MobileNetV2)\("
+    assert revealing and [one for one in revealing if re.search(written, one)] == []
 
 
 def test_guesses_anywhere_in_a_cell():

@@ -1,4 +1,4 @@
-"""Builds blocks without memory for their numbers, and calls forward with a known function in the place of conv."""
+"""Builds blocks without memory for their numbers, runs them as they are and with a known function in conv's place."""
 
 from common.check import Wrong, require
 from common.check.trials import python_random
@@ -26,18 +26,29 @@ def check(InvertedResidual):
                 hint="nn.Sequential(*layers)")  # fmt: skip
         return block, what
 
+    def square(pair):
+        """A number for a pair of equal ones."""
+        return pair[0] if len(set(pair)) == 1 else pair
+
+    def padding(layer):
+        """A convolution's padding as a number; it may be given in words."""
+        sizes = zip(layer.dilation, layer.kernel_size, strict=True)
+        words = {"valid": (0, 0), "same": tuple(dilation * (kernel - 1) / 2 for dilation, kernel in sizes)}
+        return square(words.get(layer.padding, layer.padding))
+
     def convolution(layer, what, expected):
-        """Compare (in_channels, out_channels, kernel, stride, groups) of a convolution."""
-        got = (layer.in_channels, layer.out_channels, *layer.kernel_size[:1], *layer.stride[:1], layer.groups)
-        for name, one, want in zip(
-            ("in_channels", "out_channels", "kernel", "stride", "groups"), got, expected, strict=True
-        ):
+        """Compare (in_channels, out_channels, kernel, stride, groups) of a convolution, and its padding."""
+        got = (layer.in_channels, layer.out_channels, square(layer.kernel_size), square(layer.stride), layer.groups,
+               padding(layer))  # fmt: skip
+        names = ("in_channels", "out_channels", "kernel", "stride", "groups", "padding")
+        for name, one, want in zip(names, got, (*expected, expected[2] // 2), strict=True):
             hint = {
                 "in_channels": "each convolution reads what the one before it writes",
                 "out_channels": "hidden = t · in_channels for pw and dw; out_channels for pw-linear",
                 "kernel": "pw and pw-linear are 1×1, dw is 3×3",
                 "stride": "the stride belongs to dw",
                 "groups": "dw has as many groups as channels, the others have 1",
+                "padding": "kernel // 2 on both sides: 1 for dw, and none for the 1×1 convolutions",
             }[name]
             require(one == want, what=f"{what}: {name} is {one}, expected {want}", hint=hint)
 
@@ -84,6 +95,16 @@ def check(InvertedResidual):
         require(torch.equal(got, want), what=told, hint=hint)
         require(torch.equal(x, given), what=f"{what}: forward changes its input", hint="x + …, not x += …")
 
+    def run(i, o, stride, t):
+        """Run the block as it is, without numbers."""
+        block, what = built(i, o, stride, t)
+        given = [2, i, 9, 12]
+        with torch.device("meta"):
+            got = list(block.eval()(torch.empty(given)).shape)
+        wanted = [2, o, -(-9 // stride), -(-12 // stride)]
+        told = f"{what}: an input of shape {given} becomes an output of shape {got}, expected {wanted}"
+        require(got == wanted, what=told, hint="only the stride changes height and width")
+
     layers(24, 32, 2, 6)
     layers(16, 16, 1, 6)
     layers(32, 16, 1, 1)
@@ -91,7 +112,9 @@ def check(InvertedResidual):
     layers(8, 24, 1, 6)
     for o, stride in ((4, 1), (4, 2), (8, 1)):
         forward(o, stride)
+    for o, stride, t in ((32, 1, 6), (24, 2, 1), (24, 1, 6)):
+        run(24, o, stride, t)
     draw = python_random()
-    for _ in range(8):
+    for t in (1, 2, 4, 6, 1, 2, 4, 6):  # not drawn: the number of checks is the same in every run
         i = draw.randint(1, 40)
-        layers(i, draw.choice([i, draw.randint(1, 60)]), draw.randint(1, 3), draw.choice([1, 2, 4, 6]))
+        layers(i, draw.choice([i, draw.randint(1, 60)]), draw.randint(1, 3), t)

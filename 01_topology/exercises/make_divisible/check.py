@@ -58,9 +58,11 @@ def check(make_divisible):
     compare("the multiples are those of divisor", 11, 4)
 
     draw = python_random()
-    for _ in range(60):
+    left = 60
+    while left:
         divisor = draw.choice([8, 8, 4, 16, draw.randint(1, 40)])
         # quarters are exact in binary, and only a multiple of 10 of them can lie at exactly 90 %
         quarters = draw.randint(1, 4 * draw.choice([20, 200, 2000]))
         if 9 * quarters % (40 * divisor):
             compare("the nearest multiple, or the next larger one", quarters / 4, divisor)
+            left -= 1

@@ -87,9 +87,7 @@ def check(output_size):
     for _ in range(20):
         kernel, dilation = 2 + whole(draw, 0, most=MANY), draw.choice([1, 2, whole(draw, most=FEW)])
         missing = draw.choice([1, 2, whole(draw, most=MANY)])
-        padded = dilation * (kernel - 1) + 1 - missing
-        if padded < 1:
-            continue
+        padded = max(1, dilation * (kernel - 1) + 1 - missing)
         before = draw.randint(0, min(3, padded - 1))
         size, padding, stride = padded - before, (before, 0), draw.choice([1, 2, whole(draw)])
         what = f"output_size({size}, {kernel}, stride={stride}, padding={padding}, dilation={dilation})"
