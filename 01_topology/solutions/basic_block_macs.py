@@ -2,8 +2,9 @@ def basic_block_macs(in_channels, out_channels, size, stride=1, batch=1):
     """Multiply-adds of a block of ResNet-18 on a map of size × size.
 
     The block has two 3×3 convolutions with padding 1. The first one has the stride. The input
-    is added to the result of the second one. If the shapes of both differ, a 1×1 convolution
-    with the same stride converts the input first. Additions and biases are not counted.
+    is added to the result of the second one. If input and result differ in shape, a 1×1
+    convolution with the same stride converts the input first. Additions and biases are not
+    counted. The size may be odd.
     """
     # BEGIN SOLUTION
     # write: the multiply-adds of the two or three convolutions

@@ -1,6 +1,7 @@
 def block_traffic(in_channels, out_channels, t, size, stride, fused, batch=1, itemsize=4):
-    """Bytes of activations that an inverted residual block reads and writes; its input is size
-    × size.
+    """Bytes of activations that a block of MobileNetV2 reads and writes.
+
+    Its input is a map of size × size; the size may be odd.
 
     fused=False   a kernel each for expand, depthwise and project, with bias and ReLU6 done on
                   the way out. Each reads its input once and writes its output once. Where the

@@ -16,7 +16,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -355,22 +355,30 @@ def reset(notebook: Path, work: Path, root: Path = REPOSITORY) -> Path | None:
 # ---- The cell that defines a name
 
 
-def who_defines(name: str, folder: Path | None = None) -> str | None:
-    """The place where a learner defines `name`, as "the cell `def f(x):` under “Widths” in 1_rebuild"; or None.
+def who_defines(name: str, folder: Path | None = None, ran: Collection[str] = ()) -> str | None:
+    """The cell that defines `name`, as "the cell `def f(x):` under “Widths” in 1_rebuild"; None if there is none.
 
     The cell is quoted by the line that defines the name, else by its first definition, else by its first line.
+    ran: the cells that this session has run. The notebook that holds most of them is the one in which the name is
+    missing: it is asked first, for all its cells. In other notebooks only the cells in which a learner writes count.
     """
+    found = {}
     for path in sorted((folder or Path.cwd()).glob("*.ipynb"), key=natural):
         try:
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            found[path] = sum("".join(cell["source"]).strip() in ran for cell in cells), cells
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        heading = path.stem
+    own = max(found, key=lambda path: found[path][0], default=None)
+    if own and not found[own][0]:
+        own = None
+    for path in sorted(found, key=lambda path: path != own):
+        heading, (_, cells) = path.stem, found[path]
         for cell in cells:
             text = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
                 heading = (re.findall(r"^#+ (.*)$", text, re.MULTILINE) or [heading])[-1]
-            elif name in cell["metadata"].get("course", {}).get("defines", []):
+            elif name in cell["metadata"].get("course", {}).get("defines", defined(text) if path == own else []):
                 return f"the cell `{_defining_line(text, name)}` under “{heading}” in {path.stem}"
     return None
 

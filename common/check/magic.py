@@ -13,11 +13,19 @@ from .runner import Result, run
 
 
 def name_lookup(name: str) -> str | None:
-    """Where the learner defines an undefined name: the notebook and cell, in words; None if no cell defines it."""
+    """Which cell defines an undefined name: the notebook and cell, in words; None if no cell does."""
     from .copies import who_defines  # imported late: it imports nbconvert
 
-    where = who_defines(name)
-    return f"you write it in {where}: do that first" if where else None
+    where = who_defines(name, ran=_ran())
+    return f"{where} defines it: do that first" if where else None
+
+
+def _ran() -> set[str]:
+    """The cells that this session has run, as they stand in the notebook."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    return {text.strip() for text in shell.history_manager.input_hist_raw if text.strip()} if shell else set()
 
 
 def exercise(line: str, cell: str) -> Result | None:

@@ -38,8 +38,10 @@ def roofline(dram: float = 20e9, l2: float = 100e9, flops: float = 100e9) -> Dra
     above, below = low * (flops / l2 / low) ** 0.8, low * (flops / dram / low) ** 0.68
     text(axes, x(above) - 0.5, y(above * l2) - 0.6, f"L2 cache: {quantity(l2, 'B/s')}", 11, ha="right")
     text(axes, x(below) + 0.5, y(below * dram) + 0.7, f"DRAM: {quantity(dram, 'B/s')}", 11, ha="left")
-    text(axes, (left + right) / 2, 16.4, "FLOP per byte (each numbered tick: a ridge point)", 11)
-    text(axes, 1.2, (top + bottom) / 2, "FLOP per second", 11, rotation=90)
+    text(axes, (left + right) / 2, 16.4, "FLOP per byte, logarithmic (each numbered tick: a ridge point)", 11)
+    text(axes, 0.8, (top + bottom) / 2, "FLOP per second, logarithmic", 11, rotation=90)
+    for rate in (flops, flops * dram / l2):
+        text(axes, left - 0.2, y(rate), quantity(rate, "").replace(" ", "\u2009"), 10, ha="right")
     text(axes, right + 0.4, 7.6, "left of a ridge point:\nlimited by bytes", 11, ha="left", color=DARK_RED)
     text(axes, right + 0.4, 10.4, "right of it:\nlimited by arithmetic", 11, ha="left", color=DARK_RED)
     return Drawing(
@@ -78,9 +80,7 @@ def kernel_borders(network: Graph | None = None, block: int = 3, numbers: bool =
     for row, (name, (count, elements)) in enumerate(list(counted.items())[:-1]):
         y = 3.4 + 2.3 * row
         groups = _groups(name, inside, network)
-        last = name == "whole block"
-        label = f"{name}\n(last row: stem + block 1 too)" if last and numbers else name
-        text(axes, 0.2, y, label, 10, ha="left")
+        text(axes, 0.2, y, name, 10, ha="left")
         at = 0
         for size in groups:
             for i in range(at, at + size):
@@ -88,12 +88,8 @@ def kernel_borders(network: Graph | None = None, block: int = 3, numbers: bool =
             cell(axes, left + (at + 0.03) * wide, y - 0.8, (size - 0.06) * wide, 1.6, INK, alpha=0.0)
             at += size
         if numbers:
-            shown, moved = f"{count}", f"{4 * elements / 1e6:.1f}"
-            if last:
-                number, others = counted["whole block, stem + block 1"]
-                shown, moved = f"{count}\n{number}", f"{moved}\n{4 * others / 1e6:.1f}"
-            text(axes, 33.0, y, shown, 11, weight="bold")
-            text(axes, 37.4, y, moved, 11, weight="bold")
+            text(axes, 33.0, y, f"{count}", 11, weight="bold")
+            text(axes, 37.4, y, f"{4 * elements / 1e6:.1f}", 11, weight="bold")
         beside = f" ({count} in the network, {4 * elements / 1e6:.1f} MB)" if numbers else ""
         many = "1 kernel" if len(groups) == 1 else f"{len(groups)} kernels"
         said.append(f"{name}: {many} in the block{beside}")

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..cuda.simulator import compiler
-from .roofline import Peaks, Work
+from .roofline import Peaks, Work, conv2d_work
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
 L2_UNKNOWN, LAST_UNKNOWN = 2**20, 2**25  # bytes, where the system does not say
@@ -178,17 +178,62 @@ def cpu_us(call: Callable[[], Any], samples: int = 15) -> float:
     return 1e6 * float(np.median([_seconds(call, rounds) / rounds for _ in range(samples)]))
 
 
-def conv_relu6(x: Any, weight: Any, bias: Any, padding: int = 0, groups: int = 1) -> Any:
-    """ReLU6(convolution + bias) of torch tensors as one kernel of oneDNN, the library that PyTorch's CPU build uses.
+@dataclass(frozen=True)
+class Timed:
+    """A convolution of a block in one layout, timed."""
 
-    x (N, C, H, W), weight (O, C / groups, k, k), bias (O), float32, stride 1. RuntimeError, see has_fused, without it.
+    kind: str  # "expand", "depthwise", "project"
+    shape: str  # "56×56 24": side and channels of the block's input
+    layout: str
+    work: Work
+    us: float
+
+
+def time_block(side: int, channels: int, hidden: int, samples: int = 7) -> list[Timed]:
+    """The three convolutions of an inverted residual block of stride 1, by PyTorch, each alone, for one picture.
+
+    Two entries per convolution, one per layout: "contiguous" and "channels last".
+    """
+    import torch
+
+    shapes = {
+        "expand": ((channels, side, side), (hidden, channels, 1, 1)),
+        "depthwise": ((hidden, side, side), (hidden, 1, 3, 3)),
+        "project": ((hidden, side, side), (channels, hidden, 1, 1)),
+    }
+    timed = []
+    with torch.inference_mode():
+        for kind, (shape, filters) in shapes.items():
+            x, weight, bias = torch.randn(1, *shape), torch.randn(filters), torch.randn(filters[0])
+            padding, groups = filters[2] // 2, shape[0] // filters[1]
+            work = conv2d_work(x.shape, weight.shape, 1, padding)
+            for layout, form in (("contiguous", torch.contiguous_format), ("channels last", torch.channels_last)):
+                a, w = x.to(memory_format=form), weight.to(memory_format=form)
+
+                def call(a: Any = a, w: Any = w, bias: Any = bias, padding: int = padding, groups: int = groups) -> Any:
+                    return torch.nn.functional.conv2d(a, w, bias, 1, padding, 1, groups)
+
+                timed.append(Timed(kind, f"{side}×{side} {channels}", layout, work, cpu_us(call, samples)))
+    return timed
+
+
+def convolution(
+    x: Any, weight: Any, bias: Any = None, padding: int = 0, groups: int = 1, *, relu6: bool = False
+) -> Any:
+    """A convolution of torch tensors as one kernel of oneDNN, the library that PyTorch's CPU build uses.
+
+    With a bias and with relu6 the same kernel adds the bias and clamps, so that fused and separate are compared within
+    one function of oneDNN. x (N, C, H, W), weight (O, C / groups, k, k), bias (O), float32, stride 1. Without oneDNN,
+    see has_fused, it is PyTorch's own convolution, and relu6 is a RuntimeError.
     """
     import torch
 
     if not has_fused():
-        raise RuntimeError("this build of PyTorch has no fused convolution: cpu.has_fused() is False")
-    call = torch.ops.mkldnn._convolution_pointwise
-    return call(x, weight, bias, [padding] * 2, [1, 1], [1, 1], groups, "hardtanh", [0.0, 6.0], "")
+        if relu6:
+            raise RuntimeError("this build of PyTorch has no fused convolution: cpu.has_fused() is False")
+        return torch.nn.functional.conv2d(x, weight, bias, 1, padding, 1, groups)
+    after = ("hardtanh", [0.0, 6.0]) if relu6 else ("none", [])
+    return torch.ops.mkldnn._convolution_pointwise(x, weight, bias, [padding] * 2, [1, 1], [1, 1], groups, *after, "")
 
 
 def has_fused() -> bool:

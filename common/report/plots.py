@@ -97,11 +97,18 @@ def _engineering(value: float, unit: str) -> str:
 # ---- Roofline
 
 
-def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = ("fp32",), title: str = "") -> Any:
+def roofline(
+    points: Sequence[Point],
+    peaks: Peaks,
+    precisions: Sequence[str] = ("fp32",),
+    title: str = "",
+    apart: Mapping[str, float] | None = None,
+) -> Any:
     """A roofline plot: FLOP/s against FLOPs per byte, both logarithmic, and the roofs of these precisions.
 
-    The bandwidth of the L2 cache is a dashed line if `peaks` has it. Returns a Matplotlib figure.
-    ValueError without points, or for a point without FLOPs or without a time.
+    The bandwidth of the L2 cache is a dashed line if `peaks` has it. `apart`: {kind: factor} by which the points of a
+    kind are drawn beside their FLOPs per byte, so that two kinds at one place do not hide each other. Returns a
+    Matplotlib figure. ValueError without points, or for a point without FLOPs or without a time.
     """
     import matplotlib.pyplot as plt
 
@@ -111,7 +118,7 @@ def roofline(points: Sequence[Point], peaks: Peaks, precisions: Sequence[str] = 
         if point.us <= 0 or point.work.flops <= 0:
             raise ValueError(f"points must have FLOPs and a time above 0, got {point}")
     roofs = {precision: peaks.flops_per_s(precision) for precision in precisions}
-    xs = [point.work.intensity for point in points]
+    xs = [point.work.intensity * (apart or {}).get(point.kind, 1.0) for point in points]
     ys = [point.work.flops / point.us * 1e6 for point in points]
     top, bandwidth, l2 = max(roofs.values()), peaks.copy_bytes_per_s, peaks.l2_copy_bytes_per_s
     left, right = min(xs) / (4 if l2 is None else 10), max(2 * max(xs), 8 * top / bandwidth)

@@ -282,6 +282,14 @@ def test_who_defines_a_name(repository, tmp_path, monkeypatch):
     copies.update(work, repository)
     assert copies.who_defines("y", work / CHAPTER).endswith("under “Toys” in 1_toys")
     assert copies.who_defines("x", work / CHAPTER) is None
+    other = work / CHAPTER / "2_toys.ipynb"
+    ours = json.loads((work / CHAPTER / "1_toys.ipynb").read_text())
+    ours["cells"].insert(0, nbformat.v4.new_code_cell("only = 2"))
+    other.write_text(json.dumps(ours))
+    assert copies.who_defines("y", work / CHAPTER).endswith("in 1_toys")
+    assert copies.who_defines("y", work / CHAPTER, {"only = 2"}).endswith("in 2_toys")  # the notebook that is run
+    assert copies.who_defines("only", work / CHAPTER, {"only = 2"}) == "the cell `only = 2` under “2_toys” in 2_toys"
+    assert copies.who_defines("only", work / CHAPTER) is None  # nobody writes there
     text = "import numpy as np\n\n\ndef one():\n    z = 1\n\n\ndef two():\n    pass\n\n\ny = 3\n"
     assert [copies._defining_line(text, name) for name in ("two", "y")] == ["def two():", "def one():"]
     assert copies._defining_line("# a comment\ny = 3\n", "y") == "y = 3"

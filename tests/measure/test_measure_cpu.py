@@ -109,10 +109,24 @@ def test_a_short_call_is_repeated_within_a_sample():
 def test_the_fused_convolution_is_the_separate_one(monkeypatch, kernel, groups):
     torch = pytest.importorskip("torch")
     x, weight, bias = torch.randn(2, 12, 9, 7), torch.randn(24, 12 // groups, kernel, kernel), torch.randn(24)
+    separate = torch.nn.functional.conv2d(3 * x, weight, None, 1, kernel // 2, 1, groups)
+    biased = separate + bias.view(1, -1, 1, 1)
     if cpu.has_fused():
-        got = cpu.conv_relu6(3 * x, weight, bias, kernel // 2, groups)
-        separate = torch.nn.functional.conv2d(3 * x, weight, None, 1, kernel // 2, 1, groups)
-        assert torch.allclose(got, torch.nn.functional.relu6(separate + bias.view(1, -1, 1, 1)), atol=1e-4)
-    monkeypatch.setattr(cpu, "has_fused", lambda: False)
+        got = cpu.convolution(3 * x, weight, bias, kernel // 2, groups, relu6=True)
+        assert torch.allclose(got, torch.nn.functional.relu6(biased), atol=1e-4)
+    for _ in range(2):  # with oneDNN, if there is one, and without
+        assert torch.allclose(cpu.convolution(3 * x, weight, None, kernel // 2, groups), separate, atol=1e-4)
+        assert torch.allclose(cpu.convolution(3 * x, weight, bias, kernel // 2, groups), biased, atol=1e-4)
+        monkeypatch.setattr(cpu, "has_fused", lambda: False)
     with pytest.raises(RuntimeError, match="no fused convolution"):
-        cpu.conv_relu6(x, weight, bias)
+        cpu.convolution(x, weight, bias, relu6=True)
+
+
+def test_a_block_is_timed_in_two_layouts():
+    pytest.importorskip("torch")
+    timed = cpu.time_block(6, 4, 24, samples=1)
+    kinds = ["expand", "depthwise", "project"]
+    assert [one.kind for one in timed] == [kind for kind in kinds for _ in range(2)]
+    assert [one.layout for one in timed] == ["contiguous", "channels last"] * 3
+    assert [one.work.flops for one in timed[::2]] == [2 * 36 * 4 * 24, 2 * 36 * 24 * 9, 2 * 36 * 24 * 4]
+    assert all(one.us > 0 and one.shape == "6×6 4" for one in timed)

@@ -91,6 +91,13 @@ def test_points_stand_where_they_were_measured():
     assert len(set(colours)) == len(KINDS)
 
 
+def test_kinds_at_one_place_can_be_drawn_apart():
+    both = [Point("expand", Work(10, 100), 1.0), Point("project", Work(10, 100), 1.0)]
+    (axes,) = plots.roofline(both, PEAKS, apart={"expand": 0.9}).axes
+    places = {line.get_label(): line.get_xdata()[0] for line in axes.lines if line.get_label() in KINDS}
+    assert places == {"expand": pytest.approx(9), "project": pytest.approx(10)}
+
+
 def test_everything_lies_within_the_axes():
     few = [Point("add", Work(10**6, 10), 1000.0), Point("head", Work(10**3, 10**9), 1.0)]  # slow; above the roof
     (axes,) = plots.roofline(few, PEAKS, ["fp16"]).axes
