@@ -101,7 +101,13 @@ def int8_flaw(int8: Callable[[np.ndarray, bool], np.ndarray]) -> str:
 
 
 def convolve_rounded(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, stride: tuple[int, int], groups: int, store: Callable
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    stride: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    *,
+    store: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
     """A convolution without padding whose accumulators are rounded by `store` after each addition.
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_milestones import wrong, write_engine
+from test_milestones import write_engine, wrong
 
 from common import topology, weights
 from common.lab import engine, fold_checks
@@ -100,5 +100,5 @@ def test_layer_by_layer(opened):
     assert [name for name, error in errors[torch.float64].items() if error > 1e-6] == ["features.0.0"]
     text = engine.reference_text("weights.py")
     opened(text.replace(KEPT, KEPT.replace("f", 'if layer.op != "Linear":\n                f', 1)))
-    with pytest.raises(AssertionError, match="`folded` has no entry for 'classifier.1'"):
+    with pytest.raises(AssertionError, match=r"`folded` has no entry for 'classifier\.1'"):
         fold_checks.folded_by_engine(graph, parameters)
