@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .. import topology
-from ..topology import BatchNorm2d, Conv2d, Graph
+from ..topology import BatchNorm2d, Conv2d, Graph, Layer
 from .cases import Builder, drawn, mobilenet
 from .engine import folder, parts
 from .judging import first_flaw
@@ -23,7 +23,7 @@ PARTS = ("fold_conv_bn", "fold")  # of weights.py, those that the notebook write
 def forked() -> tuple[Graph, dict[str, np.ndarray]]:
     """A small network with two batch-norms, one of which must stay: an addition reads its convolution's output, too."""
     net = Builder(1, 3, (9, 7), 4)
-    outputs = []
+    outputs: list[Layer] = []
     for name in ("first", "forked"):
         before = outputs[-1:]
         conv = net.add(
