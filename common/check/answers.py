@@ -189,7 +189,8 @@ def _sequence_difference(got: Any, want: list | tuple, tolerance: _Tolerance) ->
         if found := _compare(one, other, tolerance):
             return found._replace(text=f"[{index}]{found.text}")
     if len(got) != len(want):
-        return Difference(f" has {len(got)} items, expected {len(want)}: {show(want)}")
+        items = "1 item" if len(got) == 1 else f"{len(got)} items"
+        return Difference(f" has {items}, {show(got)}; expected {len(want)}: {show(want)}")
     return None
 
 

@@ -529,6 +529,8 @@ def compare_outputs(left: Match, folded: Any, exact_graph: Graph, exact: Mapping
         layer, names = by_output[one.output], _role_names(one)
         own = folded.get(layer.output) or {}
         label = f"fold: the {layer.op} that writes {layer.output!r}"
+        if names and layer.output not in folded:
+            return math.inf, f"fold: `folded` has no entry for {layer.output!r}, the output of a {layer.op} that stays"
         for role, name in names.items():
             if own.get(role) is None:
                 return math.inf, f"{label} has no {role}"

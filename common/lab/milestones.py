@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import progress
-from .engine import PACKAGE, folder, missing, whose
+from .engine import PACKAGE, folder, missing, parts, whose
 
 SECONDS = 30.0  # time limit per case; the reference takes less than one
 CHAPTERS = (1, 2)  # those with a milestone
@@ -115,7 +115,7 @@ def run(chapter: int | None = None, console: Any = None, engine: Path | None = N
     failed = [outcome for outcome in outcomes if not outcome.passed]
     flaw = f"{failed[0].case}: {failed[0].flaw}" if failed else ""
     result = Milestone(chapter, not failed, {one.case: one.scores for one in outcomes}, taken, flaw)
-    _show(result, outcomes, _reference(chapter), say)
+    _show(result, outcomes, _reference(chapter), [_taken(place / file) for file in taken], say)
     if work is not None:
         scores = {
             case: {key: score if math.isfinite(score) else None for key, score in own.items()}
@@ -238,7 +238,16 @@ def _console() -> Any:
     )
 
 
-def _show(result: Milestone, outcomes: list[Any], reference: dict[str, dict[str, float]], say: Any) -> None:
+def _taken(path: Path) -> str:
+    """A file of the engine with the parts that are the reference's, or its name alone if all are."""
+    these = parts(path.read_text(encoding="utf-8"))
+    names = [name for name, part in these.items() if part.reference]
+    return path.name if len(names) == len(these) else f"{path.name} ({', '.join(names)})"
+
+
+def _show(
+    result: Milestone, outcomes: list[Any], reference: dict[str, dict[str, float]], taken: list[str], say: Any
+) -> None:
     from rich.table import Table
 
     table = Table(
@@ -256,8 +265,8 @@ def _show(result: Milestone, outcomes: list[Any], reference: dict[str, dict[str,
         ]
         table.add_row("✓" if one.passed else "✗", one.case, *scores)
     say.print(table)
-    if result.reference_files:
-        say.print(f"With the reference's {' and '.join(result.reference_files)}.")
+    if taken:
+        say.print(f"With the reference's {' and '.join(taken)}.")
     failed = [one for one in outcomes if not one.passed]
     if failed:
         others = f" ({len(failed) - 1} more fail)" if len(failed) > 1 else ""

@@ -117,7 +117,10 @@ def _expected(unit: str, choices: Sequence[str] | None, order: Sequence[str] | N
         return "(one of " + ", ".join(map(repr, choices)) + ")"
     if order is not None:
         return "(a list, in order, of " + ", ".join(map(repr, order)) + ")"
-    return f"(a number of {unit})" if unit else "(a number)"
+    if unit in ("×", "times"):
+        return "(a factor)"
+    counted = unit[:1].isalpha() and not unit.startswith(("of ", "per "))
+    return f"(a number of {unit})" if counted else f"(a number: … {unit})" if unit else "(a number)"
 
 
 def _checked(guess: Any, choices: Sequence[str] | None, order: Sequence[str] | None) -> Any:

@@ -451,6 +451,17 @@ def test_the_reference_in_use_is_said(work):
     assert "With the reference's graph.py." in say.export_text()
 
 
+def test_the_parts_that_are_the_references_are_said(work):
+    path = work / "engine" / "graph.py"
+    these = engine.parts(path.read_text())
+    taken = list(these)[-1]
+    these[taken] = engine.Part(these[taken].text, reference=True)
+    path.write_text(engine.joined(these, "graph.py"))
+    say = console()
+    assert milestones.run(1, say).reference_files == ("graph.py",)
+    assert f"With the reference's graph.py ({taken})." in say.export_text()
+
+
 def test_a_missing_file_names_its_notebook(work):
     (work / "engine" / "graph.py").unlink()
     say = console()

@@ -53,6 +53,26 @@ def test_the_first_guess_counts(capsys):
     ]
 
 
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("", "(a number)"),
+        ("blocks", "(a number of blocks)"),
+        ("µs", "(a number of µs)"),
+        ("%", "(a number: … %)"),
+        ("· 10⁻⁴", "(a number: … · 10⁻⁴)"),
+        ("of 100 digits", "(a number: … of 100 digits)"),
+        ("per 100,000", "(a number: … per 100,000)"),
+        ("×", "(a factor)"),
+        ("times", "(a factor)"),
+    ],
+)
+def test_what_is_expected_is_named(unit, said):
+    with pytest.raises(NotImplementedError) as raised:
+        check.predict("named", unit=unit)
+    assert str(raised.value).endswith(said)
+
+
 @pytest.mark.parametrize("nothing", [..., None])
 def test_nothing_is_shown_before_a_guess(capsys, nothing):
     with pytest.raises(NotImplementedError, match=r"^write: your guess in the place of \.\.\. \(a number of µs\)$"):

@@ -55,7 +55,7 @@ def check(fold_conv_bn):
         rtol = 1e-5 if weight.dtype == np.float32 else 1e-9
         for name, one, other, hint, known in zip(("weight'", "bias'"), got, want, hints, slips, strict=True):
             hint = known.hint(one, exact, hint)
-            expect(one, other, what=f"{name} with {case} ({seed})", hint=hint, rtol=rtol)
+            expect(one, other, what=f"{name}, tried with {case} ({seed})", hint=hint, rtol=rtol)
 
     # as many channels in as out, so that a scale on the wrong axis does not fail by its shape
     n = 5

@@ -14,9 +14,9 @@ def folded(gamma, beta, mean, var, eps, weight, bias, how="", scale=None):
         added = np.full(len(weight), shift.sum())
     if how == "scaled shift":
         added = np.einsum("oikl,i->o", scaled, shift)
-    if how == "one tap":
+    if how == "one position":
         added = np.einsum("oi,i->o", weight[:, :, weight.shape[2] // 2, weight.shape[3] // 2], shift)
-    if how == "mean of taps":
+    if how == "mean of positions":
         added = np.einsum("oi,i->o", weight.mean((2, 3)), shift)
     if how == "no own bias":
         own = 0
@@ -30,14 +30,14 @@ SLIPS = {
     "it is divided by the standard deviation, and var is its square": lambda g, b, m, v, eps, w, own: folded(
         g, b, m, v, eps, w, own, scale=g / (v + eps)
     ),
-    "the shift passes through the convolution: each tap multiplies it with its weight": lambda *a: folded(
+    "the shift passes through the convolution: each filter position multiplies it with its weight": lambda *a: folded(
         *a, "shift only"
     ),
     "the shift is multiplied with the weight as it was: the scale belongs to the input, and the shift comes after it": (
         lambda *a: folded(*a, "scaled shift")
     ),
-    "every tap of the filter reads a shifted number: sum over kH and kW, too": lambda *a: folded(*a, "one tap"),
-    "the taps are added up: a sum over kH and kW, not a mean": lambda *a: folded(*a, "mean of taps"),
+    "every filter position reads a shifted number: sum over kH and kW, too": lambda *a: folded(*a, "one position"),
+    "the filter positions are added up: a sum over kH and kW, not a mean": lambda *a: folded(*a, "mean of positions"),
     "the convolution's own bias stays": lambda *a: folded(*a, "no own bias"),
     "the batch-norm adds a constant to each input channel: it adds something to every output": lambda *a: folded(
         *a, "no shift"
@@ -61,7 +61,7 @@ def check(norm_before_conv):
         rtol = 1e-5 if weight.dtype == np.float32 else 1e-9
         for name, one, other, hint, known in zip(("weight'", "bias'"), got, want, hints, slips, strict=True):
             hint = known.hint(one, exact, hint)
-            expect(one, other, what=f"{name} with {case} ({seed})", hint=hint, rtol=rtol)
+            expect(one, other, what=f"{name}, tried with {case} ({seed})", hint=hint, rtol=rtol)
 
     # as many channels in as out: a scale on the wrong dimension does not fail by its shape
     n = 4
@@ -69,12 +69,16 @@ def check(norm_before_conv):
     dense = random.normal(size=(n, n, 3, 3))
     hint = "the batch-norm's channels are the convolution's input channels: dimension 1 of the weight"
     compare(
-        (positive(n) * 2, zero, zero, one, 0.0), dense, None, (hint, "without beta and mean there is no bias"), "gamma"
+        (positive(n) * 2, zero, zero, one, 0.0),
+        dense,
+        None,
+        (hint, "without beta and mean there is no bias"),
+        "gamma alone",
     )
     hint = "the scale is gamma / √(var + eps)"
-    compare((one, zero, zero, positive(n) * 7, 0.1), dense, None, (hint, hint), "var and eps")
+    compare((one, zero, zero, positive(n) * 7, 0.1), dense, None, (hint, hint), "var and eps alone")
     hint = "beta is added to every number that the convolution reads: multiply it with the weights, and add up"
-    compare((one, random.normal(size=n) + 2, zero, one, 0.0), dense, None, (hint, hint), "beta")
+    compare((one, random.normal(size=n) + 2, zero, one, 0.0), dense, None, (hint, hint), "beta alone")
     hint = "the shift of an input channel is beta − mean · scale"
     compare((positive(n), random.normal(size=n), random.normal(size=n), one, 0.0), dense, None, (hint, hint), "a mean")
     hint = "the convolution's own bias is added after it, as before: neither scaled nor shifted"

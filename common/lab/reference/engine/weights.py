@@ -70,7 +70,10 @@ def fold_conv_bn(weight, bias, gamma, beta, mean, var, eps):
 
 # -- part: fold
 def fold_arrays(conv, norm, eps):
-    """The arrays of the folded convolution: computed in float64, rounded once."""
+    """The arrays of the folded convolution: computed in float64, rounded once.
+
+    conv, norm: the arrays of the two layers, {role: array}.
+    """
     dtype, bias = conv["weight"].dtype, conv.get("bias")
     exact = {role: array.astype(np.float64) for role, array in norm.items()}
     bias = None if bias is None else bias.astype(np.float64)
@@ -79,7 +82,10 @@ def fold_arrays(conv, norm, eps):
 
 
 def fold(graph, arrays):
-    """(graph, arrays) without the batch-norms that a convolution can take in."""
+    """(graph, arrays) without the batch-norms that a convolution can take in.
+
+    arrays: what extract returned, {layer.output: {role: array}}.
+    """
     readers = Counter(name for layer in graph.layers for name in layer.inputs)
     readers[graph.output] += 1
     layers, folded, same = {}, {}, {}  # same: a folded batch-norm's output → the convolution's
