@@ -14,7 +14,7 @@ from .exercises import REPOSITORY
 
 PAGE = "START.md"
 FIRST_STEPS = (
-    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 75"
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 80"
     " minutes with its puzzles."
 )
 OFF_BY = (
