@@ -202,7 +202,7 @@ def network_peers(recorded: Results) -> str:
         " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
         " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
         " rotating buffers. Every result was checked before its time counted: the error is the largest of the row,"
-        " against ONNX Runtime in fp32. Bold is the fastest of a column, rotating buffers left out."
+        " against ONNX Runtime in fp32. Bold is the fastest of a column; rotating buffers compete only with each other."
     )
     marks = _Marks()
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
@@ -214,12 +214,15 @@ def network_peers(recorded: Results) -> str:
 def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     """The rows of one precision: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
     ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
-    hot = [r for r in records if r["mode"] == "hot"]
-    best = {key: min(r["median_us"] for r in group) for key, group in grouped(hot, "batch").items()}
+    best = {
+        key: min(r["median_us"] for r in group)
+        for key, group in grouped(records, "mode", "batch").items()
+        if key[0] == "hot" or len({r["implementation"] for r in group}) > 1
+    }
     order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
 
     def cell(r: Record) -> str:
-        return _bold(us(r["median_us"]) + marks(r), r["mode"] == "hot" and r["median_us"] == best[(r["batch"],)])
+        return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
 
     rows = []
     for way in sorted(ways, key=lambda way: (order.get(way[0], len(order)), *way)):
