@@ -65,6 +65,22 @@ def asked(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
         raise Short(wrong.what, wrong.hint, wrong.picture) from None
 
 
+def all_reach_barriers(report: Report, *, what: str) -> None:
+    """Raise Wrong if a thread of a block returned without reaching a barrier that others reached.
+
+    The trace itself only notes it, because GPUs since Volta do not wait for threads that have returned. For exercises
+    that ask for barriers which all threads reach.
+
+    what    the launch in words
+    """
+    hint = (
+        "all threads of the block must reach each barrier: a barrier inside an `if` is reached by those alone that"
+        " enter it, and a thread that has returned reaches none"
+    )
+    said = "".join(map(str, report.missed[:1]))
+    require(not report.missed, what=f"{what}: {said}", hint=hint, picture=report)
+
+
 def launch(
     source: str,
     name: str,

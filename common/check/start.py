@@ -14,8 +14,8 @@ from .exercises import REPOSITORY
 
 PAGE = "START.md"
 FIRST_STEPS = (
-    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb); with"
-    " all of its puzzles it takes 75 minutes."
+    " If you are here for CUDA alone, begin with [A GPU in an hour](03_cudnn_baseline/0_a_gpu_in_an_hour.ipynb): 80"
+    " minutes with its puzzles."
 )
 OFF_BY = (
     "*Off by*: the median factor between your guesses and the right numbers; 2× is twice the right number, or half of "

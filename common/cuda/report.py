@@ -83,7 +83,8 @@ class Finding:
 
     kind               "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned",
                        "absent-block" (shared memory of a block of the cluster that may not have started or may have
-                       returned) or "stopped" (a trap, an assertion, an endless loop, a stack overflow)
+                       returned), "stopped" (a trap, an assertion, an endless loop, a stack overflow); in Report.missed
+                       "missed-barrier"
     line, other_line   of the source; 0 if unknown
     message            the finding in words
     threads, blocks    (x, y, z) of the first ones involved
@@ -150,6 +151,7 @@ class Report:
     findings: tuple[Finding, ...]
     requests: tuple[Request, ...] = field(repr=False)
     uninitialised: tuple[Uninitialised, ...] = ()  # hints for a wrong result, not findings
+    missed: tuple[Finding, ...] = ()  # barriers that some threads, having returned, did not reach; not findings
 
     def _total(self, space: str, kind: str) -> Counts:
         chosen = (entry.counts for entry in self.lines if entry.counts.space == space and entry.kind == kind)

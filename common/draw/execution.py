@@ -38,7 +38,7 @@ def grid(blocks: int = 4, threads: int = 64, chosen: int = 1) -> Drawing:
     if not 0 <= chosen < blocks:
         raise ValueError(f"chosen must be a block from 0 to {blocks - 1}, got {chosen}")
     warps = threads // WARP
-    figure, axes = canvas(37, 7.8 + 2.5 * warps)
+    figure, axes = canvas(37, 6.8 + 2.5 * warps)
     text(axes, 0.3, 0.8, f"grid: {blocks} blocks", ha="left", weight="bold")
     width = 36.2 / blocks
     for b in range(blocks):
@@ -49,12 +49,10 @@ def grid(blocks: int = 4, threads: int = 64, chosen: int = 1) -> Drawing:
     middle, top = 0.2 + (chosen + 0.5) * width, 4.6
     axes.plot([middle - width / 2 + 0.3, 0.4], [3.4, top], color=ORANGE, linewidth=1)
     axes.plot([middle + width / 2 - 0.3, 36.4], [3.4, top], color=ORANGE, linewidth=1)
-    frame(axes, 0.4, top, 36, 2.9 + 2.5 * warps, ORANGE, 0.3)
+    frame(axes, 0.4, top, 36, 1.9 + 2.5 * warps, ORANGE, 0.3)
     text(axes, 0.9, top + 0.7, f"block {chosen}: {threads} threads, {warps} warps of {WARP}", ha="left", weight="bold")
     for w in range(warps):
         _warp(axes, top + 1.5 + 2.5 * w, w, chosen, threads)
-    formula = f"index = blockIdx.x · blockDim.x + threadIdx.x = {chosen} · {threads} + threadIdx.x"
-    text(axes, 0.9, top + 2.2 + 2.5 * warps, formula, 11, ha="left", family="monospace")
     return Drawing(
         figure,
         f"A grid of {blocks} blocks. Block {chosen} is drawn as {warps} warps of {WARP} threads. Above each thread is"
@@ -120,9 +118,9 @@ def matrix(height: int = 5, width: int = 7, block: tuple[int, int] = (4, 2)) -> 
         raise ValueError(f"the grid must be at most 24 × 12 threads, got {columns} × {rows}")
     figure, axes = canvas(18, rows * 0.8 + down * 0.7 + 2.4)
     left, top, wide, high = 4.2, 1.5, (12.4 - 0.3 * across) / columns, 0.8
-    text(axes, left + 6, 0.4, "x: column = blockIdx.x · blockDim.x + threadIdx.x  →", 10)
+    text(axes, left + 6, 0.4, "x: columns  →", 10)
     middle = top + (rows * high + down * 0.7) / 2
-    text(axes, left - 0.6, middle, "y: row = blockIdx.y\n· blockDim.y\n+ threadIdx.y  ↓", 10, ha="right")
+    text(axes, left - 0.6, middle, "y: rows  ↓", 10, ha="right")
     for b, c in product(range(across), range(down)):
         x, y = left + b * (block[0] * wide + 0.3), top + c * (block[1] * high + 0.7)
         frame(axes, x, y, block[0] * wide, block[1] * high + 0.55, ORANGE, 0.1)
@@ -145,9 +143,9 @@ def matrix(height: int = 5, width: int = 7, block: tuple[int, int] = (4, 2)) -> 
     text(axes, left + 6, top + rows * high + down * 0.7 + 0.45, notes, 10)
     return Drawing(
         figure,
-        f"{across} × {down} blocks of {block[0]} × {block[1]} threads cover a matrix of {height} rows and {width}"
-        f" columns. In each cell stands the index row · {width} + column; threads beyond the last row or column are"
-        " crossed out.",
+        f"A matrix of {height} rows and {width} columns is covered by {down} rows and {across} columns of blocks. Each"
+        f" block has {block[1]} rows and {block[0]} columns of threads. In each cell stands the index row · {width} +"
+        " column; threads beyond the last row or column are crossed out.",
     )
 
 

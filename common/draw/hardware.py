@@ -56,8 +56,8 @@ def memory(card: Card) -> Drawing:
     )
 
 
-def latency(card: Card, loads: int = 4, rows: int = 6) -> Drawing:
-    """Latency hiding: one thread with dependent loads, and all threads of a full card, whose waits overlap.
+def latency(loads: int = 4, rows: int = 6) -> Drawing:
+    """Latency hiding: one thread with dependent loads, and many threads, whose waits overlap.
 
     loads: per thread in the drawing. rows: the number of threads drawn.
     """
@@ -65,8 +65,8 @@ def latency(card: Card, loads: int = 4, rows: int = 6) -> Drawing:
     figure, axes = canvas(20, 3.8 + 0.55 * rows)
     left, wide = 5.4, 8.2 / loads
     text(axes, 5.1, 1.0, "1 thread", 12, ha="right", weight="bold")
-    text(axes, 5.1, 1.95 + 0.275 * rows, f"{card.threads:,} threads", 12, ha="right", weight="bold")
-    text(axes, 5.1, 2.75 + 0.275 * rows, "all that the GPU\nholds at a time", 10, ha="right", color=GREY)
+    text(axes, 5.1, 1.95 + 0.275 * rows, "many threads", 12, ha="right", weight="bold")
+    text(axes, 5.1, 2.75 + 0.275 * rows, "all wait at\nthe same time", 10, ha="right", color=GREY)
     for row in range(rows + 1):
         y = 0.6 if row == 0 else 2.0 + 0.55 * (row - 1) + 0.25
         high = 0.8 if row == 0 else 0.42
@@ -76,14 +76,11 @@ def latency(card: Card, loads: int = 4, rows: int = 6) -> Drawing:
                 text(axes, left + (k + 0.48) * wide, 1.0, f"{MEMORY_LATENCY_NS} ns", 10)
     text(axes, left + 4.1, 2.6 + 0.55 * rows, "⋮", 14)
     text(axes, 14.1, 1.0, f"{quantity(alone, 'B/s')}", 13, ha="left", weight="bold")
-    text(axes, 14.1, 2.05 + 0.275 * rows, quantity(alone * card.threads, "B/s"), 13, ha="left", weight="bold")
-    reached = f"(a copy: {quantity(card.copy_bytes_per_s, 'B/s')},\nread and written)"
-    text(axes, 14.1, 2.85 + 0.275 * rows, reached, 10, ha="left", color=GREY)
+    text(axes, 14.1, 2.3 + 0.275 * rows, "as much\nper thread", 13, ha="left", weight="bold")
     words = "time →   Each box: one load of 4 bytes, measured on an idle GPU."
     text(axes, left, 3.3 + 0.55 * rows, words, 10, ha="left", color=GREY)
     return Drawing(
         figure,
         f"One thread that loads 4 bytes after 4 bytes waits {MEMORY_LATENCY_NS} ns for each: {quantity(alone, 'B/s')}."
-        f" {card.threads:,} threads, all that the GPU holds at a time, wait at the same time and load"
-        f" {quantity(alone * card.threads, 'B/s')}.",
+        " Many threads wait at the same time, and each of them loads as much.",
     )

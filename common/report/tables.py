@@ -202,7 +202,7 @@ def network_peers(recorded: Results) -> str:
         " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
         " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
         " rotating buffers. Every result was checked before its time counted: the error is the largest of the row,"
-        " against ONNX Runtime in fp32. Bold is the fastest of a column, for each kind of buffers."
+        " against ONNX Runtime in fp32. Bold is the fastest of a column; rotating buffers compete only with each other."
     )
     marks = _Marks()
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
@@ -214,11 +214,15 @@ def network_peers(recorded: Results) -> str:
 def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     """The rows of one precision: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
     ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
-    best = {key: min(r["median_us"] for r in group) for key, group in grouped(records, "mode", "batch").items()}
+    best = {
+        key: min(r["median_us"] for r in group)
+        for key, group in grouped(records, "mode", "batch").items()
+        if key[0] == "hot" or len({r["implementation"] for r in group}) > 1
+    }
     order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
 
     def cell(r: Record) -> str:
-        return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best[r["mode"], r["batch"]])
+        return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
 
     rows = []
     for way in sorted(ways, key=lambda way: (order.get(way[0], len(order)), *way)):
@@ -389,7 +393,8 @@ def operators_cudnn(recorded: Results) -> str:
         group = groups[precision, arithmetic, layout, launch]
         # a layer that reads from a cache may exceed its roof: rotating buffers are preferred, where they were measured
         mode = "rotating" if any(record["mode"] == "rotating" for record in group) else "hot"
-        title = f"{precision} ({arithmetic}), {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
+        how = precision if arithmetic == precision else f"{precision} ({arithmetic})"
+        title = f"{how}, {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
         parts.append((title, heads, _operators([r for r in group if r["mode"] == mode], precision, roofs), 2))
     return _text(intro, parts)
 

@@ -83,10 +83,10 @@ def test_the_formula_of_a_prediction_is_folded_until_it_is_wanted(lab):
     )
     expect(folded.locator(".jp-Placeholder")).to_be_visible()
     expect(folded.locator(".cm-content")).to_have_count(0)
-    lab.write(question, 'check.predict("index_in_the_grid", 3 * 64)')
+    lab.write(question, 'check.predict("index_in_the_grid", 3 * 256)')
     expect(lab.run(question)).to_contain_text("It is locked; run the next cell.")
     lab.page.keyboard.press("Shift+Enter")  # the first time has selected it
-    expect(folded.locator(".jp-OutputArea")).to_contain_text("Your guess: 192. The answer: 197")
+    expect(folded.locator(".jp-OutputArea")).to_contain_text("Your guess: 768. The answer: 773")
     folded.locator(".jp-Placeholder").click()
     expect(folded.locator(".cm-content")).to_contain_text("block * threads_per_block + thread")
 

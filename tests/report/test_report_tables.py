@@ -132,6 +132,11 @@ def test_each_precision_has_a_table_and_a_name(peers):
     assert len(starts) == 3 and all(lines[i - 1] == "" for i in starts)
 
 
+def test_rotating_buffers_of_one_implementation_have_nothing_to_compete_with(path):
+    saved(path, [network("ours", 61.3), network("ours", 80.0, mode="rotating")])
+    assert [row[4] for row in rows(tables.network_peers(results.load(path)))[2:]] == ["**61.3**", "80.0"]
+
+
 def test_rotating_buffers_compete_among_themselves(path):
     saved(path, [network("ours", 61.3), network("ours", 80.0, mode="rotating"), network("xla", 90.0, mode="rotating")])
     assert [(row[0], row[3], row[4]) for row in rows(tables.network_peers(results.load(path)))[2:]] == [

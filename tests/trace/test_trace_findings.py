@@ -291,6 +291,32 @@ WRONG = [
         ("wait at __syncthreads",),
     ),
     Wrong(
+        "reads its neighbour, which writes",
+        "race",
+        """
+    __shared__ float s[64];
+    s[t] = in[t];
+    __syncthreads();
+    if (t < 63) s[t] += s[t + 1];  // HERE
+    __syncthreads();
+    out[t] = s[t];""",
+        "s",
+        ("thread (31, 0, 0) of block (0, 0, 0) reads s[32], thread (32, 0, 0) uses it in line",),
+        index=32,
+    ),
+    Wrong(
+        "several read what one writes",
+        "race",
+        """
+    __shared__ float s[64];
+    s[t] = in[t];
+    __syncthreads();
+    if (t == 0) s[0] += 1.0f;  // HERE
+    if (t != 32) out[t] = s[0];""",
+        "s",
+        ("thread (0, 0, 0)", "s[0]"),
+    ),
+    Wrong(
         "a float4 between two",
         "misaligned",
         """
@@ -321,6 +347,17 @@ def test_wrong_kernels_are_found(wrong: Wrong) -> None:
         if getattr(wrong, name) is not None:
             assert getattr(finding, name) == getattr(wrong, name), finding
     assert {f.kind for f in report.findings} == {wrong.kind}, report.findings
+
+
+@pytest.mark.parametrize("body", ["if (t < 40) __syncthreads();", "if (t >= 40) return;\n    __syncthreads();"])
+def test_a_barrier_that_some_threads_miss_is_noted_and_no_finding(body: str) -> None:
+    """GPUs since Volta do not wait for threads that have returned."""
+    source = f'extern "C" __global__ void k(float* out) {{ int t = threadIdx.x; out[t] = t; {body} }}'
+    for threads, missed in ((32, 0), (64, 1)):
+        report = traced(source, (1,), (threads,), [floats(64)])
+        assert report.findings == () and len(report.missed) == missed
+    assert "40 of the 64 threads of block (0, 0, 0) reach this __syncthreads" in report.missed[0].message
+    assert report.missed[0].threads == ((40, 0, 0),)
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: w.name)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.check import launch
-from common.check.kernels import asked, compare, shapes, sprinkled, use
+from common.check.kernels import all_reach_barriers, asked, compare, shapes, sprinkled, use
 from common.check.trials import numpy_random
 
 SIZES = ((7, 300), (10, 1500), (8, 700), (5, 100), (6, 64), (9, 1))  # log2 of the threads of a block, elements
@@ -63,7 +63,8 @@ def check(source):
         if n == 1500:
             run(source, sprinkled(random, x), threads, f"{what}, NaN and infinities among them")
 
-    for what, threads, blocks, report in reports:  # right first, then fast
+    for what, threads, blocks, report in reports:  # right numbers first, then barriers for all, then fast
+        all_reach_barriers(report, what=what)
         warps, steps = threads // 32, threads.bit_length() - 1
         used = sum(counts.requests for counts in report.atomics.values())
         hint = "a tree needs no atomics, and its sum does not depend on the order of the threads"

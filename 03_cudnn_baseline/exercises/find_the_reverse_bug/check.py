@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.check import launch
-from common.check.kernels import asked, compare, shapes, sprinkled, use
+from common.check.kernels import all_reach_barriers, asked, compare, shapes, sprinkled, use
 from common.check.trials import numpy_random
 
 SIZES = ((2, 150), (8, 300), (3, 96), (5, 1))  # warps of a block, elements
@@ -53,7 +53,8 @@ def check(source):
         compare(out, want, what=f"{what}: out", hint=hint, mistakes=mistakes)
         reports.append((what, n, report))
 
-    for what, n, report in reports:  # right first, then through shared memory
+    for what, n, report in reports:  # right numbers first, then barriers for all, through shared memory
+        all_reach_barriers(report, what=what)
         got = use(report, None).counts.accesses
         said = f"{what} goes around shared memory: {got} loads from it, {n} are expected"
         asked(

@@ -126,6 +126,7 @@ class FindingKind(enum.IntEnum):
     BAD_INDEX = enum.auto()
     LOCAL_OVERRUN = enum.auto()
     BAD_COPY = enum.auto()
+    MISSED_BARRIER = enum.auto()  # no mistake by itself: Report.missed
 
 
 class TracedArray(ctypes.Structure):
@@ -194,7 +195,7 @@ class Finding(ctypes.Structure):
         ("access", ctypes.c_int32), ("size", ctypes.c_uint32), ("block", ctypes.c_uint32), ("thread", ctypes.c_uint32),
         ("other_block", ctypes.c_uint32), ("other_thread", ctypes.c_uint32), ("owner", ctypes.c_uint32),
         ("offset", ctypes.c_int64), ("count", ctypes.c_uint64), ("rank", ctypes.c_int32), ("length", ctypes.c_int32),
-        ("type", ctypes.c_char * 64),
+        ("other_access", ctypes.c_int32), ("type", ctypes.c_char * 64),
     ]  # fmt: skip
 
 

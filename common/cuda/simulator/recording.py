@@ -16,7 +16,7 @@ _IN_SHARED, _IN_NOTHING = -1, -2  # in place of an array's index
 _KINDS = ("load", "store", "atomic")  # indexed by AccessKind
 _FINDINGS = (  # indexed by FindingKind
     "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block",
-    "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds",
+    "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds", "missed-barrier",
 )  # fmt: skip
 _SEVERAL = 0xFFFF  # in place of a thread: more than one
 
@@ -139,6 +139,8 @@ class Reader:
         """The findings, merged by line, kind, array and access; races within a warp come last."""
         merged: dict[tuple, list[tuple[Any, int]]] = {}
         for f, base in self._read("findings", Finding):
+            if f.kind == FindingKind.MISSED_BARRIER:
+                continue
             merged.setdefault((self._line(f.pc, base), f.kind, f.array, f.access), []).append((f, base))
         ranked = []
         for (line, kind, _, _), group in merged.items():
@@ -155,6 +157,23 @@ class Reader:
         found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
         in_a_warp = {id(f): f.kind == "race" and not rank and len(f.blocks) == 1 for f, rank in ranked}
         return sorted(found, key=lambda f: (in_a_warp[id(f)], f.line, _FINDINGS.index(f.kind), f.array or ""))
+
+    def missed(self) -> tuple[reports.Finding, ...]:
+        """The barriers that threads of a block missed because they had returned, the first block for each line."""
+        first: dict[int, Any] = {}
+        for f, base in self._read("findings", Finding):
+            line = self._line(f.pc, base)
+            if f.kind == FindingKind.MISSED_BARRIER and (line not in first or f.block < first[line].block):
+                first[line] = f
+        threads, made = math.prod(self._block), []
+        for line, f in sorted(first.items()):
+            thread, block = self._thread(f.thread), self._block_index(f.block)
+            message = (
+                f"{f.length} of the {threads} threads of block {block} reach this __syncthreads; the others, such as"
+                f" thread {thread}, have ended without reaching it"
+            )
+            made.append(reports.Finding("missed-barrier", line, message, (thread,), (block,)))
+        return tuple(made)
 
     def _indexed(self, line: int, column: int) -> str | None:
         """The name of the array that is indexed at a position of the source: the last one that begins before it."""
@@ -241,7 +260,11 @@ class Reader:
                 other = "several threads" if several else f"thread {self._thread(f.other_thread)}"
                 same_warp = not several and f.other_thread // 32 == f.thread // 32
                 between = "no __syncwarp lies between" if same_warp else "no __syncthreads lies between"
-            if verb == "writes" and line == other_line and f.other_block == f.block:
+            in_one_line = verb == "writes" and line == other_line and f.other_block == f.block
+            if in_one_line and _KINDS[f.other_access] == "load":  # as in s[t] += s[t + 1]
+                reads = "which several threads read" if several else f"and {other} reads it in the same line"
+                message = f"{who} writes {where}, {reads}: {between}{times}"
+            elif in_one_line:
                 message = f"{who} writes {where}, and so does {other}, in the same line: nothing says which comes last"
                 message = message.replace("so does several", "so do several") + times
             else:

@@ -131,7 +131,7 @@ def watch(
         result = Report(
             kernel=kernel.name, grid=size, block=threads, traced_blocks=int(wanted.sum()), source=kernel.origin[0],
             lines=reader.lines(), findings=tuple(findings), requests=reader.requests(),
-            uninitialised=made.uninitialised,
+            uninitialised=made.uninitialised, missed=reader.missed(),
         )  # fmt: skip
     finally:
         runtime().sim_trace_free(ctypes.byref(request))

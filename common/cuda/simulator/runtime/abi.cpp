@@ -40,7 +40,8 @@ static const AbiEntry abi[] = {
     STRUCTURE(Finding), FIELD(Finding, pc), FIELD(Finding, other_pc), FIELD(Finding, kind), FIELD(Finding, array),
     FIELD(Finding, access), FIELD(Finding, size), FIELD(Finding, block), FIELD(Finding, thread),
     FIELD(Finding, other_block), FIELD(Finding, other_thread), FIELD(Finding, owner), FIELD(Finding, offset),
-    FIELD(Finding, count), FIELD(Finding, rank), FIELD(Finding, length), FIELD(Finding, type),
+    FIELD(Finding, count), FIELD(Finding, rank), FIELD(Finding, length),
+    FIELD(Finding, other_access), FIELD(Finding, type),
     KINDS(FaultKind, FAULT_KINDS), KIND(FaultKind, NO_FAULT), KIND(FaultKind, BAD_ADDRESS), KIND(FaultKind, BAD_ARITHMETIC), KIND(FaultKind, TRAP),
     KIND(FaultKind, DEADLOCK), KIND(FaultKind, STACK_OVERFLOW), KIND(FaultKind, CANCELLED),
     KIND(FaultKind, NOT_COOPERATIVE), KIND(FaultKind, NOT_IN_MASK), KIND(FaultKind, GRID_DEADLOCK),
@@ -53,7 +54,7 @@ static const AbiEntry abi[] = {
     KINDS(FindingKind, FINDING_KINDS), KIND(FindingKind, RACE), KIND(FindingKind, OUT_OF_BOUNDS), KIND(FindingKind, UNINITIALISED_READ),
     KIND(FindingKind, DIVERGENT_BARRIER), KIND(FindingKind, DEADLOCKED), KIND(FindingKind, MISALIGNED),
     KIND(FindingKind, NOT_STARTED), KIND(FindingKind, RETURNED), KIND(FindingKind, BAD_INDEX),
-    KIND(FindingKind, LOCAL_OVERRUN), KIND(FindingKind, BAD_COPY),
+    KIND(FindingKind, LOCAL_OVERRUN), KIND(FindingKind, BAD_COPY), KIND(FindingKind, MISSED_BARRIER),
 };
 #undef STRUCTURE
 #undef FIELD

@@ -26,7 +26,7 @@
 enum AccessKind { LOAD, STORE, ATOMIC, WARP_OPERATION, ACCESS_KINDS };
 enum { IN_SHARED = -1, IN_NOTHING = -2 };  // else the number of an array
 enum FindingKind { RACE, OUT_OF_BOUNDS, UNINITIALISED_READ, DIVERGENT_BARRIER, DEADLOCKED, MISALIGNED, NOT_STARTED, RETURNED,
-                   BAD_INDEX, LOCAL_OVERRUN, BAD_COPY, FINDING_KINDS };
+                   BAD_INDEX, LOCAL_OVERRUN, BAD_COPY, MISSED_BARRIER, FINDING_KINDS };
 
 // ---- What binding.py mirrors
 struct TracedArray {
@@ -67,7 +67,9 @@ struct Finding {
     int64_t offset;                                     // bytes from the start of the array, or of shared memory
     uint64_t count;
     int32_t rank;        // of a race: the pair with the highest is told
-    int32_t length;      // BAD_INDEX, BAD_COPY: elements, bytes of the array; offset is the index, or the bytes, then
+    int32_t length;      // BAD_INDEX, BAD_COPY: elements, bytes of the array; offset is the index, or the bytes, then.
+                         // MISSED_BARRIER: the threads that came to it
+    int32_t other_access;  // of a race within a block
     char type[64];       // BAD_INDEX: of the array
 };
 

@@ -43,8 +43,8 @@ static void visit(Visit* slots, uint32_t group, uint32_t block, uint32_t thread,
     if (!slots[0].block || v.block < slots[0].block) slots[1] = slots[0], slots[0] = v;
     else if (!slots[1].block || v.block < slots[1].block) slots[1] = v;
 }
-static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int kind, uint32_t size, int64_t offset,
-                      uint32_t owner) {
+static void note_race(Trace* t, const Touches& c, const Touch* with, uint64_t pc, int array, int kind, uint32_t size,
+                      int64_t offset, uint32_t owner) {
     const uint32_t thread = thread_number(this_block());
     const int rank = race_rank(*with, thread);
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
@@ -60,6 +60,7 @@ static void note_race(Trace* t, const Touch* with, uint64_t pc, int array, int k
     f->size = size, f->offset = offset;
     f->other_thread = with->thread;
     f->other_pc = t->module_low + with->pc;
+    f->other_access = with == &c.read ? LOAD : with == &c.write ? STORE : ATOMIC;
     f->owner = owner;
 }
 
@@ -79,6 +80,14 @@ static void trace_barrier(Block* b) {
         found->other_thread = (uint32_t)(first - b->fibers);
         found->other_pc = first->barrier_pc;
         break;
+    }
+    if (first && b->alive < b->threads) {  // allowed since Volta: threads that have returned are not waited for
+        if (Finding* missed = find(t, MISSED_BARRIER, first->barrier_pc, IN_NOTHING, LOAD, 0, 0)) {
+            missed->length = b->alive;
+            for (int w = b->warp_count; w--;)
+                for (int lane = 32; lane--;)
+                    if (w * 32 + lane < b->threads && !(b->warps[w].alive >> lane & 1)) missed->thread = w * 32 + lane;
+        }
     }
     ++t->epoch;
 }
@@ -108,7 +117,7 @@ static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, boo
         SharedCell& c = *t->shared.at(i);
         const Touch* with = raced ? 0 : conflict(t, c.touches, kind, plain, thread);
         uninitialised |= kind != STORE && !c.written;
-        if (with && !raced) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block), raced = true;
+        if (with && !raced) note_race(t, c.touches, with, pc, IN_SHARED, kind, size, offset, t->block), raced = true;
         if (b->team) note_visit(t, t->remote[b->rank].cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
         remember(t, c.touches, kind, plain, thread, short_pc);
         c.written |= kind == STORE;
@@ -127,7 +136,7 @@ static void check_remote(Block* b, int rank, uint64_t offset, uint32_t size, int
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         Touches& c = *r.touches.at(i);
         const Touch* with = raced ? 0 : conflict(t, c, kind, plain, thread);
-        if (with) note_race(t, with, pc, IN_SHARED, kind, size, offset, t->block - b->rank + rank), raced = true;
+        if (with) note_race(t, c, with, pc, IN_SHARED, kind, size, offset, t->block - b->rank + rank), raced = true;
         remember(t, c, kind, plain, thread, short_pc);
         note_visit(t, r.cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
     }
@@ -163,7 +172,7 @@ static void check_global(Block* b, int array, uint64_t address, uint32_t size, i
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         Touches& c = *w.touches.at(i);
         const Touch* with = raced ? 0 : conflict(t, c, kind, plain, thread);
-        if (with) note_race(t, with, pc, array, kind, size, address - t->arrays[array].low, t->block), raced = true;
+        if (with) note_race(t, c, with, pc, array, kind, size, address - t->arrays[array].low, t->block), raced = true;
         remember(t, c, kind, plain, thread, short_pc);
         note_visit(t, w.grid, i, t->cluster_size, bytes, grain, kind, thread, short_pc);
         if (b->team) note_visit(t, w.cluster, i, 1, bytes, grain, kind, thread, short_pc);
