@@ -5,9 +5,10 @@ def ratio_of(samples, a, b):
     """time(a) / time(b) from samples that were taken in turn: the median of the rounds'
     ratios.
 
-    samples: tuples (name, µs) in the order in which they were taken, subjects in turn; there
-    may be more subjects than a and b. The i-th sample of a and the i-th of b belong to round
-    i, whichever came first in it. ValueError if a and b have not been sampled equally often.
+    samples: tuples (name, µs) in the order in which they were taken. A round has one sample
+    of each name; there may be more names than a and b. The i-th sample of a and the i-th of
+    b belong to round i, whichever came first in it. ValueError if a and b have not been
+    sampled equally often.
     """
     # BEGIN SOLUTION
     # write: the median of the rounds' ratios

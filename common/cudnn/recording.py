@@ -6,6 +6,7 @@ operations(graph)                     only the calls that add an operation
 recorded(build, "x", "w")             the calls of a function of your own, build(graph, x, w)
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -13,7 +14,11 @@ from unittest import mock
 from . import library, plans
 from .graphs import Graph
 
+# one spelling for calls that mean the same: arguments that are listed by name, or by place
+_BY_NAME = {"conv_fprop": ("image", "weight")}
+_BY_PLACE = {"add": ("a", "b"), "identity": ("input",), "relu": ("input",)}
 _NODES = ("conv_fprop", "conv_dgrad", "conv_wgrad", "identity", "add", "relu")
+_RESULT = re.compile(r"t\d+")
 
 
 class Recorder:
@@ -42,10 +47,25 @@ class Recorder:
             result = str(named.get("name", "tensor"))
         elif method in _NODES:
             result = f"t{sum(map(_is_operation, self._lines)) + 1}"
+        arguments, named = _spelled(method, arguments, named)
         shown = [*map(repr, arguments), *(f"{key}={value!r}" for key, value in named.items())]
         line = f"{self._name}({', '.join(shown)})".replace("cudnn.", "")
         self._lines.append(line if result == owner else f"{result} = {line}")
         return Recorder(result, self._lines)
+
+
+def _spelled(method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments as this module lists them; of a sum, results of other operations before tensors."""
+    names = _BY_NAME.get(method, ())
+    named = dict(zip(names, arguments, strict=False)) | named
+    arguments = arguments[len(names) :]
+    places = _BY_PLACE.get(method, ())[len(arguments) :]
+    if places and all(name in named for name in places):
+        arguments += tuple(named.pop(name) for name in places)
+    if method == "add":
+        arguments = tuple(sorted(arguments, key=lambda one: _RESULT.fullmatch(repr(one)) is None))
+    order = [*names, *(name for name in named if name not in names)]
+    return arguments, {name: named[name] for name in order if name in named}
 
 
 def calls(graph: Graph) -> list[str]:

@@ -69,7 +69,7 @@ def queues(launch_us: float, kernel_us: float, count: int = 6) -> Drawing:
         cell(axes, left + start * scale, 2.7, kernel_us * scale, 1.0, BLUE)
     host, gpu = f"{count} launches of {launch_us:.1f} µs", f"{count} kernels of {kernel_us:.1f} µs"
     text(axes, left, 0.55, host, 11, ha="left", color="#8a5f00")
-    waits = f"; between them the GPU waits for {idle:.0f} µs" if idle > 0.5 else ", without a gap"
+    waits = f"; between them the GPU waits for {idle:.0f} µs in all" if idle > 0.5 else ", without a gap"
     text(axes, left, 4.2, f"{gpu}{waits}", 11, ha="left", color=DARK_RED if idle > 0.5 else INK)
     return Drawing(
         figure,

@@ -3,11 +3,12 @@
     launch_cost(records)                    µs per batch, eager and in a CUDA graph
     samples(times, warm_up)                 each sample of one benchmark, in the order taken
     orders({"A, then B": rounds, …})        samples and ratios of A and B, for each order
-    steps(records, peaks)                   µs of each different step, beside its roof
+    steps(records, precision, peaks)        µs of each different step, beside its roof
+    steps_in_words(records, precision, peaks)   the same as text
     kinds(records)                          the share of each kind of layer in the time of all steps
     lanes(records)                          recorded timelines, for draw.timeline
 
-All but `lanes` return a Matplotlib figure.
+All but `lanes` and `steps_in_words` return a Matplotlib figure.
 """
 
 from collections import defaultdict
@@ -160,6 +161,25 @@ def steps(records: Mapping[int, Sequence[Mapping[str, Any]]], precision: str, pe
     figure.legend([entries[name] for name in order], order, loc="outside lower center", ncols=4, frameon=False)
     plt.close(figure)
     return figure
+
+
+def steps_in_words(records: Mapping[int, Sequence[Mapping[str, Any]]], precision: str, peaks: Peaks) -> str:
+    """The alternative text of `steps`: per batch size and kind, the least and the largest time / roof."""
+    parts = []
+    for batch, found in records.items():
+        times: dict[str, list[float]] = defaultdict(list)
+        for r in found:
+            times[r["kind"]].append(r["median_us"] / floor_us(Work(r["bytes"], r["flops"]), precision, peaks))
+        kinds = ", ".join(
+            f"{kind} {min(v):.1f}" + (f" to {max(v):.1f}" if len(v) > 1 else "")
+            for kind, v in sorted(times.items(), key=lambda item: min(item[1]))
+        )
+        us = sorted(r["median_us"] for r in found)
+        parts.append(f"Batch {batch}: steps take {us[0]:.3g} to {us[-1]:.3g} µs; in multiples of their roofs, {kinds}.")
+    return (
+        "One row per different step, grouped by image size, one panel per batch size; x is µs, logarithmic. A dot is"
+        " the time, coloured by kind, a bar across the roof. " + " ".join(parts)
+    )
 
 
 def kinds(records: Sequence[Mapping[str, Any]]) -> Any:

@@ -119,6 +119,28 @@ def test_backward_graphs_are_listed_too():
     assert line.startswith("t1 = graph.conv_dgrad(loss=dy, filter=w, ")
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda graph, x, w, bias: graph.add(graph.conv_fprop(image=x, weight=w, padding=[0, 0]), bias),
+        lambda graph, x, w, bias: graph.add(a=graph.conv_fprop(x, w, padding=[0, 0]), b=bias),
+        lambda graph, x, w, bias: graph.add(graph.conv_fprop(padding=[0, 0], weight=w, image=x), b=bias),
+        lambda graph, x, w, bias: graph.add(bias, graph.conv_fprop(x, weight=w, padding=[0, 0])),
+        lambda graph, x, w, bias: graph.add(b=graph.conv_fprop(x, weight=w, padding=[0, 0]), a=bias),
+    ],
+)
+def test_calls_that_mean_the_same_are_listed_alike(build):
+    assert recording.recorded(build, "x", "w", "bias") == [
+        "t1 = graph.conv_fprop(image=x, weight=w, padding=[0, 0])", "t2 = graph.add(t1, bias)"
+    ]  # fmt: skip
+
+
+def test_calls_that_differ_are_listed_as_they_are():
+    swapped = recording.recorded(lambda graph, x, w: graph.conv_fprop(w, x), "x", "w")
+    assert swapped == ["t1 = graph.conv_fprop(image=w, weight=x)"]
+    assert recording.recorded(lambda graph, x: graph.add(x), "x") == ["t1 = graph.add(x)"]
+
+
 def test_calls_of_ones_own():
     def build(graph, x, bias):
         return graph.relu(graph.add(x, bias)).set_output(True)

@@ -317,7 +317,7 @@ def test_kernel_borders_count_kernels_of_the_block_and_of_the_network():
 
 
 def test_queues_says_who_waits():
-    assert "the GPU waits for 50 µs" in draw.queues(13.4, 3.4).alt
+    assert "the GPU waits for 50 µs in all" in draw.queues(13.4, 3.4).alt
     assert draw.queues(2.0, 5.0).alt.endswith("without a gap.")
     for bad in ((0, 1), (1, -1)):
         with pytest.raises(ValueError, match="launch_us and kernel_us must be positive"):

@@ -170,7 +170,7 @@ def test_depthwise_steps_take_nearly_half_in_fp16_and_7_percent_of_the_multiply_
     assert round(100 * macs / MODEL.graph.macs) == 7
 
 
-def test_no_single_kind_is_worth_much_and_fewer_kernels_are():
+def test_one_kind_gains_at_most_about_1_4_and_fewer_kernels_gain_more():
     def gain(precision, batch, least=0.0, *kinds):
         saved = sum(
             r["count"] * max(0.0, r["median_us"] - max(least, floor_us(Work(r["bytes"], r["flops"]), precision, PEAKS)))
@@ -179,7 +179,7 @@ def test_no_single_kind_is_worth_much_and_fewer_kernels_are():
         return total(precision, batch) / (total(precision, batch) - saved)
 
     for kind in ("stem", "expand", "depthwise", "project", "head", "linear"):
-        assert 1 <= gain("fp16", 1, 0.0, kind) < 1.6 and 1 <= gain("fp16", 256, 0.0, kind) < 1.6
+        assert 1 <= gain("fp16", 1, 0.0, kind) < 1.45 and 1 <= gain("fp16", 256, 0.0, kind) < 1.45
     fastest = min(r["median_us"] for r in of("fp16", 1))
     assert gain("fp16", 1, fastest) < 0.5 * gain("fp16", 1)
 

@@ -7,7 +7,7 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 
-from common.measure.roofline import Peaks
+from common.measure.roofline import Peaks, Work, floor_us
 from common.report import measuring, results, tables
 
 RECORDED = results.load(tables.CARD)
@@ -55,6 +55,19 @@ def test_every_step_has_a_dot_and_a_roof():
         roofs = [line for line in axes.lines if line.get_marker() == "|"]
         assert len(dots) == len(roofs) == 32
     assert on_the_page(figure)
+
+
+def test_the_words_for_steps_have_every_kind_and_the_whole_range():
+    peaks = Peaks.recorded(RECORDED)
+    text = measuring.steps_in_words({256: of("fp16", 256)}, "fp16", peaks)
+    ratios = [
+        r["median_us"] / floor_us(Work(r["bytes"], r["flops"]), "fp16", peaks)
+        for r in of("fp16", 256) if r["kind"] == "depthwise"
+    ]  # fmt: skip
+    assert f"depthwise {min(ratios):.1f} to {max(ratios):.1f}" in text
+    assert all(r["kind"] in text for r in of("fp16", 256))
+    one = {"kind": "stem", "bytes": 4_000_000, "flops": 0, "median_us": 3.0}
+    assert "stem 3.0." in measuring.steps_in_words({1: [one]}, "fp16", Peaks(4e12, 1e13, None, 1e14))
 
 
 def test_the_shares_of_the_kinds_fill_each_bar():

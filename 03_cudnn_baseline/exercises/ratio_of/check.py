@@ -56,8 +56,8 @@ def check(ratio_of):
     compare([(20.0, 10.0)] * 5, "time(a) over time(b): below 1, a is faster", "a takes 20, b takes 10", alternate=False)
     hint = "the order within a round changes: go by the names, not by the places"
     compare([(20.0, 10.0)] * 6, hint, "a takes 20, b takes 10, every other round begins with b")
-    hint = "other subjects take their turn as well: leave their samples out"
-    compare([(20.0, 10.0, 1.0)] * 6, hint, "three subjects", "abc")
+    hint = "other names are sampled as well: leave their samples out"
+    compare([(20.0, 10.0, 1.0)] * 6, hint, "three names", "abc")
     hint = "one disturbed round moves a mean, not a median"
     compare([(20.0, 10.0)] * 8 + [(900.0, 10.0)], hint, "one of nine rounds disturbed")
     hint = "divide within a round, then take the median: a round that is slow is slow for both"

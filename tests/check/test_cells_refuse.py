@@ -1,0 +1,165 @@
+"""Cells that check what the learner wrote without check.run: they accept it, and name the mistake in a wrong answer."""
+
+import json
+import math
+import time
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+from common import check, cuda
+from common.bench.operators import pictures
+from common.bench.peers import Model
+from common.check.exercises import REPOSITORY
+from common.lab import markup
+from common.network import Network
+from common.report import generated
+
+CHAPTER = REPOSITORY / "03_cudnn_baseline"
+
+
+def cell(notebook, begins):
+    """The source of the notebook's only code cell with a line that begins like this."""
+    cells = json.loads((CHAPTER / notebook).read_text(encoding="utf-8"))["cells"]
+    texts = [generated.source(one) for one in cells if one["cell_type"] == "code"]
+    (text,) = [text for text in texts if any(line.startswith(begins) for line in text.split("\n"))]
+    return text
+
+
+def verdict(written, solution, checking, **names):
+    """What the cell `checking` says of the function that the text `written` defines; "" if it accepts it.
+
+    `written` None stands for the solution's own.
+    """
+    space = {"np": np, "time": time, "math": math, "check": mock.Mock(spec=check), **names}
+    exec(markup.plain(solution) if written is None else written, space)
+    try:
+        exec(checking, space)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+CLOCK = "def per_call_us(call, calls):\n    start = time.perf_counter()\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (None, ""),
+        (
+            CLOCK + "    for _ in range(calls): call()\n    return (time.perf_counter() - start) * 1e6",
+            "divide by `calls`",
+        ),
+        (CLOCK + "    for _ in range(calls): call()\n    return (time.perf_counter() - start) / calls", "µs per call"),
+        (CLOCK + "    for _ in range(calls): call()\n    return (time.perf_counter() - start) / calls * 1e9", "µs per"),
+        (CLOCK + "    call()\n    return (time.perf_counter() - start) / calls * 1e6", "µs per call"),
+    ],
+)
+def test_the_clock(written, told):
+    notebook = "2_time_it_fairly.ipynb"
+    said = verdict(written, cell(notebook, "def per_call_us"), cell(notebook, "few, many ="), torch=torch)
+    assert told in said and bool(told) == bool(said)
+
+
+@pytest.fixture(scope="module")
+def run():
+    """(program, its picture, its logits), as in notebook 3."""
+    program = Network(Model.of("seeded").onnx, "kernels").program((1, 3, 64, 64))
+    picture = cuda.asarray(pictures(1, (3, 64, 64)))
+    program.input[...] = picture
+    program.launch()
+    return program, picture, cuda.asnumpy(program.output).copy()
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("def poison(program): pass", "earlier run"),
+        ("def poison(program): program.output.fill(np.nan)", "earlier run"),
+        ("def poison(program):\n    for one in program.buffers.values(): one.fill(0)", "earlier run"),
+        ("def poison(program):\n    for one in program.buffers.values(): one.fill(np.nan)", "input must stay"),
+        (None, ""),  # the last one: nothing that the others left behind counts
+    ],
+)
+def test_poison(run, written, told):
+    program, picture, logits = run
+    notebook = "3_the_network_beside_others.ipynb"
+
+    def launched_without(index):
+        for i in range(len(program.steps)):
+            if i != index:
+                program.launch_step(i)
+        return cuda.asnumpy(program.output).copy()
+
+    names = {
+        "program": program,
+        "picture": picture,
+        "logits": logits,
+        "cuda": cuda,
+        "launched_without": launched_without,
+    }
+    said = verdict(written, cell(notebook, "def poison"), cell(notebook, "incomplete = np.isnan("), **names)
+    assert told in said and bool(told) == bool(said)
+
+
+APPENDIX = "appendix_engines_and_plans.ipynb"
+SEARCH = (
+    "def winners_time(random, plans, runs, us=5.0, noise=0.03, searches=1000):\n"
+    "    times = random.normal(us, {deviation}, (searches, plans, runs))\n    return {result}"
+)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "result", "right"),
+    [
+        ("noise * us", "np.median(times, axis=2).min(axis=1).mean()", True),
+        ("noise", "np.median(times, axis=2).min(axis=1).mean()", False),
+        ("noise * us", "times.mean(axis=2).min(axis=1).mean()", False),
+        ("noise * us", "times.min(axis=2).min(axis=1).mean()", False),
+        ("noise * us", "np.median(times, axis=2).mean()", False),
+        ("noise * us", "np.median(times, axis=1).min(axis=1).mean()", False),
+        ("noise * us", "np.median(times, axis=2).min()", False),
+    ],
+)
+def test_the_winners_time(deviation, result, right):
+    text = SEARCH.format(deviation=deviation, result=result)
+    said = verdict(text, "", cell(APPENDIX, "for plans, runs, want in"))
+    assert ("expected about" in said) != right
+
+
+def test_the_winners_time_of_another_generator():
+    space = {"np": np}
+    exec(markup.plain(cell(APPENDIX, "def winners_time")), space)
+    checking = cell(APPENDIX, "for plans, runs, want in")
+    for seed in range(2, 12):  # the check's bounds are not those of one seed
+        assert (
+            verdict(
+                None, cell(APPENDIX, "def winners_time"), checking.replace("default_rng(1)", f"default_rng({seed})")
+            )
+            == ""
+        )
+
+
+SUM = (
+    "def sum_in_fp16(left, right):\n    total = np.zeros(left.shape[1:], np.float16)\n"
+    "    for one, other in zip(left.astype(np.float32), right.astype(np.float32), strict=True):\n"
+    "        total = {}\n    return total"
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("(total + one * other).astype(np.float16)", ""),
+        ("np.float16(total.astype(np.float64) + one * other)", ""),
+        ("total + one * other", "round the total"),
+        ("total + (one * other).astype(np.float16)", "only after the addition"),
+        ("(total.astype(np.float32) + (one * other).astype(np.float16)).astype(np.float16)", "only after the addition"),
+    ],
+)
+def test_the_sum_in_fp16(step, told):
+    said = verdict(SUM.format(step), "", cell(APPENDIX, "near_1 ="), errors=lambda terms: (1.0, 2.0))
+    assert told in said and bool(told) == bool(said)
