@@ -12,10 +12,9 @@ import math
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -151,11 +150,11 @@ def _run_judge(
 
 
 @contextlib.contextmanager
-def calls_of(function: Callable[..., Any]) -> Iterator[list[int]]:
+def calls_of(function):
     """Inside, each call of a Python function adds an entry to the list, by whatever name it is called."""
     calls: list[int] = []
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def note(frame: Any, event: str, _: object) -> None:
         if event == "call" and frame.f_code is function.__code__:
             calls.append(frame.f_lineno)
 
