@@ -5,10 +5,10 @@ def weights_to_nhwc(weight, groups):
     """The weight of a convolution in the order in which a program on NHWC tensors reads it:
     an array whose memory has this order (C-contiguous), of the same dtype.
 
-    weight: (out_channels, in_channels / groups, kH, kW), in the file's order. A depthwise
-    weight, each output channel reading one of several input channels, becomes
-    (kH, kW, out_channels). Every other weight becomes (out_channels, kH, kW,
-    in_channels / groups).
+    weight: (out_channels, in_channels / groups, kH, kW), in the file's order. It is
+    depthwise if the convolution has several input channels and each output channel reads
+    only one of them. Then it becomes (kH, kW, out_channels). Every other weight becomes
+    (out_channels, kH, kW, in_channels / groups).
     """
     # BEGIN SOLUTION
     # write: the array in the new order, also in memory

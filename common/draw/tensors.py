@@ -39,7 +39,7 @@ def tensor_fields(*tensors: Any) -> Drawing:
             else:
                 cell(axes, x + 0.15, y + 0.08, wide - 0.3, high - 0.16)
             text(axes, x + wide / 2, y + high / 2, value or "empty", 10.5, color="#222222" if value else GREY)
-        used = next((name for name in _FIELDS if _held(tensor, name)), "no field")
+        used = next((f"{name} ({held})" for name in _FIELDS if (held := _held(tensor, name))), "no field")
         said.append(f"{tensor.name} has the dims {list(tensor.dims)}, the type {kind} and its numbers in {used}")
     return Drawing(figure, f"The fields of {len(tensors)} TensorProto: {'; '.join(said)}. The other fields are empty.")
 

@@ -342,7 +342,9 @@ def missing(file: str, part: str = "") -> str:
         place = f"under “{FILES[file].kept[part]}” in {notebook}"
         return f'{part} is not in {file} yet. Run keep("{file}", {part}) {place}.{offer}'
     what = f"the part {part} of {file} is not written" if part else f"your engine has no {file}"
-    return f"{what} yet: {notebook} writes it.{offer}"
+    first = "" if part else next(iter(reference_parts(file)), "")
+    begin = f", beginning with the cell of {first}" if first else ""
+    return f"{what} yet: {notebook} writes it{begin}.{offer}"
 
 
 def unwritten(error: BaseException) -> str:

@@ -297,7 +297,8 @@ def test_a_missing_file_says_who_writes_it(work):
     with pytest.raises(ImportError) as raised:
         from engine import graph  # noqa: F401
     assert str(raised.value) == (
-        "your engine has no graph.py yet: 01_topology/2_read_an_onnx_graph.ipynb writes it."
+        "your engine has no graph.py yet: 01_topology/2_read_an_onnx_graph.ipynb writes it,"
+        " beginning with the cell of layers."
         ' To go on with the reference\'s: use_reference("graph")'
     )
     with pytest.raises(ImportError, match=r"your engine has no plan.py yet: 05_network/1\w+.ipynb writes it.$"):

@@ -396,6 +396,16 @@ BYTES = "'bytes': weights.py, line"
         ('newbyteorder("<")', 'newbyteorder(">")', "'raw': yours is >f4"),
         ("return flat.reshape(tensor.dims)", "return flat", "'raw': yours is float32, [6]"),
         ("return flat.reshape(tensor.dims)", "return None", "'raw': yours is object, []"),
+        (
+            "return flat.reshape(tensor.dims)",
+            "return onnx.numpy_helper.to_array(tensor)",
+            "to_array calls numpy_helper.to_array: read raw_data",
+        ),
+        (
+            "return flat.reshape(tensor.dims)",
+            "from onnx.numpy_helper import to_array as done\n    return done(tensor)",
+            "to_array calls numpy_helper.to_array: read raw_data",
+        ),
     ],
 )
 def test_to_array_alone_is_judged(old, new, said, tmp_path):
@@ -405,6 +415,17 @@ def test_to_array_alone_is_judged(old, new, said, tmp_path):
     try:
         flaw = judging.to_array_flaw(TENSORS)
         assert said in flaw and bool(flaw) == bool(said), flaw
+    finally:
+        engine.open_engine()
+
+
+def test_a_missing_weights_file_is_said_with_its_first_cell(tmp_path):
+    place = write_engine(tmp_path / "engine")
+    (place / "weights.py").unlink()
+    engine.open_engine(lambda: place)
+    try:
+        flaw = judging.to_array_flaw(TENSORS)
+        assert flaw.startswith("your engine has no weights.py yet: 02_weights/1_") and "the cell of to_array." in flaw
     finally:
         engine.open_engine()
 

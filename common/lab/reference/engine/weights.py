@@ -39,7 +39,7 @@ def extract(model, graph):
             tensors[node.output[0]] = helper.get_attribute_value(node.attribute[0])
     arrays = {}
     # BEGIN SOLUTION
-    # write: arrays[layer.output] for every layer, by what layer.weights names
+    # write: arrays[layer.output] for every layer, from the names in layer.weights
     for layer in graph.layers:
         own = {role: to_array(tensors[name]) for role, name in layer.weights.items()}
         if layer.attributes.get("transposed"):
