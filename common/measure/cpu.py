@@ -118,7 +118,7 @@ def _library() -> Any:
 def copy_rate(touched: int, samples: int = SAMPLES) -> float:
     """B/s of a copy, read + written, on one core; touched: bytes of source and destination together, at least 8.
 
-    The faster of a loop and of memcpy, each the median of several samples. RuntimeError for a wrong copy.
+    The faster of a loop and of memcpy, each the best of several samples, as in STREAM. RuntimeError for a wrong copy.
     """
     floats = _positive("touched", touched, 8) // 8
     source = np.random.default_rng(0).standard_normal(floats, np.float32)
@@ -159,7 +159,7 @@ def fma_rate(samples: int = SAMPLES) -> float:
 
 
 def measure_cpu(samples: int = SAMPLES) -> CpuRoofs:
-    """Measure the roofs of one core, in a few seconds, the median of `samples` each. RuntimeError for a wrong result.
+    """Measure the roofs of one core, in a few seconds, the best of `samples` each. RuntimeError for a wrong result.
 
     Errors of the compiler as of compiler.find_compiler.
     """
@@ -251,13 +251,16 @@ def _seconds(call: Callable[[], Any], rounds: int) -> float:
 
 
 def _rate(call: Callable[[int], float], amount: int, samples: int) -> float:
-    """`amount` per pass over the median seconds per pass; call(passes) returns seconds."""
+    """`amount` per pass over the fewest seconds per pass; call(passes) returns seconds.
+
+    Other programs only ever make a sample slower, so the best one is nearest to what the core can do.
+    """
     _positive("samples", samples, 1)
     call(1)
     passes = 1
     while (seconds := call(passes)) < SAMPLE_S / 2 and passes < 10**9:
         passes = max(2 * passes, int(passes * SAMPLE_S / max(seconds, 1e-7)))
-    return amount * passes / float(np.median([call(passes) for _ in range(samples)]))
+    return amount * passes / min(call(passes) for _ in range(samples))
 
 
 def _positive(name: str, value: int, least: int) -> int:

@@ -61,7 +61,7 @@ def traced(call: Callable[[], Any], repeats: int = 1, gpu: bool = False, host: b
     if repeats < 1 or not (gpu or host):
         raise ValueError(f"repeats must be at least 1, and gpu or host true, got {repeats}, {gpu} and {host}")
     activities = [ProfilerActivity.CPU] * host + [ProfilerActivity.CUDA] * gpu
-    with profile(activities=activities) as profiler:
+    with profile(activities=activities, acc_events=True) as profiler:
         for _ in range(repeats):
             call()
             if gpu:
