@@ -32,6 +32,7 @@ DRAM_LEAST, DRAM_MOST = 2**27, 2**30  # bytes, of both arrays of a copy together
 CHAINS = (8, 12, 16, 24)
 A, B = 0.9999, 0.5
 SAMPLES, SAMPLE_S = 9, 0.02
+SHORT_S = 0.002
 
 
 @dataclass(frozen=True)
@@ -253,14 +254,14 @@ def _seconds(call: Callable[[], Any], rounds: int) -> float:
 def _rate(call: Callable[[int], float], amount: int, samples: int) -> float:
     """`amount` per pass over the fewest seconds per pass; call(passes) returns seconds.
 
-    Other programs only ever make a sample slower, so the best one is nearest to what the core can do.
+    Other programs only ever make a sample slower, so the best one is nearest to what the core can do. Short samples
+    are taken ten times as often: one of them fits between two interruptions.
     """
     _positive("samples", samples, 1)
-    call(1)
     passes = 1
-    while (seconds := call(passes)) < SAMPLE_S / 2 and passes < 10**9:
-        passes = max(2 * passes, int(passes * SAMPLE_S / max(seconds, 1e-7)))
-    return amount * passes / min(call(passes) for _ in range(samples))
+    while (seconds := min(call(passes) for _ in range(3))) < SHORT_S / 2:
+        passes = max(2 * passes, int(passes * SHORT_S / max(seconds, 1e-7)))
+    return amount * passes / min(call(passes) for _ in range(samples if seconds > 5 * SHORT_S else 10 * samples))
 
 
 def _positive(name: str, value: int, least: int) -> int:

@@ -46,7 +46,7 @@ def test_a_matrix_product_does_not_beat_the_arithmetic(roofs):
     torch.set_num_threads(1)
     try:
         a, b = torch.randn(512, 512), torch.randn(512, 512)
-        flops = 2 * 512**3 / (1e-6 * cpu.cpu_us(lambda: a @ b, samples=7))
+        flops = 2 * 512**3 / (1e-6 * min(cpu.cpu_us(lambda: a @ b, samples=1) for _ in range(30)))  # the best, too
     finally:
         torch.set_num_threads(before)
     assert 0.1 < flops / roofs.flops_per_s < 1.5
