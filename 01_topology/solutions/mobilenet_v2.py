@@ -8,7 +8,7 @@ class MobileNetV2(nn.Module):
         last_channels = make_divisible(1280 * max(1.0, width))  # the head is not made narrower
         features = [ConvReLU6(3, channels, stride=2)]
         # BEGIN SOLUTION
-        # write: append the blocks of all rows
+        # write: the loop that appends the blocks of all rows
         for t, c, n, s in TABLE:
             out_channels = make_divisible(c * width)
             for i in range(n):

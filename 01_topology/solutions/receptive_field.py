@@ -5,7 +5,7 @@ def receptive_field(layers):
     """
     field = 1
     # BEGIN SOLUTION
-    # write: update field for each layer
+    # write: the loop that updates field
     step = 1  # inputs between two neighbouring outputs of the layers so far
     for kernel, stride in layers:
         field += (kernel - 1) * step

@@ -18,8 +18,8 @@ FIRST_STEPS = (
     " minutes with its puzzles."
 )
 OFF_BY = (
-    "*Off by*: the median factor between your guesses and the right numbers; 2× is twice the right number, or half of "
-    "it. A *milestone* runs the engine that you have written on networks that it has never seen. A dash: there is "
+    "*Off by*: the larger of guess and right number, divided by the smaller; the median over your guesses. "
+    "A *milestone* runs the engine that you have written on networks that it has never seen. A dash: there is "
     "nothing to count yet, or, under predictions, nothing to predict."
 )
 _SET_UP = re.compile(r"^## Start\n.*?(?=^## )", re.MULTILINE | re.DOTALL)  # of the README: done, if one reads this
@@ -133,8 +133,8 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
     lines += [
         "You work in your own copies, in the folder `work/`. Replace each line that contains `write:` with your code, "
         "and run a cell with Shift-Enter. The cell that compares your guess with the right number is folded, as its "
-        "code shows the formula: run it, then click on its three dots to read it. What you have written stays: `make "
-        "lab` puts a newer notebook beside yours.",
+        "code shows the formula: run it, then click on its three dots to read it. What you have written stays: when "
+        "the course changes, `make lab` puts the newer notebook beside yours.",
         "",
         "| chapter | notebooks | exercises | hints | predictions | off by | milestone |",
         "|---|---|---:|---:|---:|---:|---|",

@@ -52,12 +52,12 @@ def whole_way() -> Drawing:
         text(axes, 20.8, y + 1.2, chapter.makes, 10.5)
         boxes += [(label, row) for label in _labels(chapter)]
         _engine(axes, y, boxes, row)
-    order = "; ".join(
-        f"{c.number} {c.name}, from {_line(c.takes)} to {_line(c.makes)}"
-        + (f", writes {' and '.join(_labels(c))}" if c.files else "")
+    order = " ".join(
+        f"{c.number} {c.name}. In: {_line(c.takes)}. Out: {_line(c.makes)}."
+        + (f" Files of the engine: {' and '.join(_labels(c))}." if c.files else "")
         for c in CHAPTERS
     )
-    return Drawing(figure, f"The way through the course, one row per chapter: {order}. The files are the engine's.")
+    return Drawing(figure, f"The way through the course, one row per chapter. {order}")
 
 
 def _line(words: str) -> str:

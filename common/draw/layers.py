@@ -62,10 +62,11 @@ def block(in_channels: int = 32, hidden: int = 192, out_channels: int = 32, stri
     )
 
 
-def convolutions(channels: int = 4, kernel: int = 3, groups: int = 2) -> Drawing:
-    """Dense, grouped, depthwise and pointwise convolution: which input channels reach which outputs, and the weights.
+def convolutions(channels: int = 4, kernel: int = 3, groups: int = 2, weights: bool = True) -> Drawing:
+    """Dense, grouped, depthwise and pointwise convolution: which input channels reach which outputs.
 
     channels: of input and output, at most 8. groups: of the grouped convolution, a divisor of channels.
+    weights: whether the number of weights stands below, with its factors.
     """
     positive(channels=channels, kernel=kernel, groups=groups)
     if channels > 8:
@@ -76,7 +77,7 @@ def convolutions(channels: int = 4, kernel: int = 3, groups: int = 2) -> Drawing
         ("dense", 1, kernel, COLOURS["stem"]), (f"grouped, {groups} groups", groups, kernel, COLOURS["stem"]),
         ("depthwise", channels, kernel, COLOURS["depthwise"]), ("pointwise", 1, 1, COLOURS["expand"]),
     ]  # fmt: skip
-    figure, axes = canvas(37, 6.4 + 1.15 * channels)
+    figure, axes = canvas(37, (6.4 if weights else 3.6) + 1.15 * channels)
     counts = []
     for i, (name, parts, window, colour) in enumerate(panels):
         left = 0.5 + 9.2 * i
@@ -94,15 +95,16 @@ def convolutions(channels: int = 4, kernel: int = 3, groups: int = 2) -> Drawing
                 cell(axes, x, y, 1.0, 1.0, PAPER)
                 text(axes, x + 0.5, y + 0.5, str(c), 10)
         counts.append(channels * per * window * window)
-        below = 3.9 + 1.15 * channels
-        text(axes, left + 4.2, below, f"{channels} outputs · {per} in · {window} · {window}", 10)
-        text(axes, left + 4.2, below + 1.2, f"{counts[-1]} weights", 11, weight="bold")
+        if weights:
+            below = 3.9 + 1.15 * channels
+            text(axes, left + 4.2, below, f"{channels} outputs · {per} in · {window} · {window}", 10)
+            text(axes, left + 4.2, below + 1.2, f"{counts[-1]} weights", 11, weight="bold")
     said = "; ".join(f"{name}: {count} weights" for (name, *_), count in zip(panels, counts, strict=True))
     return Drawing(
         figure,
         f"Four convolutions with {channels} input channels and {channels} output channels, and lines from the input"
         f" channels that an output channel reads. Dense and pointwise: all. Grouped: those of its group. Depthwise:"
-        f" one. {said}.",
+        " one." + (f" {said}." if weights else ""),
     )
 
 

@@ -37,7 +37,7 @@ IMPLEMENTATIONS = {  # their names in tables, in the order of rows
 }
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
 PRECISIONS = {
-    "fp32": "fp32, strict: products about as precise as those of fp32 multiplications (no plain tf32)",
+    "fp32": "fp32, strict: products about as precise as those of fp32 multiplications",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
 }

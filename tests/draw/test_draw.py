@@ -155,6 +155,8 @@ def test_convolutions_connect_the_channels_that_are_read_and_count_weights():
     ]  # fmt: skip
     assert len(drawing.figure.axes[0].lines) == 16 + 8 + 4 + 16
     assert draw.convolutions(6, 5, 3).alt.count("300 weights") == 1  # 6 outputs · 2 in · 25
+    before = draw.convolutions(6, 5, 3, weights=False)  # the exercise asks for the formula
+    assert "weights" not in before.alt and not any("weights" in text or "·" in text for text in words(before))
 
 
 @pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), [

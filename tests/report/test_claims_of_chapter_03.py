@@ -1,10 +1,12 @@
 """What the prose of chapter 03 says of the H200's records is so in the records."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from common import topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
 from common.measure.roofline import Peaks, Work, bound, floor_us, share
@@ -182,6 +184,17 @@ def test_one_kind_gains_at_most_about_1_4_and_fewer_kernels_gain_more():
         assert 1 <= gain("fp16", 1, 0.0, kind) < 1.45 and 1 <= gain("fp16", 256, 0.0, kind) < 1.45
     fastest = min(r["median_us"] for r in of("fp16", 1))
     assert gain("fp16", 1, fastest) < 0.5 * gain("fp16", 1)
+
+
+def test_eager_pytorch_starts_one_kernel_per_layer_and_one_for_the_bias_of_each_dense_or_pointwise_convolution():
+    found = results.find(CONTENT, suite="timeline", implementation="torch-eager", precision="fp32", batch=1)
+    kinds = Counter(r["kind"] for r in found)
+    layers = topology.build()
+    convolutions = [layer for layer in layers if isinstance(layer, topology.Conv2d)]
+    no_depthwise = [layer for layer in convolutions if layer.groups == 1]
+    assert len(found) == len(layers.layers) + len(no_depthwise)
+    assert kinds["depthwise"] == len(convolutions) - len(no_depthwise)  # one kernel adds the bias as well
+    assert sum(kinds[kind] for kind in ("stem", "expand", "project", "head")) == 2 * len(no_depthwise)
 
 
 def test_a_recorded_timeline_is_as_long_as_its_network_takes():

@@ -46,7 +46,7 @@ def check(make_divisible):
 
     def compare(hint, *args):
         got = make_divisible(*args)
-        expect(got, rule(*args), what=f"make_divisible{args}", hint=slips.hint(got, args, hint))
+        expect(got, rule(*args), what=f"make_divisible({', '.join(map(str, args))})", hint=slips.hint(got, args, hint))
 
     compare("a multiple of 8 stays", 24)
     compare("24 is the nearest multiple", 21)

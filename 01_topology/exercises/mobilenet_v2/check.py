@@ -76,13 +76,13 @@ def check(MobileNetV2):
     try:
         for width in WIDTHS:
             sequence = features(width)
-            what = f"InvertedResidual's arguments (in_channels, out_channels, stride, t) at width {width}, block"
             if not blocks:
                 require(False, what="no InvertedResidual is made", hint="one per block, for all rows of TABLE")
             right = built(width)
             hint = next((hint for hint, slip in SLIPS.items() if blocks == slip(width)), "in the order of TABLE")
             for number, (got, wanted) in enumerate(zip(blocks, right, strict=False), 1):
-                expect(got, wanted, what=f"{what} {number}", hint=hint)
+                for name, one, want in zip(("in_channels", "out_channels", "stride", "t"), got, wanted, strict=True):
+                    expect(one, want, what=f"{name} of block {number} at width {width}", hint=hint)
             expect(len(blocks), len(right), what=f"the number of blocks at width {width}", hint=hint)
             kinds = [type(layer).__name__ for layer in sequence]
             require(kinds == ["ConvReLU6", *["Recorded"] * len(right), "ConvReLU6"],

@@ -1,6 +1,6 @@
 """Places the window at every position it can take and counts."""
 
-from common.check import expect, expect_error
+from common.check import Wrong, expect, expect_error
 from common.check.trials import FEW, MANY, NO_FLOAT, Slips, python_random, whole
 
 
@@ -47,9 +47,14 @@ def check(output_size):
         options = {"stride": stride, "padding": padding, "dilation": dilation}
         given = {key: value for key, value in options.items() if value not in (1, (0, 0))}
         shown = ", ".join([str(size), str(kernel), *(f"{key}={value}" for key, value in given.items())])
-        got = output_size(size, kernel, **given)
         arguments = size, kernel, *options.values()
         want = positions(*arguments)
+        try:
+            got = output_size(size, kernel, **given)
+        except ValueError as error:
+            fits = f"the window covers {dilation * (kernel - 1) + 1} inputs, and the padded input counts:"
+            raise Wrong(f"output_size({shown}) raises ValueError, it should give {want}",
+                        f"{fits} it has {size + sum(padding)}") from error  # fmt: skip
         expect(got, want, what=f"output_size({shown})", hint=slips.hint(got, arguments, hint))
 
     compare("at stride 1 a window moves from 0 to size − kernel: both ends count", 10, 3)
@@ -62,6 +67,7 @@ def check(output_size):
     compare(padding, 10, 3, padding=(0, 1))
     compare(padding, 10, 3, padding=(2, 0))
     compare(padding, 7, 3, padding=(1, 1))
+    compare(padding, 2, 3, padding=(0, 1))
     dilation = "with dilation the kernel's first and last tap lie dilation · (kernel − 1) apart"
     compare(dilation, 20, 3, dilation=2)
     compare(dilation, 20, 1, dilation=5)
