@@ -1,4 +1,4 @@
-from common import cudnn
+from common import cudnn  # once more, so that this cell runs by itself
 
 
 def depthwise_description():

@@ -1,11 +1,11 @@
 def layout_strides(shape, layout):
-    """The strides of a dense array, in elements, a tuple in the order of its logical shape.
+    """The strides of an array without gaps, in elements: a tuple in the order N, C, H, W.
 
-    shape: (N, C, H, W), whatever the layout. layout: "NCHW" or "NHWC", the order of the
+    shape: the logical shape, (N, C, H, W). layout: "NCHW" or "NHWC", the order of the
     elements in memory.
     """
     # BEGIN SOLUTION
-    # write: the strides in the order of the logical shape
+    # write: the strides in the order N, C, H, W
     c, h, w = shape[1:]
     if layout == "NHWC":
         return h * w * c, 1, w * c, c

@@ -1,9 +1,10 @@
-import numpy as np
+import numpy as np  # once more, so that this cell runs by itself
 
 
 def round_to_tf32(x):
-    """The numbers rounded to TF32: to the nearest that has 10 fraction bits, of two equally
-    near ones to either.
+    """The numbers rounded to TF32: to the nearest number with 10 fraction bits.
+
+    A number in the middle between two may go to either.
 
     x: float32, any shape, finite; not changed. Gives a new float32 array.
     """

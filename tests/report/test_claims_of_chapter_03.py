@@ -1,12 +1,13 @@
 """What the prose of chapter 03 says of the H200's records is so in the records."""
 
+import inspect
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from common import topology
+from common import cudnn, kernels, topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
 from common.measure.roofline import Peaks, Work, bound, floor_us, share
@@ -50,6 +51,50 @@ def shares(precision, batch, *kinds):
 
 def total(precision, batch):
     return sum(r["count"] * r["median_us"] for r in of(precision, batch))
+
+
+# ---- Notebook 1
+
+POINTWISE = results.find(CONTENT, suite="plans", operator="pointwise 14×14 384>64", precision="fp16")
+
+
+@pytest.mark.parametrize("arithmetic", ["fp32", "tf32", "fp16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_bias_or_an_activation_makes_several_descriptions_and_nhwc_adds_an_identity(layout, arithmetic):
+    shapes = {"x": (1, 384, 14, 14), "w": (64, 384, 1, 1), "layout": layout, "arithmetic": arithmetic}
+    assert len(list(cudnn.Convolution(**shapes).compositions())) == 1
+    for rest in ({"bias": True}, {"bounds": (0.0, 6.0)}, {"bias": True, "bounds": (0.0, 6.0)}):
+        found = list(cudnn.Convolution(**shapes, **rest).compositions())
+        assert {len(graphs) for graphs in found} == {1, 2}
+        identities = [graphs for graphs in found if any(n.op == "identity" for g in graphs for n in g.nodes)]
+        assert len(identities) == (layout == "NHWC")
+
+
+def test_the_fastest_description_has_an_identity_and_the_library_changes_with_the_layout():
+    ways = {layout: {r["way"]: r for r in POINTWISE if r["layout"] == layout} for layout in ("NCHW", "NHWC")}
+    assert min(ways["NHWC"].values(), key=lambda r: r["median_us"])["way"] == "conv + identity + bias + ReLU6"
+    assert not any("identity" in way for way in ways["NCHW"])
+    split = "conv | bias + ReLU6"
+    assert "cuBLAS" in ways["NHWC"][split]["plans"] and "cuBLAS" not in ways["NCHW"][split]["plans"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("conv2d", ("x", "w", "bias", "stride", "padding", "dilation", "groups", "activation")),
+        ("avg_pool2d", ("x", "kernel_size")),
+        ("global_avg_pool", ("x",)),
+        ("add", ("a", "b")),
+        ("gemm", ("a", "b", "transpose_b")),
+    ],
+)
+def test_both_libraries_take_the_arguments_of_the_five_calls(name, arguments):
+    for library in (cudnn, kernels):
+        taken = list(inspect.signature(getattr(library, name)).parameters)
+        wanted = ["weight" if argument == "w" else argument for argument in arguments]
+        assert [one for one in taken if one in wanted] == wanted
+    taken = inspect.signature(getattr(kernels, name)).parameters
+    assert not {"arithmetic", "tune"} & set(taken)
 
 
 # ---- Notebook 2
