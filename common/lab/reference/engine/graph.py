@@ -48,7 +48,7 @@ def constants(onnx_graph):
     numpy_helper.to_array(tensor) makes a NumPy array of a TensorProto.
     """
     # BEGIN SOLUTION
-    # write: a dict from name to array, of all three kinds
+    # write: a dict from name to array, from initializers, Constant nodes, Identity nodes
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx_graph.initializer}
     for node in onnx_graph.node:
         if node.op_type == "Constant":
@@ -126,7 +126,7 @@ def kind(node, known):
 
 # -- part: check_bias
 def check_bias(node, layers, readers):
-    """ValueError unless the constant of this Add is the bias of one of `layers`.
+    """ValueError unless this Add directly follows a Conv2d or Linear without a bias.
 
     layers: by the tensor that they write. readers: how many times each tensor is read.
     """
