@@ -189,6 +189,10 @@ def _compile_hint(said: str) -> str:
         return "a statement ends with `;`. Where it is missing, the compiler names the line that follows"
     if "was not declared" in first or "undeclared" in first:
         return "a new variable needs its type, as in `int i = 0;`, and a name is spelt as where it was declared"
+    if any(words in first for words in ("expected '('", "expected ‘(’", "to 'bool'", "to ‘bool’")):
+        return "the condition of an `if` and the three parts of a `for` stand in parentheses, as in `if (i < n) …`"
+    if "array subscript" in first or "subscripted value" in first:
+        return "a pointer takes one index, as in `in[i]`: for a matrix, row * width + column"
     if "storage size" in first or "variable-length" in first or "variable length" in first:
         return "the length of an array is a constant: take the largest that is needed"
     return "the first error counts: others may follow from it"

@@ -202,7 +202,7 @@ def network_peers(recorded: Results) -> str:
         " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
         " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
         " rotating buffers. Every result was checked before its time counted: the error is the largest of the row,"
-        " against ONNX Runtime in fp32. Bold is the fastest of a column; rotating buffers compete only with each other."
+        " against ONNX Runtime in fp32. Bold is the fastest of a column, rows with rotating buffers left out."
     )
     marks = _Marks()
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
@@ -217,7 +217,7 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     best = {
         key: min(r["median_us"] for r in group)
         for key, group in grouped(records, "mode", "batch").items()
-        if key[0] == "hot" or len({r["implementation"] for r in group}) > 1
+        if key[0] == "hot"
     }
     order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
 
@@ -288,7 +288,7 @@ def network_repeat(recorded: Results) -> str:
     """
     pairs: list[tuple[float, Record]] = []
     others: list[tuple[float, Record]] = []
-    for record in results.find(recorded, suite="network"):
+    for record in results.find(recorded, suite="network", case=NETWORK):
         now, before = recorded.runs[record["run"]], recorded.runs.get(record.get("previous_run", ""))
         if before is None or before["card"] != now["card"] or record["implementation"] not in IMPLEMENTATIONS:
             continue  # implementations not in the table are rungs of the chain
@@ -299,8 +299,8 @@ def network_repeat(recorded: Results) -> str:
         return NOT_YET
     within = [change for change, _ in pairs if change <= REPEATS]
     text = (
-        f"Of {len(pairs)} medians that two runs of the same program measured ({_implementations(pairs)}), {len(within)}"
-        f" agree within {100 * REPEATS:.0f} %"
+        f"Two runs of the same program measured {len(pairs)} of these medians ({_implementations(pairs)});"
+        f" {len(within)} of the {len(pairs)} agree within {100 * REPEATS:.0f} %"
     )
     if within:
         text += f" (the largest difference among them: {100 * max(within):.1f} %)"
@@ -313,8 +313,8 @@ def network_repeat(recorded: Results) -> str:
         )
     if others:
         text += (
-            f". Not among them: {len(others)} medians ({_implementations(others)}) between whose two runs the code of"
-            f" this course changed; they differ by up to {100 * max(change for change, _ in others):.0f} %"
+            f". For {len(others)} other medians ({_implementations(others)}) the code of this course changed between"
+            f" the two runs; they differ by up to {100 * max(change for change, _ in others):.0f} %"
         )
     return text
 
