@@ -105,6 +105,18 @@ def test_a_short_call_is_repeated_within_a_sample():
     assert len(calls) > 100
 
 
+def test_a_call_that_makes_a_new_array_does_not_pay_for_new_pages():
+    torch, resource = pytest.importorskip("torch"), pytest.importorskip("resource")
+    if not cpu.reuse_memory():
+        pytest.skip("this C library has no mallopt")
+    arrays = []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        arrays = [torch.ones(3_600_000)]  # 14 MB, 3,516 pages of 4 KiB
+    pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert len(arrays) == 1 and pages < 100 * 3516 / 4, f"{pages:,} new pages"
+
+
 @pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 12)])
 def test_the_fused_convolution_is_the_separate_one(monkeypatch, kernel, groups):
     torch = pytest.importorskip("torch")
