@@ -34,7 +34,7 @@ def _box(axes: Any, x: float, y: float, width: float, layer: Layer, bias: int = 
     elif isinstance(layer, ReLU6 | ResidualAdd):
         name, colour = ("ReLU6", PAPER) if isinstance(layer, ReLU6) else ("add", COLOURS["add"])
     frame(axes, x, y, width, 1.5, GREY if colour == PAPER else colour, 0.12)
-    text(axes, x + width / 2, y + 0.5, name, 10)
+    text(axes, x + width / 2, y + 0.5, name, 9 if isinstance(layer, BatchNorm2d) else 10)
     numbers = _numbers(layer) + bias
     text(axes, x + width / 2, y + 1.05, f"{numbers:,}" if numbers else "–", 10, color=DARK_RED if bias else "#222222")
 
