@@ -52,14 +52,14 @@ def folding(layers: Sequence[Layer]) -> Drawing:
             raise ValueError(f"a batch-norm must stand after a convolution, got one after {type(before).__name__}")
     figure, axes = canvas(23, 7.6, 0.95)
     pitch = 22.6 / len(layers)
-    width = pitch - 0.4
+    width = pitch - 0.28
     text(axes, 0.3, 0.5, "before folding, and below it after folding", ha="left", weight="bold")
     left, fewer = [], 0
     for k, layer in enumerate(layers):
         x = 0.3 + k * pitch
         _box(axes, x, 1.0, width, layer)
         if k:
-            arrow(axes, (x - 0.37, 1.75), (x - 0.04, 1.75), GREY)
+            arrow(axes, (x - 0.26, 1.75), (x - 0.02, 1.75), GREY)
         if isinstance(layer, BatchNorm2d):
             arrow(axes, (x + width / 2, 2.6), (x - pitch + width * 0.75, 4.5), DARK_RED)
             text(axes, x + width / 2 + 0.1, 3.3, "s, t", 10, color=DARK_RED, ha="left")
