@@ -13,6 +13,7 @@ from common import check, cuda
 from common.bench.operators import pictures
 from common.bench.peers import Model
 from common.check.exercises import REPOSITORY
+from common.cudnn import emulation
 from common.lab import markup
 from common.network import Network
 from common.report import generated
@@ -141,6 +142,28 @@ def test_the_winners_time_of_another_generator():
             )
             == ""
         )
+
+
+PART = (
+    "def times_part(wide, b, out):\n"
+    "    emulation.gemm(b, wide[{start}:], out, m=N, n=M, k=K, lda=N, ldb={ldb}, ldc=N)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "ldb", "told"),
+    [
+        (2, 10, ""),
+        (0, 10, "at which element does the part begin"),
+        (1, 10, "at which element does the part begin"),
+        (2, 5, "how far is it to a next row"),
+        (2, 7, "how far is it to a next row"),
+    ],
+)
+def test_the_product_of_a_part(start, ldb, told):
+    names = {"M": 3, "N": 4, "K": 5, "emulation": emulation, "random": np.random.default_rng(1)}
+    said = verdict(PART.format(start=start, ldb=ldb), "", cell(APPENDIX, "times_part(wide.ravel()"), **names)
+    assert told in said and bool(told) == bool(said)
 
 
 SUM = (
