@@ -11,7 +11,7 @@ from common import cuda
 from common.bench import peaks
 from common.cuda import graphs
 from common.measure import environment, timing
-from common.measure.roofline import CASES, Peaks
+from common.measure.roofline import Peaks
 from common.report import results
 
 pytestmark = pytest.mark.skipif(cuda.backend() != "gpu", reason="needs a GPU: nothing is timed on the simulator")
@@ -142,7 +142,7 @@ def test_the_roofs_of_this_card(tmp_path):
     results.save(tmp_path / "card", "r1", here, records)
     old = here["compute_capability"] < "8"  # those have no TF32
     cases = dict.fromkeys(re.sub(r"-\d+MB$", "", record["case"]) for record in records)  # l2-copy-8MB is of l2-copy
-    assert list(cases) == [case for case in CASES if not (old and case == "tensor-tf32")]
+    assert list(cases) == [case for case in peaks.CASES if not (old and case == "tensor-tf32")]
     roofs = Peaks.recorded(results.load(tmp_path / "card"))
     print(here, roofs)
     assert 1e11 < roofs.copy_bytes_per_s < 2e13
