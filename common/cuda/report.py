@@ -151,7 +151,8 @@ class Report:
     findings: tuple[Finding, ...]
     requests: tuple[Request, ...] = field(repr=False)
     uninitialised: tuple[Uninitialised, ...] = ()  # hints for a wrong result, not findings
-    missed: tuple[Finding, ...] = ()  # barriers that some threads, having returned, did not reach; not findings
+    # barriers that some threads, having returned, did not reach; not findings
+    missed: tuple[Finding, ...] = field(default=(), repr=False)
 
     def _total(self, space: str, kind: str) -> Counts:
         chosen = (entry.counts for entry in self.lines if entry.counts.space == space and entry.kind == kind)
