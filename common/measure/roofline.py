@@ -197,7 +197,7 @@ def roof_us(work: Work, precision: str, peaks: Peaks) -> float:
     return max(memory_us(work, peaks), arithmetic_us(work, precision, peaks))
 
 
-floor_us = roof_us  # its name in the notebooks of chapters 05 and 06
+floor_us = roof_us  # its name in the notebooks of chapters 04 to 06
 
 
 def bound(work: Work, precision: str, peaks: Peaks) -> str:

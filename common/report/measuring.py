@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..measure.roofline import Peaks, Work, floor_us
+from ..measure.roofline import Peaks, Work, roof_us
 from ..measure.timeline import Slice
 from .plots import COLOURS, WIDTH
 from .results import grouped
@@ -140,7 +140,7 @@ def steps(records: Mapping[int, Sequence[Mapping[str, Any]]], precision: str, pe
     figure, panels = plt.subplots(1, len(records), figsize=size, sharey=True, layout="constrained", squeeze=False)
     for panel, (batch, found) in zip(panels.flat, records.items(), strict=True):
         for r in found:
-            y, roof = names.index(r["case"]), floor_us(Work(r["bytes"], r["flops"]), precision, peaks)
+            y, roof = names.index(r["case"]), roof_us(Work(r["bytes"], r["flops"]), precision, peaks)
             panel.plot([roof, r["median_us"]], [y, y], color="0.75", linewidth=1, zorder=1)
             panel.plot(roof, y, "|", color="black", markersize=9, markeredgewidth=1.6, label="roof", zorder=2)
             kind = r["kind"]
@@ -169,7 +169,7 @@ def steps_in_words(records: Mapping[int, Sequence[Mapping[str, Any]]], precision
     for batch, found in records.items():
         times: dict[str, list[float]] = defaultdict(list)
         for r in found:
-            times[r["kind"]].append(r["median_us"] / floor_us(Work(r["bytes"], r["flops"]), precision, peaks))
+            times[r["kind"]].append(r["median_us"] / roof_us(Work(r["bytes"], r["flops"]), precision, peaks))
         kinds = ", ".join(
             f"{kind} {min(v):.1f}" + (f" to {max(v):.1f}" if len(v) > 1 else "")
             for kind, v in sorted(times.items(), key=lambda item: min(item[1]))

@@ -10,7 +10,7 @@ import pytest
 from common import cudnn, kernels, topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
-from common.measure.roofline import Peaks, Work, bound, floor_us, share
+from common.measure.roofline import Peaks, Work, bound, roof_us, share
 from common.network.compare import TOLERANCES
 from common.network.steps import fuse
 from common.report import measuring, results, tables
@@ -198,7 +198,7 @@ def test_at_batch_256_time_follows_the_roofs():
     assert np.median([*large[0], *large[1]]) > 3 * np.median(shares("fp16", 1))
     assert np.median(large[0]) > np.median(large[1])  # project steps come close, depthwise ones do not
     logs = [
-        (math.log(r["median_us"]), math.log(floor_us(Work(r["bytes"], r["flops"]), "fp16", PEAKS)))
+        (math.log(r["median_us"]), math.log(roof_us(Work(r["bytes"], r["flops"]), "fp16", PEAKS)))
         for r in of("fp16", 256)
     ]
     assert np.corrcoef(np.array(logs).T)[0, 1] > 0.9
@@ -220,7 +220,7 @@ def test_depthwise_steps_take_nearly_half_in_fp16_and_7_percent_of_the_multiply_
 def test_one_kind_gains_at_most_about_1_4_and_fewer_kernels_gain_more():
     def gain(precision, batch, least=0.0, *kinds):
         saved = sum(
-            r["count"] * max(0.0, r["median_us"] - max(least, floor_us(Work(r["bytes"], r["flops"]), precision, PEAKS)))
+            r["count"] * max(0.0, r["median_us"] - max(least, roof_us(Work(r["bytes"], r["flops"]), precision, PEAKS)))
             for r in of(precision, batch) if not kinds or r["kind"] in kinds
         )  # fmt: skip
         return total(precision, batch) / (total(precision, batch) - saved)

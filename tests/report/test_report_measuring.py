@@ -7,7 +7,7 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 
-from common.measure.roofline import Peaks, Work, floor_us
+from common.measure.roofline import Peaks, Work, roof_us
 from common.report import measuring, results, tables
 
 RECORDED = results.load(tables.CARD)
@@ -61,7 +61,7 @@ def test_the_words_for_steps_have_every_kind_and_the_whole_range():
     peaks = Peaks.recorded(RECORDED)
     text = measuring.steps_in_words({256: of("fp16", 256)}, "fp16", peaks)
     ratios = [
-        r["median_us"] / floor_us(Work(r["bytes"], r["flops"]), "fp16", peaks)
+        r["median_us"] / roof_us(Work(r["bytes"], r["flops"]), "fp16", peaks)
         for r in of("fp16", 256) if r["kind"] == "depthwise"
     ]  # fmt: skip
     assert f"depthwise {min(ratios):.1f} to {max(ratios):.1f}" in text
