@@ -36,11 +36,17 @@
     draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
     draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
+    draw.im2col(4, 3)                        one channel, its windows as columns, and the product with the weights
+    draw.implicit_tile(64, 576, 3136)        the tiles of a block in a product whose columns are never stored
+    draw.halo_tile(28, 128)                  output pixels of one block and their halo
+    draw.regimes(layers)                     the tiles of three products, spread over a card's multiprocessors
+    draw.epilogue()                          bias, residual and ReLU6 as kernels, and within one
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
 from .canvas import Drawing
+from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
 from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
@@ -57,8 +63,9 @@ from .timeline import launches, queues, timeline
 
 __all__ = [
     "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
-    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency",
-    "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field",
-    "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields", "timeline", "tree",
-    "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride", "guard", "halo_tile", "headroom",
+    "im2col", "implicit_tile", "kernel_borders", "latency", "launches", "links", "matrix", "memory", "onnx_parts",
+    "outputs", "paddings", "queues", "receptive_field", "regimes", "roofline", "rounding", "row_major", "short_name",
+    "spacing", "strips", "tensor_fields", "timeline", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way",
+    "windows",
 ]  # fmt: skip

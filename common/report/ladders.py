@@ -140,14 +140,18 @@ def table(
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
-    peaks = tables.roofs_of(recorded)
+    heads, rows = _cells(records, tables.roofs_of(recorded))
+    title, markdown = titled(recorded, records, tables.roofs_of(recorded), title)
+    return _show(f"{title}\n\n{_plain(heads, rows, heads.index('µs'))}", f"**{title}**\n\n{markdown}")
+
+
+def titled(recorded: Results, records: Sequence[Record], peaks: Peaks | None, title: str) -> tuple[str, str]:
+    """(the title with card, date and roofs, the table in Markdown) of records as `chosen` returns them."""
     heads, rows = _cells(records, peaks)
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
-    texts = heads.index("µs")
-    markdown = tables.markdown(heads, rows, texts)
-    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+    return title, tables.markdown(heads, rows, heads.index("µs"))
 
 
 def _nothing(title: str) -> None:
