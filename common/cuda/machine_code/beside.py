@@ -7,15 +7,12 @@ What can be compared are the widths of the accesses of a line, and that is what 
 import html
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..listing import BLUE, ORANGE, Line, Tint, highlighted, listing
 from ..report import LineCounts, Report
 from . import mix
 from .shown import rendered
-
-if TYPE_CHECKING:
-    from .inspection import Inspection
 
 # classes of instructions that make an access
 INSTRUCTIONS = {
@@ -47,9 +44,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An Inspection beside a trace's report. rows: one for each line, space and kind of access that was traced."""
+    """An Inspection, `found`, beside a trace's report: a row for each line and kind of access traced."""
 
-    found: "Inspection"
+    found: Any
     report: Report
 
     @property

@@ -95,6 +95,8 @@ def _machine_code(source: str, options: tuple, names: tuple, name: str, arch: st
         record = {"names": built.names, "resources": _resources(built.cubin, built.log, _reserved(arch))}
         cache.store(path, zlib.compress(disassembled(built.cubin).encode(), 6), **record)
     symbol = record["names"].get(name, name)
+    if symbol not in record["resources"]:
+        raise ValueError(f"there is no kernel {name!r} in the source, only {', '.join(record['resources'])}")
     text = zlib.decompress(path.read_bytes()).decode()
     sections = re.split(r"^//-+ (\S+)[ -]*$", text, flags=re.M)
     found = dict(zip(sections[1::2], sections[2::2], strict=False))

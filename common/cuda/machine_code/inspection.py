@@ -31,14 +31,23 @@ def inspect(kernel: Any, block: Any = 256, shared_mem: int = 0, arch: str = "sm_
     ValueError for another architecture, for one older than the source requires, and for more threads than the kernel's
     __launch_bounds__ allow; RuntimeError, which says what to install, where NVRTC or nvdisasm is missing.
     """
+    return inspect_source(kernel.origin, kernel.name, block, shared_mem, arch)
+
+
+def inspect_source(
+    origin: tuple, name: str, block: Any = 256, shared_mem: int = 0, arch: str = "sm_90"
+) -> "Inspection":
+    """`inspect` of the kernel `name` of a source that is not compiled yet.
+
+    origin: (source, options, name expressions). Errors as of `inspect`; ValueError for a missing kernel.
+    """
     threads = _threads(block)
-    code = compiled.machine_code(kernel.origin, kernel.name, arch)
+    code = compiled.machine_code(origin, name, arch)
     if threads > code.resources.most_threads:
         raise ValueError(f"block has {threads} threads; __launch_bounds__ allow {code.resources.most_threads}")
     made, loops = instructions.parse(code.text)
     return Inspection(
-        kernel.name, arch, threads, int(shared_mem), kernel.origin[0], code.resources, tuple(made), tuple(loops),
-        kernel.origin,
+        name, arch, threads, int(shared_mem), origin[0], code.resources, tuple(made), tuple(loops), origin,
     )  # fmt: skip
 
 
@@ -95,16 +104,16 @@ class Inspection:
 
     @cached_property
     def lines(self) -> dict[int, Counter[str]]:
-        """The instructions of each line of the source; those of an inlined function are the calling line's."""
+        """The instructions of each line of the source; those of a header's function are the calling line's."""
         found: dict[int, Counter[str]] = {}
         for one in self.code:
             if one.line:
                 found.setdefault(one.line, Counter())[one.kind] += 1
         return dict(sorted(found.items()))
 
-    @property
+    @cached_property
     def loop(self) -> Loop | None:
-        """The innermost loop that calculates most: the hot one. None for a kernel without loops."""
+        """The hot loop: the one that calculates most. None for a kernel without loops."""
         return instructions.hottest(self.loops)
 
     @property
@@ -155,7 +164,7 @@ class Inspection:
     # ---- Words
 
     def _is_hot(self, one: Instruction) -> bool:
-        return self.loop is not None and self.loop.low <= one.address <= self.loop.high
+        return self.loop is not None and one.loop == self.loop.number
 
     def by_place(self, line: int) -> dict[str, Counter[str]]:
         """The instructions of a line: those "in the loop" (the hot one), "in other loops" and "once"."""

@@ -33,13 +33,15 @@ class Instruction:
 class Loop:
     """A loop of the machine code: the instructions from a label to the branch back to it.
 
-    inner: whether no other loop is inside. lines: the source lines of its instructions. instructions: what one turn
-    executes, of all paths through it; a turn may be several turns of the source's loop, if the compiler unrolled it.
+    depth: how many loops are around it. lines: the source lines of its instructions. instructions: what one turn
+    executes, of all paths through it, without the loops inside; a turn may be several turns of the source's loop, if
+    the compiler unrolled it.
     """
 
+    number: int
     low: int
     high: int
-    inner: bool
+    depth: int
     lines: tuple[int, ...]
     instructions: Counter[str]
 
@@ -63,9 +65,13 @@ def parse(text: str) -> tuple[list[Instruction], list[Loop]]:
 
 
 def hottest(loops: Sequence[Loop]) -> Loop | None:
-    """The innermost loop that calculates most; among those that do not calculate, the longest. None without loops."""
-    inner = [loop for loop in loops if loop.inner]
-    return max(inner, key=lambda l: (mix.math_of(l.instructions), sum(l.instructions.values())), default=None)
+    """The loop that calculates most, if each is taken to make four turns; else the longest. None without loops."""
+
+    def work(loop: Loop) -> tuple[int, int]:
+        turns = 4**loop.depth
+        return turns * mix.math_of(loop.instructions), turns * sum(loop.instructions.values())
+
+    return max(loops, key=work, default=None)
 
 
 def _rows(text: str) -> tuple[list[tuple[int, str, str, str, int]], dict[str, int]]:
@@ -103,18 +109,28 @@ def _target(operands: str, labels: dict[str, int]) -> int | None:
 
 
 def _ranges(rows: Iterable[tuple[int, str, str, str, int]], labels: dict[str, int]) -> list[tuple[int, int]]:
-    """(first, last address) of each loop, shortest first. Several branches to the same label are one loop."""
+    """(first, last address) of each loop, shortest first.
+
+    Several branches to the same label are one loop, and so are loops that overlap without one being inside the other:
+    a loop of which the compiler has moved the beginning.
+    """
     ends: dict[int, int] = {}
     for address, opcode, operands, _, _ in rows:
         target = _target(operands, labels) if opcode.startswith("BRA") else None
         if target is not None and target < address:
             ends[target] = max(address, ends.get(target, 0))
-    return sorted(ends.items(), key=lambda both: both[1] - both[0])
+    ranges: list[tuple[int, int]] = []
+    for low, high in sorted(ends.items()):
+        while overlapping := [one for one in ranges if one[0] < low <= one[1] < high]:
+            low, high = overlapping[0][0], max(high, overlapping[0][1])
+            ranges.remove(overlapping[0])
+        ranges.append((low, high))
+    return sorted(ranges, key=lambda both: both[1] - both[0])
 
 
 def _loop(instructions: Sequence[Instruction], ranges: Sequence[tuple[int, int]], number: int) -> Loop:
     low, high = ranges[number]
-    inside = [one for one in instructions if low <= one.address <= high]
-    inner = not any(low <= a and b <= high for i, (a, b) in enumerate(ranges) if i != number)
-    lines = tuple(sorted({one.line for one in inside if one.line}))
-    return Loop(low, high, inner, lines, Counter(one.kind for one in inside))
+    own = [one for one in instructions if one.loop == number]
+    depth = sum(a <= low and high <= b for i, (a, b) in enumerate(ranges) if i != number)
+    lines = tuple(sorted({one.line for one in own if one.line}))
+    return Loop(number, low, high, depth, lines, Counter(one.kind for one in own))

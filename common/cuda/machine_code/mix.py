@@ -16,13 +16,20 @@ SHOWN = (
     "ATOMS", "ATOMG", "RED", "REDUX", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS", "BAR", "UCGABAR_WAIT", "SHFL", "VOTE",
     "MATCH", "MEMBAR", "CALL",
 )  # fmt: skip
-MATH = ("FFMA", "FADD", "FMUL", "HFMA2", "HADD2", "HMUL2", "DFMA", "DADD", "DMUL", "HMMA", "IMMA", "HGMMA", "QGMMA")
+# what calculates, with about the number of operations per thread
+MATH = {
+    **dict.fromkeys(("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL"), 1),
+    **dict.fromkeys(("HFMA2", "HADD2", "HMUL2"), 2),
+    **dict.fromkeys(("HMMA", "IMMA"), 64),
+    **dict.fromkeys(("HGMMA", "QGMMA"), 1024),
+}
 
 
 def class_of(opcode: str, operands: str = "") -> str:
     """The class of an instruction: its name, with the width in bits where it accesses memory.
 
     Copies of a register or of a constant are "MOV", in whichever unit they run: IMAD.MOV, HFMA2.MMA of zeros, CS2R.
+    Conversions from half to float are "F2F", although HADD2 makes them.
     """
     name, _, modifiers = opcode.partition(".")
     if name in MEMORY:
@@ -31,8 +38,10 @@ def class_of(opcode: str, operands: str = "") -> str:
     if name in ("LDSM", "STSM"):
         number = re.search(r"88\.(2|4)", modifiers)
         return f"{name}.x{number[1] if number else 1}"
-    if opcode.startswith(("IMAD.MOV", "MOV", "UMOV")) or name == "CS2R" and operands.rstrip().endswith("SRZ"):
+    if opcode.startswith(("IMAD.MOV", "MOV", "UMOV")) or (name == "CS2R" and operands.rstrip().endswith("SRZ")):
         return "MOV"
+    if opcode.startswith("HADD2.F32") and re.search(r",\s*-?RZ,", operands):
+        return "F2F"
     if name in ("HFMA2", "IMAD") and re.search(r",\s*-?RZ,\s*-?RZ,", operands):
         return "MOV"  # 0 · 0 + a constant
     return name
@@ -55,8 +64,8 @@ def sentence(mix: Mapping[str, int], others: bool = True) -> str:
 
 
 def math_of(mix: Mapping[str, int]) -> int:
-    """The number of instructions that calculate with floating-point numbers or matrices."""
-    return sum(number for kind, number in mix.items() if kind in MATH)
+    """How much the instructions of a mix calculate, in instructions that make one operation per thread."""
+    return sum(number * MATH.get(kind, 0) for kind, number in mix.items())
 
 
 def total(mixes: Iterable[Mapping[str, int]]) -> Counter[str]:

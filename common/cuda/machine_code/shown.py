@@ -2,14 +2,11 @@
 
 import html
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..listing import BLUE, ORANGE, VERMILION, Line, Tint, highlighted, listing
 from ..report import WIDTH
 from . import mix
-
-if TYPE_CHECKING:
-    from .inspection import Inspection
 
 HOT, SPILL, OTHER = "↻", "✗", "·"
 LEGEND = {
@@ -30,8 +27,8 @@ def _mark(places: Mapping[str, Mapping[str, int]]) -> str:
     return HOT if "in the loop" in places else OTHER if places else ""
 
 
-def as_text(found: "Inspection") -> str:
-    """The table as plain text."""
+def as_text(found: Any) -> str:
+    """The table of an Inspection as plain text."""
     return rendered(found)
 
 
@@ -45,8 +42,8 @@ def rendered(value: Any) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 
-def table(found: "Inspection") -> Any:
-    """The lines that have machine code, for Rich."""
+def table(found: Any) -> Any:
+    """The lines of an Inspection that have machine code, for Rich."""
     from rich.console import Group
     from rich.table import Table
 
@@ -62,8 +59,8 @@ def table(found: "Inspection") -> Any:
     return Group(rows, *found.summary())
 
 
-def as_html(found: "Inspection") -> str:
-    """The source with the machine instructions below each line, for notebooks."""
+def as_html(found: Any) -> str:
+    """The source of an Inspection with the machine instructions below each line, for notebooks."""
     lines = []
     for number, code in enumerate(highlighted(found.source.rstrip("\n")), 1):
         places = found.by_place(number)
