@@ -79,21 +79,21 @@ FILES: dict[str, EngineFile] = {
         4, "04_kernels/2_add.ipynb", {"add(a, b, out, n)": "out[i] = a[i] + b[i], i in [0, n)"}
     ),
     "kernels/pool.cu": EngineFile(
-        4, "04_kernels/3_global_average_pool.ipynb", {"pool(in, out, channels, area)": "the mean of each channel"}
+        4, "04_kernels/4_global_average_pool.ipynb", {"pool(in, out, channels, area)": "the mean of each channel"}
     ),
     "kernels/gemm.cu": EngineFile(
-        4, "04_kernels/4_gemm.ipynb", {"gemm(a, b, bias, out, M, N, K)": "out[M, N] = a[M, K] · b[N, K]ᵀ + bias[N]"}
+        4, "04_kernels/5_gemm.ipynb", {"gemm(a, b, bias, out, M, N, K)": "out[M, N] = a[M, K] · b[N, K]ᵀ + bias[N]"}
     ),
     "kernels/conv.cu": EngineFile(
-        4, "04_kernels/6_convolution_as_gemm.ipynb", {f"conv(in, weight, bias, out, {_WINDOW})": "groups = 1"}
+        4, "04_kernels/9_convolution_as_gemm.ipynb", {f"conv(in, weight, bias, out, {_WINDOW})": "groups = 1"}
     ),
     "kernels/pointwise.cu": EngineFile(
         4,
-        "04_kernels/7_pointwise.ipynb",
+        "04_kernels/10_pointwise.ipynb",
         {"pointwise(in, weight, bias, out, in_channels, out_channels, area)": "a 1×1 convolution"},
     ),
     "kernels/depthwise.cu": EngineFile(
-        4, "04_kernels/8_depthwise.ipynb", {f"depthwise(in, weight, bias, out, {_WINDOW})": "groups = channels"}
+        4, "04_kernels/11_depthwise.ipynb", {f"depthwise(in, weight, bias, out, {_WINDOW})": "groups = channels"}
     ),
     "plan.py": EngineFile(5, "05_network/1_from_layers_to_a_plan.ipynb", _PLAN, ("graph.py",)),
     "engine.py": EngineFile(
