@@ -28,14 +28,10 @@ from .profile import ncu, rows_of
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
 # a count's name in records: the profiler's metrics whose sum it is. A copy by cp.async is a load of global memory and a
-# store to shared memory; the profiler has counters of their own for it (ldgsts).
+# store to shared memory: the profiler counts its load among the others, its store by itself (ldgsts).
 METRICS = {
-    "global load requests": (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum"
-    ),
-    "global load sectors": (
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum"
-    ),
+    "global load requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "global load sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
     "global store requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
     "global store sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
     "shared load wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
@@ -46,7 +42,7 @@ METRICS = {
     "shared load conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",),
     "shared store conflicts": (
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+        "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
     ),
 }  # fmt: skip
 
