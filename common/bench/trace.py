@@ -28,14 +28,10 @@ from .profile import ncu, rows_of
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
 # a count's name in records: the profiler's metrics whose sum it is. A copy by cp.async is a load of global memory and a
-# store to shared memory; the profiler has counters of their own for it (ldgsts).
+# store to shared memory: the profiler counts its load among the others, its store by itself (ldgsts).
 METRICS = {
-    "global load requests": (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum"
-    ),
-    "global load sectors": (
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts.sum"
-    ),
+    "global load requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "global load sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
     "global store requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
     "global store sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
     "shared load wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
@@ -46,7 +42,7 @@ METRICS = {
     "shared load conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",),
     "shared store conflicts": (
         "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+        "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
     ),
 }  # fmt: skip
 
@@ -180,20 +176,21 @@ CASES = [
 WRONG = {"race": ("wrong_race", (1,), "racecheck"), "out-of-bounds": ("wrong_bounds", (5,), "memcheck")}
 
 
-def _module() -> Any:
+def module() -> Any:
+    """The module of trace_kernels.cu."""
     return cuda.RawModule(SOURCE.read_text(), options=header_options())
 
 
-def _prepared(case: Case, module: Any) -> tuple[Any, list[Any]]:
-    return module.get_function(case.kernel), case.arguments(np.random.default_rng(1))
+def _prepared(case: Case, kernels: Any) -> tuple[Any, list[Any]]:
+    return kernels.get_function(case.kernel), case.arguments(np.random.default_rng(1))
 
 
 def predict() -> dict[str, dict[str, int]]:
     """Run the cases on the simulator: the trace's counts by case, by name."""
-    module = _module()
+    kernels = module()
     counts = {}
     for case in CASES:
-        kernel, arguments = _prepared(case, module)
+        kernel, arguments = _prepared(case, kernels)
         r = cuda.trace(kernel, case.grid, case.block, arguments)
         counts[case.name] = {
             name: getattr(getattr(r, f"{memory}_{way}s"), what)
@@ -211,12 +208,12 @@ def launch(wrong: str | None = None) -> None:
     import cupy
 
     cupy.cuda.set_allocator(None)  # no memory pool: an access past an array's end leaves its allocation
-    module = _module()
+    kernels = module()
     if wrong is not None:
         kernel, grid, _ = WRONG[wrong]
-        module.get_function(kernel)(grid, (256,), _wrong_arguments())
+        kernels.get_function(kernel)(grid, (256,), _wrong_arguments())
     for case in [] if wrong else CASES:
-        kernel, arguments = _prepared(case, module)
+        kernel, arguments = _prepared(case, kernels)
         kernel(case.grid, case.block, arguments)
     cuda.synchronize()
 
@@ -239,7 +236,7 @@ def measure() -> dict[str, dict[str, int]]:
 def sanitize(kind: str) -> tuple[str, str]:
     """(the trace's finding, compute-sanitizer's finding) for a kernel of WRONG, one line each."""
     name, grid, tool = WRONG[kind]
-    kernel = _module().get_function(name)
+    kernel = module().get_function(name)
     findings = [f for f in cuda.trace(kernel, grid, (256,), _wrong_arguments()).findings if f.kind == kind]
     command = ["compute-sanitizer", "--tool", tool, sys.executable, "-m", __spec__.name, kind]
     done = subprocess.run(command, capture_output=True, text=True)
