@@ -10,6 +10,7 @@
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
     draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
+    draw.tile_banks(33, column=1)            the bank of each word of a tile in shared memory
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
@@ -42,6 +43,7 @@
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
+from .banks import tile_banks
 from .canvas import Drawing
 from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
@@ -63,5 +65,5 @@ __all__ = [
     "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom",
     "kernel_borders", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
     "paddings", "queues", "receptive_field", "roofline", "rounding", "row_major", "short_name", "spacing", "strips",
-    "tensor_fields", "timeline", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "tensor_fields", "tile_banks", "timeline", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip
