@@ -63,7 +63,9 @@ def describe(fault: Fault, prepared: Arguments, shared_mem: int, cluster: tuple[
         case FaultKind.DEADLOCK if fault.at_mbarrier:
             others = ""
             if fault.at_barrier or fault.at_collective:
-                others = f"; {fault.at_barrier} threads wait at __syncthreads, {fault.at_collective} at a warp operation"
+                others = (
+                    f"; {fault.at_barrier} threads wait at __syncthreads, {fault.at_collective} at a warp operation"
+                )
             return f"deadlock in block {fault.block}: {fault.text.decode(errors='replace')}{others}"
         case FaultKind.COPY_UNDER_WAY:
             return (

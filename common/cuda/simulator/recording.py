@@ -298,12 +298,10 @@ class Reader:
             )
         else:
             message = (
-                f"thread {thread} of block {block} {verb} {where}, which the bulk copy begun in line {other_line} writes:"
-                " the thread has not waited for that phase of the copy's mbarrier"
+                f"thread {thread} of block {block} {verb} {where}, which the bulk copy begun in line {other_line}"
+                " writes: the thread has not waited for that phase of the copy's mbarrier"
             )
-        return reports.Finding(
-            "race", line, message + times, tuple(threads), (block,), array, index, other_line, count
-        )
+        return reports.Finding("race", line, message + times, tuple(threads), (block,), array, index, other_line, count)
 
     def fault(self, fault: Any, message: str) -> reports.Finding:
         """The finding for a fault that stopped the launch: kind "deadlock" or "stopped"."""
