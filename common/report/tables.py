@@ -620,8 +620,8 @@ _SCATTERED = (
 )
 REASONS = {
     ("sgemm", "shared load wavefronts"): "the assembler merges shared loads. As written, a warp makes 64 requests in"
-    " the 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
-    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64."
+    " the 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it"
+    " loads four at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64."
     " Traced with `merge=cuda.inspect(…)`, they are 98,304 as well",
 } | {
     (f"cp.async of 16 bytes, stride {stride}", count): _SCATTERED.format(how)
