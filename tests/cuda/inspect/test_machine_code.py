@@ -113,6 +113,18 @@ def test_spills_are_counted():
     assert inspected().spills == 0 and "no spills" in str(inspected())
 
 
+def test_spills_are_read_from_the_machine_code_where_the_log_is_silent():
+    found = kernels.inspect("gemm", "three_tf32")
+    counted = compiled._in_local_memory(compiled.machine_code(found.origin, "gemm", "sm_90").text)
+    told = found.resources
+    assert told.spill_stores > 0
+    assert (counted["spill_stores"], counted["spill_loads"]) == (told.spill_stores, told.spill_loads)
+    cubin = nvrtc.compile_cuda(DOT, "sm_90").cubin
+    assert "spill_stores" not in compiled._resources(cubin, "", 1024)["dot"]
+    text = "STL [R1], R2 ;\n LDL.LU.64 R2, [R1] ;\n STL.128 [R1], R4 ;\n LDL.U8 R1, [R1] ;\n LDS R1, [R2] ;"
+    assert compiled._in_local_memory(text) == {"stack": 0, "spill_stores": 20, "spill_loads": 9}
+
+
 # ---- Instructions
 
 
