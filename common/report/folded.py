@@ -7,7 +7,6 @@ names()                        of the ladders that have such tables
 import math
 from collections.abc import Sequence
 
-from ..measure.roofline import Peaks
 from . import ladders, results, tables
 from .results import Record, Results
 
@@ -34,9 +33,8 @@ def names() -> list[str]:
 
 def ladder(recorded: Results, name: str) -> str:
     """The recorded rungs of a ladder in Markdown: a folded part per case, and for pointwise one with all layers."""
-    peaks = tables.roofs_of(recorded)
     parts = [
-        _case(recorded, peaks, case, batch, precision, operator)
+        _case(recorded, case, batch, precision, operator)
         for case, batch, operator in CASES[name] for precision in PRECISIONS
     ]  # fmt: skip
     if name == "pointwise":
@@ -48,14 +46,12 @@ def _fold(summary: str, body: str) -> str:
     return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _case(
-    recorded: Results, peaks: Peaks | None, case: str, batch: int, precision: str, operator: str | None
-) -> str:  # fmt: skip
+def _case(recorded: Results, case: str, batch: int, precision: str, operator: str | None) -> str:
     records = ladders.chosen(recorded, case, batch, precision, operator=operator)
     if not records:
         return ""
-    title, markdown = ladders.titled(recorded, records, peaks, f"{case}, batch {batch}, {precision}")
-    return _fold(title, markdown)
+    title, heads, rows = ladders.titled(recorded, records, f"{case}, batch {batch}, {precision}")
+    return _fold(title, tables.markdown(heads, rows, heads.index("µs")))
 
 
 def _layers(recorded: Results) -> str:

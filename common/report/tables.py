@@ -613,14 +613,26 @@ TRACED = {  # columns of the table, and the counts that they show
     "conflicts in them": "shared load conflicts",
 }
 # Why the profiler's count may differ from the trace's. A difference that is not explained here is an error.
+_SCATTERED = (
+    "a copy of 16 bytes goes past L1, a 128-byte line of the source after the other, and this counter counts what the"
+    " line becomes in shared memory: {}. Where the vectors of a line stay together, as in the row before and with any"
+    " swizzle within a line, it equals the trace's"
+)
 REASONS = {
-    (
-        "sgemm",
-        "shared load wavefronts",
-    ): "the assembler merges shared loads. As written, a warp makes 64 requests in the"
-    " 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
-    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64",
-}
+    ("sgemm", "shared load wavefronts"): "the assembler merges shared loads. As written, a warp makes 64 requests in"
+    " the 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it"
+    " loads four at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64."
+    " Traced with `merge=cuda.inspect(…)`, they are 98,304 as well",
+} | {
+    (f"cp.async of 16 bytes, stride {stride}", count): _SCATTERED.format(how)
+    for stride in (2, 8)
+    for count, how in (
+        ("global load sectors", "the 32-byte sectors of the destination, here one per lane"),
+        ("shared store wavefronts", "one wavefront per lane"),
+        ("shared store conflicts", "no conflicts, but more wavefronts"),
+    )
+    if (stride, count) != (8, "shared store wavefronts")  # there a conflict makes as many
+}  # fmt: skip
 
 
 def traced(recorded: Results) -> tuple[list[Record], list[Record]]:
@@ -678,6 +690,66 @@ def trace(recorded: Results) -> str:
     ])  # fmt: skip
 
 
+# ---- The machine code and the profiler (chapter 04)
+
+
+# Why the profiler may say something else than cuda.inspect. A difference that is not explained here is an error.
+MACHINE_REASONS: dict[tuple[str, str], str] = {}
+
+
+def machine_differences(record: Record) -> dict[str, tuple[int, int, str]]:
+    """By name of a number that differs: (inspected, profiled, reason). ValueError if no reason is known.
+
+    The blocks that shared memory allows count only where they are the fewest: how much of the cache becomes shared
+    memory is chosen for each launch.
+    """
+    inspected, profiled = record["inspected"], record["profiled"]
+    fewest = min(number for name, number in profiled.items() if "blocks" in name)
+    found = {}
+    for name, ours in inspected.items():
+        theirs = profiled[name]
+        if ours == theirs or (name == "blocks by shared memory" and min(ours, theirs) > fewest):
+            continue
+        if (record["case"], name) not in MACHINE_REASONS:
+            raise ValueError(f"{record['case']}: {ours} {name} inspected, {theirs} profiled, and no reason is given")
+        found[name] = ours, theirs, MACHINE_REASONS[record["case"], name]
+    return found
+
+
+def inspections(recorded: Results) -> str:
+    """cuda.inspect and the profiler compared, in Markdown: a table of kernels and the differences."""
+    records = results.find(recorded, suite="inspect")
+    if not records:
+        return NOT_YET
+    environment = recorded.runs[records[0]["run"]]
+    version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
+    different = {record["case"]: machine_differences(record) for record in records}
+    equal = sum(not found for found in different.values())
+    intro = (
+        f"{environment['card']}, {environment['date']}, NVRTC {environment['nvrtc']}, Nsight Compute (`ncu`)"
+        f" {version[0] if version else 'unknown'}: for {equal} of {len(records)} kernels registers, static shared"
+        " memory and blocks per multiprocessor are those that `cuda.inspect` computes."
+    )
+
+    def cell(record: Record, name: str) -> str:
+        ours, theirs, _ = different[record["case"]].get(name, (record["inspected"][name],) * 2 + ("",))
+        return f"{ours:,}" if ours == theirs else f"inspected {ours:,}, profiled {theirs:,}"
+
+    shown = {"registers": "registers", "static shared memory, bytes": "static shared bytes", "warps per SM": "warps"}
+    rows = [
+        [
+            record["case"].replace("_", " "), *(cell(record, name) for name in shown.values()),
+            f"{record['achieved']:.0%}".replace("%", " %"),
+        ]
+        for record in records
+    ]  # fmt: skip
+    explained = [
+        f"{case}, {name}: {ours:,} inspected, {theirs:,} profiled: {why}."
+        for case, found in different.items() for name, (ours, theirs, why) in found.items()
+    ]  # fmt: skip
+    return "\n\n".join([intro, markdown(["kernel", *shown, "warps as measured"], rows, 1), *explained])
+
+
 # ---- All texts
 
 TEXTS: dict[str, Callable[[Results], str]] = {
@@ -695,6 +767,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "kernels": kernels,
     "sparse-break-even": sparse_break_even,
     "trace": trace,
+    "inspect": inspections,
 }
 
 

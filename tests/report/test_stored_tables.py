@@ -37,8 +37,8 @@ def recorded_tables(text: str) -> list[str]:
         records = ladders.chosen(recorded, case, batch, precision, layout, operator)
         if records:
             words = f"{case}, batch {batch}, {precision}{f', {layout}' if layout else ''}"
-            title, markdown = ladders.titled(recorded, records, tables.roofs_of(recorded), words)
-            shown.append(f"**{title}**\n\n{markdown}")
+            title, heads, rows = ladders.titled(recorded, records, words, "registers" in text)
+            shown.append(f"**{title}**\n\n{tables.markdown(heads, rows, heads.index('µs'))}")
     return shown
 
 

@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm(
     int t = threadIdx.y * 16 + threadIdx.x;
     float sums[4][4] = {};
     // BEGIN SOLUTION
-    // write: for each slice of K: stage it in as and bs (0 beyond a matrix), and add its products
+    // write: for each slice of K: stage it in as and bs (0 beyond a matrix); add its products
     for (int k0 = 0; k0 < K; k0 += SLICE) {
         for (int i = t; i < TILE * SLICE; i += 256) {
             int k = i % SLICE, r = i / SLICE;
