@@ -46,8 +46,8 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Yield all findings, in order. It takes some seconds: packages are imported and a kernel is compiled."""
     for check in (
-        python, machine, gpu, backend, compiler, trial_launch, kernel_cache, optimizations, cupy, nvrtc, cudnn, nvml,
-        package_name,
+        python, machine, gpu, backend, compiler, trial_launch, kernel_cache, optimizations, cupy, nvrtc, machine_code,
+        cudnn, nvml, package_name,
     ):  # fmt: skip
         try:
             yield check()
@@ -304,8 +304,20 @@ def nvrtc() -> Finding:
     except Exception:
         versions = _versions("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc")
         if versions:
-            return Finding("NVRTC", f"{versions[0]}, for the tests")
+            return Finding("NVRTC", f"{versions[0]}, for cuda.inspect and the tests")
         return _absent("NVRTC", "compiles the kernels", needed=True)
+
+
+def machine_code() -> Finding:
+    """What cuda.inspect needs, NVRTC and nvdisasm: a small kernel compiled and disassembled; OPTIONAL if it fails."""
+    from .cuda.machine_code.inspection import inspect_source
+
+    source = 'extern "C" __global__ void one(float* y) { y[threadIdx.x] = 1.0f; }'
+    try:
+        found = inspect_source((source, (), ()), "one")
+    except Exception as error:  # a missing package, a program that does not start here
+        return Finding("cuda.inspect", _one_line(error), State.OPTIONAL, "")
+    return Finding("cuda.inspect", f"machine code for {found.arch}, {len(found.code)} instructions of a test kernel")
 
 
 def cudnn() -> Finding:

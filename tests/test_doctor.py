@@ -23,6 +23,7 @@ def test_a_healthy_machine():
         "Python",
         "GPU",
         "NVRTC",
+        "cuda.inspect",
         "cuDNN",
         "CuPy",
         "torch",

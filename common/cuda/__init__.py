@@ -21,6 +21,7 @@ from .device import (
 from .errors import CacheError, CompileError, KernelError
 from .kernels import RawKernel, RawModule
 from .layout import LAYOUTS, to_layout
+from .machine_code import inspect
 from .simulator.guard import guarded
 from .simulator.tracing import prepare_trace, trace
 
@@ -43,6 +44,7 @@ __all__ = [
     "full",
     "give_as",
     "guarded",
+    "inspect",
     "multiprocessors",
     "operator",
     "prepare_trace",

@@ -1,7 +1,10 @@
 """The device that runs kernels, and its properties."""
 
+import contextlib
 import functools
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 SHARED_DEFAULT = 48 * 1024  # bytes of shared memory per block without opt-in, on every card
@@ -42,11 +45,30 @@ def backend() -> str:
     return "simulator"
 
 
+# (compute capability, multiprocessors, bytes of shared memory per block) that `as_if` says
+_pretended: ContextVar[tuple[int, int, int] | None] = ContextVar("pretended", default=None)
+
+
+@contextlib.contextmanager
+def as_if(capability: int, processors: int, shared: int) -> Iterator[None]:
+    """Inside, the functions below answer for another card, so that launchers choose as they would there.
+
+    For launches that are not made: what runs kernels does not change. Only within the thread that asks for it.
+    """
+    token = _pretended.set((capability, processors, shared))
+    try:
+        yield
+    finally:
+        _pretended.reset(token)
+
+
 def compute_capability() -> int:
     """The compute capability of the current GPU: 75 for sm_75 (Turing), 90 for sm_90 (Hopper).
 
     80 on the simulator, which supports the instructions of sm_80 (__CUDA_ARCH__ is 800 there).
     """
+    if (other := _pretended.get()) is not None:
+        return other[0]
     if backend() == "simulator":
         return 80
     import cupy
@@ -63,6 +85,8 @@ def _capability(device: int) -> int:
 
 def multiprocessors() -> int:
     """Number of multiprocessors of the current GPU; on the simulator, number of CPU cores."""
+    if (other := _pretended.get()) is not None:
+        return other[1]
     if backend() == "simulator":
         return os.cpu_count() or 1
     import cupy
@@ -79,6 +103,8 @@ def _multiprocessors(device: int) -> int:
 
 def shared_memory() -> int:
     """Bytes of shared memory per block, with opt-in, of the current GPU; on the simulator those of an H200."""
+    if (other := _pretended.get()) is not None:
+        return other[2]
     if backend() == "simulator":
         return SHARED_MAX
     import cupy

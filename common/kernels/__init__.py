@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cuda.machine_code import Inspection
 from .activate import activate, hardsigmoid, hardswish, sigmoid
 from .activate import ladder as _activate
 from .add import add
@@ -36,6 +37,7 @@ from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
 from .im2col import im2col
 from .im2col import ladder as _im2col
+from .inspected import inspect_rung
 from .ladder import Ladder, Launch, compile_together, recorded
 from .multiply import ladder as _multiply
 from .multiply import multiply
@@ -74,6 +76,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "im2col",
+    "inspect",
     "linear",
     "max_pool2d",
     "multiply",
@@ -159,6 +162,24 @@ def source(operator: str, variant: str, programmatic: bool = False) -> str:
     Raises ValueError for an unknown operator or rung.
     """
     return _ladder(operator).source(variant, programmatic)
+
+
+def inspect(
+    operator: str, variant: str, *args: Any, dtype: Any = "float32", layout: str = "NCHW", arch: str = "sm_90",
+    **named: Any,
+) -> Inspection:  # fmt: skip
+    """The machine code of a rung, with the tiles, block and shared memory that its launcher chooses; see cuda.inspect.
+
+    args, named: the operator's arguments, `kernels.inspect("gemm", "naive", a, b)`; nothing is computed. Without any,
+    those of a typical call: a layer of MobileNetV2 at batch 32, a product of 4096×4096 matrices, of that dtype and
+    layout. arch: "sm_75", "sm_80", "sm_89" or "sm_90": the launcher chooses as on a T4, an A100, an L4, an H200.
+
+    ValueError for an unknown operator or rung, one that does not take the arguments or the card, and one that is
+    composed of other operators; others as of cuda.inspect.
+    """
+    ladder = _ladder(operator)
+    ladder.tile(variant)  # ValueError for an unknown rung
+    return inspect_rung(globals()[operator], operator, variant, args, dtype, layout, arch, named)
 
 
 def diff(operator: str, before: str, after: str, context: int = 2) -> str:

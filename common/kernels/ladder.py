@@ -157,12 +157,22 @@ class Ladder:
         compiled = functools.partial(
             self._compile, variant, np.dtype(dtype), tuple(sorted(switches.items())), cuda.backend(), programmatic
         )
-        return prepared(f"{self.operator}/{variant}", compiled, programmatic)
+        origin = functools.partial(
+            self._origin, variant, np.dtype(dtype), tuple(sorted(switches.items())), programmatic
+        )
+        return prepared(f"{self.operator}/{variant}", compiled, programmatic, origin)
+
+    def _origin(
+        self, variant: str, dtype: np.dtype, switches: tuple, programmatic: bool
+    ) -> tuple[str, tuple[str, ...]]:
+        """(source, NVRTC's options) of a rung."""
+        options = self.architecture(variant) + self.options(variant, dtype, dict(switches))
+        return self.source(variant, programmatic), options
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019 (ladders live as long as the program)
     def _compile(self, variant: str, dtype: np.dtype, switches: tuple, backend: str, programmatic: bool) -> Any:
-        options = self.architecture(variant) + self.options(variant, dtype, dict(switches))
-        return cuda.RawKernel(self.source(variant, programmatic), self.operator, options=options)
+        source, options = self._origin(variant, dtype, switches, programmatic)
+        return cuda.RawKernel(source, self.operator, options=options)
 
     def options(self, variant: str, dtype: Any, switches: Mapping[str, Any]) -> tuple[str, ...]:
         """NVRTC's options for a rung: the element type, its tile sizes, the launch's switches, the shared headers."""
@@ -189,7 +199,7 @@ class Launch:
     """A launch that has been checked and prepared, to be made as often as one likes: `launch()`.
 
     name: operator and rung, "pointwise/split_k". It keeps the arrays that it reads and writes. The kernel is compiled
-    when it is launched for the first time.
+    when it is launched for the first time. origin: gives the kernel's (source, options), if it is one of a ladder.
     """
 
     name: str
@@ -200,6 +210,7 @@ class Launch:
     shared_mem: int
     shared_limit: int  # bytes of dynamic shared memory that the kernel must allow
     programmatic: bool = False  # may begin before the launch ahead of it has ended: see include/grid.h
+    origin: Callable[[], tuple[str, tuple[str, ...]]] | None = None
 
     def __post_init__(self) -> None:
         self._launch: Callable[[], None] | None = None
@@ -288,22 +299,37 @@ def run_or_record(name: str, action: Callable[[], None]) -> None:
         launches.append(HostStep(name, action))
 
 
-def prepared(name: str, compiled: Callable[[], Any], programmatic: bool = False) -> Any:
+def prepared(
+    name: str,
+    compiled: Callable[[], Any],
+    programmatic: bool = False,
+    origin: Callable[[], tuple[str, tuple[str, ...]]] | None = None,
+) -> Any:
     """A kernel to launch: `compiled()`, or within `recorded` a stand-in that lists its launch under `name`."""
     launches = _recorded.get()
-    return compiled() if launches is None else _RecordingKernel(name, compiled, launches, programmatic)
+    return compiled() if launches is None else _RecordingKernel(name, compiled, launches, programmatic, origin)
 
 
 class _RecordingKernel:
     """Stand-in for a kernel that records launches instead of executing them."""
 
-    def __init__(self, name: str, compiled: Callable[[], Any], launches: Recording, programmatic: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        compiled: Callable[[], Any],
+        launches: Recording,
+        programmatic: bool,
+        origin: Callable[[], tuple[str, tuple[str, ...]]] | None,
+    ) -> None:
         self._name, self._compiled, self._launches, self._programmatic = name, compiled, launches, programmatic
+        self._origin = origin
         self.max_dynamic_shared_size_bytes = 0
 
     def __call__(self, grid: tuple, block: tuple, args: Iterable[Any], *, shared_mem: int = 0) -> None:
         limit, how = self.max_dynamic_shared_size_bytes, self._programmatic
-        launch = Launch(self._name, self._compiled, tuple(grid), tuple(block), tuple(args), shared_mem, limit, how)
+        launch = Launch(
+            self._name, self._compiled, tuple(grid), tuple(block), tuple(args), shared_mem, limit, how, self._origin
+        )
         self._launches.append(launch)
 
 

@@ -14,6 +14,7 @@ case's own operator have plain names, those of others have the operator in front
 one. Tables are shown as Markdown, C++ as HTML, and both as plain text outside a notebook.
 """
 
+import contextlib
 import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -130,12 +131,13 @@ def _title(case: str, batch: int, precision: str, layout: str | None) -> str:
 
 def table(
     case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
-    recorded: Results | None = None,
+    recorded: Results | None = None, machine: bool = False,
 ) -> None:  # fmt: skip
     """Show the recorded rungs of a case in the order of the ladder, then the libraries.
 
     Columns: median µs; the share of the roof, in the rung's own arithmetic; the speedup over the first rung, and over
-    cuDNN or cuBLAS; the relative error against float64. Arguments as for `chosen` and `us`.
+    cuDNN or cuBLAS; the relative error against float64. Arguments as for `chosen` and `us`. machine: with registers per
+    thread and warps per multiprocessor, which are not recorded but computed here: see cuda.inspect.
     """
     recorded = recorded or results.load(tables.CARD)
     records = chosen(recorded, case, batch, precision, layout, operator)
@@ -143,7 +145,7 @@ def table(
     if not records:
         return _nothing(title)
     peaks = tables.roofs_of(recorded)
-    heads, rows = _cells(records, peaks)
+    heads, rows = _cells(records, peaks, _on_the_machine(records) if machine else {})
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
@@ -157,8 +159,30 @@ def _nothing(title: str) -> None:
     _show(message, f"*{message}*")
 
 
-def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], list[list[str]]]:
-    """(column heads, rows) of the table."""
+def _on_the_machine(records: Sequence[Record]) -> dict[str, Callable[[Record], str]]:
+    """The columns of the machine code: registers and, where some are spilled, a word on it; warps per SM."""
+    from .machine import inspection
+
+    card = tables.CARD.removeprefix("NVIDIA ")
+    found = {}
+    for r in records:
+        if r["implementation"] not in tables.LIBRARIES:
+            with contextlib.suppress(ValueError, RuntimeError):  # composed of others; no compiler here
+                found[id(r)] = inspection(r, card)
+
+    def column(of: Callable[[Any], str]) -> Callable[[Record], str]:
+        return lambda r: of(found[id(r)]) if id(r) in found else tables.DASH
+
+    return {
+        "registers": column(lambda one: f"{one.registers}{', spills' if one.spills else ''}"),
+        "warps per SM": column(lambda one: str(one.occupancy(card).warps)),
+    }
+
+
+def _cells(
+    records: Sequence[Record], peaks: Peaks | None, more: Mapping[str, Callable[[Record], str]]
+) -> tuple[list[str], list[list[str]]]:
+    """(column heads, rows) of the table. more: columns before the last one."""
 
     def times(other: Record) -> Callable[[Record], str]:
         return lambda r: f"{other['median_us'] / r['median_us']:.2f}"
@@ -174,6 +198,7 @@ def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], l
             for r in records
             if r["implementation"] in tables.LIBRARIES
         },
+        **more,
         "error": lambda r: f"{r['error']:.0e}",
     }
     if all(r.get("layout") is None for r in records):

@@ -1,5 +1,8 @@
 """What notebooks show of ladders: the records that are looked up, tables and bars of them, and what is said without."""
 
+import functools
+from types import SimpleNamespace
+
 import pytest
 from report_records import H200, peaks, rung, saved, timing
 
@@ -94,6 +97,60 @@ def test_matrices_have_no_layout_and_every_arithmetic_has_its_roof(tmp_path, sho
     assert title.endswith("; the roof: 100 µs for its FLOPs in fp32, 45.0 µs for its FLOPs in 3xtf32")
     assert " ".join(head.split()) == "rung µs of the roof × the first × cuBLAS error"
     assert [row.split()[1:4] for row in rows] == [["400", "25", "%"], ["90.0", "50", "%"], ["125", "80", "%"]]
+
+
+def test_registers_and_warps_of_the_rungs(tmp_path, shown, monkeypatch):
+    from common.report import machine
+
+    def inspection(record, card):
+        if record["implementation"] == "vector":
+            raise ValueError("no kernel of its own")
+        return SimpleNamespace(registers=172, spills=record["implementation"] == "rows", occupancy=occupancy)
+
+    def occupancy(card):
+        assert card == "H200"
+        return SimpleNamespace(warps=8)
+
+    monkeypatch.setattr(machine, "inspection", inspection)
+    path = saved(tmp_path / "card", RECORDS)
+    ladders.table(CASE, recorded=results.load(path), machine=True)
+    lines = shown[0]["text/markdown"].splitlines()
+    assert lines[2].endswith("| × cuDNN | registers | warps per SM | error |")
+    cells = {tuple(line.split(" | ")[1:2] + line.split(" | ")[-3:-1]) for line in lines[4:]}
+    assert cells >= {("NCHW", "172", "8"), ("NCHW", "172, spills", "8"), ("NHWC", tables.DASH, tables.DASH)}
+
+
+def test_every_recorded_rung_can_be_launched_as_on_its_card():
+    """Shapes, layouts and switches of every record; nothing is compiled."""
+    from common.kernels.inspected import launches_on
+    from common.report import machine
+
+    records = results.find(results.load(tables.CARD), suite="kernels")
+    seen = set()
+    for r in records:
+        variant = r["implementation"].rpartition("/")[2]
+        if r["implementation"] in tables.LIBRARIES or variant == "im2col_gemm":
+            continue
+        keys = [r[key] for key in ("operator", "kind", "shape", "batch", "precision")]
+        call = machine.call_of(*keys, r.get("layout"))
+        made = launches_on("H200", functools.partial(call, variant))
+        assert f"{r['operator']}/{variant}" in [one.launch.name for one in made], r
+        seen.add((r["operator"], variant))
+    assert len(seen) > 40
+
+
+def test_the_machine_code_of_a_record():
+    from common.report import machine
+
+    (r,) = results.find(
+        results.load(tables.CARD), suite="kernels", case="gemm 4096×4096×4096", implementation="register_block",
+        precision="fp32",
+    )  # fmt: skip
+    try:
+        found = machine.inspection(r)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert found.registers > 128 and found.occupancy("H200").warps == 8
 
 
 def test_without_peaks_there_is_no_roof(tmp_path, shown):

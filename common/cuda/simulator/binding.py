@@ -144,6 +144,15 @@ class TracedShared(ctypes.Structure):
     _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
 
 
+class MergedCode(ctypes.Structure):
+    """Code of one line of the source whose accesses to shared memory are merged: addresses, widths as bits."""
+
+    _fields_ = [
+        ("low", ctypes.c_uint64), ("high", ctypes.c_uint64), ("line", ctypes.c_uint32), ("loads", ctypes.c_uint8),
+        ("stores", ctypes.c_uint8),
+    ]  # fmt: skip
+
+
 class TracedMemory(ctypes.Structure):
     """A range of memory; overlapping arrays share one. grain: bytes per unit in which accesses are recorded."""
 
@@ -162,6 +171,7 @@ class TraceRequest(ctypes.Structure):
         ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p),
         ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p),
         ("shared_count", ctypes.c_int), ("shared_arrays", ctypes.POINTER(TracedShared)),
+        ("merged_count", ctypes.c_int), ("merged_code", ctypes.POINTER(MergedCode)),
         ("steps_max", ctypes.c_int64), ("bytes_max", ctypes.c_uint64), ("workers", ctypes.c_void_p * WORKERS_MAX),
     ]  # fmt: skip
 
@@ -203,8 +213,8 @@ class Finding(ctypes.Structure):
 
 _STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "uint3": Uint3, **{one.__name__: one for one in (
-        SimParameter, SimKernel, Fault, Launch, TracedArray, TracedShared, TracedMemory, TraceRequest, Site, Request,
-        Finding,
+        SimParameter, SimKernel, Fault, Launch, TracedArray, TracedShared, MergedCode, TracedMemory, TraceRequest, Site,
+        Request, Finding,
     )},
 }  # fmt: skip
 _ENUMERATIONS: tuple[type[enum.IntEnum], ...] = (FaultKind, AccessKind, FindingKind)

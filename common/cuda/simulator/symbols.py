@@ -4,6 +4,7 @@ import functools
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -147,6 +148,14 @@ class Symbols:
             elif _is_writable(elf, symbol["st_shndx"]):
                 each = self._elements.get(low) or min(4, high - low)
                 self.variables.append((low, high, _plain_name(symbol.name), each))
+
+    def code_of(self, lines: Iterable[int]) -> list[tuple[int, int, int]]:
+        """(low, high, line) of the code of lines of the source, sorted: return addresses a with low < a ≤ high."""
+        wanted = set(lines)
+        edges = {*self._addresses, *(edge for low, high, _ in self._inlined for edge in (low, high))}
+        ordered = sorted(edges)
+        pieces = ((low, high, self.line(low + 1)) for low, high in pairwise(ordered))
+        return [piece for piece in pieces if piece[2] in wanted]
 
     def line(self, address: int) -> int:
         """The line of the source for a return address, which is that of the next instruction; 0 if unknown."""

@@ -28,7 +28,13 @@ def _trace_probe(source: str, name: str, grid: tuple, block: tuple, args: list) 
 
 
 def trace(
-    kernel: Any, grid: tuple, block: tuple, args: Sequence[Any], shared_mem: int = 0, blocks: Any = None
+    kernel: Any,
+    grid: tuple,
+    block: tuple,
+    args: Sequence[Any],
+    shared_mem: int = 0,
+    blocks: Any = None,
+    merge: Any = None,
 ) -> Report:
     """Run a launch on the simulator with every memory access recorded; return a Report, as of profiler and sanitizer.
 
@@ -38,6 +44,9 @@ def trace(
                  that were stopped at a bad address
     blocks       the number of blocks to trace, from the first, or a collection of block numbers,
                  x + gridDim.x · (y + gridDim.y · z); None: all. Blocks of the same cluster are traced together
+    merge        None: accesses are counted as the source has them. cuda.inspect(kernel): where the machine code has
+                 wide loads or stores of shared memory for narrower ones of the source, those of a thread that fill
+                 such a width are counted as one
 
     Errors as for a call, except for what becomes a finding of the report; RuntimeError on a system without ELF files,
     and for a compiler that fails the probes of proof.py.
@@ -51,7 +60,12 @@ def trace(
     prepare_trace(kernel)
     arguments, copy_back = _on_the_simulator(args)
     traced = kernel.recompiled(traced=True)
-    return watch(kernel, traced, grid, block, arguments, shared_mem, blocks, counting=True, done=copy_back)
+    if merge is not None and merge.source != kernel.origin[0]:
+        raise ValueError(f"merge must be cuda.inspect of the same source, got one of {merge.kernel}")
+    widths = None if merge is None else merge.widths()
+    return watch(
+        kernel, traced, grid, block, arguments, shared_mem, blocks, counting=True, done=copy_back, widths=widths
+    )
 
 
 def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:

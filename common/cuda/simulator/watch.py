@@ -4,7 +4,7 @@ import ctypes
 import math
 import platform
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from .binding import (
     WORKERS_MAX,
     Arguments,
     FaultKind,
+    MergedCode,
     TracedArray,
     TracedMemory,
     TracedShared,
@@ -88,11 +89,13 @@ def watch(
     blocks: Any,
     counting: bool,
     done: Callable[[], None] = lambda: None,
+    widths: Mapping[int, tuple[int, int]] | None = None,
 ) -> Report:
     """Run a launch of `kernel` with its checked build `traced`, and return the Report.
 
     counting: whether to record requests and races, too; else only bad addresses. done: called when the results are in
-    the arrays. Other arguments and errors as of tracing.trace.
+    the arrays. widths: line → widths in bytes of the compiled kernel's (loads, stores) of shared memory, a bit each, as
+    which the accesses of that line are counted. Other arguments and errors as of tracing.trace.
     """
     made, symbols = traced.module, Symbols.of(traced.module.path)
     limit = kernel.max_dynamic_shared_size_bytes
@@ -113,6 +116,10 @@ def watch(
                             worker_count=workers, cluster_size=math.prod(traced.cluster), guard_count=len(guards),
                             guards=guards.ctypes.data, shared_count=len(shared),
                             shared_arrays=shared, steps_max=STEPS_MAX, bytes_max=BYTES_MAX)  # fmt: skip
+    merged = (
+        [MergedCode(low, high, line, *widths[line]) for low, high, line in symbols.code_of(widths)] if widths else []
+    )
+    request.merged_count, request.merged_code = len(merged), (MergedCode * len(merged))(*merged)
     _describe_arrays(request, prepared.where)
     arrays = [*prepared.where, *_describe_variables(request, symbols, made.variables.base, kernel.origin[0])]
     try:

@@ -38,6 +38,11 @@ struct TracedArray {
 struct TracedShared {  // an array of static shared memory: offsets
     uint64_t low, high;
 };
+struct MergedCode {  // code whose accesses to shared memory the compiled kernel makes several at a time
+    uint64_t low, high;     // addresses behind the calls, in the module
+    uint32_t line;          // of the source
+    uint8_t loads, stores;  // the widths in bytes, 4, 8 and 16, that occur there: a bit each, of that number
+};
 struct TracedMemory {  // arrays that overlap are one piece of memory
     uint64_t low, high;
     uint32_t grain;    // bytes that are watched as one: no array in it has smaller elements
@@ -190,6 +195,13 @@ struct Event {
     uint8_t size, kind;
     int16_t array;
 };
+struct Gathered {  // accesses of a thread that may be parts of one wide access
+    uint64_t chunk;   // its address
+    uint32_t line;
+    uint16_t kind, size;  // of each access
+    uint32_t parts;       // which of them there were: a bit each
+    int32_t first;        // the number of the first event
+};
 struct Path {  // a chain of calls: the replay orders by the outermost call first
     uint32_t parent, depth;
     uint64_t call_pc;
@@ -229,6 +241,10 @@ struct Trace {  // one a worker
     int guard_count, shared_count;
     const uint64_t* guards;
     const TracedShared* shared_arrays;
+    int merged_count;
+    const MergedCode* merged_code;    // sorted
+    List<Gathered> gathered;          // scratch of merge_accesses
+    List<int32_t> gathered_of;
     uint64_t data_low, data_high;     // variables of the module
     bool acquired;                    // this block ran an atomic: it may read what others published
     bool fenced;                      // this block ran __threadfence
@@ -269,6 +285,8 @@ struct TraceRequest {  // filled in by watch.py
     const uint64_t* guards;      // offsets in static shared memory of words that are the compiler's own
     int shared_count;
     const TracedShared* shared_arrays;
+    int merged_count;
+    const MergedCode* merged_code;  // sorted; none: every access is counted as it is written
     int64_t steps_max;
     uint64_t bytes_max;
     Trace* workers[256];

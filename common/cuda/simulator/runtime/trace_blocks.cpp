@@ -10,6 +10,7 @@ static Trace* trace_of_worker(TraceRequest* request, int worker) {
         t->cluster_size = request->cluster_size;
         t->published = request->published;
         t->guard_count = request->guard_count, t->guards = request->guards;
+        t->merged_count = request->merged_count, t->merged_code = request->merged_code;
         t->shared_count = request->shared_count, t->shared_arrays = request->shared_arrays;
         memcpy(t->arrays, request->arrays, sizeof t->arrays);
         memcpy(t->memories, request->memories, sizeof t->memories);
@@ -254,7 +255,8 @@ EXPORTED void sim_trace_free(TraceRequest* request) {
         for (RemoteShared& r : t->remote) r.touches.drop(), r.cluster.drop();
         t->shared.drop();
         free(t->paths.items), free(t->sites.items), free(t->site_table.items);
-        free(t->requests.items), free(t->findings.items), free(t);
+        free(t->requests.items), free(t->findings.items);
+        free(t->gathered.items), free(t->gathered_of.items), free(t);
         t = 0;
     }
 }

@@ -111,6 +111,63 @@ static void count_request(Trace* t, int warp, const Event& e, uint32_t lanes, co
         r->addresses[lane] = lanes >> lane & 1 ? where - base : 0;
     }
 }
+// ---- Accesses that the compiled kernel makes several at a time
+//
+// The assembler makes one wide access of several that a thread makes to neighbouring addresses. Which lines have wide
+// ones the machine code says (merged_code). Of such a line, the accesses of a thread since its last barrier that fill an
+// aligned chunk of that width count as one, made when the first of them was. The second access to the same address
+// belongs to a second chunk.
+static const MergedCode* merged_at(const Trace* t, uint64_t pc) {
+    const uint64_t offset = pc - t->module_low;
+    int low = 0, high = t->merged_count;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (t->merged_code[middle].high < offset) low = middle + 1;
+        else high = middle;
+    }
+    return low < t->merged_count && t->merged_code[low].low < offset ? &t->merged_code[low] : 0;
+}
+static int gather(Trace* t, const Event& e, uint32_t line, uint32_t width, int32_t number, uint64_t places) {
+    const uint64_t chunk = e.address & ~(uint64_t)(width - 1);
+    const uint32_t part = 1u << (e.address - chunk) / e.size;
+    uint64_t h = chunk * 0x9e3779b97f4a7c15ull >> 20;
+    for (h += line * 40503u + e.kind;; ++h) {
+        Gathered& g = t->gathered.items[h % places];
+        if (g.first < 0) g = Gathered{chunk, line, e.kind, e.size, 0, number};
+        if (g.chunk != chunk || g.line != line || g.kind != e.kind || g.size != e.size || g.parts & part) continue;
+        g.parts |= part;
+        return (int)(h % places);
+    }
+}
+static void merge_accesses(Trace* t, List<Event>& log, uint32_t width) {
+    const int64_t events = log.count;
+    const uint64_t places = 2 * events;
+    while (t->gathered.count < 2 * events) t->gathered.add();
+    while (t->gathered_of.count < events) t->gathered_of.add();
+    for (int64_t i = 0; i < 2 * events; ++i) t->gathered.items[i].first = -1;
+    for (int64_t i = 0; i < events; ++i) {
+        const Event& e = log.items[i];
+        t->gathered_of.items[i] = -1;
+        if (!e.address || e.array != IN_SHARED || e.size >= width || (e.kind != LOAD && e.kind != STORE)) continue;
+        const MergedCode* code = merged_at(t, e.pc);
+        if (code && (e.kind == LOAD ? code->loads : code->stores) & width)
+            t->gathered_of.items[i] = gather(t, e, code->line, width, (int32_t)i, places);
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < events; ++i) {
+        Event e = log.items[i];
+        const int32_t number = t->gathered_of.items[i];
+        if (number >= 0) {
+            const Gathered& g = t->gathered.items[number];
+            if (g.parts == (1u << width / e.size) - 1) {
+                if (g.first != i) continue;
+                e.address = g.chunk, e.size = (uint8_t)width;
+            }
+        }
+        log.items[kept++] = e;
+    }
+    log.count = kept;
+}
 // All lanes of a warp have come as far as they can: at a barrier, at a warp operation, at their end. When a warp operation
 // is completed its lanes go on, and what is left of the replay waits until they, too, have come as far as they can.
 static void replay(Block* b, int warp) {
@@ -119,6 +176,7 @@ static void replay(Block* b, int warp) {
     const int lanes = b->threads - 32 * warp < 32 ? b->threads - 32 * warp : 32;
     for (int lane = 0; lane < lanes; ++lane) {
         List<Event>& log = t->events[32 * warp + lane];
+        for (uint32_t width = 16; t->merged_count && width >= 4; width /= 2) merge_accesses(t, log, width);
         next[lane] = log.items;
         end[lane] = log.items + log.count;
     }
