@@ -138,8 +138,8 @@ def show(rungs: Sequence[str], title: str = "") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize=10, ncols=5, loc="outside lower center")
     said = "; ".join(
-        f"{rung}: lines {u.lines:.2f}, wavefronts {u.wavefronts:.2f}, issue slots {u.slots:.2f}"
-        + (f", measured {measured[rung]:.2f}" if rung in measured else "")
+        f"{rung}: {u.slowest} {u.clocks:.1f}" + (f", measured {measured[rung]:.2f}" if rung in measured else "")
         for rung, u in counted.items()
     )
-    plots.show(figure, f"Dots: clocks per step on a logarithmic axis, a row per rung. {said}.")
+    what = "Dots: clocks per step on a logarithmic axis, a row per rung. The slowest unit and its clocks"
+    plots.show(figure, f"{what}: {said}.")
