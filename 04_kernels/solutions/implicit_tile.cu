@@ -13,7 +13,7 @@ extern "C" __global__ void convolve(const float* x, const float* weight, float* 
     for (int k0 = 0; k0 < K; k0 += 8) {
         if (tx < 8) ws[ty][tx] = o < O && k0 + tx < K ? weight[o * K + k0 + tx] : 0.0f;
         // BEGIN SOLUTION
-        // write: xs[ty][tx] gets column[k0 + ty][p], or 0 in the padding, beyond K, beyond oH·oW
+        // write: xs[ty][tx] gets column[k0 + ty][p]; 0 in the padding, beyond K, beyond oH·oW
         // write: the products of the round are added to sum; two barriers
         int k = k0 + ty, c = k / (kH * kW), kh = k / kW % kH, kw = k % kW;
         int h = p / oW * stride - pad + kh, w = p % oW * stride - pad + kw;
