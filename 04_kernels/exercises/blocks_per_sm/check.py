@@ -35,13 +35,13 @@ def check(blocks_per_sm):
         expect(got, want, what=f"blocks_per_sm({threads}, {registers}, {shared})", hint=hint)
 
     compare(256, 32, 0, "256 threads are 8 warps, and an SM holds 64")
-    compare(64, 16, 0, "an SM holds at most 32 blocks")
+    compare(32, 16, 0, "an SM holds at most 32 blocks")
     compare(256, 40, 0, "a warp takes 32 · 40 registers, and a scheduler has 16,384")
-    compare(256, 65, 0, "a warp's registers are allocated in units of 256")
+    compare(64, 43, 0, "a warp's registers are allocated in units of 256")
     compare(256, 172, 8192, "which of the four limits is the smallest?")
     compare(1024, 72, 0, "the result is 0 if not even one block fits")
     compare(128, 32, 20_000, "shared memory limits the blocks, too")
-    compare(128, 32, 8 * 1024, "the system reserves 1,024 bytes of shared memory per block")
+    compare(64, 32, 8 * 1024, "the system reserves 1,024 bytes of shared memory per block")
     compare(33, 32, 0, "a block has whole warps: 33 threads are 2 warps")
     compare(96, 96, 0, "each scheduler has 16,384 registers, and a warp's registers lie in one scheduler")
     for _ in range(60):

@@ -51,7 +51,7 @@ def check(source):
     hint += " a multiple of 16 bytes: a full unroll, and no padding in the row"
     target(narrow, 0, "loads from shared memory of less than 16 bytes", what="the machine code", hint=hint)
     hint = "use each weight for both pixels of the thread while it is in a register"
-    target(hot["FFMA"] / loads, 8, "multiply-adds per load from shared memory", what="the machine code", hint=hint,
+    target(round((hot["FFMA"] + hot["FMUL"]) / loads), 8, "multiply-adds per load from shared memory", what="the machine code", hint=hint,
            least=True)  # fmt: skip
     target(found.spills, 0, "bytes of register spills per thread", what="the machine code",
            hint="16 inputs of 2 pixels and a few sums fit into registers")  # fmt: skip

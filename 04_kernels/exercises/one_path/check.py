@@ -5,7 +5,7 @@ from common.check.kernels import compare, target
 from common.check.trials import numpy_random
 
 HINTS = {
-    "out-of-bounds": "table has 32 elements, 4 per segment: segment s begins at table[4 * s]",
+    "out-of-bounds: table": "table has 32 elements, 4 per segment: segment s begins at table[4 * s]",
     "unwritten": "every element of out has a thread",
 }
 

@@ -30,9 +30,11 @@ def check(source):
         wide = np.zeros(-(-n // everyone) * everyone)
         wide[:n] = numbers
         rows = wide.reshape(-1, everyone)
+        own = np.minimum((n - np.arange(everyone) + everyone - 1) // everyone, len(rows)).clip(0)  # elements per thread
+        fours = (rows**2 * (np.arange(len(rows))[:, None] < own // 4 * 4)).sum(0)
         known = [
             (rows.sum(0), "the elements are to be squared"),
-            ((rows[: len(rows) // 4 * 4] ** 2).sum(0), "the elements behind the last whole four count, too"),
+            (fours, "the elements behind the last whole four count, too"),
             ((rows[::4] ** 2).sum(0), "a thread's sum has all of its elements, not every fourth"),
         ]
         hint = "thread t adds the squares of the elements t, t + threads, t + 2 · threads, …"

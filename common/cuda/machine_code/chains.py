@@ -43,7 +43,8 @@ def _run(turn: Iterable[Instruction], depth: dict[int, int]) -> None:
         target, *sources = registers
         before = max((depth.get(source, 0) for source in sources), default=0)
         if one.kind.startswith("LD"):
-            for number in range(max(1, int(one.kind.partition(".")[2]) // 32)):
+            bits = one.kind.partition(".")[2]
+            for number in range(max(1, int(bits) // 32) if bits.isdigit() else 2):
                 depth[target + number] = 0
         else:
             depth[target] = before + (one.kind in ARITHMETIC)
