@@ -1,8 +1,8 @@
 def blocks_per_sm(threads, registers, shared):
     """How many blocks an H200's SM holds at the same time.
 
-    threads: per block, at most 1,024. registers: per thread, at least 1. shared: bytes of shared
-    memory per block. 0 if not even one block fits.
+    threads: per block, at most 1,024. registers: per thread, at least 1.
+    shared: bytes of shared memory per block. 0 if not even one block fits.
     """
     # BEGIN SOLUTION
     # write: the smallest of the four limits

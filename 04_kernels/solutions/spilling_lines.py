@@ -1,9 +1,9 @@
 def spilling_lines(lines):
     """Bytes that register spills store and load per source line, the largest first.
 
-    lines: source line -> {instruction class: how many}. Stores to local memory are the classes
-    STL.32, STL.64, STL.128, loads from it LDL.32, …; the number is the width in bits. Returns a
-    list of (line, bytes) of the lines that have any.
+    lines: source line -> {instruction class: how many}. Stores to local memory are the
+    classes STL.32, STL.64, STL.128, loads from it LDL.32, …; the number is the width in
+    bits. Returns a list of (line, bytes) of the lines that have any.
     """
     # BEGIN SOLUTION
     # write: the list, the line with the most bytes first

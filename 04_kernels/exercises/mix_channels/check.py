@@ -47,11 +47,14 @@ def check(source):
     asked(loads > 0, what="the machine code loads nothing from shared memory",
           hint="keep the weights in a __shared__ array of the block")  # fmt: skip
     narrow = hot["LDS.32"] + hot["LDS.64"]
-    hint = "the compiler joins four loads into one LDS.128 if it knows four consecutive words of one thread, the first at"
+    hint = (
+        "the compiler joins four loads into one LDS.128 if it knows four consecutive words of one thread, the first at"
+    )
     hint += " a multiple of 16 bytes: a full unroll, and no padding in the row"
     target(narrow, 0, "loads from shared memory of less than 16 bytes", what="the machine code", hint=hint)
     hint = "use each weight for both pixels of the thread while it is in a register"
-    target(round((hot["FFMA"] + hot["FMUL"]) / loads), 8, "multiply-adds per load from shared memory", what="the machine code", hint=hint,
+    sums = round((hot["FFMA"] + hot["FMUL"]) / loads)
+    target(sums, 8, "multiply-adds per load from shared memory", what="the machine code", hint=hint,
            least=True)  # fmt: skip
     target(found.spills, 0, "bytes of register spills per thread", what="the machine code",
            hint="16 inputs of 2 pixels and a few sums fit into registers")  # fmt: skip

@@ -5,7 +5,7 @@ from common.check import launch
 from common.check.kernels import asked, compare, target
 from common.check.trials import numpy_random
 
-C, O, THREADS = 24, 128, 256
+INPUTS, OUTPUTS, THREADS = 24, 128, 256
 HINTS = {
     "out-of-bounds": "out has 128 rows of `pixels` elements: output o of pixel p is out[o * pixels + p]",
     "unwritten": "each thread writes 128 elements of out, one per output",
@@ -16,9 +16,9 @@ def check(source):
     random = numpy_random()
     for pixels in (300, 1, 257, 40 + int(random.integers(0, 50))):
         what = f"mix of {pixels} pixels"
-        x = random.standard_normal((C, pixels)).astype(np.float32)
-        weight = random.standard_normal((C, O)).astype(np.float32)
-        out = np.full((O, pixels), np.nan, np.float32)
+        x = random.standard_normal((INPUTS, pixels)).astype(np.float32)
+        weight = random.standard_normal((INPUTS, OUTPUTS)).astype(np.float32)
+        out = np.full((OUTPUTS, pixels), np.nan, np.float32)
         blocks = -(-pixels // THREADS)
         report = launch(source, "mix", (blocks,), (THREADS,), (x, weight, out, pixels), what=what, hints=HINTS,
                         outputs=(out,))  # fmt: skip
@@ -31,8 +31,8 @@ def check(source):
         compare(out, wide, what=f"{what}: out", hint=hint, mistakes=known, rtol=1e-5, atol=1e-4)
         loads = report.global_loads.accesses
         asked(
-            loads <= pixels * (C * O + 8 * C),
-            what=f"{what}: {loads} loads, {pixels * (C * O + 2 * C)} are possible",
+            loads <= pixels * (INPUTS * OUTPUTS + 8 * INPUTS),
+            what=f"{what}: {loads} loads, {pixels * (INPUTS * OUTPUTS + 2 * INPUTS)} are possible",
             hint="each weight is loaded once per thread, and each input at most a few times",
             picture=report,
         )
@@ -41,5 +41,10 @@ def check(source):
     target(fits.warps, 16, "warps per multiprocessor of an H200", what=f"{found.registers} registers per thread",
            hint="128 sums in registers are too many: how many outputs can a thread compute at a time, and how often"
            " must it go through the inputs then?", least=True)  # fmt: skip
-    target(found.spills, 0, "bytes of register spills per thread", what=f"{fits.warps} warps per multiprocessor",
-           hint="launch bounds take registers away from a thread that needs them; let the thread need fewer")  # fmt: skip
+    target(
+        found.spills,
+        0,
+        "bytes of register spills per thread",
+        what=f"{fits.warps} warps per multiprocessor",
+        hint="launch bounds take registers away from a thread that needs them; let the thread need fewer",
+    )

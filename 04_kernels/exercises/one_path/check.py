@@ -14,7 +14,13 @@ def check(source):
     random = numpy_random()
     reports = []
     table = random.standard_normal((8, 4)).astype(np.float32)
-    for n, kind in ((300, "mixed"), (256, "mixed"), (1, "mixed"), (128, "equal"), (int(random.integers(40, 99)), "mixed")):
+    for n, kind in (
+        (300, "mixed"),
+        (256, "mixed"),
+        (1, "mixed"),
+        (128, "equal"),
+        (int(random.integers(40, 99)), "mixed"),
+    ):
         what = f"spline of {n} numbers in {kind} segments"
         x = (random.random(n) * (8 if kind == "mixed" else 1)).astype(np.float32)
         x = np.minimum(x, np.float32(7.9))
