@@ -68,5 +68,7 @@ def _by_the_driver(tensor: TensorMap, address: int) -> bytes:
         0, _SWIZZLE_128 if tensor.box[1] * item == 128 else 0, _PROMOTE_256, 0,
     )  # fmt: skip
     if status:
-        raise RuntimeError(f"cuTensorMapEncodeTiled refused a {rows}×{columns} matrix, box {tensor.box}: error {status}")
+        raise RuntimeError(
+            f"cuTensorMapEncodeTiled refused a {rows}×{columns} matrix, box {tensor.box}: error {status}"
+        )
     return ctypes.string_at(place, BYTES)

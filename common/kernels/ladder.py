@@ -111,11 +111,7 @@ class Ladder:
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
         rung = self.rungs[variant]
-        return (
-            np.dtype(dtype).name in rung.dtypes
-            and layout in rung.layouts
-            and self._runs_here(variant)
-        )
+        return np.dtype(dtype).name in rung.dtypes and layout in rung.layouts and self._runs_here(variant)
 
     def _runs_here(self, variant: str) -> bool:
         """Whether the card at hand has what a rung needs; the simulator has stand-ins for all of it."""

@@ -288,22 +288,20 @@ class Reader:
             other = self._thread(f.other_thread)
             threads.append(other)
             message = (
-                f"the bulk copy that thread {thread} of block {block} begins here overwrites {where}, which thread"
-                f" {other} uses in line {other_line}: no mbarrier says that it has done so"
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, which thread {other}"
+                f" uses in line {other_line}: no mbarrier orders the two"
             )
         elif f.length:
             message = (
-                f"the bulk copy that thread {thread} of block {block} begins here overwrites {where}, as does the one"
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, as does the one"
                 f" begun in line {other_line}: nobody has waited for that one"
             )
         else:
             message = (
-                f"thread {thread} of block {block} {verb} {where}, which the bulk copy begun in line {other_line} writes:"
-                " the thread has not waited for that phase of the copy's mbarrier"
+                f"thread {thread} of block {block} {verb} {where}, which the bulk copy begun in line {other_line}"
+                " writes: the thread has not waited for that phase of the copy's mbarrier"
             )
-        return reports.Finding(
-            "race", line, message + times, tuple(threads), (block,), array, index, other_line, count
-        )
+        return reports.Finding("race", line, message + times, tuple(threads), (block,), array, index, other_line, count)
 
     def fault(self, fault: Any, message: str) -> reports.Finding:
         """The finding for a fault that stopped the launch: kind "deadlock" or "stopped"."""

@@ -51,7 +51,17 @@ ladder = Ladder(
             target="sm_90a",
         ),
         "persistent": Rung(
-            {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4, "GROUP": 8, "PRODUCER": 1, "PERSISTENT": 1},
+            {
+                "BM": 128,
+                "BN": 256,
+                "BK": 64,
+                "WM": 16,
+                "WN": 256,
+                "STAGES": 4,
+                "GROUP": 8,
+                "PRODUCER": 1,
+                "PERSISTENT": 1,
+            },
             dtypes=("float16",),
             target="sm_90a",
         ),

@@ -1,7 +1,7 @@
 // mbarriers.cpp - mbarriers and bulk copies (include/bulk.h of the kernels): who waits, what arrives, what it orders.
 //
 // A bulk copy is asked for by one thread and carried out when no thread of the block can go on without it; until then its
-// target holds NaN. So a kernel that reads without waiting gets NaN, on every run.
+// target holds NaN. So a kernel that reads without waiting gets NaN, or what was there before, on every run.
 //
 // In a traced launch an mbarrier orders what a barrier of the block orders, but only between those who meet there. Each
 // thread, and each mbarrier's copies as if they were a thread, has a clock that goes on when it arrives somewhere, and a
@@ -202,20 +202,21 @@ static void check_copies(Block* b) {
 }
 static int describe_mbarriers(Block* b, char* text, size_t room) {
     int waiting = 0;
-    for (int w = 0; w < b->warp_count; ++w) waiting += __builtin_popcount(b->warps[w].at_mbarrier);
-    for (int i = 0; waiting && i < b->bar_count; ++i) {
+    size_t n = 0;
+    const auto add = [&](const char* format, auto... values) {
+        if (n < room) n += (size_t)snprintf(text + n, room - n, format, values...);
+    };
+    for (int i = 0; i < b->bar_count; ++i) {
         int here = 0;
-        for (int k = b->threads; k--;)
-            if (b->warps[b->fibers[k].warp].at_mbarrier >> b->fibers[k].lane & 1 && b->fibers[k].bar == i) ++here;
+        for (int k = 0; k < b->threads; ++k)
+            here += b->warps[b->fibers[k].warp].at_mbarrier >> b->fibers[k].lane & 1 && b->fibers[k].bar == i;
         if (!here) continue;
         const Mbarrier& m = b->bars[i];
-        size_t n = (size_t)snprintf(text, room, "%d threads wait for the end of phase %u of the mbarrier that was initialised %s",
-                                    here, m.phase, i ? "as number " : "first");
-        if (i && n < room) n += (size_t)snprintf(text + n, room - n, "%d", i + 1);
-        if (m.pending && n < room) n += (size_t)snprintf(text + n, room - n, ": %u of its %u arrivals are missing", m.pending, m.count);
-        if (m.bytes > 0 && n < room) n += (size_t)snprintf(text + n, room - n, "%s %lld expected bytes have not come", m.pending ? ", and" : ":", (long long)m.bytes);
-        if (m.bytes < 0 && n < room) n += (size_t)snprintf(text + n, room - n, "%s %lld bytes have come that nobody expected", m.pending ? ", and" : ":", -(long long)m.bytes);
-        break;
+        add("%s%d thread%s at mbarrier %d for the end of phase %u", waiting ? "; " : "", here, here == 1 ? " waits" : "s wait", i + 1, m.phase);
+        if (m.pending) add(", which lacks %u of %u arrivals", m.pending, m.count);
+        if (m.bytes > 0) add("%s %lld bytes that are expected", m.pending ? " and" : ", which lacks", (long long)m.bytes);
+        if (m.bytes < 0) add(m.pending ? " and has %lld bytes that nobody expected" : ", which has %lld bytes that nobody expected", -(long long)m.bytes);
+        waiting += here;
     }
     return waiting;
 }
