@@ -7,7 +7,7 @@ import typer
 
 from .bench.commands import app as bench
 from .bench.commands import energy
-from .commands import data, learning, networks
+from .commands import data, learning, machine, networks
 from .commands.errors import Commands
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command()(networks.tune)
 app.command()(learning.milestone)
 app.command()(learning.generate)
 app.command()(learning.doctor)
+app.command()(machine.inspect)
 app.command()(data.topology)
 app.add_typer(data.images_app, name="images")
 app.add_typer(data.weights_app, name="weights")

@@ -168,6 +168,12 @@ def trace(save: Save = False, folder: Folder = None) -> None:
     _run("trace", locals())
 
 
+@app.command()
+def inspect(save: Save = False, folder: Folder = None) -> None:
+    """What cuda.inspect says of kernels, registers and occupancy, against what the profiler says."""
+    _run("inspect", locals())
+
+
 def energy(
     backends: Annotated[
         list[str] | None,

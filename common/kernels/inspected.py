@@ -78,6 +78,17 @@ def _array(words: str, dtype: Any, layout: str) -> Any:
     return layouts.empty(shape, np.dtype(dtype), layout) if len(shape) == 4 else cuda.empty(shape, np.dtype(dtype))
 
 
+def typical_call(
+    function: Callable[..., Any], operator: str, variant: str, dtype: Any, layout: str, **named: Any
+) -> Any:
+    """Call an operator as TYPICAL says. named: further arguments, or others. ValueError for one that is not there."""
+    if operator not in TYPICAL:
+        raise ValueError(f"{operator}: give the arguments of the call, {operator} has no typical ones")
+    arrays, more = TYPICAL[operator]
+    given = [_array(one, dtype, layout) if isinstance(one, str) else one for one in arrays]
+    return function(*given, **(more | named), variant=variant)
+
+
 def inspect_rung(
     function: Callable[..., Any],
     operator: str,
@@ -92,14 +103,10 @@ def inspect_rung(
     card = card_of(arch)
 
     def call() -> None:
-        positional, more = list(args), dict(named)
-        if not positional:
-            if operator not in TYPICAL:
-                raise ValueError(f"{operator}: give the arguments of the call, {operator} has no typical ones")
-            arrays, typical = TYPICAL[operator]
-            positional = [_array(one, dtype, layout) if isinstance(one, str) else one for one in arrays]
-            more = typical | more
-        function(*positional, **more, variant=variant)
+        if args:
+            function(*args, **named, variant=variant)
+        else:
+            typical_call(function, operator, variant, dtype, layout, **named)
 
     made = launches_on(card, call)
     own = [one for one in made if one.launch.name == f"{operator}/{variant}"]

@@ -4,6 +4,8 @@
     ladders.diff(kernels.diff("gemm", "naive", "coalesced"))
     ladders.table("depthwise 56×56 144", batch=32)            rung by rung: µs, share of the roof, how many times faster
     ladders.plot("depthwise 56×56 144", batch=32)
+    ladders.roofline("gemm 4096×4096×4096", rungs=RUNGS)   the rungs as dots under their roofs
+    ladders.roofline("depthwise 56×56 144", batch=[1, 256])
     assert ladders.us("depthwise 56×56 144", "rows", 32) < ladders.us("depthwise 56×56 144", "naive", 32)
     ladders.live({"naive": lambda: ..., "rows": lambda: ...})
 
@@ -12,6 +14,7 @@ case's own operator have plain names, those of others have the operator in front
 one. Tables are shown as Markdown, C++ as HTML, and both as plain text outside a notebook.
 """
 
+import contextlib
 import itertools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -128,12 +131,13 @@ def _title(case: str, batch: int, precision: str, layout: str | None) -> str:
 
 def table(
     case: str, batch: int = 1, precision: str = "fp32", layout: str | None = None, operator: str | None = None,
-    recorded: Results | None = None,
+    recorded: Results | None = None, machine: bool = False,
 ) -> None:  # fmt: skip
     """Show the recorded rungs of a case in the order of the ladder, then the libraries.
 
     Columns: median µs; the share of the roof, in the rung's own arithmetic; the speedup over the first rung, and over
-    cuDNN or cuBLAS; the relative error against float64. Arguments as for `chosen` and `us`.
+    cuDNN or cuBLAS; the relative error against float64. Arguments as for `chosen` and `us`. machine: with registers per
+    thread and warps per multiprocessor, which are not recorded but computed here: see cuda.inspect.
     """
     recorded = recorded or results.load(tables.CARD)
     records = chosen(recorded, case, batch, precision, layout, operator)
@@ -141,7 +145,7 @@ def table(
     if not records:
         return _nothing(title)
     peaks = tables.roofs_of(recorded)
-    heads, rows = _cells(records, peaks)
+    heads, rows = _cells(records, peaks, _on_the_machine(records) if machine else {})
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
@@ -155,8 +159,30 @@ def _nothing(title: str) -> None:
     _show(message, f"*{message}*")
 
 
-def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], list[list[str]]]:
-    """(column heads, rows) of the table."""
+def _on_the_machine(records: Sequence[Record]) -> dict[str, Callable[[Record], str]]:
+    """The columns of the machine code: registers and, where some are spilled, a word on it; warps per SM."""
+    from .machine import inspection
+
+    card = tables.CARD.removeprefix("NVIDIA ")
+    found = {}
+    for r in records:
+        if r["implementation"] not in tables.LIBRARIES:
+            with contextlib.suppress(ValueError, RuntimeError):  # composed of others; no compiler here
+                found[id(r)] = inspection(r, card)
+
+    def column(of: Callable[[Any], str]) -> Callable[[Record], str]:
+        return lambda r: of(found[id(r)]) if id(r) in found else tables.DASH
+
+    return {
+        "registers": column(lambda one: f"{one.registers}{', spills' if one.spills else ''}"),
+        "warps per SM": column(lambda one: str(one.occupancy(card).warps)),
+    }
+
+
+def _cells(
+    records: Sequence[Record], peaks: Peaks | None, more: Mapping[str, Callable[[Record], str]]
+) -> tuple[list[str], list[list[str]]]:
+    """(column heads, rows) of the table. more: columns before the last one."""
 
     def times(other: Record) -> Callable[[Record], str]:
         return lambda r: f"{other['median_us'] / r['median_us']:.2f}"
@@ -172,6 +198,7 @@ def _cells(records: Sequence[Record], peaks: Peaks | None) -> tuple[list[str], l
             for r in records
             if r["implementation"] in tables.LIBRARIES
         },
+        **more,
         "error": lambda r: f"{r['error']:.0e}",
     }
     if all(r.get("layout") is None for r in records):
@@ -195,6 +222,8 @@ def plot(
 ) -> None:  # fmt: skip
     """Show the recorded rungs of a case as bars, with the roof and the share of it reached; libraries in grey.
 
+    If the slowest takes more than 20 times as long as the fastest, the axis is logarithmic, with dots in place of bars.
+
     Arguments as for `chosen` and `us`.
     """
     recorded = recorded or results.load(tables.CARD)
@@ -212,11 +241,12 @@ def plot(
 
 
 def _described(title: str, records: Sequence[Record], peaks: Peaks | None) -> str:
-    """Alternative text for the bars."""
+    """Alternative text for the bars or dots."""
     names = [f"{_name(r)} {r['layout']}" if r.get("layout") else _name(r) for r in records]
     times = [f"{name} {tables.us(r['median_us'])}" for name, r in zip(names, records, strict=True)]
     roofs = "" if peaks is None else f" The roof, a dashed line: {_roofs(records, peaks)}."
-    return f"Bars: median µs of each rung, {title}: {', '.join(times)}.{roofs}"
+    marks = "Dots" if plots.logarithmic([r["median_us"] for r in records]) else "Bars"
+    return f"{marks}: median µs of each rung, {title}: {', '.join(times)}.{roofs}"
 
 
 def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
@@ -228,6 +258,55 @@ def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
         peers=[name for name, r in bars.items() if r["implementation"] in tables.LIBRARIES],
         title=title,
     )
+
+
+def roofline(
+    case: str, batch: int | Sequence[int] = 1, precision: str = "fp32", layout: str | None = None,
+    operator: str | None = None, rungs: Sequence[str] | None = None, recorded: Results | None = None,
+) -> None:  # fmt: skip
+    """Show the recorded rungs of a case as dots under the roofs of the card, the libraries as white squares.
+
+    batch: one, or several, a column of dots each. rungs: the names to show; by default all. layout: by default each
+    rung in its fastest. Other arguments as for `chosen`.
+    """
+    recorded = recorded or results.load(tables.CARD)
+    batches = [batch] if isinstance(batch, int) else list(batch)
+    columns = {}
+    for one in batches:
+        records = chosen(recorded, case, one, precision, layout, operator)
+        fastest: dict[str, Record] = {}
+        for r in records:
+            name = r["implementation"]
+            if name in fastest and fastest[name]["median_us"] <= r["median_us"]:
+                continue
+            if rungs is None or name in tables.LIBRARIES or _name(r) in rungs:
+                fastest[name] = r
+        if fastest:
+            columns["" if len(batches) == 1 else f"batch {one}"] = list(fastest.values())
+    peaks = tables.roofs_of(recorded)
+    batch_words = f"batch {batches[0]}, " if len(batches) == 1 and batches != [1] else ""
+    title = f"{case}, {batch_words}{precision}{f', {layout}' if layout else ''}"
+    if not columns or peaks is None:
+        return _nothing(title)
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        plots.style()
+        every = [r for records in columns.values() for r in records]
+        dated = f"{title} ({tables.card_and_date(recorded, every)})"
+        figure = plots.ladder_roofline(columns, peaks, dated, peers=tables.LIBRARIES)
+    return plots.show(figure, _dots(title, columns, peaks))
+
+
+def _dots(title: str, columns: Mapping[str, Sequence[Record]], peaks: Peaks) -> str:
+    """Alternative text for a roofline of rungs."""
+    parts = []
+    for name, records in columns.items():
+        work = Work(records[0]["bytes"], records[0]["flops"])
+        shares = [f"{_name(r)} {plots.percent(_roof_us(r, peaks) / r['median_us'])}" for r in records]
+        at = f"{name}, at" if name else "At"
+        parts.append(f"{at} {work.intensity:.3g} FLOP per byte, a column of dots: {', '.join(shares)} of the roof")
+    return f"A roofline of {title}. {'; '.join(parts)}."
 
 
 # ---- This machine

@@ -64,6 +64,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "energy": _METERED,
     "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
     "timeline": ("precision", "batch", "layout", "launch", "order", "kernel", "kind", "start_us", "us", "untraced_us"),
+    "inspect": ("inspected", "profiled", "achieved"),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }
 _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
@@ -78,6 +79,13 @@ _KNOWN = {  # suites in which they may not be None
 COUNTS = (
     "global load requests", "global load sectors", "global store requests", "global store sectors",
     "shared load wavefronts", "shared store wavefronts", "shared load conflicts", "shared store conflicts",
+)  # fmt: skip
+
+
+# the numbers of a kernel in the suite "inspect", of cuda.inspect and of the profiler
+MACHINE = (
+    "registers", "static shared bytes", "blocks by threads", "blocks by registers", "blocks by shared memory",
+    "most blocks", "warps",
 )  # fmt: skip
 
 
@@ -408,6 +416,11 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("us", "host_us"), lambda v: _is_number(v) and v >= 0, "a finite number of at least 0"),
     (("untraced_us",), _above_0, "a finite number above 0"),
     (("predicted", "measured"), lambda v: isinstance(v, dict) and set(v) == set(COUNTS), "a number for each of COUNTS"),
+    (
+        ("inspected", "profiled"),
+        lambda v: isinstance(v, dict) and set(v) == set(MACHINE),
+        "a number for each of MACHINE",
+    ),
     (("ratios", "waits"), lambda v: isinstance(v, dict), "an object"),
     (("plans", "memory", "notes", "throttle", "sm_mhz"), lambda v: isinstance(v, list), "a list"),
     (("us_at",), lambda v: isinstance(v, dict) and all(map(_above_0, v.values())), "µs above 0, by sparsity"),

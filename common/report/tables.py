@@ -678,6 +678,66 @@ def trace(recorded: Results) -> str:
     ])  # fmt: skip
 
 
+# ---- The machine code and the profiler (chapter 04)
+
+
+# Why the profiler may say something else than cuda.inspect. A difference that is not explained here is an error.
+MACHINE_REASONS: dict[tuple[str, str], str] = {}
+
+
+def machine_differences(record: Record) -> dict[str, tuple[int, int, str]]:
+    """By name of a number that differs: (inspected, profiled, reason). ValueError if no reason is known.
+
+    The blocks that shared memory allows count only where they are the fewest: how much of the cache becomes shared
+    memory is chosen for each launch.
+    """
+    inspected, profiled = record["inspected"], record["profiled"]
+    fewest = min(number for name, number in profiled.items() if "blocks" in name)
+    found = {}
+    for name, ours in inspected.items():
+        theirs = profiled[name]
+        if ours == theirs or (name == "blocks by shared memory" and min(ours, theirs) > fewest):
+            continue
+        if (record["case"], name) not in MACHINE_REASONS:
+            raise ValueError(f"{record['case']}: {ours} {name} inspected, {theirs} profiled, and no reason is given")
+        found[name] = ours, theirs, MACHINE_REASONS[record["case"], name]
+    return found
+
+
+def inspections(recorded: Results) -> str:
+    """cuda.inspect and the profiler compared, in Markdown: a table of kernels and the differences."""
+    records = results.find(recorded, suite="inspect")
+    if not records:
+        return NOT_YET
+    environment = recorded.runs[records[0]["run"]]
+    version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
+    different = {record["case"]: machine_differences(record) for record in records}
+    equal = sum(not found for found in different.values())
+    intro = (
+        f"{environment['card']}, {environment['date']}, NVRTC {environment['nvrtc']}, Nsight Compute (`ncu`)"
+        f" {version[0] if version else 'unknown'}: for {equal} of {len(records)} kernels registers, static shared"
+        " memory and blocks per multiprocessor are those that `cuda.inspect` computes."
+    )
+
+    def cell(record: Record, name: str) -> str:
+        ours, theirs, _ = different[record["case"]].get(name, (record["inspected"][name],) * 2 + ("",))
+        return f"{ours:,}" if ours == theirs else f"inspected {ours:,}, profiled {theirs:,}"
+
+    shown = {"registers": "registers", "static shared memory, bytes": "static shared bytes", "warps per SM": "warps"}
+    rows = [
+        [
+            record["case"].replace("_", " "), *(cell(record, name) for name in shown.values()),
+            f"{record['achieved']:.0%}".replace("%", " %"),
+        ]
+        for record in records
+    ]  # fmt: skip
+    explained = [
+        f"{case}, {name}: {ours:,} inspected, {theirs:,} profiled: {why}."
+        for case, found in different.items() for name, (ours, theirs, why) in found.items()
+    ]  # fmt: skip
+    return "\n\n".join([intro, markdown(["kernel", *shown, "warps as measured"], rows, 1), *explained])
+
+
 # ---- All texts
 
 TEXTS: dict[str, Callable[[Results], str]] = {
@@ -695,6 +755,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "kernels": kernels,
     "sparse-break-even": sparse_break_even,
     "trace": trace,
+    "inspect": inspections,
 }
 
 

@@ -28,11 +28,11 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, plans, sparse, profile, timeline, peaks, trace"
+    suites = "network, chain, operators, kernels, plans, sparse, profile, timeline, peaks, trace, inspect"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
-@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace"])
+@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace", "inspect"])
 def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
     result = run("bench", suite)
     assert result.exit_code == 2 and one_line(result.stderr) and "06_optimize/results" in result.stderr
@@ -86,6 +86,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "profile": "--batch 256 --precision fp16 --save",
     "peaks": "--case l2-copy --case l2-read --samples 20 --save",
     "trace": "--save",
+    "inspect": "--save",
 }
 
 

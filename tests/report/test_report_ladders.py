@@ -1,5 +1,8 @@
 """What notebooks show of ladders: the records that are looked up, tables and bars of them, and what is said without."""
 
+import functools
+from types import SimpleNamespace
+
 import pytest
 from report_records import H200, peaks, rung, saved, timing
 
@@ -96,13 +99,67 @@ def test_matrices_have_no_layout_and_every_arithmetic_has_its_roof(tmp_path, sho
     assert [row.split()[1:4] for row in rows] == [["400", "25", "%"], ["90.0", "50", "%"], ["125", "80", "%"]]
 
 
+def test_registers_and_warps_of_the_rungs(tmp_path, shown, monkeypatch):
+    from common.report import machine
+
+    def inspection(record, card):
+        if record["implementation"] == "vector":
+            raise ValueError("no kernel of its own")
+        return SimpleNamespace(registers=172, spills=record["implementation"] == "rows", occupancy=occupancy)
+
+    def occupancy(card):
+        assert card == "H200"
+        return SimpleNamespace(warps=8)
+
+    monkeypatch.setattr(machine, "inspection", inspection)
+    path = saved(tmp_path / "card", RECORDS)
+    ladders.table(CASE, recorded=results.load(path), machine=True)
+    lines = shown[0]["text/markdown"].splitlines()
+    assert lines[2].endswith("| × cuDNN | registers | warps per SM | error |")
+    cells = {tuple(line.split(" | ")[1:2] + line.split(" | ")[-3:-1]) for line in lines[4:]}
+    assert cells >= {("NCHW", "172", "8"), ("NCHW", "172, spills", "8"), ("NHWC", tables.DASH, tables.DASH)}
+
+
+def test_every_recorded_rung_can_be_launched_as_on_its_card():
+    """Shapes, layouts and switches of every record; nothing is compiled."""
+    from common.kernels.inspected import launches_on
+    from common.report import machine
+
+    records = results.find(results.load(tables.CARD), suite="kernels")
+    seen = set()
+    for r in records:
+        variant = r["implementation"].rpartition("/")[2]
+        if r["implementation"] in tables.LIBRARIES or variant == "im2col_gemm":
+            continue
+        keys = [r[key] for key in ("operator", "kind", "shape", "batch", "precision")]
+        call = machine.call_of(*keys, r.get("layout"))
+        made = launches_on("H200", functools.partial(call, variant))
+        assert f"{r['operator']}/{variant}" in [one.launch.name for one in made], r
+        seen.add((r["operator"], variant))
+    assert len(seen) > 40
+
+
+def test_the_machine_code_of_a_record():
+    from common.report import machine
+
+    (r,) = results.find(
+        results.load(tables.CARD), suite="kernels", case="gemm 4096×4096×4096", implementation="register_block",
+        precision="fp32",
+    )  # fmt: skip
+    try:
+        found = machine.inspection(r)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    assert found.registers > 128 and found.occupancy("H200").warps == 8
+
+
 def test_without_peaks_there_is_no_roof(tmp_path, shown):
     path = saved(tmp_path / "card", RECORDS)
     ladders.table(CASE, recorded=results.load(path))
     assert "roof:" not in shown[0]["text/plain"] and f" {tables.DASH} " in shown[0]["text/plain"]
 
 
-@pytest.mark.parametrize("show", [ladders.table, ladders.plot])
+@pytest.mark.parametrize("show", [ladders.table, ladders.plot, ladders.roofline])
 def test_without_records_it_says_so(tmp_path, shown, show):
     assert show(CASE, 32, "fp16", "NHWC", recorded=results.Results()) is None
     said = f"{CASE}, batch 32, fp16, NHWC: not measured yet."
@@ -129,6 +186,26 @@ def test_bars(path, shown, monkeypatch):
     assert more["title"] == f"{CASE}, batch 1, fp32 (NVIDIA H200, 2031-02-03)"
     ladders.plot(CASE, layout="NCHW", recorded=results.load(path))
     assert list(drawn[1][0]) == ["naive", "rows", "cuDNN"]
+
+
+def test_dots_under_the_roof(path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    drawn, described = [], []
+    monkeypatch.setattr(plots, "ladder_roofline", lambda series, *rest, **more: drawn.append(series) or "figure")
+    monkeypatch.setattr(plots, "show", lambda figure, alt: described.append(alt))
+    ladders.roofline(CASE, recorded=results.load(path))
+    ladders.roofline(CASE, rungs=["naive"], recorded=results.load(path))
+    ladders.roofline(CASE, batch=[1, 32, 64], recorded=results.load(path))
+    first, second, third = ({name: [(r["implementation"], r["layout"]) for r in rs] for name, rs in one.items()}
+                            for one in drawn)  # fmt: skip
+    assert first == {"": [("naive", "NHWC"), ("rows", "NCHW"), ("vector", "NHWC"), ("cudnn", "NHWC")]}
+    assert second == {"": [("naive", "NHWC"), ("cudnn", "NHWC")]}, "each rung in its faster layout"
+    assert list(third) == ["batch 1", "batch 32"]
+    assert described[1] == (
+        f"A roofline of {CASE}, fp32. At 7.06 FLOP per byte, a column of dots: naive 12 %, cuDNN 40 % of the roof."
+    )
+    assert described[2].count("column of dots") == 2
 
 
 def test_a_diff(shown):

@@ -21,6 +21,7 @@ WHEEL = "nvidia-cuda-nvdisasm"
 OLDEST = 75
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a")
 _OPTIONS = ("-lineinfo", "--ptxas-options=-v")
+_CUPYS = ("-ftz=true",)  # CuPy adds it to every compilation of its own, which is all but those with -arch=
 
 
 class NoDisassembler(RuntimeError):
@@ -81,7 +82,8 @@ def machine_code(origin: tuple, name: str, arch: str) -> Compiled:
 
 @functools.lru_cache(maxsize=64)
 def _machine_code(source: str, options: tuple, names: tuple, name: str, arch: str) -> Compiled:
-    given = (*(o for o in options if not o.startswith("-arch=")), *_OPTIONS)
+    plain = [o for o in options if not o.startswith("-arch=")]
+    given = (*plain, *(_CUPYS if len(plain) == len(options) else ()), *_OPTIONS)
     headers = _headers(options)
     key = repr((nvrtc.version(), _disassembler_version(), given, names, arch, headers, source))
     path = cache_dir() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.sass"

@@ -188,7 +188,8 @@ class Inspection:
         found = [f"{sizes} per block"]
         found += [str(self.occupancy(card.name)) for card in CARDS.values() if self.arch.startswith(card.arch)]
         if self.loop:
-            found.append(f"the hot loop, lines {_spans(self.loop.lines)}: {self.loop}")
+            lines = f"line{'s' * (len(self.loop.lines) != 1)} {_spans(self.loop.lines)}"
+            found.append(f"the hot loop, {lines}: {self.loop}")
         else:
             found.append(f"no loop, {len(self.code):,} instructions: {mix.sentence(self.instructions)}")
         return found
