@@ -1,14 +1,15 @@
 // requires: sm_80
 // tile_product: D = A · Bᵀ on tensor cores. A (M, K) and B (N, K) are halves, D (M, N) floats,
-// all row-major. M is a multiple of 16, N of 8, K of 64; A and B begin at multiples of 16 bytes.
+// all row-major. M is a multiple of 16, N of 8, K of 64. A and B begin at multiples
+// of 16 bytes.
 // A block is one warp and computes 16×8 of D: the rows from 16 · blockIdx.y on, the columns
 // from 8 · blockIdx.x on.
 #include "ptx.h"
 
-extern "C" __global__ void tile_product(const __half* A, const __half* B, float* D, int M, int N,
-                                        int K) {
+extern "C" __global__ void tile_product(const __half* A, const __half* B, float* D, int M,
+                                        int N, int K) {
     // BEGIN SOLUTION
-    // write: all of it. 64 columns of A and B at a time through shared memory: no bank conflicts
+    // write: slices of 64 columns to shared memory, ldmatrix, mma, D; no bank conflicts
     __shared__ __align__(128) __half tile[24 * 64];  // 16 rows of A, then 8 rows of B
     const int lane = threadIdx.x, row0 = blockIdx.y * 16, col0 = blockIdx.x * 8;
     float d[4] = {};

@@ -1,9 +1,9 @@
 """fp32 products from TF32 products, in NumPy: the arithmetic of include/tf32x3.h and of a tensor core's sums.
 
-    big, small = split(x)                    x = big + small, both of at most 11 significant bits, but for small's last
-    products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts
-    dot(x, y)                                sums over the last dimension, truncated after each step of 8 terms
-    dot(x, y, slice=32)                      truncated within slices of 32 terms only; slices are added as floats
+big, small = split(x)                    x = big + small, both of at most 11 significant bits, but for small's last
+products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts
+dot(x, y)                                sums over the last dimension, truncated after each step of 8 terms
+dot(x, y, slice=32)                      truncated within slices of 32 terms only; slices are added as floats
 """
 
 from typing import Any

@@ -32,7 +32,10 @@ def mistakes(A, B):
     down[:8, :, 8:], down[8:, :, :8] = quarters[8:, :, :8], quarters[:8, :, 8:]
     first = np.concatenate([A[:, :16]] * 4, axis=1)
     return [
-        (down.reshape(16, 64) @ B.T, "a[1] is 8 rows down, a[2] 8 columns on: lanes 8 to 15 of ldmatrix_x4 give rows 8 to 15"),
+        (
+            down.reshape(16, 64) @ B.T,
+            "a[1] is 8 rows down, a[2] 8 columns on: lanes 8 to 15 of ldmatrix_x4 give rows 8 to 15",
+        ),
         (A @ B[:, k ^ 8].T, "b[0] holds the first 8 of 16 columns of B, b[1] the next 8"),
         (A @ B[:, k ^ 16].T, "one ldmatrix_x4 of B loads b for two mma: r[0] and r[1] are for the first one"),
         (first @ B.T, "each mma has 16 columns of A of its own: 2 pieces further than the mma before"),
@@ -65,14 +68,37 @@ def check(source):
         reports.append((what, grid[0] * grid[1] * k // 64, report))
 
     A, B = (random.standard_normal(s).astype(np.float16) for s in ((16, 128), (8, 128)))
-    made = sum(calls(source, "tile_product", (1,), (32,), (A, B, np.full((16, 8), np.nan, np.float32), 16, 8, 128), MMA).values()) // 32
+    made = (
+        sum(
+            calls(
+                source, "tile_product", (1,), (32,), (A, B, np.full((16, 8), np.nan, np.float32), 16, 8, 128), MMA
+            ).values()
+        )
+        // 32
+    )
     said = f"the product of 16 × 128 and 8 × 128 takes {made} mma_f16 of a warp, where 8 are needed"
     asked(8 <= made <= 16, what=said, hint="mma_f16(d, a, b) multiplies 16×16 by 16×8")
     for what, slices, report in reports:  # right first; then without conflicts
         hint = "8 rows of a matrix at the same piece must begin in 8 different groups of four banks: your `place`"
-        target(report.shared_loads.wavefronts, slices * PER_SLICE, "wavefronts of shared loads", what=what, hint=hint, picture=report)
+        target(
+            report.shared_loads.wavefronts,
+            slices * PER_SLICE,
+            "wavefronts of shared loads",
+            what=what,
+            hint=hint,
+            picture=report,
+        )
         hint = "store 16 bytes per lane, whole rows at a time, so that 8 lanes fill the 32 banks"
-        target(report.shared_stores.wavefronts, slices * PER_SLICE, "wavefronts of shared stores", what=what, hint=hint, picture=report)
+        target(
+            report.shared_stores.wavefronts,
+            slices * PER_SLICE,
+            "wavefronts of shared stores",
+            what=what,
+            hint=hint,
+            picture=report,
+        )
         sectors = sum(use(report, i).counts.sectors for i in (0, 1))
-        hint = "in one load of 16 bytes per lane, 8 neighbouring lanes read 128 bytes of one row; and read each piece once"
+        hint = (
+            "in one load of 16 bytes per lane, 8 neighbouring lanes read 128 bytes of one row; and read each piece once"
+        )
         target(sectors, slices * 24 * 4, "sectors loaded", what=what, hint=hint, picture=report)
