@@ -26,7 +26,7 @@ extern "C" __global__ void k(int pieces, const float* x, float* y) {
         for (int s = 0; s < STAGES; ++s) full[s].init(1), empty[s].init(EMPTY_COUNT);
         mbarriers_ready();
     }
-    __syncthreads();
+    AFTER_INIT;
     if (threadIdx.x < 32) {
         if (threadIdx.x == 0)
             for (int i = 0; i < pieces; ++i) {
@@ -49,6 +49,7 @@ extern "C" __global__ void k(int pieces, const float* x, float* y) {
 }"""
 RIGHT = {
     "STAGES": "3",
+    "AFTER_INIT": "__syncthreads()",
     "EMPTY_COUNT": "128",
     "WAIT_EMPTY": "empty[s].wait((turn+1)%2)",
     "EXPECT": "full[s].expect(PIECE*4)",
@@ -97,6 +98,7 @@ def test_the_trace_finds_nothing_in_a_right_ring(changes):
     np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
     assert report.findings == ()
     assert report.global_loads.sectors == report.global_loads.ideal == PIECES * 128 * 4 // 32
+    assert report.bytes_in_flight == int((RIGHT | changes)["STAGES"]) * 512
 
 
 @simulator_only
@@ -139,6 +141,8 @@ def test_a_deadlock_says_what_is_missing(changes, told):
             {"ARRIVE": "if(t==0)for(int a=0;a<128;++a)empty[s].arrive()"},
             r"writes ring\[\d+\], which thread .* uses in line 25: no mbarrier orders the two",
         ),
+        # others use an mbarrier that may not be initialised yet
+        ({"AFTER_INIT": "(void)0"}, r"updates full\[0\], thread \(0, 0, 0\) uses it in line 7: no __syncthreads lies"),
         # lane 0 arrives for a warp whose other lanes may still read
         ({"EMPTY_COUNT": "4", "ARRIVE": "empty[s].arrive(t%32==0)"}, "no mbarrier orders the two"),
     ],

@@ -176,6 +176,10 @@ class Reader:
             made.append(reports.Finding("missed-barrier", line, message, (thread,), (block,)))
         return tuple(made)
 
+    def in_flight(self) -> int:
+        """The most bytes of bulk copies that a block had asked for and that had not come yet."""
+        return max((runtime().sim_trace_in_flight(trace) for trace in self._traces), default=0)
+
     def _indexed(self, line: int, column: int) -> str | None:
         """The name of the array that is indexed at a position of the source: the last one that begins before it."""
         text = self._source[line - 1] if 0 < line <= len(self._source) else ""

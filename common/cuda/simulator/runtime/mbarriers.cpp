@@ -54,6 +54,16 @@ static void meet_in_warp(Block* b, int warp, unsigned lanes) {
     for (unsigned rest = lanes; rest; rest &= rest - 1) learn(c, c->row(warp * 32 + __builtin_ctz(rest)), all);
 }
 
+// To the race checker, init is a store and every use an atomic: a thread must know of the init before it uses the mbarrier.
+static uint64_t shared_offset(const Trace* t, uint64_t address) {
+    const uint64_t statics = t->shared_high - t->shared_low, offset = address - t->shared_low;
+    return offset < statics ? offset : statics + address - t->dynamic_low;
+}
+static void note_use(Block* b, const void* place, int kind, uint64_t pc) {
+    Trace* t = b->trace;
+    if (t && t->counting) check_shared(b, shared_offset(t, (uint64_t)place), 8, kind, true, pc, thread_number(b));
+}
+
 // ---- Phases
 static void complete_phase(Block* b, int number) {
     Mbarrier& bar = b->bars[number];
@@ -75,6 +85,7 @@ EXPORTED void sim_mbarrier_init(uint64_t* place, unsigned count) {
     while (i < b->bar_count && b->bars[i].place != place) ++i;
     if (i == MBARRIERS_MAX || (uint64_t)place % 8 || !count) fault(NO_MBARRIER, place);
     start_clocks(b);
+    note_use(b, place, STORE, (uint64_t)__builtin_return_address(0));
     if (i == b->bar_count) ++b->bar_count;
     b->bars[i] = Mbarrier{place, count, count, 0, 0, b->bars[i].copies};
     *place = MBARRIER_MARK + i;
@@ -82,6 +93,7 @@ EXPORTED void sim_mbarrier_init(uint64_t* place, unsigned count) {
 EXPORTED void sim_mbarrier_arrive(uint64_t* place, unsigned bytes) {
     Block* b = this_block();
     const int i = find_mbarrier(b, place);
+    note_use(b, place, ATOMIC, (uint64_t)__builtin_return_address(0));
     if (!b->bars[i].pending) fault(MBARRIER_FULL, place, (uint64_t)__builtin_return_address(0));
     if (Clocks* c = clocks_of(b)) leave(c, c->released(i), b->current);
     --b->bars[i].pending;
@@ -93,6 +105,7 @@ EXPORTED void sim_mbarrier_wait(uint64_t* place, unsigned parity) {
     Fiber* me = &b->fibers[b->current];
     const int i = find_mbarrier(b, place);
     const int self = b->current;
+    note_use(b, place, ATOMIC, (uint64_t)__builtin_return_address(0));
     while (b->bars[i].phase % 2 == parity % 2) {
         me->bar = i;
         me->barrier_pc = (uint64_t)__builtin_return_address(0);
@@ -117,6 +130,7 @@ static void carry_out(const BulkCopy& c) {
 // All copies that were asked for arrive. False: there are none.
 static bool deliver(Block* b) {
     bool any = false;
+    b->in_flight = 0;
     for (int i = 0; i < b->bar_count; ++i) {
         Mbarrier& bar = b->bars[i];
         if (!bar.copies.count) continue;
@@ -140,6 +154,8 @@ static void begin_copy(BulkCopy copy, uint64_t* place, uint64_t pc) {
     if (b->trace) trace_copy(b, i, copy, pc);
     for (uint32_t r = 0; r < copy.rows; ++r) memset(copy.to + (uint64_t)r * copy.row_bytes, 0xff, copy.row_bytes);
     *b->bars[i].copies.add() = copy;
+    b->in_flight += (uint64_t)copy.rows * copy.row_bytes;
+    if (b->trace && b->in_flight > b->trace->most_in_flight) b->trace->most_in_flight = b->in_flight;
 }
 EXPORTED void sim_bulk_copy(void* to, const void* from, unsigned bytes, uint64_t* place) {
     begin_copy(BulkCopy{(char*)to, (const char*)from, (const char*)from, 0, 1, bytes, 0, 1, 0, bytes, false}, place,
@@ -182,8 +198,7 @@ static void trace_copy(Block* b, int number, const BulkCopy& c, uint64_t pc) {
                 }
             }
             const uint64_t to = (uint64_t)c.to + (uint64_t)r * c.row_bytes + at, statics = t->shared_high - t->shared_low;
-            uint64_t offset = to - t->shared_low;
-            if (offset >= statics) offset = statics + to - t->dynamic_low;
+            const uint64_t offset = shared_offset(t, to);
             if (to - t->shared_low >= statics && to + size - t->dynamic_low > t->dynamic_high - t->dynamic_low)
                 out_of_bounds(b, to, size, STORE, pc);
             if (!t->counting) continue;
@@ -200,6 +215,7 @@ static void check_copies(Block* b) {
             note_fault(COPY_UNDER_WAY, b->bars[i].place);
         }
 }
+EXPORTED uint64_t sim_trace_in_flight(Trace* t) { return t->most_in_flight; }
 static int describe_mbarriers(Block* b, char* text, size_t room) {
     int waiting = 0;
     size_t n = 0;
