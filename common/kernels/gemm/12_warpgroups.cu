@@ -6,7 +6,7 @@
 // Moves   what rung 9 does into shared memory, and nothing from there into registers: the products read it, a warpgroup its rows
 //         of A and all of B: (BM + BN·BM/64)/4 wavefronts for 16 products deep, 192 for 256×128, where warps of 64×64 ask for 256.
 // Gains   a product runs by itself, so while one does the warps begin the next copies; registers hold sums alone, and the loop
-//         has four instructions for the products of a slice. H200, 4096³: 560 to 590 TFLOP/s, rung 9 330, cuBLAS 690.
+//         has four instructions for the products of a slice.
 // Costs   of STAGES slices two are held by products: nobody may copy to one before all warpgroups have waited for their products
 //         with it, which is known a barrier later. Runs on no other card, not even on later ones.
 #include "vec.h"
