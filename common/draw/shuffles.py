@@ -40,8 +40,8 @@ def shuffle_tree(values: Sequence[float] = (3, 1, 7, 0, 4, 1, 6, 3)) -> Drawing:
     return Drawing(
         figure,
         f"The registers of {count} lanes. In step {', '.join(str(count >> k) for k in range(1, steps + 1))} each lane"
-        f" adds the sum of the lane so many further on. After {steps} steps lane 0 has the sum, {sums[0]:g}; the other lanes"
-        " hold numbers that nothing uses. Only the arrows that count are drawn.",
+        f" adds the sum of the lane so many further on. After {steps} steps lane 0 has the sum, {sums[0]:g}; the other"
+        " lanes hold numbers that nothing uses. Only the arrows that count are drawn.",
     )
 
 
@@ -70,7 +70,7 @@ def halving(lanes: int = 8, channels: int = 4) -> Drawing:
             for k, channel in enumerate(held[lane]):
                 given = row < rounds and ((k < kept) if upper else (k >= kept))
                 cell(axes, left + lane * wide, y + 1.15 * k, wide * 0.88, 1.0, ORANGE if given else BLUE)
-                text(axes, left + (lane + 0.44) * wide, y + 1.15 * k + 0.5, f"sum {channel}", 9)
+                text(axes, left + (lane + 0.44) * wide, y + 1.15 * k + 0.5, f"sum {channel}", 10)
         high = 1.15 * len(held[0])
         if row == rounds:
             last = f"then {(lanes // channels).bit_length() - 1} more\nfor each {lanes // channels} lanes"

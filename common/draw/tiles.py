@@ -50,7 +50,7 @@ def product_tiles(
                 cell(axes, right + col * ux, down + row * uy, 4 * ux, 4 * uy, SUMS, alpha=0.75 if mine else 0.0)
                 if mine or (i, j) == (0, 0):
                     words = str(other)
-                    text(axes, right + (col + 2) * ux, down + (row + 2) * uy, words, 9, color="white" if mine else INK)
+                    text(axes, right + (col + 2) * ux, down + (row + 2) * uy, words, 10, color="white" if mine else INK)
     for i in range(groups):
         row = lane // across * 4 + i * 4 * (wm // thread)
         cell(axes, right - 2.1, down + row * uy, 1.6, 4 * uy, FACTOR_A, alpha=0.8)
@@ -93,16 +93,16 @@ def lane_words(patterns: Mapping[str, Sequence[int]]) -> Drawing:
             y, x = top + 1.5 * (word // 32), left + word % 32 * wide
             cell(axes, x, y, wide, 1.2, GREEN if word in owners else "#ffffff")
             if word in owners and word % 4 == 0:
-                text(axes, x + 2 * wide, y + 0.6, ", ".join(map(str, owners[word])), 9)
+                text(axes, x + 2 * wide, y + 0.6, ", ".join(map(str, owners[word])), 10)
         for row in range(2):
-            text(axes, left - 0.3, top + 1.5 * row + 0.6, f"words {32 * row}–{32 * row + 31}", 9, ha="right")
+            text(axes, left - 0.3, top + 1.5 * row + 0.6, f"words {32 * row}–{32 * row + 31}", 10, ha="right")
         fullest = max(sum(1 for word in owners if word % 32 == bank) for bank in range(32))
         count = f"{fullest} wavefront{'s' if fullest > 1 else ''} for these 8 lanes"
         text(axes, left + 32 * wide, top - 0.9, count, 11, ha="right")
         said.append(f"{title}: {count}, {len(owners)} different words in {len({w % 32 for w in owners})} banks")
     base = 5.4 * len(patterns) - 0.4
     for bank in (0, 8, 16, 24, 31):
-        text(axes, left + (bank + 0.5) * wide, base, f"bank {bank}", 9, color=GREY)
+        text(axes, left + (bank + 0.5) * wide, base, f"bank {bank}", 10, color=GREY)
     return Drawing(
         figure,
         "Words of shared memory in two rows of 32 banks; a box with lane numbers is loaded by these lanes. "

@@ -27,7 +27,7 @@ def check(source):
         products // 32 // 2,
         "wavefronts of loads from shared memory",
         what=one.what,
-        hint="per k, take 4 numbers of a and 4 of b into registers, without bank conflicts, and make 16 products of them",
+        hint="per k, take 4 numbers of a and 4 of b into registers without bank conflicts, and make 16 products",
         picture=one.report,
     )
     target(
