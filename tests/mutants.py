@@ -77,7 +77,7 @@ MILESTONES = "tests/lab/test_milestones.py tests/lab/test_milestones_later.py"
 MUTANTS = [
     # ---- Kernels
     Mutant(
-        "add-tail", f"{KERNELS}/add/3_vectorised.cu",
+        "add-tail", f"{KERNELS}/add/4_vectorised.cu",
         "if (i < n) out[i] =", "if (i + 1 < n) out[i] =",
         "the last element of a tail is never added", f"{ADD} -k add",
     ),

@@ -10,11 +10,14 @@
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
     draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
+    draw.tile_banks(33, column=1)            the bank of each word of a tile in shared memory
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
     draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
+    draw.bytes_in_flight(7600, {"a": 8192})  bytes in flight beside those that a bandwidth needs
+    draw.loads_in_flight(4)                  one load per thread, several narrow ones, or a wide one
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
     draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
     draw.row_major((16, 3, 3, 3), raw)       bytes, numbers and dimensions of an array
@@ -40,12 +43,14 @@
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
+from .banks import tile_banks
 from .canvas import Drawing
 from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
 from .hardware import latency, memory
+from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .libraries import column_major, cudnn_graph, strips
 from .networks import links, onnx_parts, paddings, short_name, walk
@@ -56,9 +61,9 @@ from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches, queues, timeline
 
 __all__ = [
-    "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
-    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency",
-    "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field",
-    "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields", "timeline", "tree",
-    "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "Drawing", "accumulators", "block", "bytes_in_flight", "channel_spreads", "column_major", "convolution_outputs",
+    "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom",
+    "kernel_borders", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
+    "paddings", "queues", "receptive_field", "roofline", "rounding", "row_major", "short_name", "spacing", "strips",
+    "tensor_fields", "tile_banks", "timeline", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-import importlib.util
+import importlib.metadata
 import io
 import re
 import shutil
@@ -185,9 +185,11 @@ def _word(value: bytes, number: int) -> int:
 @functools.cache
 def find_disassembler() -> Path:
     """nvdisasm: that of NVIDIA's wheel, else the one on the PATH. NoDisassembler if there is none."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = [Path(p) for p in (spec.submodule_search_locations or ())] if spec else []
-    there = [path for root in roots for path in sorted(root.glob("*/bin/nvdisasm*"), reverse=True)]
+    try:
+        files = importlib.metadata.files(WHEEL) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    there = [Path(str(file.locate())) for file in files if file.stem == "nvdisasm"]
     on_path = shutil.which("nvdisasm")
     if not there and on_path is None:
         raise NoDisassembler(f"nvdisasm is not installed: pip install {WHEEL} (or put CUDA's bin folder on the PATH)")
@@ -208,5 +210,8 @@ def disassembled(cubin: bytes) -> str:
         file.flush()
         done = subprocess.run([str(find_disassembler()), "-c", "-gi", file.name], capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"nvdisasm failed: {done.stderr.strip()}")
+        raise RuntimeError(
+            f"{find_disassembler()} cannot read what NVRTC {'.'.join(map(str, nvrtc.version()))} compiled; an older"
+            f" nvdisasm cannot (pip install --upgrade {WHEEL}): {done.stderr.strip()}"
+        )
     return done.stdout

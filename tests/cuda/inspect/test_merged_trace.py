@@ -42,7 +42,7 @@ def by_size(report, kind="load"):
 def test_the_product_of_the_trust_table():
     """Recorded on an H200: requests and wavefronts of the launch that the assembler merges."""
     case = next(one for one in bench.CASES if one.name == "sgemm")
-    module = cuda.RawModule(bench.SOURCE.read_text())
+    module = bench.module()
     kernel, args = bench._prepared(case, module)
     written, merged = both(kernel, case.grid, case.block, args)
     warps, slices = 16 * 32, 4

@@ -60,8 +60,7 @@ static void count_sectors(Site* s, uint32_t lanes, const uint64_t* address) {
     for (uint32_t rest = lanes; rest; rest &= rest - 1) {
         int lane = __builtin_ctz(rest);
         uint64_t first = address[lane] / 32, last = (address[lane] + s->size - 1) / 32;
-        sectors[n++] = first;
-        if (last != first) sectors[n++] = last;
+        for (uint64_t sector = first; sector <= last; ++sector) sectors[n++] = sector;  // (more than two: of a bulk copy)
         starts[m++] = address[lane];
     }
     uint64_t units = distinct(sectors, n);
@@ -214,7 +213,7 @@ static void replay(Block* b, int warp) {
             completed = (needed & ~here) == 0 && try_to_complete(b, warp, f.mask, f.combine);
             for (int lane = 0; lane < lanes; ++lane)
                 if (completed && needed >> lane & 1) ++next[lane];
-            if (completed) ++t->warp_epoch[warp];
+            if (completed) ++t->warp_epoch[warp], meet_in_warp(b, warp, needed);
             else held |= 1u << first;
             continue;
         }

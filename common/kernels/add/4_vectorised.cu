@@ -1,4 +1,4 @@
-// add, rung 3 "vectorised": VECTOR neighbouring elements an access, 16 bytes where the arrays' addresses allow it.
+// add, rung 4 "vectorised": VECTOR neighbouring elements an access, 16 bytes where the arrays' addresses allow it.
 //
 // Moves   3n elements, as rung 1, with a VECTOR-th of the requests: 4 floats or 8 halves in each.
 // Gains   bytes under way. By Little's law, to load at a rate R, R × latency bytes must be under way at all times. Of an
