@@ -1,7 +1,7 @@
 """The ladder of global average pooling in a notebook: traces of single rungs, and what a block costs.
 
-    traced("naive", 64, 49, blocks=1, threads=64)
-    us("sequential", 256), blocks("sequential", 256)     of 1,280 channels of 7 × 7 pixels per image
+traced("naive", 64, 49, blocks=1, threads=64)
+us("sequential", 256), blocks("sequential", 256)     of 1,280 channels of 7 × 7 pixels per image
 """
 
 import os
