@@ -82,9 +82,4 @@ __all__ = [
     "queues", "receptive_field", "regimes", "roofline", "rounding", "row_major", "short_name", "shuffle_tree",
     "spacing", "strips", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
     "weight_sizes", "whole_way", "windows",
-    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
-    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip
