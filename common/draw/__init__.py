@@ -69,15 +69,10 @@ from .tiles import buffers, lane_words, product_tiles, transposed_tile
 from .timeline import launches, queues, timeline
 
 __all__ = [
-    "Drawing", "accumulators", "block", "buffers", "channel_spreads", "column_major", "convolution_outputs",
-    "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "halving", "headroom",
-    "kernel_borders", "lane_words", "latency", "launches", "links", "matrix", "memory", "onnx_parts", "outputs",
-    "paddings", "product_tiles", "queues", "receptive_field", "roofline", "rounding", "row_major", "short_name",
-    "shuffle_tree", "spacing", "strips", "tensor_fields", "timeline", "transposed_tile", "tree", "walk",
-    "weight_layouts", "weight_sizes", "whole_way", "windows",
-    "Drawing", "accumulators", "block", "bytes_in_flight", "channel_spreads", "column_major", "convolution_outputs",
-    "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom",
-    "kernel_borders", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
-    "paddings", "queues", "receptive_field", "roofline", "rounding", "row_major", "short_name", "spacing", "strips",
-    "tensor_fields", "tile_banks", "timeline", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
+    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
+    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight",
+    "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
+    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip
