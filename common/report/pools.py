@@ -34,6 +34,13 @@ def traced(rung: str, channels: int, pixels: int, blocks: int, threads: int, **t
     return report
 
 
+def findings(source: str, name: str) -> tuple[Any, ...]:
+    """What the trace finds in one warp of a kernel (const float* in, float* out) with 32 numbers."""
+    with patch.dict(os.environ, COURSE_DEVICE="simulator"):
+        arguments = np.ones(32, np.float32), np.zeros(1, np.float32)
+        return tuple(cuda.trace(cuda.RawKernel(source, name), (1,), (32,), arguments).findings)
+
+
 def us(rung: str, batch: int, precision: str = "fp32") -> float | None:
     """Recorded µs of MobileNetV2's pooling layer; None without a record."""
     return ladders.us(CASE, rung, batch, precision)

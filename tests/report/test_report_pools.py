@@ -62,6 +62,28 @@ def test_the_caches_keep_the_sectors_of_rung_1():
     assert 80 < pools.profiled("warp_per_channel").instructions < 120
 
 
+TREE = """extern "C" __global__ void total(const float* in, float* out) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    s[t] = in[t];
+    __syncwarp();
+    for (int step = 16; step > 0; step /= 2) {
+        if (t < step) s[t] += s[t + step];
+        __syncwarp();
+    }
+    if (t == 0) out[0] = s[0];
+}
+"""
+
+
+def test_a_warp_needs_one_barrier_per_step():
+    assert pools.findings(TREE, "total") == ()
+    for missing in ("        __syncwarp();\n", "    s[t] = in[t];\n    __syncwarp();\n"):
+        without = TREE.replace(missing, "    s[t] = in[t];\n" if "in[t]" in missing else "")
+        found = pools.findings(without, "total")
+        assert found and found[0].kind == "race"
+
+
 def test_what_was_not_profiled_is_named():
     with pytest.raises(ValueError, match="no profile of nothing"):
         pools.profiled("nothing")
