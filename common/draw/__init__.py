@@ -38,6 +38,7 @@
     draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
     draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
     draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.slices()                            the tiles of A and B that one block of a product copies, slice by slice
     draw.product_tiles()                     the tiles of blocks, warps and threads in a matrix product
     draw.lane_words({"title": firsts})       the words that eight lanes load, 16 bytes each, in 32 banks
     draw.transposed_tile()                   a tile of A on its way into shared memory, turned
@@ -65,14 +66,15 @@ from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .shuffles import halving, shuffle_tree
 from .tensors import row_major, tensor_fields, weight_layouts
-from .tiles import buffers, lane_words, product_tiles, transposed_tile
+from .tiles import buffers, lane_words, product_tiles, slices, transposed_tile
 from .timeline import launches, queues, timeline
 
 __all__ = [
     "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
     "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
-    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight",
+    "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "slices", "spacing", "strips", "tensor_fields",
+    "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way",
+    "windows",
 ]  # fmt: skip
