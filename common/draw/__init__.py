@@ -72,8 +72,8 @@ from .timeline import launches, queues, timeline
 __all__ = [
     "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
     "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight",
-    "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
+    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
+    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
     "rounding", "row_major", "short_name", "shuffle_tree", "slices", "spacing", "strips", "tensor_fields",
     "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way",
     "windows",
