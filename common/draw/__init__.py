@@ -46,12 +46,18 @@
     draw.shuffle_tree(values)                a warp's sum by shuffles, step by step
     draw.halving(lanes=8, channels=4)        several sums per lane, half of them given away in each step
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
+    draw.im2col(4, 3)                        one channel, its windows as columns, and the product with the weights
+    draw.implicit_tile(64, 576, 3136)        the tiles of a block in a product whose columns are never stored
+    draw.halo_tile(28, 128)                  output pixels of one block and their halo
+    draw.regimes(layers)                     the tiles of three products, spread over a card's multiprocessors
+    draw.epilogue()                          bias, residual and ReLU6 as kernels, and within one
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
 from .banks import tile_banks
 from .canvas import Drawing
+from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
 from .course import whole_way
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
@@ -77,4 +83,10 @@ __all__ = [
     "rounding", "row_major", "short_name", "shuffle_tree", "slices", "spacing", "strips", "tensor_fields",
     "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way",
     "windows",
+    "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
+    "guard", "halo_tile", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders", "lane_words", "latency",
+    "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles",
+    "queues", "receptive_field", "regimes", "roofline", "rounding", "row_major", "short_name", "shuffle_tree",
+    "spacing", "strips", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
+    "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip
