@@ -96,7 +96,7 @@ class LearnersForm(Preprocessor):
 def stub(source: str, exercise: Exercise | None = None) -> str:
     """The learner's form of a code cell."""
     if exercise is not None and exercise.is_cuda:
-        return f"%%exercise {exercise.name}\n{exercise.skeleton.rstrip()}"
+        return f"{exercise.magic}\n{exercise.skeleton.rstrip()}"
     if exercise is not None:
         magic = re.match(r"%%exercise .*\n", source)
         return (magic[0] if magic else "") + exercise.skeleton.rstrip()

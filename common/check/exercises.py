@@ -10,7 +10,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from ..lab import markup
+from ..lab import engine, markup
+from ..lab.engine_files import FILES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -27,14 +28,27 @@ class Exercise:
         return self.folder.name
 
     @property
+    def engine_file(self) -> str:
+        """The file of the engine that the answer is saved as, "kernels/add.cu"; "" for most exercises."""
+        return next((file for file, one in FILES.items() if one.exercise == self.name), "")
+
+    @property
+    def magic(self) -> str:
+        """The first line of the exercise's cell, if the answer is CUDA C++."""
+        return f"%%engine {self.engine_file}" if self.engine_file else f"%%exercise {self.name}"
+
+    @property
     def is_cuda(self) -> bool:
         """Whether the answer is the source of a CUDA kernel; otherwise it is Python."""
-        return self._solution(".cu").exists()
+        return self.solution.suffix == ".cu"
 
     @property
     def solution(self) -> Path:
-        """The path of the solution, whose regions are marked (markup.py)."""
-        return self._solution(".cu" if self.is_cuda else ".py")
+        """The path of the solution, whose regions are marked (markup.py): of an engine's file, the reference's."""
+        if self.engine_file:
+            return engine.REFERENCE / self.engine_file
+        cuda = self._solution(".cu")
+        return cuda if cuda.exists() else self._solution(".py")
 
     def _solution(self, suffix: str) -> Path:
         return self.folder.parents[1] / "solutions" / (self.name + suffix)

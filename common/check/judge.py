@@ -16,7 +16,7 @@ from typing import Any
 from ..cuda.simulator import compiler
 from ..lab import markup
 from . import answers, gpu, inputs
-from .answers import ToDo, Wrong
+from .answers import Short, ToDo, Wrong
 from .child import Ended, Line, NoInputError
 from .exercises import load
 from .limit import TimeLimitError, time_limit
@@ -34,6 +34,7 @@ class Verdict:
     started   False if there was nothing to judge yet
     picture   the picture of a Wrong, or None
     checks    number of assertions evaluated
+    short     True if the results are right and only the required technique is missing
     """
 
     passed: bool
@@ -42,6 +43,7 @@ class Verdict:
     started: bool = True
     picture: Any = None
     checks: int = 0
+    short: bool = False
 
 
 def judge(folder: Path, objects: Sequence[Any], *, raises: tuple[type[BaseException], ...] = ()) -> Verdict:
@@ -75,7 +77,8 @@ def _guarded(check: Callable, objects: Sequence[Any], inout: dict[str, Any], vie
 def _verdict(error: BaseException, objects: Sequence[Any]) -> Verdict:
     """The verdict for an exception that a check raised."""
     if isinstance(error, Wrong):
-        return Verdict(False, error.what, error.hint, picture=error.picture)
+        short = isinstance(error, Short)
+        return Verdict(False, error.what, error.hint, picture=error.picture, short=short)
     if isinstance(error, ToDo):
         return Verdict(False, _text_of(error) or "not started yet", "is there a line `return ...` at its end?")
     if todo := unfinished(error):

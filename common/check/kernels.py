@@ -17,7 +17,7 @@ from ..cuda.signature import declarations, without_comments
 from ..cuda.simulator.module import SimulatedKernel, SimulatedModule
 from ..kernels.ladder import header_options
 from . import gpu
-from .answers import Wrong, expect, how_it_differs, require
+from .answers import Short, Wrong, expect, how_it_differs, require
 
 _BARRIER = "every thread of the block must reach the same __syncthreads: none may stand where only some threads go"
 
@@ -50,10 +50,6 @@ RESULTS = {
 }
 
 
-class Short(Wrong):
-    """The results are right, but the required technique is not used."""
-
-
 def asked(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
     """Raise Short unless `holds`: for requirements on the technique of an answer whose results are right.
 
@@ -63,6 +59,20 @@ def asked(holds: bool, *, what: str, hint: str, picture: Any = None) -> None:
         require(holds, what=f"right, and not yet what was asked: {what}", hint=hint, picture=picture)
     except Wrong as wrong:
         raise Short(wrong.what, wrong.hint, wrong.picture) from None
+
+
+def target(
+    counted: float, most: float, unit: str, *, what: str, hint: str, picture: Any = None, least: bool = False
+) -> None:
+    """Raise Short unless `counted` is at most `most`: "right, and not yet what was asked: 48 wavefronts, 32 …".
+
+    unit     of both numbers: "sectors loaded"
+    what     the launch in words
+    least    whether `most` is the smallest number allowed instead, as of warps per multiprocessor
+    """
+    holds = counted >= most if least else counted <= most
+    said = f"{what}: {counted:,} {unit}, {most:,} {'or more ' if least else ''}are possible"
+    asked(holds, what=said, hint=hint, picture=picture)
 
 
 def all_reach_barriers(report: Report, *, what: str) -> None:

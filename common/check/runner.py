@@ -30,6 +30,7 @@ class Result:
     picture: Any = None  # the picture of a Wrong, such as a kernel's trace
     name: str = ""
     started: bool = True  # False if there was no answer to judge yet
+    right: bool = False  # whether the results are right, even if the required technique is missing
 
     def __bool__(self) -> bool:
         return self.passed
@@ -126,7 +127,8 @@ def _shown(exercise: Exercise, verdict: Verdict) -> Result:
         plain = feedback.plain(mark, name, what, verdict.hint)
     if verdict.started:
         progress.record_try(name, verdict.passed)
-    result = Result(verdict.passed, text, verdict.picture, name, verdict.started)
+    right = verdict.passed or verdict.short
+    result = Result(verdict.passed, text, verdict.picture, name, verdict.started, right)
     feedback.show(plain, feedback.formatted(mark, name, what, verdict.hint))
     if result.picture is not None:
         feedback.show_picture(result.picture)

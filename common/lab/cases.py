@@ -1,7 +1,8 @@
-"""The held-out networks of the milestones: small, deterministic, built on the fly.
+"""The held-out cases of the milestones: small, deterministic, built on the fly.
 
-CASES[chapter] lists them. Each is a network in the ONNX spelling of some exporter (common.lab.spellings); the expected
-layers and arrays are those that `topology.read_onnx_with_parameters` reads.
+CASES[chapter] lists them: networks, and in chapter 04 kernels, each with the held-out shapes of its operator. A network
+is in the ONNX spelling of some exporter (common.lab.spellings); the expected layers and arrays are those that
+`topology.read_onnx_with_parameters` reads.
 """
 
 from collections.abc import Callable
@@ -44,6 +45,22 @@ class Case:
         for change in self.spelling:
             change(model)
         return model
+
+
+@dataclass(frozen=True)
+class KernelCase:
+    """A kernel on the held-out shapes of its operator (operators.py).
+
+    name   of the kernel and of its file, kernels/<name>.cu
+    """
+
+    name: str
+    refused: bool = False
+
+    @property
+    def file(self) -> str:
+        """The engine's file that defines the kernel."""
+        return f"kernels/{self.name}.cu"
 
 
 def mobilenet(width: float, size: int | tuple[int, int], classes: int, **options: Any) -> Network:
@@ -196,7 +213,7 @@ def drawn(graph: Graph) -> Numbers:
     return parameters
 
 
-CASES: dict[int, tuple[Case, ...]] = {
+CASES: dict[int, tuple[Any, ...]] = {
     1: (
         Case("MobileNetV2 0.35, 64×64", mobilenet(0.35, 64, 10)),
         Case("with batch-norms, 96×80", mobilenet(0.5, (96, 80), 3, batch_norm=True)),
@@ -224,4 +241,5 @@ CASES: dict[int, tuple[Case, ...]] = {
         Case("two batch-norms in a row", norms_in_a_row),
         Case("equal arrays stored once", untrained, (spellings.equal_arrays_once,)),
     ),
+    4: tuple(KernelCase(name) for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise")),
 }  # fmt: skip

@@ -9,6 +9,9 @@ runs the cell and saves it as the part `layers` of work/engine/graph.py. Later n
 graph`. FILES (engine_files.py) lists what each file must define. `use_reference("graph")` replaces the learner's file
 by that of the reference engine (common/lab/reference/engine). Outside work/, as when a source notebook is executed, the
 engine is a copy of the reference in a temporary folder, one per kernel.
+
+A kernel, `%%engine kernels/add.cu`, is checked by its exercise before it is saved, and is launched by
+`from engine import kernels` and `kernels.add(a, b, out, n)` (engine_kernels.py).
 """
 
 import ast
@@ -25,13 +28,14 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import machinery, util
+from importlib import abc, machinery, util
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
 from . import markup, progress
 from .engine_files import FILES
+from .engine_kernels import EngineKernel
 
 REFERENCE = Path(__file__).parent / "reference" / "engine"
 PACKAGE = "engine"
@@ -97,6 +101,9 @@ class Part:
     reference: bool = False
 
 
+WHOLE = "whole"  # the part that marks the reference's text of a file without parts
+
+
 def parts(text: str) -> dict[str, Part]:
     """The parts of a file's text by name, in order; the text before the first separator is the part ""."""
     starts = list(_PART.finditer(text))
@@ -128,7 +135,8 @@ def reference_parts(file: str) -> dict[str, str]:
 def reference_text(file: str) -> str:
     """The text of a reference file without solution marks, each part marked as the reference's."""
     cuda = file.endswith(".cu")
-    plain = {name: Part(markup.plain(text, cuda), True) for name, text in reference_parts(file).items()}
+    these = reference_parts(file).items()
+    plain = {name or WHOLE: Part(markup.plain(text, cuda), True) for name, text in these}
     return joined(plain, file)
 
 
@@ -311,6 +319,31 @@ class _Loader(machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
+KERNELS = f"{PACKAGE}.kernels"
+
+
+class _KernelsLoader(abc.Loader):
+    """Loads the module engine.kernels, whose names are the kernels of the engine's folder where()."""
+
+    def __init__(self, where: Callable[[], Path]) -> None:
+        self.where = where
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its names (importlib's hook): each file is read when it is launched."""
+
+        def kernel(name: str) -> EngineKernel:
+            file = f"kernels/{name}.cu"
+            if file not in FILES:
+                known = ", ".join(file[len("kernels/") : -len(".cu")] for file in FILES if file.endswith(".cu"))
+                raise AttributeError(f"engine.kernels has no {name!r}: it has {known}")
+            path = self.where() / file
+            if not path.exists():
+                raise NotWrittenError(missing(file))
+            return EngineKernel(name, path)
+
+        vars(module)["__getattr__"] = kernel
+
+
 class Finder:
     """Import finder for `engine` and its modules in the folder where(); a missing one raises NotWrittenError."""
 
@@ -325,6 +358,8 @@ class Finder:
                 fullname, place / "__init__.py", loader=_Loader(fullname, str(place / "__init__.py")),
                 submodule_search_locations=[str(place)],
             )  # fmt: skip
+        if fullname == KERNELS:
+            return machinery.ModuleSpec(fullname, _KernelsLoader(self.where), is_package=False)
         file = fullname.removeprefix(f"{PACKAGE}.") + ".py"
         if not fullname.startswith(f"{PACKAGE}.") or file not in FILES:
             return None
@@ -408,10 +443,13 @@ class NotSavedError(ValueError):
     """A cell was not saved as a part of the engine; the message is for the learner."""
 
 
-def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
+def engine_magic(line: str, cell: str, ipython: Any = None, judge: Callable[[str, str], bool] | None = None) -> None:
     """%%engine FILE [PART]: run the cell and save it as a part of work/engine/FILE; CUDA C++ is compiled instead.
 
-    A cell that is still a stub or that raises is not saved, and the file is unchanged.
+    A cell that is still a stub or that raises is not saved, and the file is unchanged. A kernel that has an exercise is
+    saved only if its results are right.
+
+    judge   (exercise's name, text) → whether the results are right; shows the verdict. None: saved without a check
     """
     file, _, part = line.strip().partition(" ")
     try:
@@ -430,7 +468,12 @@ def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
             raise NotSavedError(
                 f"✗ {what}: not started yet. Still to write: {'; '.join(_to_write(text))}. Nothing is saved."
             )
-        if file.endswith(".cu"):
+        exercise = FILES[file].exercise if judge is not None else ""
+        if judge is not None and exercise:
+            if not judge(exercise, f"\n{cell}"):  # line numbers as in the editor
+                before = "; what was saved before stays" if (folder() / file).exists() else ""
+                raise NotSavedError(f"✗ {what}: not saved{before}.")
+        elif file.endswith(".cu"):
             _compile(text, what)
         else:
             _execute(counted, shell, what)
@@ -441,7 +484,7 @@ def engine_magic(line: str, cell: str, ipython: Any = None) -> None:
         print(save(file, part, cell))
     except ValueError as error:
         _refuse(str(error))
-    if progress.work_folder() is not None:
+    if progress.work_folder() is not None and not exercise:
         print(UNCHECKED)
 
 
@@ -509,11 +552,11 @@ def _to_write(cell: str) -> list[str]:
     return [python or cuda for python, cuda in found]
 
 
-def register(ipython: Any) -> None:
-    """Register %%engine, `import engine`, use_reference, use_own and keep in a notebook's kernel."""
+def register(ipython: Any, judge: Callable[[str, str], bool] | None = None) -> None:
+    """Register %%engine, `import engine`, use_reference, use_own and keep in a notebook's kernel. judge: see there."""
 
     def magic(line: str, cell: str) -> None:
-        engine_magic(line, cell, ipython)
+        engine_magic(line, cell, ipython, judge)
 
     magic.__doc__ = engine_magic.__doc__
     ipython.register_magic_function(magic, "cell", "engine")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from .operators import OPERATORS
+
 
 @dataclass(frozen=True)
 class EngineFile:
@@ -12,6 +14,7 @@ class EngineFile:
     needs               the files that it imports
     elsewhere           {part: notebook} of parts that another notebook writes
     kept                {part: heading} of parts that are answers to exercises, saved with `keep` under that heading
+    exercise            the exercise that checks the file before it is saved, "" for none
     """
 
     chapter: int
@@ -20,6 +23,7 @@ class EngineFile:
     needs: tuple[str, ...] = ()
     elsewhere: dict[str, str] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
+    exercise: str = ""
 
     def notebook_of(self, part: str) -> str:
         """The notebook that writes a part of the file."""
@@ -59,8 +63,14 @@ _ENGINE = {
     "run(engine, x) -> logits": "one inference: x (N, C, H, W), logits (N, classes)",
 }
 
-# Kernels are extern "C" and take fp32, contiguous NCHW arrays and int sizes; any size, tails included.
-_WINDOW = "channels, height, width, out_height, out_width, kernel, stride, padding"
+
+def _kernel(name: str, notebook: str) -> EngineFile:
+    """The file of a kernel, launched as its first comment says (launch_lines.py)."""
+    operator = OPERATORS[name]
+    return EngineFile(
+        4, f"04_kernels/{notebook}.ipynb", {operator.signature: operator.meaning}, exercise=f"engine_{name}"
+    )
+
 
 _LIST = "01_topology/3_list_any_network.ipynb"
 _FOLD = "02_weights/2_fold_the_batch_norm.ipynb"
@@ -75,26 +85,12 @@ FILES: dict[str, EngineFile] = {
         2, "02_weights/1_extract_the_weights.ipynb", _WEIGHTS, ("graph.py",),
         elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "4 · All 52, in your engine"},
     ),
-    "kernels/add.cu": EngineFile(
-        4, "04_kernels/2_add.ipynb", {"add(a, b, out, n)": "out[i] = a[i] + b[i], i in [0, n)"}
-    ),
-    "kernels/pool.cu": EngineFile(
-        4, "04_kernels/4_global_average_pool.ipynb", {"pool(in, out, channels, area)": "the mean of each channel"}
-    ),
-    "kernels/gemm.cu": EngineFile(
-        4, "04_kernels/5_gemm.ipynb", {"gemm(a, b, bias, out, M, N, K)": "out[M, N] = a[M, K] · b[N, K]ᵀ + bias[N]"}
-    ),
-    "kernels/conv.cu": EngineFile(
-        4, "04_kernels/9_convolution_as_gemm.ipynb", {f"conv(in, weight, bias, out, {_WINDOW})": "groups = 1"}
-    ),
-    "kernels/pointwise.cu": EngineFile(
-        4,
-        "04_kernels/10_pointwise.ipynb",
-        {"pointwise(in, weight, bias, out, in_channels, out_channels, area)": "a 1×1 convolution"},
-    ),
-    "kernels/depthwise.cu": EngineFile(
-        4, "04_kernels/11_depthwise.ipynb", {f"depthwise(in, weight, bias, out, {_WINDOW})": "groups = channels"}
-    ),
+    "kernels/add.cu": _kernel("add", "2_add"),
+    "kernels/pool.cu": _kernel("pool", "4_global_average_pool"),
+    "kernels/gemm.cu": _kernel("gemm", "5_gemm"),
+    "kernels/conv.cu": _kernel("conv", "9_convolution_as_gemm"),
+    "kernels/pointwise.cu": _kernel("pointwise", "10_pointwise"),
+    "kernels/depthwise.cu": _kernel("depthwise", "11_depthwise"),
     "plan.py": EngineFile(5, "05_network/1_from_layers_to_a_plan.ipynb", _PLAN, ("graph.py",)),
     "engine.py": EngineFile(
         5, "05_network/3_against_onnx_runtime.ipynb", _ENGINE, ("graph.py", "weights.py", "plan.py")

@@ -23,7 +23,8 @@ from onnx import numpy_helper
 from .. import topology, weights
 from ..topology import BatchNorm2d, Conv2d, Graph, Layer, Linear, MaxPool2d
 from . import engine
-from .cases import CASES, Case
+from .cases import CASES, Case, KernelCase
+from .kernel_judging import judge_kernel
 
 TOLERANCE = 1e-6  # relative error of a folded network against the unfolded one, both computed in float64
 
@@ -57,15 +58,28 @@ class Outcome:
     flaw: str = ""
 
 
-def judge(chapter: int, case: Case, modules: Mapping[str, Any] | None = None) -> Outcome:
-    """Run an engine on a case: the package `engine`, or `modules` by name. Never raises an Exception."""
+def judge(chapter: int, case: Case | KernelCase, modules: Mapping[str, Any] | None = None) -> Outcome:
+    """Run an engine on a case: the package `engine`, or `modules` by name. Never raises an Exception.
+
+    modules: Python modules by name; kernels' texts by file.
+    """
     try:
+        if isinstance(case, KernelCase):
+            with errors_located():
+                source = modules[case.file] if modules else _engine_kernel(case.name)
+            scores, flaws = judge_kernel(source, case.name)
+            return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
         if case.refused:
             return Outcome(case.name, not (flaw := _accepted(case.model(), modules)), {}, flaw)
         scores, flaws = _run_judge(chapter, case.model(), modules)
     except Flaw as flaw:
         return Outcome(case.name, False, {}, str(flaw))
     return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
+
+
+def _engine_kernel(name: str) -> str:
+    """The text of a kernel of the package `engine`."""
+    return getattr(importlib.import_module("engine.kernels"), name).source
 
 
 def first_flaw(chapter: int, model: Any) -> str:
@@ -629,6 +643,11 @@ def convolve(layer: Conv2d, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 MODULES: dict[int, tuple[str, ...]] = {1: ("graph",), 2: ("graph", "weights")}
+# the files of the engine that a chapter's milestone runs
+RUN: dict[int, tuple[str, ...]] = {
+    **{chapter: tuple(f"{name}.py" for name in names) for chapter, names in MODULES.items()},
+    4: tuple(case.file for case in CASES[4]),
+}
 JUDGES: dict[int, Callable[[Any, Mapping[str, Any]], tuple[dict[str, float], list[str]]]] = {
     1: judge_graph,
     2: judge_weights,
@@ -645,7 +664,8 @@ def limit_memory(size: int) -> None:
 
 def main(folder: str, chapter: str, first: str, results: str) -> None:
     """Entry point of the child process; see the module's docstring. All arguments are strings."""
-    limit_memory(MEMORY)
+    if int(chapter) in MODULES:  # a GPU's driver and the simulator reserve more addresses than they use
+        limit_memory(MEMORY)
     engine.open_engine(lambda: Path(folder))
     for case in CASES[int(chapter)][int(first) :]:
         outcome = judge(int(chapter), case)

