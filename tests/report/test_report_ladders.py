@@ -159,7 +159,7 @@ def test_without_peaks_there_is_no_roof(tmp_path, shown):
     assert "roof:" not in shown[0]["text/plain"] and f" {tables.DASH} " in shown[0]["text/plain"]
 
 
-@pytest.mark.parametrize("show", [ladders.table, ladders.plot])
+@pytest.mark.parametrize("show", [ladders.table, ladders.plot, ladders.roofline])
 def test_without_records_it_says_so(tmp_path, shown, show):
     assert show(CASE, 32, "fp16", "NHWC", recorded=results.Results()) is None
     said = f"{CASE}, batch 32, fp16, NHWC: not measured yet."
@@ -186,6 +186,26 @@ def test_bars(path, shown, monkeypatch):
     assert more["title"] == f"{CASE}, batch 1, fp32 (NVIDIA H200, 2031-02-03)"
     ladders.plot(CASE, layout="NCHW", recorded=results.load(path))
     assert list(drawn[1][0]) == ["naive", "rows", "cuDNN"]
+
+
+def test_dots_under_the_roof(path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    drawn, described = [], []
+    monkeypatch.setattr(plots, "ladder_roofline", lambda series, *rest, **more: drawn.append(series) or "figure")
+    monkeypatch.setattr(plots, "show", lambda figure, alt: described.append(alt))
+    ladders.roofline(CASE, recorded=results.load(path))
+    ladders.roofline(CASE, rungs=["naive"], recorded=results.load(path))
+    ladders.roofline(CASE, batch=[1, 32, 64], recorded=results.load(path))
+    first, second, third = ({name: [(r["implementation"], r["layout"]) for r in rs] for name, rs in one.items()}
+                            for one in drawn)  # fmt: skip
+    assert first == {"": [("naive", "NHWC"), ("rows", "NCHW"), ("vector", "NHWC"), ("cudnn", "NHWC")]}
+    assert second == {"": [("naive", "NHWC"), ("cudnn", "NHWC")]}, "each rung in its faster layout"
+    assert list(third) == ["batch 1", "batch 32"]
+    assert described[1] == (
+        f"A roofline of {CASE}, fp32. At 7.06 FLOP per byte, a column of dots: naive 12 %, cuDNN 40 % of the roof."
+    )
+    assert described[2].count("column of dots") == 2
 
 
 def test_a_diff(shown):
