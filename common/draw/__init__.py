@@ -35,6 +35,13 @@
     draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
     draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
     draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.sliding_rows(outputs=4)             a thread that walks down a column with its rows in registers
+    draw.halos(((4, 4), (8, 8)))             tiles of outputs with the halo of inputs around them
+    draw.register_tile(2, 2)                 a thread's outputs and the inputs that it holds
+    draw.taps(pixels=9)                      which output reads which pixel, as a matrix per stride
+    draw.phases(stride=2)                    the taps that count for each kind of pixel
+    draw.sum_levels(100_352, 256, 1)         a long sum as a tree: registers, shuffles, shared memory, blocks
+    draw.winograd(outputs=2)                 a tile through a Winograd convolution
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -42,6 +49,7 @@ Each returns a Drawing, which a notebook displays: a Matplotlib figure with alte
 
 from .canvas import Drawing
 from .course import whole_way
+from .depthwise import halo_share, halos, phases, register_tile, sliding_rows, sum_levels, taps
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
@@ -54,11 +62,13 @@ from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .tensors import row_major, tensor_fields, weight_layouts
 from .timeline import launches, queues, timeline
+from .winograd import winograd
 
 __all__ = [
     "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
-    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "headroom", "kernel_borders", "latency",
-    "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "queues", "receptive_field",
-    "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields", "timeline", "tree",
-    "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "halo_share", "halos", "headroom",
+    "kernel_borders", "latency", "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "phases",
+    "queues", "receptive_field", "register_tile", "roofline", "rounding", "row_major", "short_name", "sliding_rows",
+    "spacing", "strips", "sum_levels", "taps", "tensor_fields", "timeline", "tree", "walk", "weight_layouts",
+    "weight_sizes", "whole_way", "windows", "winograd",
 ]  # fmt: skip
