@@ -26,7 +26,8 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
 
 def operations(matrix: np.ndarray) -> int:
     """Additions, and multiplications by other numbers than ±1, of a product with a vector, row by row."""
-    return sum(max(np.count_nonzero(row) - 1, 0) + sum(abs(value) not in (0, 1) for value in row) for row in matrix)
+    additions = sum(max(int(np.count_nonzero(row)) - 1, 0) for row in matrix)
+    return additions + sum(1 for value in np.ravel(matrix) if abs(value) not in (0, 1))
 
 
 def show(**matrices: np.ndarray) -> None:
