@@ -169,6 +169,24 @@ def trace(save: Save = False, folder: Folder = None) -> None:
 
 
 @app.command()
+def multiprocessor(
+    cases: Annotated[
+        list[str] | None,
+        typer.Option("--case", help="latency, fma, divergence, loads, waves, bounds; repeatable."),
+    ] = None,
+    samples: Samples = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """What limits one multiprocessor: latencies, issue slots, divergence, loads in flight, the number of blocks."""
+    _run("multiprocessor", locals())
+
+
+@app.command()
+def sections(save: Save = False, folder: Folder = None) -> None:
+    """What the profiler's sections say of the rungs of gemm, and of two kernels that are bound by memory."""
+    _run("sections", locals())
+
+
+@app.command()
 def inspect(save: Save = False, folder: Folder = None) -> None:
     """What cuda.inspect says of kernels, registers and occupancy, against what the profiler says."""
     _run("inspect", locals())

@@ -20,23 +20,31 @@ from rich.markup import escape
 
 from .. import cuda
 from ..cuda.graphs import NoGpu
+from ..kernels.ladder import header_options
 from . import driver
 from .driver import Measured, Options
 from .profile import ncu, rows_of
 
 SOURCE = Path(__file__).with_name("trace_kernels.cu")
 
-# a count's name in records: the profiler's metric
+# a count's name in records: the profiler's metrics whose sum it is. A copy by cp.async is a load of global memory and a
+# store to shared memory: the profiler counts its load among the others, its store by itself (ldgsts).
 METRICS = {
-    "global load requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "global load sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "global store requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "global store sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "shared load wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "shared store wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "shared load conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "shared store conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-}
+    "global load requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "global load sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "global store requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
+    "global store sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
+    "shared load wavefronts": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",),
+    "shared store wavefronts": (
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    ),
+    "shared load conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",),
+    "shared store conflicts": (
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+        "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,31 @@ def _window_case(name: str, kernel: str, channels: int, side: int, stride: int) 
         side, side, out, out, stride])  # fmt: skip
 
 
+def _pattern_case(name: str, kernel: str, *numbers: int) -> Case:
+    """One block of 256 threads through shared memory: numbers are the pattern's (divide, modulo, stride)."""
+    lanes = {"float": 1, "float2": 2, "float4": 4}[kernel.split("_")[1]]
+    return Case(name, kernel, (1,), (256,), lambda r: [_floats(r, 1024 * lanes), _floats(r, 256 * lanes), *numbers])
+
+
+def _elements_case(name: str, dtype: Any) -> Case:
+    return Case(name, name, (-(-EVEN // 256),), (256,), lambda r: [
+        cuda.asarray(r.integers(0, 100, EVEN).astype(dtype)), cuda.empty(EVEN, dtype), EVEN])  # fmt: skip
+
+
+def _matrices_case(name: str, *numbers: int) -> Case:
+    return Case(name, "matrices", (1,), (32,), lambda r: [
+        cuda.asarray(r.integers(0, 9, 2048).astype(np.uint32)), cuda.empty(128, np.uint32), *numbers])  # fmt: skip
+
+
+def _async_case(width: int, stride: int) -> Case:
+    floats = width // 4 * 128 * 7
+    name = f"cp.async of {width} bytes" + (f", stride {stride}" if stride > 1 else "")
+    return Case(name, f"async_{width}", (7,), (128,), lambda r: [_floats(r, floats), _floats(r, floats), stride])
+
+
 N = 100_003  # a prime, so that every kernel has a tail
+EVEN = 10_006  # for pairs of threads: two times a prime
+ANY = 1024  # a modulo that changes nothing
 CASES = [
     _copy_case("copy", "copy", N),
     _copy_case("copy, offset 1", "copy_offset", N, 1),
@@ -101,20 +133,64 @@ CASES = [
     _window_case("im2col", "im2col", 3, 37, 1),
     _window_case("depthwise, stride 1", "depthwise", 5, 37, 1),
     _window_case("depthwise, stride 2", "depthwise", 5, 37, 2),
+    # loads of shared memory by width: divide, modulo, stride
+    _pattern_case("float, stride 2", "load_float", 1, ANY, 2),
+    _pattern_case("float, stride 3", "load_float", 1, ANY, 3),
+    _pattern_case("float, two columns of 32", "load_float", 1, 16, 64),
+    _pattern_case("float2", "load_float2", 1, ANY, 1),
+    _pattern_case("float2, stride 2", "load_float2", 1, ANY, 2),
+    _pattern_case("float2, one for all lanes", "load_float2", 32, ANY, 1),
+    _pattern_case("float2, one for two lanes", "load_float2", 2, ANY, 1),
+    _pattern_case("float2, the same for both halves", "load_float2", 1, 16, 1),
+    _pattern_case("float4", "load_float4", 1, ANY, 1),
+    _pattern_case("float4, stride 2", "load_float4", 1, ANY, 2),
+    _pattern_case("float4, stride 3", "load_float4", 1, ANY, 3),
+    _pattern_case("float4, one for all lanes", "load_float4", 32, ANY, 1),
+    _pattern_case("float4, one for two lanes", "load_float4", 2, ANY, 1),
+    _pattern_case("float4, one for four lanes", "load_float4", 4, ANY, 1),
+    _pattern_case("float4, one for eight lanes", "load_float4", 8, ANY, 1),
+    _pattern_case("float4, one for sixteen lanes", "load_float4", 16, ANY, 1),
+    _pattern_case("float4, four in turn", "load_float4", 1, 4, 1),
+    _pattern_case("float4, eight in turn", "load_float4", 1, 8, 1),
+    _pattern_case("float4, sixteen in turn", "load_float4", 1, 16, 1),
+    _pattern_case("float4, two in turn, apart", "load_float4", 1, 2, 8),
+    # stores to shared memory by width: modulo, stride
+    _pattern_case("store float, columns of 32", "store_float", 32, 32),
+    _pattern_case("store float2", "store_float2", ANY, 1),
+    _pattern_case("store float2, columns of 16", "store_float2", 16, 16),
+    _pattern_case("store float4", "store_float4", ANY, 1),
+    _pattern_case("store float4, columns of 8", "store_float4", 8, 32),
+    _pattern_case("store float4, stride 3", "store_float4", ANY, 3),
+    _elements_case("bytes", np.uint8),
+    _elements_case("halves", np.float16),
+    _elements_case("doubles", np.float64),
+    # pitch, swizzled, transposed
+    _matrices_case("ldmatrix, rows of 32 bytes", 2, 0, 0),
+    _matrices_case("ldmatrix, rows of 128 bytes", 8, 0, 0),
+    _matrices_case("ldmatrix, rows of 144 bytes", 9, 0, 0),
+    _matrices_case("ldmatrix, swizzled", 8, 1, 0),
+    _matrices_case("ldmatrix, transposed", 8, 1, 1),
+    *(_async_case(width, stride) for width in (4, 8, 16) for stride in (1, 2)),
+    _async_case(16, 8),
 ]
 WRONG = {"race": ("wrong_race", (1,), "racecheck"), "out-of-bounds": ("wrong_bounds", (5,), "memcheck")}
 
 
-def _prepared(case: Case, module: Any) -> tuple[Any, list[Any]]:
-    return module.get_function(case.kernel), case.arguments(np.random.default_rng(1))
+def module() -> Any:
+    """The module of trace_kernels.cu."""
+    return cuda.RawModule(SOURCE.read_text(), options=header_options())
+
+
+def _prepared(case: Case, kernels: Any) -> tuple[Any, list[Any]]:
+    return kernels.get_function(case.kernel), case.arguments(np.random.default_rng(1))
 
 
 def predict() -> dict[str, dict[str, int]]:
     """Run the cases on the simulator: the trace's counts by case, by name."""
-    module = cuda.RawModule(SOURCE.read_text())
+    kernels = module()
     counts = {}
     for case in CASES:
-        kernel, arguments = _prepared(case, module)
+        kernel, arguments = _prepared(case, kernels)
         r = cuda.trace(kernel, case.grid, case.block, arguments)
         counts[case.name] = {
             name: getattr(getattr(r, f"{memory}_{way}s"), what)
@@ -132,33 +208,35 @@ def launch(wrong: str | None = None) -> None:
     import cupy
 
     cupy.cuda.set_allocator(None)  # no memory pool: an access past an array's end leaves its allocation
-    module = cuda.RawModule(SOURCE.read_text())
+    kernels = module()
     if wrong is not None:
         kernel, grid, _ = WRONG[wrong]
-        module.get_function(kernel)(grid, (256,), _wrong_arguments())
+        kernels.get_function(kernel)(grid, (256,), _wrong_arguments())
     for case in [] if wrong else CASES:
-        kernel, arguments = _prepared(case, module)
+        kernel, arguments = _prepared(case, kernels)
         kernel(case.grid, case.block, arguments)
     cuda.synchronize()
 
 
 def measure() -> dict[str, dict[str, int]]:
     """Run this program under ncu: the profiler's counts by case, by name. RuntimeError if ncu is missing or fails."""
-    _, rows = rows_of(ncu(METRICS.values(), [__spec__.name]))
+    _, rows = rows_of(ncu([one for several in METRICS.values() for one in several], [__spec__.name]))
     if len(rows) != len(CASES):
         raise RuntimeError(f"ncu gave {len(rows)} launches for {len(CASES)} cases")
     counts = {}
     for case, row in zip(CASES, rows, strict=True):
         if not row["Kernel Name"].startswith(case.kernel):
             raise RuntimeError(f"ncu's launch {row['ID']} is {row['Kernel Name']}, expected {case.kernel}")
-        counts[case.name] = {ours: round(float(row[theirs].replace(",", ""))) for ours, theirs in METRICS.items()}
+        counts[case.name] = {
+            ours: sum(round(float(row[one].replace(",", ""))) for one in theirs) for ours, theirs in METRICS.items()
+        }
     return counts
 
 
 def sanitize(kind: str) -> tuple[str, str]:
     """(the trace's finding, compute-sanitizer's finding) for a kernel of WRONG, one line each."""
     name, grid, tool = WRONG[kind]
-    kernel = cuda.RawModule(SOURCE.read_text()).get_function(name)
+    kernel = module().get_function(name)
     findings = [f for f in cuda.trace(kernel, grid, (256,), _wrong_arguments()).findings if f.kind == kind]
     command = ["compute-sanitizer", "--tool", tool, sys.executable, "-m", __spec__.name, kind]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -140,6 +140,89 @@ extern "C" __global__ void depthwise(const float* __restrict__ x, const float* _
     y[c * oH * oW + pixel] = acc;
 }
 
+// ---- Vectors in shared memory. Thread t touches vector (t / divide % modulo) * stride of `in` in shared memory:
+//      divide, modulo and stride make rows, columns and broadcasts, in three widths, for loads and for stores.
+template <class T> __device__ __forceinline__ void load_pattern(const T* __restrict__ in, T* __restrict__ out, int divide, int modulo, int stride) {
+    __shared__ T s[1024];
+    const int t = threadIdx.x;
+    for (int i = t; i < 1024; i += 256) s[i] = in[i];
+    __syncthreads();
+    out[t] = s[t / divide % modulo * stride];
+}
+template <class T> __device__ __forceinline__ void store_pattern(const T* __restrict__ in, T* __restrict__ out, int modulo, int stride) {
+    __shared__ T s[1024];
+    const int t = threadIdx.x;
+    const int place = t % modulo * stride + t / modulo;  // one of its own for each thread
+    s[place] = in[t];
+    __syncthreads();
+    out[t] = s[place];
+}
+extern "C" __global__ void load_float(const float* __restrict__ in, float* __restrict__ out, int divide, int modulo, int stride) {
+    load_pattern(in, out, divide, modulo, stride);
+}
+extern "C" __global__ void load_float2(const float2* __restrict__ in, float2* __restrict__ out, int divide, int modulo, int stride) {
+    load_pattern(in, out, divide, modulo, stride);
+}
+extern "C" __global__ void load_float4(const float4* __restrict__ in, float4* __restrict__ out, int divide, int modulo, int stride) {
+    load_pattern(in, out, divide, modulo, stride);
+}
+extern "C" __global__ void store_float(const float* __restrict__ in, float* __restrict__ out, int modulo, int stride) {
+    store_pattern(in, out, modulo, stride);
+}
+extern "C" __global__ void store_float2(const float2* __restrict__ in, float2* __restrict__ out, int modulo, int stride) {
+    store_pattern(in, out, modulo, stride);
+}
+extern "C" __global__ void store_float4(const float4* __restrict__ in, float4* __restrict__ out, int modulo, int stride) {
+    store_pattern(in, out, modulo, stride);
+}
+
+// ---- Elements of 1, 2 and 8 bytes through global and shared memory
+template <class T> __device__ __forceinline__ void through_shared(const T* __restrict__ in, T* __restrict__ out, int n) {
+    __shared__ T s[256];
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) s[threadIdx.x] = in[i];
+    __syncthreads();
+    if (i < n) out[i] = s[threadIdx.x ^ 1];  // the tail is even
+}
+extern "C" __global__ void bytes(const unsigned char* __restrict__ in, unsigned char* __restrict__ out, int n) { through_shared(in, out, n); }
+extern "C" __global__ void halves(const __half* __restrict__ in, __half* __restrict__ out, int n) { through_shared(in, out, n); }
+extern "C" __global__ void doubles(const double* __restrict__ in, double* __restrict__ out, int n) { through_shared(in, out, n); }
+
+// ---- ldmatrix: a row of 8 halves per lane, `pitch` vectors of 16 bytes from row to row; swizzled: piece p of row r is
+//      stored as piece p ^ r % 8
+#include "ptx.h"
+extern "C" __global__ void matrices(const uint4* __restrict__ in, unsigned* __restrict__ out, int pitch, int swizzled, int transposed) {
+    __shared__ uint4 s[512];
+    const int t = threadIdx.x;
+    for (int i = t; i < 512; i += 32) s[i] = in[i];
+    __syncthreads();
+    unsigned r[4];
+    const int row = t % 16, piece = t / 16;
+    const uint4* mine = &s[row * pitch + (swizzled ? piece ^ row % 8 : piece)];
+    if (transposed) ldmatrix_x4_trans(r, mine);
+    else ldmatrix_x4(r, mine);
+    for (int m = 0; m < 4; ++m) out[32 * m + t] = r[m];
+}
+
+// ---- cp.async: from global to shared memory in 4, 8 and 16 bytes; thread t fills vector t * stride
+template <class T> __device__ __forceinline__ void fetch(T* smem, const T* global) {
+    if (sizeof(T) == 16) cp_async_16(smem, global);
+    else if (sizeof(T) == 8) cp_async_8(smem, global);
+    else cp_async_4(smem, global);
+}
+template <class T> __device__ __forceinline__ void copy_async(const T* __restrict__ in, T* __restrict__ out, int stride) {
+    __shared__ T s[1024];
+    const int t = threadIdx.x, i = blockIdx.x * 128 + t;
+    fetch(&s[t * stride], &in[i]);
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
+    out[i] = s[t * stride];
+}
+extern "C" __global__ void async_4(const float* __restrict__ in, float* __restrict__ out, int stride) { copy_async(in, out, stride); }
+extern "C" __global__ void async_8(const float2* __restrict__ in, float2* __restrict__ out, int stride) { copy_async(in, out, stride); }
+extern "C" __global__ void async_16(const float4* __restrict__ in, float4* __restrict__ out, int stride) { copy_async(in, out, stride); }
+
 // ---- Wrong kernels: the trace must find what compute-sanitizer finds
 extern "C" __global__ void wrong_race(const float* __restrict__ in, float* __restrict__ out) {
     __shared__ float s[256];

@@ -24,6 +24,7 @@ from .layout import LAYOUTS, to_layout
 from .machine_code import inspect
 from .simulator.guard import guarded
 from .simulator.tracing import prepare_trace, trace
+from .tensor_map import TensorMap
 
 __all__ = [
     "LAYOUTS",
@@ -34,6 +35,7 @@ __all__ = [
     "KernelError",
     "RawKernel",
     "RawModule",
+    "TensorMap",
     "allow_shared",
     "asarray",
     "asnumpy",

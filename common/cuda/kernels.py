@@ -10,6 +10,7 @@ from .device import backend, compute_capability
 from .errors import CompileError
 from .simulator.compiler import readable_errors
 from .simulator.module import SimulatedKernel, SimulatedModule, missing_kernel, module_of
+from .tensor_map import TensorMap
 
 
 class GpuKernel:
@@ -64,12 +65,14 @@ class GpuKernel:
         limit = self._kernel.max_dynamic_shared_size_bytes
         blocks, threads = signature.check_sizes(grid, block, shared_mem, limit, self._cluster)
         values = signature.check(self.name, self.parameters, args, cupy.ndarray)
-        values = [np.uint64(0) if v is None else v for v in values]
+        values = [np.uint64(0) if v is None else _passed(v) for v in values]
         if programmatic and self.origin[3]:
             raise ValueError(f"{self.name}: programmatic=True is not for kernels with enable_cooperative_groups=True")
         if programmatic and compute_capability() >= 90:
             return _programmatic_launch(self._kernel, blocks, threads, values, shared_mem)
-        return functools.partial(self._kernel, blocks, threads, tuple(values), shared_mem=shared_mem)
+        launch = functools.partial(self._kernel, blocks, threads, tuple(values), shared_mem=shared_mem)
+        launch.arguments = args  # type: ignore[attr-defined]  # keeps the matrices of tensor maps
+        return launch
 
 
 def _programmatic_launch(
@@ -104,6 +107,11 @@ def _programmatic_launch(
             raise cupy.cuda.driver.CUDADriverError(int(status))
 
     return launch
+
+
+def _passed(value: Any) -> Any:
+    """A tensor map as the 128 bytes that the kernel gets; other arguments as they are."""
+    return value.packed(value.matrix.data.ptr) if isinstance(value, TensorMap) else value
 
 
 def _argument(value: Any) -> Any:

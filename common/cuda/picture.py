@@ -14,7 +14,7 @@ def draw(request: Any, kernel: str) -> Any:
 
     lanes = np.flatnonzero(request.offsets >= 0)
     offsets = request.offsets[lanes]
-    height = 3.6 if request.space == "global" else min(6.5, 2.2 + 0.16 * _deepest(offsets, request.size))
+    height = 3.6 if request.space == "global" else min(4.6, 2.2 + 0.12 * _deepest(offsets, request.size))
     figure, axes = plt.subplots(figsize=(9, height), layout="constrained")
     colours = plt.get_cmap("viridis")(lanes / 31)
     if request.space == "global":
@@ -39,7 +39,7 @@ def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, 
     for i in range(len(sectors) + 1):
         axes.axvline(i, color="0.8", linewidth=0.8, zorder=0)
     shown = range(len(sectors)) if len(sectors) <= 16 else range(0, len(sectors), 4)
-    axes.set_xticks([i + 0.5 for i in shown], [f"{32 * int(sectors[i])}" for i in shown], fontsize=10)
+    axes.set_xticks(list(shown), [f"{32 * int(sectors[i])}" for i in shown], fontsize=10)  # where a sector begins
     axes.set_xlim(0, len(sectors))
     axes.set_xlabel(f"byte offset in the array at which each touched 32-byte sector starts: {len(sectors)} sectors")
     axes.set_ylabel("thread of the warp")
@@ -64,11 +64,19 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
             row = words.index(word)
             axes.add_patch(_square(axes, word % 32, row, colour))
             wanted.setdefault((word % 32, row), []).append(int(lane))
+    deepest = max(len(words) for words in rows.values())
     for (bank, row), threads in wanted.items():
         label = str(threads[0]) if len(threads) == 1 else f"{threads[0]}\n+{len(threads) - 1}"
         light = max(threads) < 20  # the square has the last thread's colour
-        axes.text(bank, row, label, ha="center", va="center", fontsize=8, color="white" if light else "black")
-    deepest = max(len(words) for words in rows.values())
+        axes.text(
+            bank,
+            row,
+            label,
+            ha="center",
+            va="center",
+            fontsize=8 if deepest <= 12 else 5.5,
+            color="white" if light else "black",
+        )
     for bank in range(33):
         axes.axvline(bank - 0.5, color="0.88", linewidth=0.8, zorder=0)
     axes.set_xlim(-0.6, 31.6)
@@ -76,7 +84,7 @@ def _draw_banks(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, co
     axes.set_xticks(range(0, 32, 4))
     axes.set_yticks(range(deepest) if deepest <= 8 else range(0, deepest, 4))
     axes.set_xlabel("bank of shared memory; the number in a square: which thread wants the word, and how many others")
-    axes.set_ylabel("words in one bank")
+    axes.set_ylabel("wavefront" if words_each == 1 else "words in one bank")
 
 
 def _square(axes: Any, x: float, y: float, colour: Any) -> Any:

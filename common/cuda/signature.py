@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .tensor_map import TensorMap
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -367,6 +369,10 @@ _limits = functools.cache(np.iinfo)
 
 def _check_scalar(kernel: str, parameter: Parameter, argument: Any) -> Any:
     kind = parameter.element
+    if isinstance(argument, TensorMap):
+        if parameter.type is not None:
+            raise _refuse(kernel, parameter, "a TensorMap")
+        return argument
     got = f"{type(argument).__name__} {argument!r}" if isinstance(argument, (int, float)) else type(argument).__name__
     if kind is None or "x" in (parameter.type or ""):
         if isinstance(argument, (np.void, np.generic)) and parameter.size in (0, argument.dtype.itemsize):

@@ -10,11 +10,14 @@
     draw.guard(n=10, threads=4)              the threads beyond the end of an array
     draw.matrix(5, 7, (4, 2))                a two-dimensional grid over a matrix
     draw.grid_stride(n=20, threads=8)        which thread processes which element in which iteration
+    draw.tile_banks(33, column=1)            the bank of each word of a tile in shared memory
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
     draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
+    draw.bytes_in_flight(7600, {"a": 8192})  bytes in flight beside those that a bandwidth needs
+    draw.loads_in_flight(4)                  one load per thread, several narrow ones, or a wide one
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
     draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
     draw.row_major((16, 3, 3, 3), raw)       bytes, numbers and dimensions of an array
@@ -42,25 +45,41 @@
     draw.phases(stride=2)                    the taps that count for each kind of pixel
     draw.sum_levels(100_352, 256, 1)         a long sum as a tree: registers, shuffles, shared memory, blocks
     draw.winograd(outputs=2)                 a tile through a Winograd convolution
+    draw.product_tiles()                     the tiles of blocks, warps and threads in a matrix product
+    draw.lane_words({"title": firsts})       the words that eight lanes load, 16 bytes each, in 32 banks
+    draw.transposed_tile()                   a tile of A on its way into shared memory, turned
+    draw.buffers(slices=4)                   slices on a timeline, with one buffer and with two
+    draw.shuffle_tree(values)                a warp's sum by shuffles, step by step
+    draw.halving(lanes=8, channels=4)        several sums per lane, half of them given away in each step
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
+    draw.im2col(4, 3)                        one channel, its windows as columns, and the product with the weights
+    draw.implicit_tile(64, 576, 3136)        the tiles of a block in a product whose columns are never stored
+    draw.halo_tile(28, 128)                  output pixels of one block and their halo
+    draw.regimes(layers)                     the tiles of three products, spread over a card's multiprocessors
+    draw.epilogue()                          bias, residual and ReLU6 as kernels, and within one
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
+from .banks import tile_banks
 from .canvas import Drawing
+from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
 from .course import whole_way
 from .depthwise import halo_share, halos, phases, register_tile, sliding_rows, sum_levels, taps
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
 from .hardware import latency, memory
+from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .libraries import column_major, cudnn_graph, strips
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
+from .shuffles import halving, shuffle_tree
 from .tensors import row_major, tensor_fields, weight_layouts
+from .tiles import buffers, lane_words, product_tiles, transposed_tile
 from .timeline import launches, queues, timeline
 from .winograd import winograd
 
@@ -71,4 +90,16 @@ __all__ = [
     "queues", "receptive_field", "register_tile", "roofline", "rounding", "row_major", "short_name", "sliding_rows",
     "spacing", "strips", "sum_levels", "taps", "tensor_fields", "timeline", "tree", "walk", "weight_layouts",
     "weight_sizes", "whole_way", "windows", "winograd",
+    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
+    "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
+    "guard", "halo_tile", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders", "lane_words", "latency",
+    "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles",
+    "queues", "receptive_field", "regimes", "roofline", "rounding", "row_major", "short_name", "shuffle_tree",
+    "spacing", "strips", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
+    "weight_sizes", "whole_way", "windows",
+    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
+    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
+    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
+    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

@@ -104,18 +104,19 @@ class Ladder:
             return ARITHMETIC[precision]
         text = self.source(variant)
         if precision == "fp16":
-            on_tensor_cores = "mma_f16(" in text or "wgmma<" in text
+            on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
-        return ARITHMETIC["3xtf32" if "mma_tf32(" in text else "fp32"]
+        on_tensor_cores = any(word in text for word in ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3("))
+        return ARITHMETIC["3xtf32" if on_tensor_cores else "fp32"]
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
         rung = self.rungs[variant]
-        return (
-            np.dtype(dtype).name in rung.dtypes
-            and layout in rung.layouts
-            and self.requires(variant) <= cuda.compute_capability()
-        )
+        return np.dtype(dtype).name in rung.dtypes and layout in rung.layouts and self._runs_here(variant)
+
+    def _runs_here(self, variant: str) -> bool:
+        """Whether the card at hand has what a rung needs; the simulator has stand-ins for all of it."""
+        return cuda.backend() == "simulator" or self.requires(variant) <= cuda.compute_capability()
 
     def choose(self, variant: str | None, dtype: Any, layout: str = "NCHW", best: Iterable[str] = ()) -> str:
         """The rung that is asked for by name; without one the first of `best` that can be had, else the last.
@@ -131,7 +132,7 @@ class Ladder:
         for what, asked, taken in (("dtype", np.dtype(dtype).name, rung.dtypes), ("layout", layout, rung.layouts)):
             if asked not in taken:
                 raise ValueError(f"{self.operator}: variant {variant!r} takes {what} {' or '.join(taken)}, got {asked}")
-        if self.requires(variant) > cuda.compute_capability():
+        if not self._runs_here(variant):
             raise ValueError(
                 f"{self.operator}: variant {variant!r} needs a card of sm_{self.requires(variant)},"
                 f" this one is sm_{cuda.compute_capability()}"

@@ -1,6 +1,7 @@
 """A ladder in a notebook: recorded times of its rungs, the difference between two, times on this machine.
 
     ladders.source(kernels.source("gemm", "naive"))
+    ladders.excerpt(kernels.source("gemm", "naive"), "float acc", "acc +=")    some of its lines
     ladders.diff(kernels.diff("gemm", "naive", "coalesced"))
     ladders.table("depthwise 56×56 144", batch=32)            rung by rung: µs, share of the roof, how many times faster
     ladders.plot("depthwise 56×56 144", batch=32)
@@ -51,6 +52,19 @@ def diff(text: str) -> None:
 def source(text: str) -> None:
     """Show a kernel's source from kernels.source with C++ syntax highlighting."""
     _show(text, listing.code(text), "text/html")
+
+
+def excerpt(text: str, first: str, last: str) -> None:
+    """Show the lines of a kernel's source from the one that contains `first` to the next one that contains `last`.
+
+    Common indentation is removed. ValueError if there are no such lines.
+    """
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if first in line), None)
+    end = None if start is None else next((i for i in range(start, len(lines)) if last in lines[i]), None)
+    if start is None or end is None:
+        raise ValueError(f"no lines from {first!r} to {last!r}")
+    source(textwrap.dedent("\n".join(lines[start : end + 1])) + "\n")
 
 
 def _wrapped(text: str) -> str:
@@ -144,14 +158,22 @@ def table(
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
+    title, heads, rows = titled(recorded, records, title, machine)
+    texts = heads.index("µs")
+    markdown = tables.markdown(heads, rows, texts)
+    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+
+
+def titled(
+    recorded: Results, records: Sequence[Record], title: str, machine: bool = False
+) -> tuple[str, list[str], list[list[str]]]:
+    """(title with card, date and roofs, column heads, rows) of the table of records that `chosen` returned."""
     peaks = tables.roofs_of(recorded)
     heads, rows = _cells(records, peaks, _on_the_machine(records) if machine else {})
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
-    texts = heads.index("µs")
-    markdown = tables.markdown(heads, rows, texts)
-    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+    return title, heads, rows
 
 
 def _nothing(title: str) -> None:

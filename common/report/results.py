@@ -64,6 +64,19 @@ SUITES: dict[str, tuple[str, ...]] = {
     "energy": _METERED,
     "profile": ("precision", "batch", "order", "kernel", "us", "issue", "warps", "tensor", "shared", "waits"),
     "timeline": ("precision", "batch", "layout", "launch", "order", "kernel", "kind", "start_us", "us", "untraced_us"),
+    "sections": (
+        "precision",
+        "batch",
+        "operator",
+        "order",
+        "us",
+        "compute_throughput",
+        "memory_throughput",
+        "issue",
+        "achieved",
+        "waits",
+    ),
+    "multiprocessor": ("experiment",),
     "inspect": ("inspected", "profiled", "achieved"),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }

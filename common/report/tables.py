@@ -613,14 +613,26 @@ TRACED = {  # columns of the table, and the counts that they show
     "conflicts in them": "shared load conflicts",
 }
 # Why the profiler's count may differ from the trace's. A difference that is not explained here is an error.
+_SCATTERED = (
+    "a copy of 16 bytes goes past L1, a 128-byte line of the source after the other, and this counter counts what the"
+    " line becomes in shared memory: {}. Where the vectors of a line stay together, as in the row before and with any"
+    " swizzle within a line, it equals the trace's"
+)
 REASONS = {
-    (
-        "sgemm",
-        "shared load wavefronts",
-    ): "the assembler merges shared loads. As written, a warp makes 64 requests in the"
-    " 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it loads"
-    " four of them at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64",
-}
+    ("sgemm", "shared load wavefronts"): "the assembler merges shared loads. As written, a warp makes 64 requests in"
+    " the 32 steps of the inner loop: 32 to `As`, 32 to `Bs`. `As[ty][k]`, `As[ty][k + 1]`, … lie side by side, so it"
+    " loads four at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64."
+    " Traced with `merge=cuda.inspect(…)`, they are 98,304 as well",
+} | {
+    (f"cp.async of 16 bytes, stride {stride}", count): _SCATTERED.format(how)
+    for stride in (2, 8)
+    for count, how in (
+        ("global load sectors", "the 32-byte sectors of the destination, here one per lane"),
+        ("shared store wavefronts", "one wavefront per lane"),
+        ("shared store conflicts", "no conflicts, but more wavefronts"),
+    )
+    if (stride, count) != (8, "shared store wavefronts")  # there a conflict makes as many
+}  # fmt: skip
 
 
 def traced(recorded: Results) -> tuple[list[Record], list[Record]]:
@@ -761,7 +773,10 @@ TEXTS: dict[str, Callable[[Results], str]] = {
 
 def texts() -> dict[str, Callable[[], str]]:
     """The functions that generate the course's texts, by the name in their markers."""
+    from . import folded  # imports this module
+
     recorded, root = results.load(CARD), results.course()
     _ = recorded.records  # raises DamagedResults now, once
     functions: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
-    return functions | {"tracks": lambda: tracks(root)}
+    folds = {f"ladder-{name}": functools.partial(folded.ladder, recorded, name) for name in folded.names()}
+    return functions | folds | {"tracks": lambda: tracks(root)}

@@ -28,11 +28,12 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, plans, sparse, profile, timeline, peaks, trace, inspect"
+    suites = "network, chain, operators, kernels, plans, sparse, profile, timeline, peaks, trace"
+    suites += ", multiprocessor, sections, inspect"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
-@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace", "inspect"])
+@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace", "inspect", "sections", "multiprocessor"])
 def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
     result = run("bench", suite)
     assert result.exit_code == 2 and one_line(result.stderr) and "06_optimize/results" in result.stderr
@@ -87,6 +88,8 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "peaks": "--case l2-copy --case l2-read --samples 20 --save",
     "trace": "--save",
     "inspect": "--save",
+    "sections": "--save",
+    "multiprocessor": "--case waves --case loads --samples 8 --save",
 }
 
 

@@ -220,6 +220,14 @@ def test_a_kernel(shown):
     assert shown == [{"text/plain": text, "text/html": listing.code(text)}]
 
 
+def test_an_excerpt(shown):
+    ladders.excerpt("{\n    int i = 0;\n    for (;;) {\n        ++i;\n    }\n}\n", "for", "}")
+    assert shown[0]["text/plain"] == "for (;;) {\n    ++i;\n}\n"
+    for first, last in (("while", "}"), ("for", "return")):
+        with pytest.raises(ValueError, match="no lines from"):
+            ladders.excerpt("for (;;) {\n}\n", first, last)
+
+
 def test_a_diff_as_plain_text_is_broken_at_95_columns(monkeypatch, capsys):
     import sys
 

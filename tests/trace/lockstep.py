@@ -292,6 +292,21 @@ class Program:
                 runs = [r for r in runs if next(r, "over") != "over"]
         return self.counts
 
+    @staticmethod
+    def turns(kind: str, words_each: int, lanes: np.ndarray, addresses: np.ndarray) -> Iterator[np.ndarray]:
+        """The addresses that are served together: of 32, 16 or 8 lanes, or of twice as many that share them in pairs."""
+        by_lane = dict(zip(lanes.tolist(), addresses.tolist(), strict=True))
+        count = 32 // words_each
+        joined = 2 * count if kind == "load" and words_each > 1 else count
+        for first in range(0, 32, joined):
+            group = [lane for lane in range(first, first + joined) if lane in by_lane]
+            pairs = any(
+                all(by_lane.get(lane ^ step, by_lane[lane]) == by_lane[lane] for lane in group) for step in (1, 2)
+            )
+            for start in [first] if pairs or joined == count else [first, first + count]:
+                width = joined if pairs or joined == count else count
+                yield np.array([by_lane[lane] for lane in group if start <= lane < start + width], np.int64)
+
     def access(self, line: int, kind: str, array: str, index: np.ndarray, mask: np.ndarray) -> None:
         if not mask.any():
             return
@@ -304,8 +319,7 @@ class Program:
         else:
             units = ideal = 0
             words_each = max(1, size // 4)
-            for turn in range(words_each):  # 32, 16 or 8 lanes at a time
-                here = addresses[lanes * words_each // 32 == turn]
+            for here in self.turns(kind, words_each, lanes, addresses):
                 if len(here):
                     words = np.unique((here[:, None] // 4 + np.arange(words_each)).ravel())
                     units += int(np.bincount(words % 32).max())

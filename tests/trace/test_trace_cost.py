@@ -1,7 +1,6 @@
 """What a trace costs: time an access, memory an element, nothing left behind."""
 
 import resource
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,16 +8,15 @@ from leaks import growth
 from tiers import ALL, long
 
 from common import cuda
+from common.bench import trace
 from common.cuda.simulator import module
-
-KERNELS = Path(cuda.__file__).parents[1] / "bench" / "trace_kernels.cu"
 
 
 @long
 def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one core, of an H200's host or the like; a slower or a busy machine is given three times that."""
     monkeypatch.setattr(module, "worker_count", lambda: 1)
-    kernel = cuda.RawModule(KERNELS.read_text()).get_function("sgemm")
+    kernel = trace.module().get_function("sgemm")
     A, B, C = (np.ones((128, 128), np.float32) for _ in range(3))
     cuda.trace(kernel, (1, 1), (32, 32), (A, B, C, 128))
     best = 1e9
@@ -32,7 +30,7 @@ def test_an_access_costs_less_than_60_ns(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_many_traces_leave_nothing_behind() -> None:
-    kernel = cuda.RawModule(KERNELS.read_text()).get_function("reduce_shuffle")
+    kernel = trace.module().get_function("reduce_shuffle")
     arguments = [np.ones(5000, np.float32), np.zeros(20, np.float32), 5000]
     for _ in range(10):
         cuda.trace(kernel, (20,), (256,), arguments)
@@ -45,7 +43,7 @@ def test_many_traces_leave_nothing_behind() -> None:
 
 
 def test_large_arrays_need_memory_only_where_they_are_touched() -> None:
-    kernel = cuda.RawModule(KERNELS.read_text()).get_function("copy")
+    kernel = trace.module().get_function("copy")
     n = 10_000_000
     a, b = np.ones(n, np.float32), np.zeros(n, np.float32)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -5,6 +5,7 @@ enumerator are compared with the table that it exports (runtime/abi.cpp): Runtim
 """
 
 import ctypes
+import dataclasses
 import enum
 import functools
 import os
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import signature
+from ..tensor_map import TensorMap
 from . import compiler
 from .memory import Fence, FencedCopies, fence_of
 
@@ -76,6 +78,11 @@ class FaultKind(enum.IntEnum):
     MISALIGNED_ADDRESS = enum.auto()
     DIVIDED_BY_ZERO = enum.auto()
     QUOTIENT_OVERFLOW = enum.auto()
+    NO_MBARRIER = enum.auto()
+    MBARRIER_OVERWRITTEN = enum.auto()
+    MBARRIER_FULL = enum.auto()
+    BAD_BULK_COPY = enum.auto()
+    COPY_UNDER_WAY = enum.auto()
 
 
 class Fault(ctypes.Structure):
@@ -84,7 +91,7 @@ class Fault(ctypes.Structure):
     _fields_ = [
         ("kind", ctypes.c_int), ("thread", Uint3), ("block", Uint3), ("address", ctypes.c_uint64),
         ("at_barrier", ctypes.c_int), ("at_collective", ctypes.c_int), ("finished", ctypes.c_int),
-        ("line", ctypes.c_int), ("pc", ctypes.c_uint64), ("text", ctypes.c_char * 256),
+        ("at_mbarrier", ctypes.c_int), ("line", ctypes.c_int), ("pc", ctypes.c_uint64), ("text", ctypes.c_char * 256),
         ("shared_low", ctypes.c_uint64), ("shared_high", ctypes.c_uint64),
     ]  # fmt: skip
 
@@ -264,7 +271,7 @@ def runtime() -> ctypes.CDLL:
         function = getattr(library, f"sim_trace_{name}")
         function.restype = ctypes.c_void_p
         function.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)]
-    for function in (library.sim_trace_module, library.sim_trace_static_bytes):
+    for function in (library.sim_trace_module, library.sim_trace_static_bytes, library.sim_trace_in_flight):
         function.restype = ctypes.c_uint64
         function.argtypes = [ctypes.c_void_p]
     library.sim_trace_between_blocks.argtypes = [ctypes.POINTER(TraceRequest)]
@@ -275,6 +282,11 @@ def runtime() -> ctypes.CDLL:
 def worker_count() -> int:
     """Number of blocks that run at a time: one per CPU core that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _described(parameter: signature.Parameter) -> signature.Parameter:
+    """The parameter of a tensor map as one that points to the matrix, which the kernel only reads."""
+    return dataclasses.replace(parameter, pointer=True, constant=True)
 
 
 class Arguments:
@@ -292,6 +304,7 @@ class Arguments:
         values = signature.check(kernel, parameters, args, np.ndarray)
         pairs = list(zip(parameters, values, strict=True))
         arrays = [(p, v) for p, v in pairs if p.pointer and v is not None]
+        arrays += [(_described(p), v.matrix) for p, v in pairs if isinstance(v, TensorMap)]
         self.nulls = [p.name for p, v in pairs if p.pointer and v is None]
         fences = {id(v): fence_of(v) for _, v in arrays}
         self._copies = FencedCopies([v for _, v in arrays if fences[id(v)] is None])
@@ -300,7 +313,12 @@ class Arguments:
         self.where: list[tuple[signature.Parameter, np.ndarray, int, Fence]] = []
         self._holders: list[Any] = []  # the memory that each argument pointer points to
         for parameter, value in pairs:
-            if not parameter.pointer:
+            if isinstance(value, TensorMap):
+                matrix, fence = value.matrix, fences[id(value.matrix)]
+                address, fence = (matrix.ctypes.data, fence) if fence else self._copies.address(matrix)
+                self.where.append((_described(parameter), matrix, address, fence))
+                self._holders.append(np.array(value.packed(address)))
+            elif not parameter.pointer:
                 self._holders.append(np.array(value))
             elif value is None:
                 self._holders.append(np.zeros(1, np.uint64))

@@ -30,6 +30,13 @@ _SENTENCES = {
     " their cluster (cluster_sync), some for the grid (grid.sync, grid_barrier)",
     FaultKind.BOX_OPEN: "opened a mailbox where one is open already: box.close() first",
     FaultKind.BOX_NOT_OPEN: "closed a mailbox that is not open",
+    FaultKind.NO_MBARRIER: "used an mbarrier that was not initialised there: init(count) by one thread, with a count of"
+    " at least 1, then __syncthreads; a block has at most 64",
+    FaultKind.MBARRIER_OVERWRITTEN: "used an mbarrier whose memory holds something else by now",
+    FaultKind.MBARRIER_FULL: "arrived at an mbarrier whose phase has all its arrivals and is not over: it arrives too"
+    " often, or before the bytes of the last copy have come (it has not waited until the stage is empty)",
+    FaultKind.BAD_BULK_COPY: "asked for a bulk copy whose addresses or bytes are not multiples of 16 (the target of a"
+    " swizzled tile: of 128)",
     FaultKind.NOT_SHARED: "gave cluster_map a pointer that does not point into its block's shared memory",
 }
 
@@ -52,6 +59,21 @@ def describe(fault: Fault, prepared: Arguments, shared_mem: int, cluster: tuple[
             return (
                 f"{who} went out of bounds: byte {fault.address} of dynamic shared memory, "
                 f"of which the launch asked for {shared_mem} (shared_mem={shared_mem})"
+            )
+        case FaultKind.DEADLOCK if fault.at_mbarrier:
+            others = ""
+            if fault.at_barrier or fault.at_collective:
+                others = (
+                    f"; {fault.at_barrier} threads wait at __syncthreads, {fault.at_collective} at a warp operation"
+                )
+            return (
+                f"deadlock in block {fault.block}: {fault.text.decode(errors='replace')}{others}"
+                " (mbarriers are numbered in the order of their init)"
+            )
+        case FaultKind.COPY_UNDER_WAY:
+            return (
+                f"block {fault.block} ended while a bulk copy was under way: somebody must wait for its mbarrier before"
+                " the block ends, because its shared memory then belongs to another block"
             )
         case FaultKind.DEADLOCK:
             return (

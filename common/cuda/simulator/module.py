@@ -285,6 +285,7 @@ class SimulatedModule:
                 b"sim_active_lanes",
                 b"sim_pause",
                 b"sim_async",
+                b"sim_mbarrier",
             )
         )
 

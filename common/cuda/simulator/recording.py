@@ -19,6 +19,7 @@ _FINDINGS = (  # indexed by FindingKind
     "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds", "missed-barrier",
 )  # fmt: skip
 _SEVERAL = 0xFFFF  # in place of a thread: more than one
+_ENGINE = 1024  # from there on: not a thread, but the bulk copies that an mbarrier counts
 
 
 class Reader:
@@ -175,6 +176,10 @@ class Reader:
             made.append(reports.Finding("missed-barrier", line, message, (thread,), (block,)))
         return tuple(made)
 
+    def in_flight(self) -> int:
+        """The most bytes of bulk copies that a block had asked for and that had not come yet."""
+        return max((runtime().sim_trace_in_flight(trace) for trace in self._traces), default=0)
+
     def _indexed(self, line: int, column: int) -> str | None:
         """The name of the array that is indexed at a position of the source: the last one that begins before it."""
         text = self._source[line - 1] if 0 < line <= len(self._source) else ""
@@ -253,6 +258,8 @@ class Reader:
                 between = "blocks run in any order, and nothing orders these two"
                 if same and math.prod(self._cluster) > 1:
                     between = "no cluster_sync lies between"
+            elif f.length or _ENGINE <= f.other_thread < _SEVERAL:
+                return self._race_of_a_copy(f, line, other_line, where, verb, array, int(index), count)
             else:
                 several = f.other_thread == _SEVERAL
                 if not several:
@@ -274,6 +281,31 @@ class Reader:
             kind, line, message, tuple(threads), tuple(dict.fromkeys(blocks)), array,
             None if array is None else int(index), other_line, count,
         )  # fmt: skip
+
+    def _race_of_a_copy(
+        self, f: Any, line: int, other_line: int, where: str, verb: str, array: str | None, index: int, count: int
+    ) -> reports.Finding:
+        thread, block = self._thread(f.thread), self._block_index(f.block)
+        times = f" (seen {count} times)" if count > 1 else ""
+        threads = [thread]
+        if f.length and f.other_thread < _ENGINE:
+            other = self._thread(f.other_thread)
+            threads.append(other)
+            message = (
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, which thread {other}"
+                f" uses in line {other_line}: no mbarrier orders the two"
+            )
+        elif f.length:
+            message = (
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, as does the one"
+                f" begun in line {other_line}: nobody has waited for that one"
+            )
+        else:
+            message = (
+                f"thread {thread} of block {block} {verb} {where}, which the bulk copy begun in line {other_line}"
+                " writes: the thread has not waited for that phase of the copy's mbarrier"
+            )
+        return reports.Finding("race", line, message + times, tuple(threads), (block,), array, index, other_line, count)
 
     def fault(self, fault: Any, message: str) -> reports.Finding:
         """The finding for a fault that stopped the launch: kind "deadlock" or "stopped"."""

@@ -12,6 +12,7 @@ ladder = Ladder(
     {
         "naive": Rung(layouts=layout.LAYOUTS),
         "grid_stride": Rung(layouts=layout.LAYOUTS),
+        "unrolled": Rung(tiles={"UNROLL": 4}, layouts=layout.LAYOUTS),
         "vectorised": Rung(tiles={"VECTOR": 4}, layouts=layout.LAYOUTS),
     },
 )
@@ -33,9 +34,12 @@ def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
     where = layout.shared_layout(a=a, b=b)
     out = checks.output(out, a.shape, like=a, layout=where)
     chosen = ladder.choose(variant, a.dtype, where)
-    vector = vectors.vector_width(a, b, out) if chosen == "vectorised" else 1
-    switches: dict[str, Any] = {"VECTOR": vector} if chosen == "vectorised" else {}
-    blocks = checks.blocks(a.size, vector * THREADS)
+    switches: dict[str, int] = {}
+    if chosen == "unrolled":
+        switches["UNROLL"] = 16 // a.dtype.itemsize  # as many bytes per thread as one vector
+    elif chosen == "vectorised":
+        switches["VECTOR"] = vectors.vector_width(a, b, out)
+    blocks = checks.blocks(a.size, THREADS * max(switches.values(), default=1))
     if chosen == "grid_stride":
         blocks = min(blocks, BLOCKS * cuda.multiprocessors())
     arrays = map(layout.as_stored, (a, b, out))

@@ -40,6 +40,31 @@ ladder = Ladder(
             dtypes=("float16",),
             target="sm_90a",
         ),
+        "bulk_copies": Rung(
+            {"BM": 256, "BN": 128, "BK": 64, "WM": 16, "WN": 128, "STAGES": 4, "GROUP": 8},
+            dtypes=("float16",),
+            target="sm_90a",
+        ),
+        "producer": Rung(
+            {"BM": 128, "BN": 256, "BK": 64, "WM": 16, "WN": 256, "STAGES": 4, "GROUP": 8, "PRODUCER": 1},
+            dtypes=("float16",),
+            target="sm_90a",
+        ),
+        "persistent": Rung(
+            {
+                "BM": 128,
+                "BN": 256,
+                "BK": 64,
+                "WM": 16,
+                "WN": 256,
+                "STAGES": 4,
+                "GROUP": 8,
+                "PRODUCER": 1,
+                "PERSISTENT": 1,
+            },
+            dtypes=("float16",),
+            target="sm_90a",
+        ),
     },
 )
 
@@ -50,6 +75,8 @@ SMALLER: Mapping[str, tuple[tuple[float, dict[str, int]], ...]] = {
     "three_tf32": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),
     "warpgroups": ((0.85, {"BM": 128, "STAGES": 5}), (0.56, {"BM": 64, "STAGES": 6})),
 }
+# Rungs whose A and B are tensor maps: rows that are no multiples of 16 bytes are computed by "warpgroups" instead.
+BY_TENSOR_MAP = ("bulk_copies", "producer", "persistent")
 SPLIT = ({"BM": 32, "BN": 32, "WARPS": 8, "DEPTH": 1}, {"BM": 16, "BN": 16, "WARPS": 8, "DEPTH": 2})
 
 
@@ -73,22 +100,37 @@ def _blocks(tile: Mapping[str, int], m: int, n: int) -> int:
 
 
 def geometry(tile: Mapping[str, int], m: int, n: int) -> tuple[tuple[int], tuple[int]]:
-    """(grid, block) for an (m, n) result: tiles in row-major order along x."""
+    """(grid, block) for an (m, n) result: a block per tile, or persistent ones, one per multiprocessor."""
     if "WARPS" in tile:
         threads = 32 * tile["WARPS"]
     elif "WM" in tile and "TM" not in tile:
         threads = 32 * (tile["BM"] // tile["WM"]) * (tile["BN"] // tile["WN"])
+        if tile.get("PRODUCER"):
+            threads += 128  # the warpgroup that fetches
     else:
         threads = tile["BM"] * tile["BN"] // (tile.get("TM", 1) * tile.get("TN", 1))
-    return (_blocks(tile, m, n),), (threads,)
+    blocks = _blocks(tile, m, n)
+    if tile.get("PERSISTENT"):
+        blocks = min(blocks, cuda.multiprocessors())
+    return (blocks,), (threads,)
 
 
 def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
     """Bytes of dynamic shared memory per block: STAGES slices of A and B, later reused for the tile of C."""
     if "GROUP" not in tile:
         return 0
-    slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"])
-    return itemsize * max(slices, tile["BM"] * tile["BN"])
+    padding = 8 if itemsize == 4 else 0  # three_tf32's rows of B, if it is not transposed
+    slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"] + padding)
+    if tile.get("PRODUCER"):
+        slices += tile["BM"] * 64  # on the way out: 16 rows of 64 columns per warp
+    barriers = 0 if "VECTOR" in tile else 1024  # mbarriers, and room for tiles to begin at multiples of 1,024
+    return itemsize * max(slices, tile["BM"] * tile["BN"]) + barriers
+
+
+def tensor_maps(tile: Mapping[str, int], a: Any, b: Any, transpose_b: bool) -> tuple[cuda.TensorMap, cuda.TensorMap]:
+    """A and B for the rungs of BY_TENSOR_MAP: a copy brings BM rows of A; of B BN rows if it is transposed, else BK."""
+    box_b = (tile["BN"], tile["BK"]) if transpose_b else (tile["BK"], 64)
+    return cuda.TensorMap(a, (tile["BM"], tile["BK"])), cuda.TensorMap(b, box_b)
 
 
 def _best(dtype: np.dtype, m: int, n: int) -> list[str]:
@@ -132,16 +174,19 @@ def gemm(
     out = checks.output(out, (m, n), like=a)
 
     variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n))
-    tile = tile_of(variant, a.dtype, m, n)
-    shared = shared_bytes(tile, a.dtype.itemsize)
     row = k if variant == "split_k" else math.gcd(k, n)  # split_k reads along rows and stores C element by element
     width = vectors.vector_width(a, b, out, *([] if bias is None else [bias]), row=row)
+    if variant in BY_TENSOR_MAP and width < 8:
+        variant = "warpgroups"
+    tile = tile_of(variant, a.dtype, m, n)
+    shared = shared_bytes(tile, a.dtype.itemsize)
     if width < tile.get("VECTOR", 0):
         tile["VECTOR"] = 2 if variant in ("tensor_cores", "warpgroups") and width > 1 else 1
     grid, block = geometry(tile, m, n)
     kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **tile)
     cuda.allow_shared(kernel, shared)
-    kernel(grid, block, (a, b, bias, out, m, n, k, low, high), shared_mem=shared)
+    first, second = tensor_maps(tile, a, b, transpose_b) if variant in BY_TENSOR_MAP else (a, b)
+    kernel(grid, block, (first, second, bias, out, m, n, k, low, high), shared_mem=shared)
     return out
 
 

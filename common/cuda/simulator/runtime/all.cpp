@@ -7,4 +7,5 @@
 #include "trace_access.cpp"
 #include "trace_blocks.cpp"
 #include "launch.cpp"
+#include "mbarriers.cpp"
 #include "abi.cpp"

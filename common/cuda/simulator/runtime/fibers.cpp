@@ -24,7 +24,7 @@ static bool choose_next(Block* b, bool go_round = false) {
             return true;
         }
     }
-    return false;
+    return b->alive && deliver(b) && choose_next(b, go_round);
 }
 static void run_others(Block* b, Fiber* me, bool go_round = false) {
     if (cancelled(b->launch)) fault(CANCELLED, 0);
@@ -225,7 +225,7 @@ static void run_as_fibers(Block* b) {
     for (int w = 0; w < b->warp_count; ++w) {
         int lanes = b->threads - 32 * w;
         unsigned all = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-        b->warps[w] = Warp{all, all, 0, 0};
+        b->warps[w] = Warp{all, all, 0, 0, 0};
     }
     int i = 0;
     const uint3 size = sim_here.block_size;

@@ -20,7 +20,7 @@ struct Fault {  // mirrored in binding.py
     int kind;
     uint3 thread, block;
     uint64_t address;
-    int at_barrier, at_collective, finished;  // of a deadlock: how many threads stand where
+    int at_barrier, at_collective, finished, at_mbarrier;  // of a deadlock: how many threads stand where
     int line;                                 // in the source, where the kernel itself said it
     uint64_t pc;                              // behind the instruction, or 0
     char text[256];                           // of an assertion
@@ -127,6 +127,8 @@ EXPORTED int sim_printf(const char* format, ...) {
     return length;
 }
 // ---- Faults
+static int describe_mbarriers(Block*, char* text, size_t room);  // mbarriers.cpp
+static void check_copies(Block*);                                // mbarriers.cpp
 static void note_fault(int kind, const void* address, uint64_t pc = 0, int line = 0, const char* text = "") {
     set_busy(true);
     pthread_mutex_lock(&lock);
@@ -148,6 +150,9 @@ static void note_fault(int kind, const void* address, uint64_t pc = 0, int line 
                 f.at_collective += __builtin_popcount(b->warps[w].at_collective);
             }
             f.finished = b->threads - b->alive;
+            f.at_mbarrier = describe_mbarriers(b, f.text, sizeof f.text);
+            for (int i = b->threads; b->trace && !f.at_barrier && i-- > 0;)
+                if (b->warps[b->fibers[i].warp].at_mbarrier >> b->fibers[i].lane & 1) f.pc = b->fibers[i].barrier_pc;
         }
     }
     stopping = true;
@@ -449,6 +454,9 @@ static void prepare_block(Worker* me, Launch* L, uint64_t number) {
     sim_here.block_index = uint3{cluster.x * c.x + inside.x, cluster.y * c.y + inside.y, cluster.z * c.z + inside.z};
     me->block.barriers_passed = 0;
     me->block.box_count = 0;
+    for (int i = 0; i < me->block.bar_count; ++i) me->block.bars[i].copies.count = 0;
+    me->block.bar_count = 0;
+    me->block.in_flight = 0;
     me->block.trace = 0;
     me->block.lockstep = false;
     if (L->trace && L->trace->wanted[number])
@@ -462,6 +470,7 @@ static void run_block(Worker* me, Launch* L) {
         sim_here.block = 0;
         check_dynamic_shared(me);
         check_boxes(&me->block);
+        check_copies(&me->block);
         if (me->block.team) leave_cluster(&me->block);
         if (L->cooperative) leave_grid();
     } else {

@@ -27,6 +27,26 @@ struct AsyncCopy {  // global to shared memory, under way
     const void* from;
     int bytes, inside, group;
 };
+struct BulkCopy {  // under way: rows of row_bytes each, of which those inside of the matrix are read and the others are zero
+    char* to;
+    const char *from, *base;
+    int64_t stride;
+    uint32_t rows, row_bytes, first_row, end_row, inside_begin, inside_end;
+    bool exchange;  // the pieces of 16 bytes, by bits 7 to 9 of the address
+};
+template <class T> struct List {
+    T* items;
+    int64_t count, room;
+    T* add();
+};
+struct Mbarrier {  // mbarriers.cpp
+    uint64_t* place;
+    unsigned count, pending;  // arrivals of a phase, those that are missing in this one
+    int64_t bytes;            // expected and not yet there
+    unsigned phase;
+    List<BulkCopy> copies;
+};
+enum { MBARRIERS_MAX = 64 };
 struct Fiber {
     void* stack_pointer;
     uint3 thread_index;
@@ -37,11 +57,12 @@ struct Fiber {
     char* frame;           // all that is the kernel's own lies below, when traced
     long barrier;          // which __syncthreads it waits at, when traced
     uint64_t barrier_pc;
+    int bar;               // which mbarrier it waits at
     AsyncCopy* copies;     // kept from launch to launch, as the stack is
     int copy_count, copy_room, copy_group;
 };
 struct Warp {  // a bit for each lane
-    unsigned alive, ready, at_barrier, at_collective;
+    unsigned alive, ready, at_barrier, at_collective, at_mbarrier;
 };
 struct OpenMailbox {  // cluster.h
     unsigned* mark;
@@ -61,6 +82,9 @@ struct Block {
     uint64_t static_low, static_high, dynamic_low, dynamic_high;  // its shared memory, if it has a team
     OpenMailbox* boxes;        // mailboxes that it has opened and not closed
     int box_count, box_room;
+    Mbarrier bars[MBARRIERS_MAX];
+    int bar_count;
+    uint64_t in_flight;    // bytes of bulk copies that have been asked for and not come
     Trace* trace;          // 0: nobody watches
     bool lockstep;         // traced, and what its warps do is replayed in lockstep
     Fiber* fibers;
@@ -101,9 +125,12 @@ static bool set_busy(bool);                                               // lau
 static void replay(Block*, int warp);                                     // trace_replay.cpp, trace_races.cpp
 static void trace_barrier(Block*);                                        // trace_replay.cpp, trace_races.cpp
 static void trace_warp_operation(Block*);                                 // trace_replay.cpp, trace_races.cpp
+static bool deliver(Block*);                                              // mbarriers.cpp
+static void meet_in_warp(Block*, int warp, unsigned lanes);               // mbarriers.cpp
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
                  NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED,
                  BOX_OVERWRITTEN, BOX_OPEN, BOX_NOT_OPEN, ASSERTION, ABORTED, EXITED, WILD_ADDRESS, ENDLESS,
-                 TRACE_FULL, MISALIGNED_ADDRESS, DIVIDED_BY_ZERO, QUOTIENT_OVERFLOW, FAULT_KINDS };
+                 TRACE_FULL, MISALIGNED_ADDRESS, DIVIDED_BY_ZERO, QUOTIENT_OVERFLOW, NO_MBARRIER, MBARRIER_OVERWRITTEN,
+                 MBARRIER_FULL, BAD_BULK_COPY, COPY_UNDER_WAY, FAULT_KINDS };

@@ -78,30 +78,26 @@ struct Finding {
     char type[64];       // BAD_INDEX: of the array
 };
 
-template <class T> struct List {
-    T* items;
-    int64_t count, room;
-    T* add() {
-        if (count == room) {
-            const bool busy = set_busy(true);
-            room = room ? 2 * room : 64;
-            items = (T*)realloc((void*)items, sizeof(T) * room);
-            set_busy(busy);
-        }
-        return &items[count++];
+template <class T> T* List<T>::add() {
+    if (count == room) {
+        const bool busy = set_busy(true);
+        room = room ? 2 * room : 64;
+        items = (T*)realloc((void*)items, sizeof(T) * room);
+        set_busy(busy);
     }
-};
+    return &items[count++];
+}
 
 // ---- Who touched which bytes. Memory is watched in grains (an array's element, 4 bytes of shared memory), in pages of
 // them that exist where something was touched. An access to a part of a grain makes all grains of that memory smaller,
 // so that neighbours which share a word are not taken for one.
 struct Touch {
-    uint32_t epoch, warp_epoch, pc;
+    uint32_t epoch, warp_epoch, pc, clock;
     uint16_t thread;
     uint8_t warp;
     bool plain;  // of reads: not volatile
 };
-enum { SEVERAL = 0xffff, SEVERAL_WARPS = 0xff };
+enum { SEVERAL = 0xffff, SEVERAL_WARPS = 0xff, ENGINE = 1024 };  // from ENGINE on: the copies of an mbarrier
 struct Visit {
     uint32_t block, pc;  // block number + 1; 0: nobody
     uint16_t thread;
@@ -161,6 +157,8 @@ template <class T> struct Pages {
 struct SharedCell {
     Touches touches;
     bool written;
+    uint32_t readers_epoch;
+    uint32_t* readers;  // where threads meet at mbarriers: the clock of each that has read it, 0: it has not
 };
 struct Seen {  // by one worker; ordered: of blocks that had run an atomic before (see below)
     Pages<Visits> plain, ordered;
@@ -212,6 +210,26 @@ struct Place {  // in the program
     uint32_t path;
 };
 
+// Who knows what, where threads meet at mbarriers: see mbarriers.cpp.
+struct Clocks {
+    int threads, count;  // count: the threads, and each mbarrier's copies
+    uint32_t *now, *known;
+    List<void*> chunks;  // of memory for SharedCell::readers
+    uint64_t chunk_left;
+    int entity(uint32_t thread) const { return thread >= ENGINE ? threads + (int)(thread - ENGINE) : (int)thread; }
+    uint32_t* row(int who) { return known + (size_t)count * who; }
+    uint32_t* released(int bar) { return row(count + 2 * bar); }       // by arrivals and copies
+    uint32_t* completed(int bar) { return row(count + 2 * bar + 1); }  // the same when the last phase was complete
+    uint32_t* readers() {
+        const uint64_t bytes = sizeof(uint32_t) * count, each = 1 << 20;
+        const bool busy = set_busy(true);
+        if (chunk_left < bytes) *chunks.add() = calloc(1, each), chunk_left = each;
+        set_busy(busy);
+        chunk_left -= bytes;
+        return (uint32_t*)((char*)chunks.items[chunks.count - 1] + chunk_left);
+    }
+};
+
 enum { REQUESTS_KEPT = 8, ARRAYS_MAX = 64 };
 static uint64_t event_bytes;  // what all threads in flight did since their last barriers takes so much memory
 enum { SHARED_BASE = 128 };  // offsets in shared memory are logged from here on: 0 means no access
@@ -248,7 +266,11 @@ struct Trace {  // one a worker
     uint64_t data_low, data_high;     // variables of the module
     bool acquired;                    // this block ran an atomic: it may read what others published
     bool fenced;                      // this block ran __threadfence
+    Clocks clocks;
+    uint64_t most_in_flight;          // of all blocks
 };
+
+static void drop_clocks(Trace*);  // mbarriers.cpp
 
 // ---- Findings
 static uint32_t thread_number(Block* b) { return (uint32_t)b->current; }

@@ -40,6 +40,7 @@ static void begin_trace(Block* b, Trace* t, const SimKernel* kernel, uint32_t nu
     t->block = number;
     ++t->epoch;
     t->fenced = t->acquired = false;
+    drop_clocks(t);
     b->trace = t;
     b->lockstep = t->counting;
 }
@@ -254,6 +255,7 @@ EXPORTED void sim_trace_free(TraceRequest* request) {
         for (Watched& w : t->watched) w.touches.drop(), w.grid.drop(), w.cluster.drop();
         for (RemoteShared& r : t->remote) r.touches.drop(), r.cluster.drop();
         t->shared.drop();
+        drop_clocks(t);
         free(t->paths.items), free(t->sites.items), free(t->site_table.items);
         free(t->requests.items), free(t->findings.items);
         free(t->gathered.items), free(t->gathered_of.items), free(t);

@@ -3,7 +3,11 @@
 // Two threads conflict if no barrier of the block lies between them and, in one warp, no warp operation.
 static bool unordered(const Trace* t, const Touch& touch, uint32_t thread) {
     if (touch.epoch != t->epoch || touch.thread == thread) return false;
-    return touch.warp != thread / 32 || touch.warp_epoch == t->warp_epoch[thread / 32];
+    if (thread < ENGINE && touch.warp == thread / 32 && touch.warp_epoch != t->warp_epoch[thread / 32]) return false;
+    const Clocks& c = t->clocks;
+    if (!c.known) return true;
+    if (touch.thread == SEVERAL) return false;  // check_readers
+    return c.known[(size_t)c.count * c.entity(thread) + c.entity(touch.thread)] <= touch.clock;
 }
 // A pair of threads of different warps shows best what a race is: a barrier of the block must stand between them.
 static int race_rank(const Touch& with, uint32_t thread) {
@@ -27,11 +31,34 @@ static void remember(Trace* t, Touches& c, int kind, bool plain, uint32_t thread
     if (kind == LOAD && !plain && this_interval && touch.plain) return;  // the plain read conflicts with more
     if (kind != STORE && another && touch.warp != thread / 32) touch.thread = SEVERAL, touch.warp = SEVERAL_WARPS;
     else if (kind != STORE && another && touch.warp_epoch == t->warp_epoch[thread / 32]) touch.thread = SEVERAL;
-    else touch.thread = thread, touch.warp = thread / 32;
+    else touch.thread = thread, touch.warp = thread >= ENGINE ? SEVERAL_WARPS - 1 : thread / 32;
     touch.plain = plain;
     touch.epoch = t->epoch;
-    touch.warp_epoch = t->warp_epoch[thread / 32];
+    touch.warp_epoch = thread >= ENGINE ? 0 : t->warp_epoch[thread / 32];
     touch.pc = pc;
+    touch.clock = t->clocks.known ? t->clocks.now[t->clocks.entity(thread)] : 0;
+}
+// Where threads meet at mbarriers: each one that has read a cell since it was written.
+static void remember_reader(Trace* t, SharedCell& cell, uint32_t thread) {
+    Clocks& c = t->clocks;
+    if (cell.readers_epoch != t->epoch) {
+        if (!cell.readers) cell.readers = c.readers();
+        memset(cell.readers, 0, sizeof(uint32_t) * c.count);
+        cell.readers_epoch = t->epoch;
+    }
+    cell.readers[c.entity(thread)] = c.now[c.entity(thread)] + 1;
+}
+static const Touch* conflicting_reader(Trace* t, SharedCell& cell, uint32_t thread) {
+    const Clocks& c = t->clocks;
+    Touch& read = cell.touches.read;
+    if (cell.readers_epoch != t->epoch || read.epoch != t->epoch) return 0;
+    const uint32_t* known = c.known + (size_t)c.count * c.entity(thread);
+    for (int i = 0; i < c.threads; ++i)
+        if (cell.readers[i] && (uint32_t)i != thread && known[i] < cell.readers[i]) {
+            read.thread = (uint16_t)i, read.warp = (uint8_t)(i / 32);
+            return &read;
+        }
+    return 0;
 }
 // Blocks of one `group` are one here: those of a cluster, where conflicts of the grid are looked for.
 static bool same_group(const Visit& a, const Visit& b, uint32_t group) {
@@ -44,7 +71,7 @@ static void visit(Visit* slots, uint32_t group, uint32_t block, uint32_t thread,
     else if (!slots[1].block || v.block < slots[1].block) slots[1] = v;
 }
 static void note_race(Trace* t, const Touches& c, const Touch* with, uint64_t pc, int array, int kind, uint32_t size,
-                      int64_t offset, uint32_t owner) {
+                      int64_t offset, uint32_t owner, uint32_t by = 0) {
     const uint32_t thread = thread_number(this_block());
     const int rank = race_rank(*with, thread);
     Finding* f = find(t, RACE, pc, array, kind, size, offset);
@@ -62,6 +89,7 @@ static void note_race(Trace* t, const Touches& c, const Touch* with, uint64_t pc
     f->other_pc = t->module_low + with->pc;
     f->other_access = with == &c.read ? LOAD : with == &c.write ? STORE : ATOMIC;
     f->owner = owner;
+    f->length = by >= ENGINE;  // by a copy that the thread asked for
 }
 
 // ---- Barriers (fibers.cpp)
@@ -116,11 +144,13 @@ static void check_shared(Block* b, uint64_t offset, uint32_t size, int kind, boo
     for (uint64_t i = offset / grain; i < (offset + size) / grain; ++i) {
         SharedCell& c = *t->shared.at(i);
         const Touch* with = raced ? 0 : conflict(t, c.touches, kind, plain, thread);
+        if (t->clocks.known && kind == LOAD) remember_reader(t, c, thread);
+        else if (t->clocks.known && !with && !raced) with = conflicting_reader(t, c, thread);
         uninitialised |= kind != STORE && !c.written;
-        if (with && !raced) note_race(t, c.touches, with, pc, IN_SHARED, kind, size, offset, t->block), raced = true;
+        if (with && !raced) note_race(t, c.touches, with, pc, IN_SHARED, kind, size, offset, t->block, thread), raced = true;
         if (b->team) note_visit(t, t->remote[b->rank].cluster, i, 1, shared_bytes(t), grain, kind, thread, short_pc);
         remember(t, c.touches, kind, plain, thread, short_pc);
-        c.written |= kind == STORE;
+        if (kind == STORE) c.written = true, c.readers_epoch = 0;
     }
     if (uninitialised) find(t, UNINITIALISED_READ, pc, IN_SHARED, kind, size, offset);
 }
