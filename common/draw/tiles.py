@@ -69,6 +69,49 @@ def product_tiles(
     )
 
 
+def slices(tiles: tuple[int, int, int] = (3, 4, 5), block: tuple[int, int] = (1, 2), current: int = 2) -> Drawing:
+    """Which tiles of A and B one block of C = A · B copies to shared memory, slice by slice.
+
+    tiles: tiles along M, N and K. block: row and column of the block among C's tiles. current: the slice that is
+    multiplied, from 0.
+    """
+    (down, across, deep), (i, j) = tiles, block
+    positive(down=down, across=across, deep=deep)
+    if not (0 <= i < down and 0 <= j < across and 0 <= current < deep):
+        raise ValueError(f"block {block} and slice {current} must lie within {tiles} tiles")
+    figure, axes = canvas(40, 21.0, 0.85)
+    unit, gap = 15.0 / max(down + deep, 8), 1.4
+    left, top = 5.0, 2.4
+    right, low = left + deep * unit + gap, top + deep * unit + gap
+    for k in range(deep):
+        strong = 0.75 if k == current else 0.3
+        for row in range(down):
+            used = row == i
+            cell(axes, left + k * unit, low + row * unit, unit, unit, FACTOR_A if used else "#ffffff",
+                 **({"alpha": strong} if used else {}))  # fmt: skip
+        for col in range(across):
+            used = col == j
+            cell(axes, right + col * unit, top + k * unit, unit, unit, FACTOR_B if used else "#ffffff",
+                 **({"alpha": strong} if used else {}))  # fmt: skip
+        text(axes, left + (k + 0.5) * unit, low + (i + 0.5) * unit, str(k), 11)
+        text(axes, right + (j + 0.5) * unit, top + (k + 0.5) * unit, str(k), 11)
+    for row in range(down):
+        for col in range(across):
+            cell(axes, right + col * unit, low + row * unit, unit, unit, SUMS if (row, col) == (i, j) else "#ffffff")
+    text(axes, right + (j + 0.5) * unit, low + (i + 0.5) * unit, "block", 10)
+    text(axes, left + deep * unit / 2, low + down * unit + 0.7, "A: M × K", 11, weight="bold")
+    text(axes, right + across * unit / 2, top - 0.7, "B: K × N", 11, weight="bold")
+    text(axes, right + across * unit / 2, low + down * unit + 0.7, "C: M × N", 11, weight="bold")
+    words = f"numbers: slices\nof K; slice {current} is in\nshared memory now"
+    text(axes, right + across * unit + 1.0, top + deep * unit / 2, words, 11, ha="left")
+    return Drawing(
+        figure,
+        f"A left, B above, C right below, each cut into tiles. The block of C in row {i} and column {j} needs row {i}"
+        f" of A's tiles and column {j} of B's tiles. It goes through the {deep} slices of K one after the other; slice"
+        f" {current} is in shared memory, one tile of A and one tile of B.",
+    )
+
+
 def lane_words(patterns: Mapping[str, Sequence[int]]) -> Drawing:
     """The words that the first eight lanes of a warp load, 16 bytes each, in 32 banks of shared memory.
 

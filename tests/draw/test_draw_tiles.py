@@ -11,6 +11,8 @@ from test_draw import words
 from common import draw
 
 DRAWINGS = {
+    "slices": lambda: draw.slices(),
+    "slices, many": lambda: draw.slices((6, 3, 8), (5, 0), 7),
     "product_tiles": lambda: draw.product_tiles(),
     "product_tiles, small": lambda: draw.product_tiles((64, 64), 8, (32, 16), 4, lane=31),
     "lane_words": lambda: draw.lane_words({"apart": [8 * i for i in range(8)], "together": [4 * i for i in range(8)]}),
@@ -61,6 +63,7 @@ def test_halving_leaves_one_sum_per_lane():
     ("call", "message"),
     [
         (lambda: draw.product_tiles((128, 128), 8, (64, 48)), "must fill"),
+        (lambda: draw.slices((2, 2, 2), (2, 0)), "must lie within"),
         (lambda: draw.lane_words({}), "at least one"),
         (lambda: draw.lane_words({"odd": [1] * 8}), "eight multiples of 4"),
         (lambda: draw.transposed_tile(row=8), "row below rows"),
