@@ -108,7 +108,9 @@ def test_filled_they_give_their_sources_outputs(source, work):
             cell.source = original.source
     (work / engine.PACKAGE).mkdir(exist_ok=True)
     for file in written_before(source):  # a learner who comes here has written them
-        (work / engine.PACKAGE / file).write_text(engine.reference_text(file), encoding="utf-8")
+        path = work / engine.PACKAGE / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(engine.reference_text(file), encoding="utf-8")
     different = []
     for cell, original in zip(run(filled, (work / source).parent).cells, wanted.cells, strict=True):
         compared = original.cell_type == "code" and "nbval-ignore-output" not in tags(original)
