@@ -55,7 +55,7 @@ def backwards(x, chunk=128):
 
 
 def watched(source, chunks):
-    """(numbers copied asynchronously, copies waited for while no output is written) of a block with this many chunks."""
+    """(numbers copied asynchronously, copies waited for while nothing is written) of a block with this many chunks."""
     module = SimulatedModule(BEFORE + source + AFTER, header_options(), ())
     x, out = np.ones(128 * chunks, np.float32), np.full(128 * chunks, np.nan, np.float32)
     module.get_function("course_watched")((1,), (128,), (x, out, x.size))
