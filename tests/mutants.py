@@ -127,8 +127,8 @@ MUTANTS = [
         "a slice is multiplied that may still be on its way", f"{TENSOR} -k tensor_cores",
     ),
     Mutant(
-        "gemm-tf32-term", f"{KERNELS}/gemm/11_split_k.cu",
-        "    mma_tf32(sum, a_small, b_big);\n", "",
+        "gemm-tf32-term", f"{KERNELS}/include/tf32x3.h",
+        "    mma_tf32(d, a_small, b);\n", "",
         "one of three products of tf32 parts is missing: an error of 1e-4", f"{TENSOR} -k split_k",
     ),
     Mutant(
@@ -148,7 +148,8 @@ MUTANTS = [
     ),
     Mutant(
         "conv-parts-residual", f"{KERNELS}/conv2d/5_halo.cu",
-        "    if (residual) load(more, residual + at);", "    if (residual && !SUM) load(more, residual + at);",
+        "finish<NHWC>(sum, bias, residual, y, at, NHWC",
+        "finish<NHWC>(sum, bias, (const scalar_t*)nullptr, y, at, NHWC",
         "a reduction in parts loses its residual", f"{CONV} -k halo",
     ),
     Mutant(

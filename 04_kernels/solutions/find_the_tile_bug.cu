@@ -1,5 +1,5 @@
 // product: C = A·B. A is (M, K), B is (K, N), C is (M, N), row by row. Blocks of 16 × 16
-// threads, an element of C each. Its author tried it at 16 × 16 and 64 × 64, and it was right.
+// threads, one thread per element of C. It was tried at 16 × 16 and 64 × 64, and was right.
 // At other sizes it is not: four things are missing or wrong. Any line may change.
 extern "C" __global__ void product(const float* A, const float* B, float* C, int M, int N,
                                    int K) {

@@ -10,6 +10,9 @@
 #ifndef CHAINS
 #define CHAINS 1
 #endif
+#ifndef REGISTERS
+#define REGISTERS 1
+#endif
 #ifndef LOADS
 #define LOADS 1
 #endif
@@ -20,6 +23,7 @@
 #define ARMS 1
 #endif
 #define UNROLL 64
+#define FACTOR -0.0001f
 
 // The multiprocessor's clock, in cycles; it does not count on the simulator.
 static __device__ __forceinline__ long long now() {
@@ -39,7 +43,12 @@ static __device__ __forceinline__ void note(long long* clocks, long long start, 
     }
 }
 
-// out[thread] = the sum of CHAINS chains, each x → a·x + b, n_steps times (a multiple of UNROLL), from its own start.
+// A multiply-add that reads one register, x → x·FACTOR + x with FACTOR in the instruction, or three, x → a·x + b.
+static __device__ __forceinline__ float multiply_added(float x, float a, float b) {
+    return REGISTERS == 1 ? fmaf(x, FACTOR, x) : fmaf(a, x, b);
+}
+
+// out[thread] = the sum of CHAINS chains of multiply_added, each n_steps long (a multiple of UNROLL), from its own start.
 // Dynamic shared memory is not used: it limits how many blocks a multiprocessor holds.
 extern "C" __global__ void multiply_add(float* __restrict__ out, long long* __restrict__ clocks, float a, float b, int n_steps) {
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;  // range [0, threads); out has as many elements
@@ -53,7 +62,7 @@ extern "C" __global__ void multiply_add(float* __restrict__ out, long long* __re
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
-            for (int c = 0; c < CHAINS; ++c) x[c] = fmaf(a, x[c], b);
+            for (int c = 0; c < CHAINS; ++c) x[c] = multiply_added(x[c], a, b);
         }
     }
     note(clocks, start, now());

@@ -3,8 +3,8 @@
 Experiments, each with cases of its own (kernels of multiprocessor.cu):
 
     latency     a chain of dependent loads from shared memory, L1, L2 and global memory: cycles and ns per load
-    fma         chains of dependent multiply-adds, by warps per scheduler and chains per thread: instructions per
-                scheduler and cycle ("issue", at most 1), of one block on one multiprocessor
+    fma         chains of dependent multiply-adds, by warps per scheduler, chains per thread, and registers that a
+                multiply-add reads: instructions per scheduler and cycle ("issue", at most 1), of one block
     divergence  the same work in 1 to 8 arms of an if, chosen by lane or by warp: cycles of one block
     loads       bytes per second from global memory, by threads per multiprocessor, loads per thread and their width
     waves       µs by the number of blocks, where a multiprocessor holds 1 block, and where it holds 2
@@ -14,6 +14,7 @@ Cycles are read in the kernel and do not depend on the clock's frequency. A wron
 """
 
 import functools
+import itertools
 import re
 import statistics
 import time
@@ -34,6 +35,7 @@ from . import driver
 from .driver import Measured
 
 SOURCE = Path(__file__).with_name("multiprocessor.cu")
+FACTOR = -1e-4  # of multiprocessor.cu
 A, B = -0.9999, 1.5  # with these, x = A·x + B neither converges soon nor overflows
 SCHEDULERS = 4  # of a multiprocessor
 RUNS = 5  # of a kernel that reads the clock itself: the median is recorded
@@ -41,6 +43,7 @@ SAMPLES = 6
 
 WARPS = (1, 2, 3, 4, 5, 6, 7, 8)  # per scheduler
 CHAINS = (1, 2, 3, 4, 8)
+REGISTERS = (1, 3)  # that a multiply-add reads
 FMA_STEPS = 4096
 
 ARMS = (1, 2, 4, 8)
@@ -67,9 +70,15 @@ def _kernel(name: str, backend: str, *defines: str) -> Any:
     return cuda.RawKernel(SOURCE.read_text(), name, options=("-std=c++17", *defines))
 
 
-def _reference(threads: int, steps: int, chains: int, add: Any = 0.0) -> np.ndarray:
-    """The result of multiply_add and of arms in float64: after n steps x is aⁿ·x₀ + b·(1 − aⁿ)/(1 − a)."""
-    a, b = float(np.float32(A)), float(np.float32(B)) + np.asarray(add, np.float64).reshape(-1, 1)
+def _reference(threads: int, steps: int, chains: int, add: Any = 0.0, registers: int = 3) -> np.ndarray:
+    """The result of multiply_add and of arms in float64: after n steps x is aⁿ·x₀ + b·(1 − aⁿ)/(1 − a).
+
+    registers: 1 for x·FACTOR + x, in the place of a·x + b.
+    """
+    if registers == 1:
+        a, b = 1 + float(np.float32(FACTOR)), np.zeros((1, 1))
+    else:
+        a, b = float(np.float32(A)), float(np.float32(B)) + np.asarray(add, np.float64).reshape(-1, 1)
     start = (np.arange(threads) % 32)[:, None] + np.arange(chains)
     return (a**steps * start + b * (1 - a**steps) / (1 - a)).sum(1)
 
@@ -91,13 +100,17 @@ def _cycles(launch: Callable[[Any], None], warps: int) -> float:
     return statistics.median(found[1:])  # the first run loads the kernel
 
 
-def run_fma(warps: int, chains: int, steps: int = FMA_STEPS) -> float:
-    """Cycles of one block with that many warps per scheduler and chains per thread; its result is checked."""
+def run_fma(warps: int, chains: int, registers: int = 1, steps: int = FMA_STEPS) -> float:
+    """Cycles of one block with that many warps per scheduler and chains per thread; its result is checked.
+
+    registers: that a multiply-add reads, 1 or 3.
+    """
     threads = 32 * SCHEDULERS * warps
     out = cuda.full(threads, np.nan)
-    kernel = _kernel("multiply_add", cuda.backend(), f"-DCHAINS={chains}")
+    kernel = _kernel("multiply_add", cuda.backend(), f"-DCHAINS={chains}", f"-DREGISTERS={registers}")
     cycles = _cycles(lambda c: kernel((1,), (threads,), (out, c, np.float32(A), np.float32(B), steps)), threads // 32)
-    _check(f"fma with {warps} warps per scheduler and {chains} chains", out, _reference(threads, steps, chains))
+    reference = _reference(threads, steps, chains, registers=registers)
+    _check(f"fma with {warps} warps per scheduler and {chains} chains", out, reference)
     return cycles
 
 
@@ -192,12 +205,11 @@ def measure_latency(samples: int) -> Iterator[dict[str, Any]]:
 
 def measure_fma(samples: int) -> Iterator[dict[str, Any]]:
     """Instructions per scheduler and cycle."""
-    for warps in WARPS:
-        for chains in CHAINS:
-            cycles = run_fma(warps, chains)
-            issue = round(FMA_STEPS * chains * warps / cycles, 3)
-            case = f"{warps} warps per scheduler, {chains} chains"
-            yield _record("fma", case, warps=warps, chains=chains, cycles=cycles, issue=issue)
+    for registers, warps, chains in itertools.product(REGISTERS, WARPS, CHAINS):
+        cycles = run_fma(warps, chains, registers)
+        issue = round(FMA_STEPS * chains * warps / cycles, 3)
+        case = f"{warps} warps per scheduler, {chains} chains, {registers} registers"
+        yield _record("fma", case, warps=warps, chains=chains, registers=registers, cycles=cycles, issue=issue)
 
 
 def measure_divergence(samples: int) -> Iterator[dict[str, Any]]:
@@ -237,7 +249,7 @@ def measure_waves(samples: int) -> Iterator[dict[str, Any]]:
             arguments = out, clocks, np.float32(A), np.float32(B), WAVE_STEPS
             launch = kernel.bound((blocks,), (WAVE_THREADS,), arguments, shared_mem=shared)
             us = _timed(launch, samples)
-            _check(f"fma with {blocks} blocks", out, _reference(out.size, WAVE_STEPS, 1))
+            _check(f"fma with {blocks} blocks", out, _reference(out.size, WAVE_STEPS, 1, registers=1))
             yield _record("waves", f"{blocks} blocks, {per_sm} per multiprocessor", blocks=blocks, per_sm=per_sm,
                           median_us=us)  # fmt: skip
 

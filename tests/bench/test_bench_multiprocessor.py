@@ -12,12 +12,13 @@ from common.cuda.graphs import NoGpu
 from common.report import results
 
 
-def test_chains_of_multiply_adds_are_right(monkeypatch):
+@pytest.mark.parametrize("registers", [1, 3])
+def test_chains_of_multiply_adds_are_right(monkeypatch, registers):
     monkeypatch.setattr(suite, "RUNS", 1)
-    suite.run_fma(1, 3, steps=64)
+    suite.run_fma(1, 3, registers, steps=64)
     monkeypatch.setattr(suite, "A", -0.9)
     with pytest.raises(RuntimeError, match="fma with 1 warps per scheduler and 2 chains is wrong"):
-        monkeypatch.setattr(suite, "_reference", lambda threads, *_: np.ones(threads))
+        monkeypatch.setattr(suite, "_reference", lambda threads, *_, **__: np.ones(threads))
         suite.run_fma(1, 2, steps=64)
 
 

@@ -1,22 +1,22 @@
 // conv2d, rung 5 "halo": the pixels under a block's windows lie in shared memory once, as they are; all taps read them there.
 // requires: sm_80
 //
-//   Rung 4 copies a column of im2col for each pixel, kH·kW elements a channel of which its neighbours need nearly the same.
+//   Rung 4 copies a column of im2col for each pixel, kH·kW elements per channel of which its neighbours need nearly the same.
 //   Here the block's pixels, BP in the order (n, strip, oh, ow), are rows of an image or of a strip of it, at most COLUMNS wide.
 //   The rows of x that their windows reach (rows and columns more than the pixels: the halo) are brought to shared memory for
 //   CHANNELS channels at a time, pixel by pixel, channels inside in both layouts. A tap is then an offset: ldmatrix takes the
 //   addresses of eight rows from eight lanes, and a row is a piece, 16 bytes of channels, of any pixel. k counts (tap, piece);
 //   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4. With split-K, partial sums are written to `partial`.
 //
-// Moves   from x, instead of BP·kH·kW elements a channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
-//         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K a block.
+// Moves   from x, instead of BP·kH·kW elements per channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
+//         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K per block.
 // Gains   those copies, and the arithmetic for their addresses, which is done once in place of kH·kW times.
 // Costs   a tile that is as large as the picture's shape makes it, so fewer blocks an SM. Divisions that find rows and windows, at
 //         the beginning of every block. With few channels pieces are not full: of 3 channels in halves 3 of 8, so that the 27
 //         products of a 3×3 window take 5 mma, and 2 in rung 4. And what it saves rung 4 did not wait for: its copies come
 //         behind the multiplications.
-#include "ptx.h"
-#include "vec.h"
+#include "epilogue.h"
+#include "tf32x3.h"
 
 #ifndef NHWC
 #define NHWC 0
@@ -54,27 +54,6 @@ __device__ __forceinline__ void copy_piece(__half* to, const __half* from, int a
     *(uint4*)to = *(const uint4*)piece;
 }
 
-__device__ __forceinline__ void split(unsigned& big, unsigned& small) {  // big: the bits of a float
-    const float x = __uint_as_float(big);
-    big = to_tf32(x);
-    small = to_tf32(x - __uint_as_float(big));
-}
-
-// VECTOR_OUT outputs from `at` on, of one channel in NCHW, of so many channels in NHWC, from their sums.
-__device__ __forceinline__ void finish(float (&sum)[VECTOR_OUT], const scalar_t* bias, const scalar_t* residual, scalar_t* y, size_t at,
-                                       int channel, float low, float high) {
-    float more[VECTOR_OUT] = {}, b[VECTOR_OUT] = {};
-    if (residual) load(more, residual + at);
-    if (bias && NHWC) load(b, bias + channel);
-    if (bias && !NHWC)
-        for (int e = 0; e < VECTOR_OUT; ++e) b[e] = (float)bias[channel];
-    for (int e = 0; e < VECTOR_OUT; ++e) {
-        sum[e] += b[e] + more[e];
-        sum[e] = sum[e] < low ? low : sum[e] > high ? high : sum[e];
-    }
-    store(y + at, sum);
-}
-
 extern "C" __global__ void __launch_bounds__(SUM ? 256 : THREADS)
 conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
        const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, float* __restrict__ partial,
@@ -92,7 +71,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         load(some, partial + s * size + at);
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] += some[e];
     }
-    finish(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
+    finish<NHWC>(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
 #else
     const int channels = C / groups, outs = O / groups, taps = kH * kW, K = channels * taps, pieces = taps * PIECES;
 
@@ -199,7 +178,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
     for (int slice = 0; slice < STAGES - 1; ++slice) {
         if (slice < slices) fetch_weights(slice);
-        cp_async_commit();  // a group a slice, empty ones too, so that counting groups is counting slices
+        cp_async_commit();  // one group per slice, empty ones too, so that counting groups is counting slices
     }
     for (int slice = 0, chunk = 0, in_chunk = 0; slice < slices; ++slice) {
         if (in_chunk == 0 && chunk_slices < STAGES - 1) cp_async_wait<0>();  // the pixels were asked for a chunk ago, not longer
@@ -223,8 +202,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
                 if (NHWC) ldmatrix_x4(a[0][i], pixels_here + window[i % (WP / 16)] + offset);
                 else ldmatrix_x4(a[0][i], weights_here + (row0 + i * 16 + lane % 16) * PITCH_W + (step + lane / 16) * PIECE);
                 if (NHWC && piece + 1 == pieces) a[0][i][2] = a[0][i][3] = 0;  // there is no second piece
-                if (PARTS == 2)
-                    for (int e = 0; e < 4; ++e) split(a[0][i][e], a[PARTS - 1][i][e]);
+                if (PARTS == 2) split(a[0][i], a[PARTS - 1][i]);
             }
 #pragma unroll
             for (int j = 0; j < WN / 8; j += 2) {
@@ -242,11 +220,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
-                    else {
-                        mma_tf32(part[i][j], a[PARTS - 1][i], b[0][j]);
-                        mma_tf32(part[i][j], a[0][i], b[PARTS - 1][j]);
-                        mma_tf32(part[i][j], a[0][i], b[0][j]);
-                    }
+                    else mma_tf32x3(part[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
         }
 #pragma unroll
         for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
@@ -276,7 +250,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         float sum[VECTOR_OUT];
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] = sums[row * (BN + 8) + col + e];
         if (partial) store(partial + part * size + at, sum);
-        else finish(sum, bias, residual, y, at, channel, low, high);
+        else finish<NHWC>(sum, bias, residual, y, at, channel, low, high);
     }
 #endif
 }

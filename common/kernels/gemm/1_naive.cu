@@ -1,12 +1,12 @@
-// gemm, rung 1 "naive": C = clamp(A·B + bias, low, high), one thread an element; a warp's threads run down a column.
+// gemm, rung 1 "naive": C = clamp(A·B + bias, low, high), one thread per element; a warp's lanes lie down a column of C.
 //
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 // A block computes BM×BN elements of C.
 //
-// Moves   2·M·N·K elements asked for, M·N·K multiply-adds. In one step of the loop a warp asks for an element in each of
-//         32 rows of A, 32 sectors of 32 bytes for the 128 bytes that it wants, and for one of B: 33 sectors.
+// Moves   2·M·N·K elements loaded, M·N·K multiply-adds. In one step of the loop a warp loads one element in each of 32 rows
+//         of A, 32 sectors of 32 bytes for 128 bytes that are used, and one element of B: 33 sectors.
 // Gains   a reference that is hard to get wrong.
-// Costs   a cache looks up rows one after the other: 33 clocks for a step that the arithmetic units do in a quarter of one.
+// Costs   L1 looks up one 128-byte line per clock: 33 clocks for a step whose arithmetic takes a quarter of a clock.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

@@ -1,12 +1,12 @@
-// gemm, rung 2 "coalesced": one thread an element of C, and a warp's threads run along a row.
+// gemm, rung 2 "coalesced": one thread per element of C; a warp's lanes lie along a row of C.
 //
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 //
-// Moves   2·M·N·K elements asked for, M·N·K multiply-adds, as in rung 1. But a step of a warp now takes one element of A,
-//         the same for all lanes, and 32 of B side by side: 1 + 4 sectors where there were 32 + 1.
-// Gains   10 times and more, for one line that differs: neighbours in a row of C are neighbours in memory.
-// Costs   still two loads for each multiply-add, out of the L1 cache: bound by the load units. With TRANSPOSE_B
-//         neighbours in a row of C stand in 32 rows of B: nothing is won there.
+// Moves   2·M·N·K elements loaded, M·N·K multiply-adds, as in rung 1. But in one step a warp loads one element of A, the
+//         same for all lanes, and 32 neighbours of B: 1 + 4 sectors where rung 1 has 32 + 1.
+// Gains   2 lines looked up per step instead of 33, for one line of source: neighbours in C are neighbours in memory.
+// Costs   two loads per multiply-add from L1: its lookups are the limit. With TRANSPOSE_B neighbours in a row of C lie in
+//         32 rows of B: nothing is gained there.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

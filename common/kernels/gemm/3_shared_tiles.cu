@@ -1,12 +1,12 @@
-// gemm, rung 3 "shared_tiles": the block loads BM×BK of A and BK×BN of B into shared memory, and multiplies them there.
+// gemm, rung 3 "shared_tiles": the block copies BM×BK of A and BK×BN of B into shared memory, and multiplies them there.
 //
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 //
-// Moves   M·N·K·(1/BM + 1/BN) elements from global memory instead of 2·M·N·K: with tiles of 32, one 32nd. As many as
-//         before, 2·M·N·K, are read out of shared memory. Tiles hold floats: halves are converted once, on their way in.
-// Gains   each element is loaded once a block, whatever a cache would have kept, and along rows of B with TRANSPOSE_B, too.
-// Costs   two barriers a slice. And two loads for each multiply-add all the same: 2 wavefronts a step of a warp, one a
-//         clock, when the arithmetic units could do 8 such steps in the time.
+// Moves   M·N·K·(1/BM + 1/BN) elements from global memory instead of 2·M·N·K: with tiles of 32, one 32nd. From shared memory
+//         2·M·N·K are loaded, as before from L1. Tiles hold floats: halves are converted once, on their way in.
+// Gains   each element is loaded once per block, whatever a cache keeps, and along rows of B with TRANSPOSE_B, too.
+// Costs   two barriers per slice, and two loads per multiply-add all the same: as written, 2 wavefronts per step of a warp,
+//         one per clock; as compiled 1.5, because four neighbours of As become one load.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

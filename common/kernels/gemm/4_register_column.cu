@@ -3,9 +3,9 @@
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 //
 // Moves   M·N·K·(1/BM + 1/BN) elements into shared memory, M·N·K·(1 + 1/TM) out of it: one of B serves TM multiply-adds.
-//         With TM = 8, 9 loads for 8 multiply-adds where there were 16.
-// Gains   16/9 = 1.8 times as long as wavefronts are the bound. Tiles of 64×64 with half the threads of rung 3.
-// Costs   registers: TM sums. A warp's lanes read the same element of As, and a whole wavefront brings it.
+//         With TM = 8, 9 loads per 8 multiply-adds where rung 3 has 16.
+// Gains   16/9 = 1.8 times as long as wavefronts are the limit. Tiles of 64×64 with half the threads of rung 3.
+// Costs   registers: TM sums. A warp's lanes load the same element of As, and that takes a whole wavefront.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

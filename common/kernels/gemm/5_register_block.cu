@@ -2,11 +2,11 @@
 //
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 //
-// Moves   M·N·K·(1/BM + 1/BN) elements into shared memory, M·N·K·(1/TM + 1/TN) out of it: with 8×8, 16 loads for 64
-//         multiply-adds, where there were 72.
-// Gains   of the 4.5 times less only a third: lanes read elements TN apart and meet in the same banks, so the 16 loads take
-//         48 wavefronts. 9/8 a multiply-add become 3/4.
-// Costs   TM·TN sums and TM + TN factors in registers, so fewer warps an SM.
+// Moves   M·N·K·(1/BM + 1/BN) elements into shared memory, M·N·K·(1/TM + 1/TN) out of it: with 8×8, 16 loads per 64
+//         multiply-adds, where rung 4 has 72. The compiler merges neighbours, four k of a row of As, four columns of Bs.
+// Gains   wavefronts: as compiled half of rung 4's. Lanes load TN elements apart and meet in the same banks.
+// Costs   registers for TM·TN sums and for four k of As: one block per SM, 8 warps. When they wait, at a
+//         barrier or for the next slice, the SM has nothing else to run.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

@@ -1,13 +1,13 @@
-// gemm, rung 6 "vectorised": VECTOR elements in a load from global memory, four in one from shared; As lies transposed.
+// gemm, rung 6 "vectorised": VECTOR elements per load from global memory, four per load from shared; As is transposed.
 //
 // A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null.
 //
-// Moves   the elements of rung 5 with a quarter of the instructions: 4 loads of 16 bytes for 64 multiply-adds. For that a
-//         thread's TM elements of A must be neighbours: rows of A become columns of As on their way in. VECTOR is 1 where
-//         rows of A, B or C do not begin at multiples of 4 elements; shared memory is read in fours all the same.
-// Gains   fours also meet in fewer banks: 24 wavefronts for 64 multiply-adds where there were 48. And an instruction that is
-//         no multiply-add takes the place of one.
-// Costs   4 floats more a row of As and Bs, so that the stores of a column do not all meet in one bank.
+// Moves   the elements of rung 5, 4 loads of 16 bytes per 64 multiply-adds, now in the source, too. For that a thread's TM
+//         elements of A must be neighbours: rows of A become columns of As on their way in. VECTOR is 1 where
+//         rows of A, B or C do not begin at multiples of 4 elements; shared memory is loaded in fours all the same.
+// Gains   registers: one k of As instead of four, so two blocks per SM where rung 5 has one. And wide loads from global
+//         memory. Wavefronts of shared loads are those of rung 5 as compiled.
+// Costs   4 floats more per row of As and Bs, so that the stores of a column do not all meet in one bank.
 #include "vec.h"
 
 #ifndef TRANSPOSE_B

@@ -1,14 +1,14 @@
-// gemm, rung 8 "double_buffered": while a slice of K is multiplied, the next STAGES - 1 are on their way by cp.async.
+// gemm, rung 8 "double_buffered": while a slice of K is multiplied, the next STAGES - 1 are copied by cp.async.
 // requires: sm_80
 //
-// A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null. Floats alone: what
-// cp.async copies it cannot convert.
+// A is (M, K), B is (K, N) or, with TRANSPOSE_B, (N, K); C is (M, N); all row-major. bias is (N) or null. Floats only:
+// cp.async cannot convert what it copies.
 //
-// Moves   from global memory what rung 7 does, and past the registers: A's elements one by one, since rows become columns, B's
-//         in fours. With 8×16 elements a thread, 24 wavefronts for 128 multiply-adds, which take 32 clocks.
-// Gains   the warps of a block no longer load together, wait together and multiply together. One barrier a slice is enough, and
-//         the factors of the next k are loaded into registers while those of this one are multiplied.
-// Costs   shared memory for STAGES slices; 8×16 sums and two sets of factors fill the registers, so 8 warps an SM have to do.
+// Moves   from global memory what rung 7 does, without registers on the way: A's elements one by one, since rows become
+//         columns, B's in fours. With 8×16 elements per thread, 20 wavefronts per 128 multiply-adds, which take 32 clocks.
+// Gains   the warps of a block no longer copy together, wait together and multiply together. One barrier per slice, and
+//         the factors of the next k are loaded into registers while those of this k are multiplied.
+// Costs   shared memory for STAGES slices; 8×16 sums and two sets of factors fill the registers: 8 warps per SM.
 #include "ptx.h"
 #include "vec.h"
 
@@ -72,7 +72,7 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
     __syncthreads();
     load_factors(0, 0, 0);
 
-    float acc[TM][TN] = {};  // of quartets of rows and columns, LANES_M and LANES_N quartets apart
+    float acc[TM][TN] = {};  // in groups of 4 rows and 4 columns, LANES_M and LANES_N groups apart
     int stage = 0;
     for (int slices = (K - 1) / BK + 1; slices > 0; --slices) {
         const int next = stage + 1 < STAGES ? stage + 1 : 0, before = stage > 0 ? stage - 1 : STAGES - 1;

@@ -1,10 +1,10 @@
-// global_avg_pool, rung 1 "naive": out[n, c] = mean of x[n, c] over its pixels, one thread a channel.
+// global_avg_pool, rung 1 "naive": out[n, c] = mean of x[n, c] over its pixels, one thread per channel.
 //
-// Moves   images·channels·pixels elements in, images·channels out. One addition an element.
+// Moves   images·channels·pixels elements in, images·channels out. One addition per element.
 // Gains   no barrier, no shared memory; the sum of a channel stays in one register.
 // Costs   few threads (1,280 for MobileNetV2 at batch 1), each with a chain of `pixels` additions that wait for each other;
-//         and neighbours read addresses `pixels` apart: a warp's load touches up to 32 sectors where 4 would do. The L1
-//         cache makes up for that as long as it keeps the other bytes of a sector until the next pixels' turn.
+//         and neighbours load `pixels` apart: a warp's load touches up to 32 sectors where 4 would do. The L1
+//         cache makes up for that as long as it keeps a sector until the next pixels need it.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

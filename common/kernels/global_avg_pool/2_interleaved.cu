@@ -1,13 +1,13 @@
-// global_avg_pool, rung 2 "interleaved": a block a channel; its threads' sums are added in pairs, through shared memory.
+// global_avg_pool, rung 2 "interleaved": one block per channel; its threads' sums are added in pairs, in shared memory.
 //
 //   step 1: s[0] += s[1], s[2] += s[3], …   step 2: s[0] += s[2], s[4] += s[6], …   until s[0] has them all.
 //   A thread whose partner does not exist adds nothing, so the block may have any number of threads.
 //
-// Moves   as rung 1, and now neighbours read neighbours: a warp's load touches 4 sectors of floats, 5 if it starts amid one.
-// Gains   a chain of ceil(pixels / threads) + log2(threads) additions in place of `pixels`; threads for all pixels at once.
-// Costs   a barrier a step, log2(threads) of them. In step d one thread in 2d adds, and the others of its warp go along:
-//         every warp takes part until d is 32. And a block for each 49 numbers: at batch 256 that is 327,680 blocks, of
-//         which an H200 starts about 1.6 a nanosecond, so 200 µs whatever a block does.
+// Moves   as rung 1, and now neighbours load neighbours: a warp's load touches 4 sectors of floats, 5 if it starts inside one.
+// Gains   a chain of ceil(pixels / threads) + log2(threads) additions instead of `pixels`; threads for all pixels at once.
+// Costs   one barrier per step, log2(threads) of them. In step d one thread in 2d adds, and its warp executes the step:
+//         every warp takes part until d is 32. And one block per 49 numbers: at batch 256 that is 327,680 blocks, of
+//         which an H200 starts about 1.6 per ns, so 200 µs whatever a block does.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

@@ -1,9 +1,9 @@
-// global_avg_pool, rung 3 "strided_index": as rung 2, but the threads that add stand side by side.
+// global_avg_pool, rung 3 "strided_index": as rung 2, but the threads that add are neighbours.
 //
 // Moves   as rung 2.
-// Gains   no warp goes along idle: in step d the first threads / 2d threads add, so half of the warps are out of it after
-//         the first step, three quarters after the second.
-// Costs   bank conflicts, which take back what was gained: lane k reads the word 2d·k, and such words share 32 / 2d banks.
+// Gains   no warp executes a step in which none of its lanes adds: in step d the first threads / 2d threads add, so half of
+//         the warps are idle after the first step, three quarters after the second.
+// Costs   bank conflicts, which take back what was gained: lane k loads the word 2d·k, and such words share 32 / 2d banks.
 //         With 64 threads, for 7×7 pixels, there are two warps, and little of either to be seen.
 #include <cuda_fp16.h>
 

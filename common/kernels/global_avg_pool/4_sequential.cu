@@ -1,10 +1,10 @@
-// global_avg_pool, rung 4 "sequential": as rung 3, but the sums that are left lie side by side too.
+// global_avg_pool, rung 4 "sequential": as rung 3, but the sums that are left are neighbours, too.
 //
 //   The upper half of them is added to the lower half. Of an odd number the middle one stays where it is.
 //
 // Moves   as rung 2.
-// Gains   few warps and no bank conflicts: lane k reads the words k and k + half.
-// Costs   still a barrier a step, also when a single warp is left that needs none, and a round trip through shared memory.
+// Gains   few warps and no bank conflicts: lane k loads the words k and k + half.
+// Costs   a barrier of the block per step, also when a single warp is left, and a round trip through shared memory.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

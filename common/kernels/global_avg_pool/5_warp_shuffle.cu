@@ -1,11 +1,11 @@
 // global_avg_pool, rung 5 "warp_shuffle": as rung 4 until 32 sums are left; one warp adds those up in registers.
 //
-//   __shfl_down_sync hands every lane the register of the lane `step` further up.
+//   __shfl_down_sync gives each lane the register of the lane `step` further on.
 //
 // Moves   as rung 2.
 // Gains   the last five steps need no barrier and no shared memory: of the 6 that a block of 64 threads has, one is left.
-// Costs   the block must have whole warps. And still a block for each 49 numbers: it is started, its 64 threads load a number
-//         each, wait, meet at two barriers and are gone. What is inside of it was never what took the time.
+// Costs   the block must have whole warps. And still one block per 49 numbers: it is started, its 64 threads load one number
+//         each, wait, meet at two barriers and end. What happens inside a block is not what takes the time.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

@@ -1,14 +1,14 @@
 // global_avg_pool, rung 7 "channels_per_warp": a warp takes CHANNELS neighbouring channels at once.
 //
-//   The sums are handed on in halves. With 4 of them: lanes 0–15 give their sums 2 and 3 to lanes 16–31 and get sums 0
-//   and 1 for them; then lanes 0–7 give sum 1 to lanes 8–15 for their sum 0. Now every lane has one sum, channel
-//   lane / 8, and three more steps add up each eight lanes: 2 + 1 + 3 shuffles in place of 4 · 5.
+//   In each step a lane gives half of its sums away. With 4 of them: lanes 0–15 give their sums 2 and 3 to lanes 16–31 and
+//   get sums 0 and 1 for them; then lanes 0–7 give sum 1 to lanes 8–15 for their sum 0. Now each lane has one sum, channel
+//   lane / 8, and three more steps add up each eight lanes: 2 + 1 + 3 shuffles instead of 4 · 5.
 //
-// Moves   as rung 6. Lanes without a pixel load the row's last one once more, which costs no sector: no load waits for a
-//         condition, so all CHANNELS · ITEMS of a lane are under way before the first is needed.
-// Gains   CHANNELS times the bytes under way, 50 KB on a multiprocessor for 7×7 pixels; and what a warp does once, it does
-//         for CHANNELS channels: with 4 of them about 40 instructions a channel are left of 100.
-// Costs   registers for what is under way; channels beyond the last are the last one again, loaded and thrown away.
+// Moves   as rung 6. Lanes without a pixel load the row's last one again, which costs no sector: no load waits for a
+//         condition, so all CHANNELS · ITEMS loads of a lane are in flight before the first is needed.
+// Gains   CHANNELS times the bytes in flight, 50 KB per SM for 7×7 pixels; and what a warp does once, it does
+//         for CHANNELS channels: with 4 of them about 40 instructions per channel are left of 100.
+// Costs   registers for what is in flight; channels beyond the last are the last one again, loaded and not used.
 #include "vec.h"
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

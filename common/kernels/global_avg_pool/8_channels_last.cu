@@ -1,11 +1,11 @@
-// global_avg_pool, rung 8 "channels_last": for NHWC. Lanes side by side along the channels, VECTOR of them a lane; a
+// global_avg_pool, rung 8 "channels_last": for NHWC. Lanes lie along the channels, VECTOR channels per lane; a
 // block takes 32·VECTOR channels of an image, and its warps share the pixels.
 //
-// Moves   as rung 1; a request is 32·VECTOR channels of one pixel, side by side.
+// Moves   as rung 1; a request is 32·VECTOR neighbouring channels of one pixel.
 // Gains   nothing is added across lanes: a lane's channels are its own, in registers, until the warps' sums meet in shared
-//         memory, once. ITEMS pixels under way in a lane before the first is waited for.
+//         memory, once. ITEMS pixels per lane are in flight before the first is needed.
 // Costs   one barrier. At batch 1 there are few blocks: 1,280 channels are 5 of 256, so VECTOR is 1 there, which makes 40.
-//         Of 8 floats a lane, the stores to shared memory take twice the wavefronts that they should.
+//         With 8 floats per lane, the stores to shared memory take twice the wavefronts that they should.
 #include "vec.h"
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

@@ -1,0 +1,95 @@
+"""The pooling ladder: what notebook 04/4 says of its counts and of the H200's records."""
+
+import pytest
+
+from common.report import ladders, pools, results
+
+TREES = ("interleaved", "strided_index", "sequential")
+
+
+def us(rung, batch=256, precision="fp32"):
+    value = pools.us(rung, batch, precision)
+    if value is None:
+        pytest.skip("not measured")
+    return value
+
+
+def test_rung_1_touches_a_sector_per_lane():
+    loads = pools.traced("naive", 64, 49, blocks=1, threads=64).global_loads
+    assert loads.sectors == 32 * loads.requests == 32 * 2 * 49
+
+
+def test_the_strided_tree_has_conflicts_and_the_others_none():
+    small, large = ({rung: pools.traced(rung, 1, p, 1, t).shared_loads for rung in TREES}
+                    for p, t in ((49, 64), (1024, 1024)))  # fmt: skip
+    assert [large[rung].conflicts > 0 for rung in TREES] == [False, True, False]
+    assert large["sequential"].wavefronts < large["strided_index"].wavefronts / 3
+    assert max(counts.wavefronts for counts in small.values()) <= 32, "two warps have little to save"
+
+
+def test_a_lane_without_a_pixel_touches_no_further_sector():
+    six = pools.traced("warp_per_channel", 16, 49, blocks=2, threads=256).global_loads
+    seven = pools.traced("channels_per_warp", 16, 49, blocks=1, threads=128).global_loads
+    assert seven.accesses > six.accesses and (seven.requests, seven.sectors) == (six.requests, six.sectors)
+
+
+def test_channels_last_is_coalesced_and_without_conflicts():
+    report = pools.traced("channels_last", 256, 49, blocks=2, threads=256, VECTOR=4, WARPS=8, ITEMS=7)
+    assert report.global_loads.sectors * 32 < 1.2 * 49 * 256 * 4
+    assert report.shared_loads.conflicts == report.shared_stores.conflicts == 0
+
+
+def test_trees_take_the_time_of_their_blocks():
+    trees = [us(rung) for rung in (*TREES, "warp_shuffle")]
+    assert max(trees) < 1.05 * min(trees) and us("naive") < 0.5 * min(trees)
+    assert 0.5 < 1e3 * us("sequential") / pools.blocks("sequential", 256) < 0.9, "ns per block"
+    assert us("interleaved", 1) > us("warp_shuffle", 1), "at batch 1 the inside of a block shows"
+    assert pools.blocks("naive", 256) == 5120 and pools.blocks("warp_per_channel", 256) == 40_960
+
+
+@pytest.mark.parametrize("batch", [1, 32, 256])
+def test_the_last_two_rungs_are_the_fastest_and_faster_than_cudnn(batch):
+    best = [us(rung, batch) for rung in ("channels_per_warp", "channels_last")]
+    others = [us(rung, batch) for rung in ("naive", *TREES, "warp_shuffle", "warp_per_channel")]
+    assert max(best) < min(others) and max(best) < ladders.us(pools.CASE, "cudnn", batch)
+
+
+def test_the_caches_keep_the_sectors_of_rung_1():
+    if not results.find(results.load(pools.tables.CARD), suite="sections", operator="global_avg_pool"):
+        pytest.skip("not profiled")
+    naive = pools.profiled("naive")
+    assert naive.requested == 32 * 256 * 1280 * 49 and naive.dram < 1.1 * 4 * 256 * 1280 * 50
+    assert 80 < pools.profiled("warp_per_channel").instructions < 120
+
+
+TREE = """extern "C" __global__ void total(const float* in, float* out) {
+    __shared__ float s[32];
+    int t = threadIdx.x;
+    s[t] = in[t];
+    __syncwarp();
+    for (int step = 16; step > 0; step /= 2) {
+        if (t < step) s[t] += s[t + step];
+        __syncwarp();
+    }
+    if (t == 0) out[0] = s[0];
+}
+"""
+
+
+def test_a_warp_needs_one_barrier_per_step():
+    assert pools.findings(TREE, "total") == ()
+    for missing in ("        __syncwarp();\n", "    s[t] = in[t];\n    __syncwarp();\n"):
+        without = TREE.replace(missing, "    s[t] = in[t];\n" if "in[t]" in missing else "")
+        found = pools.findings(without, "total")
+        assert found and found[0].kind == "race"
+
+
+def test_what_was_not_profiled_is_named():
+    with pytest.raises(ValueError, match="no profile of nothing"):
+        pools.profiled("nothing")
+
+
+def test_a_wrong_rung_is_told(monkeypatch):
+    monkeypatch.setattr(pools.np, "allclose", lambda *rest, **more: False)
+    with pytest.raises(AssertionError, match="global_avg_pool/naive is wrong"):
+        pools.traced("naive", 4, 5, blocks=1, threads=64)
