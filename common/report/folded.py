@@ -4,8 +4,9 @@ ladder(recorded, "conv2d")     Markdown: a folded part per case, with the table 
 names()                        of the ladders that have such tables
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import ladders, results, tables
 from .results import Record, Results
@@ -26,9 +27,10 @@ CASES: dict[str, list[tuple[str, int, str | None]]] = {
 BATCHES = (1, 32, 256)
 
 
-def names() -> list[str]:
-    """The ladders that have folded tables."""
-    return list(CASES)
+def texts() -> dict[str, Callable[[], str]]:
+    """The functions that generate the tables, by the name in their markers."""
+    recorded = results.load(tables.CARD)
+    return {f"ladder-{name}": functools.partial(ladder, recorded, name) for name in CASES}
 
 
 def ladder(recorded: Results, name: str) -> str:
