@@ -257,6 +257,6 @@ def levels(rows: Sequence[Level] | None = None, name: str = "H200") -> Drawing:
         rate = "" if row.bytes_per_s is None else quantity(row.bytes_per_s, "B/s")
         text(axes, 23.4, y + 0.5, rate, 11, ha="right")
         said.append(f"{row.name}, {row.size}: {row.cycles:.0f} cycles{f', {rate}' if rate else ''}")
-    notes = "measured with one thread and a chain of dependent loads; bandwidths of L2 and global memory measured"
+    notes = "measured with one thread and a chain of dependent loads; the rate of shared memory is computed"
     text(axes, 0.4, 1.9 + 1.1 * len(rows), notes, 10, ha="left", color=GREY)
     return Drawing(figure, f"Cycles until a load can be used on an {name}. {'; '.join(said)}.")
