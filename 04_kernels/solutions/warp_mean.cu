@@ -1,16 +1,15 @@
-// warp_mean: out[c] = the mean of x[c][0] … x[c][pixels − 1]. A block a channel, of any number
-// of threads from 1 to 1024, so the last warp need not be whole. Within a warp by shuffles; s
-// is for what the warps have to tell each other.
+// warp_mean: out[c] = the mean of x[c][0] … x[c][pixels − 1]. One block per channel, of any
+// number of threads from 1 to 1024, so the last warp need not be whole. Lanes add by shuffles;
+// s is for one number per warp.
 extern "C" __global__ void warp_mean(const float* x, float* out, int pixels) {
     __shared__ float s[32];
     int t = threadIdx.x, lane = t % 32, warp = t / 32, warps = (blockDim.x + 31) / 32;
     int lanes = min(32, (int)blockDim.x - 32 * warp);  // of this thread's warp
     float sum = 0.0f;
     // BEGIN SOLUTION
-    // write: the thread's share of the pixels of channel blockIdx.x, neighbouring threads side
-    // write: by side
-    // write: the sum of the warp's lanes in lane 0, by __shfl_down_sync. What does a lane get
-    // write: from one that is not there?
+    // write: the thread's share of the pixels of channel blockIdx.x
+    // write: the sum of the warp's lanes in lane 0; what does a shuffle return from a lane that
+    // write: does not exist?
     // write: the warps' sums through s, and the mean to out
     // 0 if there are fewer pixels
     for (int p = t; p < pixels; p += blockDim.x) sum += x[blockIdx.x * pixels + p];

@@ -153,6 +153,8 @@ class Report:
     uninitialised: tuple[Uninitialised, ...] = ()  # hints for a wrong result, not findings
     # barriers that some threads, having returned, did not reach; not findings
     missed: tuple[Finding, ...] = field(default=(), repr=False)
+    # the most bytes of bulk copies (kernels/include/bulk.h) that a block had asked for and that had not come yet
+    bytes_in_flight: int = field(default=0, repr=False)
 
     def _total(self, space: str, kind: str) -> Counts:
         chosen = (entry.counts for entry in self.lines if entry.counts.space == space and entry.kind == kind)

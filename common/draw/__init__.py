@@ -44,6 +44,12 @@
     draw.kernel_borders()                    one block at each level of fusion, a frame per kernel
     draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
     draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
+    draw.product_tiles()                     the tiles of blocks, warps and threads in a matrix product
+    draw.lane_words({"title": firsts})       the words that eight lanes load, 16 bytes each, in 32 banks
+    draw.transposed_tile()                   a tile of A on its way into shared memory, turned
+    draw.buffers(slices=4)                   slices on a timeline, with one buffer and with two
+    draw.shuffle_tree(values)                a warp's sum by shuffles, step by step
+    draw.halving(lanes=8, channels=4)        several sums per lane, half of them given away in each step
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -64,7 +70,9 @@ from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
+from .shuffles import halving, shuffle_tree
 from .tensors import row_major, tensor_fields, weight_layouts
+from .tiles import buffers, lane_words, product_tiles, transposed_tile
 from .timeline import launches, queues, timeline
 
 __all__ = [
@@ -74,4 +82,10 @@ __all__ = [
     "loads_in_flight", "matrix", "memory", "multiprocessor", "onnx_parts", "outputs", "paddings", "queues",
     "receptive_field", "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields",
     "tile_banks", "timeline", "tree", "walk", "waves", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
+    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
+    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
+    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
+    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

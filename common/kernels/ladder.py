@@ -104,9 +104,10 @@ class Ladder:
             return ARITHMETIC[precision]
         text = self.source(variant)
         if precision == "fp16":
-            on_tensor_cores = "mma_f16(" in text or "wgmma<" in text
+            on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
-        return ARITHMETIC["3xtf32" if "mma_tf32(" in text else "fp32"]
+        on_tensor_cores = any(word in text for word in ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3("))
+        return ARITHMETIC["3xtf32" if on_tensor_cores else "fp32"]
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""

@@ -1,9 +1,12 @@
 """A ladder in a notebook: recorded times of its rungs, the difference between two, times on this machine.
 
     ladders.source(kernels.source("gemm", "naive"))
+    ladders.excerpt(kernels.source("gemm", "naive"), "float acc", "acc +=")    some of its lines
     ladders.diff(kernels.diff("gemm", "naive", "coalesced"))
     ladders.table("depthwise 56×56 144", batch=32)            rung by rung: µs, share of the roof, how many times faster
     ladders.plot("depthwise 56×56 144", batch=32)
+    ladders.roofline("gemm 4096×4096×4096", rungs=RUNGS)   the rungs as dots under their roofs
+    ladders.roofline("depthwise 56×56 144", batch=[1, 256])
     assert ladders.us("depthwise 56×56 144", "rows", 32) < ladders.us("depthwise 56×56 144", "naive", 32)
     ladders.live({"naive": lambda: ..., "rows": lambda: ...})
 
@@ -49,6 +52,19 @@ def diff(text: str) -> None:
 def source(text: str) -> None:
     """Show a kernel's source from kernels.source with C++ syntax highlighting."""
     _show(text, listing.code(text), "text/html")
+
+
+def excerpt(text: str, first: str, last: str) -> None:
+    """Show the lines of a kernel's source from the one that contains `first` to the next one that contains `last`.
+
+    Common indentation is removed. ValueError if there are no such lines.
+    """
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if first in line), None)
+    end = None if start is None else next((i for i in range(start, len(lines)) if last in lines[i]), None)
+    if start is None or end is None:
+        raise ValueError(f"no lines from {first!r} to {last!r}")
+    source(textwrap.dedent("\n".join(lines[start : end + 1])) + "\n")
 
 
 def _wrapped(text: str) -> str:
@@ -220,6 +236,8 @@ def plot(
 ) -> None:  # fmt: skip
     """Show the recorded rungs of a case as bars, with the roof and the share of it reached; libraries in grey.
 
+    If the slowest takes more than 20 times as long as the fastest, the axis is logarithmic, with dots in place of bars.
+
     Arguments as for `chosen` and `us`.
     """
     recorded = recorded or results.load(tables.CARD)
@@ -237,11 +255,12 @@ def plot(
 
 
 def _described(title: str, records: Sequence[Record], peaks: Peaks | None) -> str:
-    """Alternative text for the bars."""
+    """Alternative text for the bars or dots."""
     names = [f"{_name(r)} {r['layout']}" if r.get("layout") else _name(r) for r in records]
     times = [f"{name} {tables.us(r['median_us'])}" for name, r in zip(names, records, strict=True)]
     roofs = "" if peaks is None else f" The roof, a dashed line: {_roofs(records, peaks)}."
-    return f"Bars: median µs of each rung, {title}: {', '.join(times)}.{roofs}"
+    marks = "Dots" if plots.logarithmic([r["median_us"] for r in records]) else "Bars"
+    return f"{marks}: median µs of each rung, {title}: {', '.join(times)}.{roofs}"
 
 
 def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
@@ -253,6 +272,55 @@ def _figure(records: Sequence[Record], peaks: Peaks | None, title: str) -> Any:
         peers=[name for name, r in bars.items() if r["implementation"] in tables.LIBRARIES],
         title=title,
     )
+
+
+def roofline(
+    case: str, batch: int | Sequence[int] = 1, precision: str = "fp32", layout: str | None = None,
+    operator: str | None = None, rungs: Sequence[str] | None = None, recorded: Results | None = None,
+) -> None:  # fmt: skip
+    """Show the recorded rungs of a case as dots under the roofs of the card, the libraries as white squares.
+
+    batch: one, or several, a column of dots each. rungs: the names to show; by default all. layout: by default each
+    rung in its fastest. Other arguments as for `chosen`.
+    """
+    recorded = recorded or results.load(tables.CARD)
+    batches = [batch] if isinstance(batch, int) else list(batch)
+    columns = {}
+    for one in batches:
+        records = chosen(recorded, case, one, precision, layout, operator)
+        fastest: dict[str, Record] = {}
+        for r in records:
+            name = r["implementation"]
+            if name in fastest and fastest[name]["median_us"] <= r["median_us"]:
+                continue
+            if rungs is None or name in tables.LIBRARIES or _name(r) in rungs:
+                fastest[name] = r
+        if fastest:
+            columns["" if len(batches) == 1 else f"batch {one}"] = list(fastest.values())
+    peaks = tables.roofs_of(recorded)
+    batch_words = f"batch {batches[0]}, " if len(batches) == 1 and batches != [1] else ""
+    title = f"{case}, {batch_words}{precision}{f', {layout}' if layout else ''}"
+    if not columns or peaks is None:
+        return _nothing(title)
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        plots.style()
+        every = [r for records in columns.values() for r in records]
+        dated = f"{title} ({tables.card_and_date(recorded, every)})"
+        figure = plots.ladder_roofline(columns, peaks, dated, peers=tables.LIBRARIES)
+    return plots.show(figure, _dots(title, columns, peaks))
+
+
+def _dots(title: str, columns: Mapping[str, Sequence[Record]], peaks: Peaks) -> str:
+    """Alternative text for a roofline of rungs."""
+    parts = []
+    for name, records in columns.items():
+        work = Work(records[0]["bytes"], records[0]["flops"])
+        shares = [f"{_name(r)} {plots.percent(_roof_us(r, peaks) / r['median_us'])}" for r in records]
+        at = f"{name}, at" if name else "At"
+        parts.append(f"{at} {work.intensity:.3g} FLOP per byte, a column of dots: {', '.join(shares)} of the roof")
+    return f"A roofline of {title}. {'; '.join(parts)}."
 
 
 # ---- This machine

@@ -1,6 +1,7 @@
 """Plots of records: a roofline with measured points, times in stacked bars, a ladder; and SVG files of them.
 
     roofline(points(records), Peaks.recorded(content), ["fp16"])
+    ladder_roofline({"": records}, peaks)  the rungs of a ladder under their roofs
     bars({"cudnn": {"expand": 120.0, "depthwise": 80.0}, "ours": {...}})
     ladder({"naive": 910.0, "tiled": 240.0}, floors={"naive": 60.0, "tiled": 60.0})
     peers(records)                         the whole network, all implementations
@@ -124,6 +125,114 @@ def roofline(
     left, right = min(xs) / (4 if l2 is None else 10), max(2 * max(xs), 8 * top / bandwidth)
     bottom, ceiling = min(min(ys) / 3, left * bandwidth / 3), 3 * max(top, max(ys))
 
+    figure, axes = _roofs_alone(peaks, roofs, (left, right), (bottom, ceiling), title)
+    colours = _colours(point.kind for point in points)
+    for kind, (marker, size) in zip(_ordered(colours), itertools.cycle(_MARKERS.items()), strict=False):
+        places = zip(*((x, y) for point, x, y in zip(points, xs, ys, strict=True) if point.kind == kind), strict=True)
+        style = {"color": colours[kind], "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        axes.plot(*places, marker, label=kind, zorder=2, **style)
+    axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=10)
+    plt.close(figure)  # or a notebook would show it twice: as the cell's value, and as an open figure
+    return figure
+
+
+def ladder_roofline(
+    series: Mapping[str, Sequence[Mapping[str, Any]]],
+    peaks: Peaks,
+    title: str = "",
+    peers: Mapping[str, str] | None = None,
+) -> Any:
+    """The rungs of a ladder as dots under the roofs of their arithmetics. A Matplotlib figure.
+
+    series: records of the suite "kernels" by name, {"": records} for one; each is a column of dots, since all rungs of
+    a case have the same FLOPs per byte. Columns of the same FLOPs per byte stand side by side. peers: names by
+    implementation for those that are not rungs, drawn as squares. Beside each dot of the last column stand the rung's
+    name and its share of the roof. ValueError without records.
+    """
+    import matplotlib.pyplot as plt
+
+    if not series or not all(series.values()):
+        raise ValueError("series must hold at least one record each, got none")
+    columns = _side_by_side([Work(rs[0]["bytes"], rs[0]["flops"]).intensity for rs in series.values()])
+    rates = [[r["flops"] / r["median_us"] * 1e6 for r in rs] for rs in series.values()]
+    roofs = {roof: peaks.flops_per_s(roof) for rs in series.values() for roof in (roof_of(r["arithmetic"]) for r in rs)}
+    ridge = max(roofs.values()) / peaks.copy_bytes_per_s
+    low = min(peaks.copy_bytes_per_s * min(columns), *itertools.chain(*rates))
+    xlim = min(min(columns) / 100, ridge / 30), max(max(columns) * 120, ridge * 8)
+    ylim = (
+        min(low / (4 if len(columns) == 1 else 12), xlim[0] * peaks.copy_bytes_per_s / 2),
+        3 * max(*roofs.values(), *itertools.chain(*rates)),
+    )
+    figure, axes = _roofs_alone(peaks, roofs, xlim, ylim, title)
+    axes.set_ylabel("FLOP/s, measured")
+    peers = peers or {}
+    for x, records, ys in zip(columns, series.values(), rates, strict=True):
+        colour = COLOURS.get(records[0]["case"].split()[0], COLOURS["expand"])
+        for r, y in zip(records, ys, strict=True):
+            look: dict[str, Any] = {"marker": "o", "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.6}
+            if r["implementation"] in peers:
+                look = {"marker": "s", "color": "white", "markeredgecolor": INK, "markeredgewidth": 1.2}
+            axes.plot([x], [y], markersize=7, zorder=3, **look)
+    for i, (x, name) in enumerate(zip(columns, series, strict=True)):
+        beside = [
+            j for j, other in enumerate(columns) if max(x, other) / min(x, other) < 8
+        ]  # names one below the other
+        lowest, down = min(min(rates[j]) for j in beside), -8 - 14 * beside.index(i)
+        axes.annotate(name, (x, lowest), (0, down), textcoords="offset points", ha="center", va="top", fontsize=10)
+    last = [*series.values()][-1]
+    shares = [roof_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) / r["median_us"] for r in last]
+    names = [peers.get(r["implementation"]) or r["implementation"].split("/")[-1] for r in last]
+    words = [f"{name}  {percent(share)}" for name, share in zip(names, shares, strict=True)]
+    _label_dots(axes, columns[-1], rates[-1], words)
+    axes.annotate(
+        "beside each dot:\nshare of the roof", (1.02, 0.02), xycoords="axes fraction", fontsize=10, va="bottom",
+        annotation_clip=False,
+    )  # fmt: skip
+    plt.close(figure)
+    return figure
+
+
+def _side_by_side(xs: Sequence[float]) -> list[float]:
+    """Places on a logarithmic axis; those of one value are spread about it."""
+    places = []
+    for i, x in enumerate(xs):
+        same = [j for j, other in enumerate(xs) if math.isclose(x, other, rel_tol=0.05)]
+        places.append(x * 2.2 ** (same.index(i) - (len(same) - 1) / 2))
+    return places
+
+
+def _label_dots(axes: Any, x: float, ys: Sequence[float], words: Sequence[str]) -> None:
+    """Words right of each dot of a column, with a line to it; words keep a line's distance from each other."""
+    step = 15.0  # points
+    heights = axes.transData.transform([(x, y) for y in ys])[:, 1] * 72 / axes.figure.dpi
+    order = np.argsort(heights, kind="stable")
+    # the nearest places in this order with distances of `step`: neighbours that would overlap share their mean
+    groups: list[list[float]] = []
+    for k, i in enumerate(order):
+        groups.append([heights[i] - step * k])
+        while len(groups) > 1 and np.mean(groups[-2]) > np.mean(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    places = [float(np.mean(group)) for group in groups for _ in group]
+    for k, i in enumerate(order):
+        axes.annotate(
+            words[i], (x, ys[i]), (30, places[k] + step * k - heights[i]), textcoords="offset points", va="center",
+            fontsize=10, bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}, zorder=4,
+            arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 5},
+        )  # fmt: skip
+
+
+def _roofs_alone(
+    peaks: Peaks,
+    roofs: Mapping[str, float],
+    xlim: tuple[float, float],
+    ylim: tuple[float, float],
+    title: str,
+) -> tuple[Any, Any]:
+    """(figure, axes) with the lines of a roofline and their labels: bandwidths, and `roofs` in FLOP/s by precision."""
+    import matplotlib.pyplot as plt
+
+    (left, right), (bottom, ceiling) = xlim, ylim
+    top, bandwidth, l2 = max(roofs.values()), peaks.copy_bytes_per_s, peaks.l2_copy_bytes_per_s
     # fixed margins, no layout engine: the label of the memory roof needs its slope on the page
     figure, axes = plt.subplots(figsize=(WIDTH, 4.8))
     figure.subplots_adjust(left=0.09, right=0.735, bottom=0.12, top=0.92 if title else 0.97)
@@ -160,15 +269,7 @@ def roofline(
             label, (right, value), (5, 0), textcoords="offset points", ha="left", va="center", fontsize=10,
             annotation_clip=False,
         )  # fmt: skip
-
-    colours = _colours(point.kind for point in points)
-    for kind, (marker, size) in zip(_ordered(colours), itertools.cycle(_MARKERS.items()), strict=False):
-        places = zip(*((x, y) for point, x, y in zip(points, xs, ys, strict=True) if point.kind == kind), strict=True)
-        style = {"color": colours[kind], "markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.6}
-        axes.plot(*places, marker, label=kind, zorder=2, **style)
-    axes.legend(loc="lower left", bbox_to_anchor=(1.01, -0.02), frameon=False, fontsize=10)
-    plt.close(figure)  # or a notebook would show it twice: as the cell's value, and as an open figure
-    return figure
+    return figure, axes
 
 
 def _levels(roofs: Mapping[str, float]) -> list[tuple[float, list[str]]]:
@@ -493,8 +594,8 @@ def ladder(
     """The rungs of a ladder from top to bottom, each with its time and its speedup over the first. A Matplotlib figure.
 
     floors: roofline times by name, drawn as lines; the share of the roof reached is printed after the time. peers: the
-    names in `times` that are not rungs. The axis is logarithmic if the slowest takes more than 20 times as long as the
-    fastest.
+    names in `times` that are not rungs. If the slowest takes more than 20 times as long as the fastest, the axis is
+    logarithmic, with dots in the place of bars.
     """
     import matplotlib.pyplot as plt
 
@@ -503,10 +604,14 @@ def ladder(
     names, values = list(times), list(times.values())
     figure, axes = plt.subplots(figsize=(WIDTH, 1.2 + 0.42 * len(names)), layout="constrained")
     colours = [COLOURS["pool" if name in peers else "expand"] for name in names]
-    logarithmic = max(values) > 20 * min(values)
-    # a logarithmic axis has no zero for the bars to begin at
-    start = min([*values, *(floors or {}).values()]) / 2 if logarithmic else 0.0
-    axes.barh(range(len(names)), np.subtract(values, start), left=start, height=0.7, color=colours)
+    start, scaled = 0.0, logarithmic(values)
+    if scaled:  # without a zero the length of a bar would say nothing: dots
+        start = min([*values, *(floors or {}).values()]) / 2
+        for i, (value, colour) in enumerate(zip(values, colours, strict=True)):
+            axes.plot([value], [i], "o", color=colour, markersize=9)
+            axes.axhline(i, color="0.85", linewidth=0.8, zorder=0)
+    else:
+        axes.barh(range(len(names)), values, height=0.7, color=colours)
     texts = [f"{_three_digits(value)}   {values[0] / value:.2f}×" for value in values]
     if floors is not None:
         texts = [f"{text}   {percent(floors[name] / times[name])}" for name, text in zip(names, texts, strict=True)]
@@ -516,20 +621,25 @@ def ladder(
             label = f"roof: {roofs}, and the share of it that is reached" if i == 0 else None
             axes.plot([floors[name]] * 2, [i - 0.5, i + 0.5], label=label, **line)
         figure.legend(frameon=False, fontsize=10, loc="outside lower center")
-    _label_bars(axes, names, values, texts, f"{unit}, logarithmic" if logarithmic else unit)
-    if logarithmic:
+    _label_bars(axes, names, values, texts, f"{unit}, logarithmic" if scaled else unit)
+    if scaled:
         axes.set_xscale("log")
     # room for the labels, the same share of the axis in either scale
-    axes.set_xlim(start, start * (max(values) / start) ** 1.3 if logarithmic else 1.3 * max(values))
+    axes.set_xlim(start, start * (max(values) / start) ** 1.3 if scaled else 1.3 * max(values))
     axes.set_title(title, fontsize=11, loc="left")
     plt.close(figure)
     return figure
 
 
+def logarithmic(values: Sequence[float]) -> bool:
+    """Whether `ladder` has a logarithmic axis for these values."""
+    return max(values) > 20 * min(values)
+
+
 def _label_bars(axes: Any, names: Sequence[str], lengths: Sequence[float], texts: Sequence[str], unit: str) -> None:
     """Horizontal bars from top to bottom, with a label after each."""
     for i, (length, text) in enumerate(zip(lengths, texts, strict=True)):
-        axes.annotate(text, (length, i), (5, 0), textcoords="offset points", va="center", fontsize=10,
+        axes.annotate(text, (length, i), (8, 0), textcoords="offset points", va="center", fontsize=10,
                       bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 0.5})  # fmt: skip
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel=unit, xlim=(0, max(lengths) * 1.18), ylim=(len(names) - 0.5, -0.5))

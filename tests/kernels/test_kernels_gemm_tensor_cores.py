@@ -9,13 +9,13 @@ from nvrtc import compile_with_nvrtc
 from test_kernels_gemm import check_gemm
 
 from common import cuda, kernels
-from common.kernels.gemm import SMALLER, SPLIT, geometry, ladder, shared_bytes, tile_of
+from common.kernels.gemm import BY_TENSOR_MAP, SMALLER, SPLIT, geometry, ladder, shared_bytes, tensor_maps, tile_of
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
 RUNGS = [
     (variant, np.dtype(dtype).type)
-    for variant in ("tensor_cores", "three_tf32", "split_k", "warpgroups")
+    for variant in ("tensor_cores", "three_tf32", "split_k", "warpgroups", *BY_TENSOR_MAP)
     for dtype in ladder.rungs[variant].dtypes
 ]
 every_pair = pytest.mark.parametrize(("variant", "dtype"), RUNGS, ids=lambda x: x if isinstance(x, str) else x.__name__)
@@ -39,10 +39,13 @@ def launch(variant, a, b, bias, out, tile, transpose_b, vector=None, trace=False
     """A launch with that tile, whatever the launcher would choose."""
     (m, k), n = a.shape, out.shape[1]
     vector = vector or 16 // a.dtype.itemsize
-    kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **{**tile, "VECTOR": vector})
+    given = tile if variant in BY_TENSOR_MAP else {**tile, "VECTOR": vector}
+    kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **given)
     shared = shared_bytes(tile, a.dtype.itemsize)
     kernel.max_dynamic_shared_size_bytes = max(shared, 48 * 1024)
     grid, block = geometry(tile, m, n)
+    if variant in BY_TENSOR_MAP:
+        a, b = tensor_maps(tile, a, b, transpose_b)
     args = (a, b, bias, out, m, n, k, np.float32(-np.inf), np.float32(np.inf))
     if trace:
         return cuda.trace(kernel, grid, block, args, shared)
@@ -158,6 +161,9 @@ def test_the_trace_finds_nothing(rng, variant, dtype):
     """No race, no read of what is not there yet, no access past an end: two tiles each way, and tails."""
     tile = tiles(variant)[-1]
     m, n, k = tile["BM"] + 3, tile["BN"] + 5, 77
+    if variant in BY_TENSOR_MAP:  # rows of multiples of 16 bytes
+        tile |= {"BM": 64, "BN": 64, "WN": 64, "STAGES": 3}
+        m, n, k = 67, 72, 328
     a, b, bias = draw(rng, m, k, dtype=dtype), draw(rng, n, k, dtype=dtype), draw(rng, n, dtype=dtype)
     out = np.full((m, n), np.nan, dtype)
     report = launch(variant, a, b, bias, out, tile, True, vector=1, trace=True)
@@ -214,12 +220,19 @@ def test_warpgroups_are_compiled_for_hopper_alone(monkeypatch):
         assert ladder.architecture("tensor_cores") == ()
 
 
-def test_nvrtc_takes_the_warpgroups_for_hopper():
+@pytest.mark.parametrize("variant", ["warpgroups", *BY_TENSOR_MAP])
+def test_nvrtc_takes_the_warpgroups_for_hopper(variant):
     """test_nvrtc.py compiles every kernel for cards without an a, where wgmma.h has its C++."""
     for transpose_b in (0, 1):
-        switches = {**ladder.tile("warpgroups"), "TRANSPOSE_B": transpose_b}
-        options = ladder.options("warpgroups", np.float16, switches)
-        log = compile_with_nvrtc(
-            ladder.source("warpgroups"), "sm_90a", [o for o in options if not o.startswith("-std")]
-        )
+        switches = {**ladder.tile(variant), "TRANSPOSE_B": transpose_b}
+        options = ladder.options(variant, np.float16, switches)
+        log = compile_with_nvrtc(ladder.source(variant), "sm_90a", [o for o in options if not o.startswith("-std")])
         assert log is None, log
+
+
+@pytest.mark.parametrize("variant", ["warpgroups", *BY_TENSOR_MAP])
+def test_products_run_on_while_the_warps_go_on(variant):
+    """Where ptxas cannot see that the sums are left alone it waits after each product, and says so (C7515)."""
+    found = kernels.inspect("gemm", variant, dtype="float16")
+    assert found.instructions["HGMMA"] > found.instructions["WARPGROUP"] > 0
+    assert found.spills == 0

@@ -159,7 +159,7 @@ def test_without_peaks_there_is_no_roof(tmp_path, shown):
     assert "roof:" not in shown[0]["text/plain"] and f" {tables.DASH} " in shown[0]["text/plain"]
 
 
-@pytest.mark.parametrize("show", [ladders.table, ladders.plot])
+@pytest.mark.parametrize("show", [ladders.table, ladders.plot, ladders.roofline])
 def test_without_records_it_says_so(tmp_path, shown, show):
     assert show(CASE, 32, "fp16", "NHWC", recorded=results.Results()) is None
     said = f"{CASE}, batch 32, fp16, NHWC: not measured yet."
@@ -188,6 +188,26 @@ def test_bars(path, shown, monkeypatch):
     assert list(drawn[1][0]) == ["naive", "rows", "cuDNN"]
 
 
+def test_dots_under_the_roof(path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    drawn, described = [], []
+    monkeypatch.setattr(plots, "ladder_roofline", lambda series, *rest, **more: drawn.append(series) or "figure")
+    monkeypatch.setattr(plots, "show", lambda figure, alt: described.append(alt))
+    ladders.roofline(CASE, recorded=results.load(path))
+    ladders.roofline(CASE, rungs=["naive"], recorded=results.load(path))
+    ladders.roofline(CASE, batch=[1, 32, 64], recorded=results.load(path))
+    first, second, third = ({name: [(r["implementation"], r["layout"]) for r in rs] for name, rs in one.items()}
+                            for one in drawn)  # fmt: skip
+    assert first == {"": [("naive", "NHWC"), ("rows", "NCHW"), ("vector", "NHWC"), ("cudnn", "NHWC")]}
+    assert second == {"": [("naive", "NHWC"), ("cudnn", "NHWC")]}, "each rung in its faster layout"
+    assert list(third) == ["batch 1", "batch 32"]
+    assert described[1] == (
+        f"A roofline of {CASE}, fp32. At 7.06 FLOP per byte, a column of dots: naive 12 %, cuDNN 40 % of the roof."
+    )
+    assert described[2].count("column of dots") == 2
+
+
 def test_a_diff(shown):
     ladders.diff("--- naive\n+++ rows\n-a\n+b")
     text = "--- naive\n+++ rows\n-a\n+b"
@@ -198,6 +218,14 @@ def test_a_kernel(shown):
     text = "__global__ void k(float* out) { out[0] = 1; }\n"
     ladders.source(text)
     assert shown == [{"text/plain": text, "text/html": listing.code(text)}]
+
+
+def test_an_excerpt(shown):
+    ladders.excerpt("{\n    int i = 0;\n    for (;;) {\n        ++i;\n    }\n}\n", "for", "}")
+    assert shown[0]["text/plain"] == "for (;;) {\n    ++i;\n}\n"
+    for first, last in (("while", "}"), ("for", "return")):
+        with pytest.raises(ValueError, match="no lines from"):
+            ladders.excerpt("for (;;) {\n}\n", first, last)
 
 
 def test_a_diff_as_plain_text_is_broken_at_95_columns(monkeypatch, capsys):

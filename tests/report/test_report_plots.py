@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from report_records import operator, peaks
 
-from common.measure.roofline import Peaks, Work
+from common.measure.roofline import ARITHMETIC, Peaks, Work
 from common.report import plots
 from common.report.plots import Point
 
@@ -122,6 +122,46 @@ def test_roofs_that_are_close_share_a_label():
     assert overlaps(figure) == []
 
 
+def rungs(*us, case="depthwise 14×14 96", arithmetic=ARITHMETIC["fp32"], flops=10**9):
+    names = ["naive", "conv2d/tiled", "cudnn"]
+    made = []
+    for name, value in zip(names, us, strict=False):
+        made.append(operator("depthwise", value, implementation=name, work=Work(4 * 10**7, flops)))
+        made[-1] |= {"case": case, "arithmetic": arithmetic}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("series", "dots"),
+    [
+        ({"": rungs(900.0, 30.0, 31.0)}, 3),
+        ({"batch 1": rungs(9.0, 8.9, 8.8), "batch 32": rungs(50.0, 20.0, 21.0)}, 6),
+        ({"": rungs(900.0, 30.0, arithmetic=ARITHMETIC["fp16"], flops=10**11)}, 2),
+    ],
+)
+def test_the_rungs_of_a_ladder_are_dots_under_their_roof(series, dots):
+    figure = plots.ladder_roofline(series, Peaks(4.31e12, 59.2e12, 411e12, 788e12, 4.6e12, 8.7e12, 1e13),
+                                   "a ladder", {"cudnn": "cuDNN"})  # fmt: skip
+    (axes,) = figure.axes
+    marks = [line for line in axes.lines if line.get_marker() in "os"]
+    assert len(marks) == dots
+    heights = [line.get_ydata()[0] for line in marks]
+    records = [r for records in series.values() for r in records]
+    assert heights == pytest.approx([r["flops"] / r["median_us"] * 1e6 for r in records])
+    squares = sum(line.get_marker() == "s" for line in marks)
+    assert squares == sum(r["implementation"] == "cudnn" for r in records)
+    assert overlaps(figure) == [] and outside(figure) == []
+    said = words(figure)
+    assert any(word.startswith("tiled  ") and word.endswith("%") for word in said)
+    assert not squares or any(word.startswith("cuDNN  ") for word in said)
+
+
+def test_a_ladder_without_rungs_is_refused():
+    for series in ({}, {"batch 1": []}):
+        with pytest.raises(ValueError, match="at least one record"):
+            plots.ladder_roofline(series, PEAKS)
+
+
 @pytest.mark.parametrize("wrong", [[], [Point("add", Work(10, 0), 1.0)], [Point("add", Work(10, 10), 0.0)]])
 def test_points_that_cannot_be_drawn_are_refused(wrong):
     with pytest.raises(ValueError, match="points must "):
@@ -191,7 +231,9 @@ def test_a_long_ladder_has_a_logarithmic_axis(floors):
     figure = plots.ladder(times, floors=floors)
     (axes,) = figure.axes
     assert axes.get_xscale() == "log" and "µs, logarithmic" in words(figure)
-    assert [patch.get_x() + patch.get_width() for patch in axes.patches] == pytest.approx([*times.values()])
+    assert not axes.patches, "bars on a logarithmic axis have no length"
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [dot.get_xdata()[0] for dot in dots] == pytest.approx([*times.values()])
     assert overlaps(figure) == [] and outside(figure) == []
     assert 0 < axes.get_xlim()[0] < min([4.5, *(floors or {}).values()])
 

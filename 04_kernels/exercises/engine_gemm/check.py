@@ -3,17 +3,37 @@ from common.check.kernels import target
 from common.lab.operators import OPERATORS
 
 REUSE = 8  # multiply-adds per number loaded from global memory
+HINTS = {
+    "race": "a tile is read by threads that did not write it: a barrier stands between filling and reading, and another"
+    " between reading and filling again",
+    "uninitialised-read": "all places of a tile are read: those beyond a matrix hold 0",
+}
 
 
 def check(source):
-    operator, traces = OPERATORS["gemm"], check_kernel(source, "gemm")
+    operator, traces = OPERATORS["gemm"], check_kernel(source, "gemm", HINTS)
     one = traces[0]
-    most = 2 * operator.multiply_adds(one.dims) // REUSE
+    products = operator.multiply_adds(one.dims)
     target(
         one.report.global_loads.accesses,
-        most,
+        2 * products // REUSE,
         "numbers loaded from global memory",
         what=one.what,
         hint="stage a tile of both matrices in shared memory, so that each number loaded is used many times",
         picture=one.report,
+    )
+    target(
+        one.report.shared_loads.wavefronts,
+        products // 32 // 2,
+        "wavefronts of loads from shared memory",
+        what=one.what,
+        hint="per k, take 4 numbers of a and 4 of b into registers without bank conflicts, and make 16 products",
+        picture=one.report,
+    )
+    target(
+        sum(load.report.global_stores.accesses for load in traces),
+        sum(load.dims["M"] * load.dims["N"] for load in traces),
+        "numbers stored to out",
+        what="gemm, all sizes",
+        hint="the sums stay in registers until all slices are done",
     )

@@ -1,3 +1,5 @@
+import math
+
 from common.check.engine_kernels import check_kernel
 from common.check.kernels import target
 
@@ -13,4 +15,11 @@ def check(source):
             what=one.what,
             picture=one.report,
             hint="the 32 lanes of a warp should load neighbouring numbers of one channel",
+        )
+        target(
+            math.prod(one.size.grid),
+            channels // 4 + 1,
+            "blocks",
+            what=one.what,
+            hint="starting a block takes longer than a channel's numbers: give a block several channels, one per warp",
         )

@@ -5,10 +5,10 @@ from common.check.kernels import asked, compare, shapes, sprinkled, use
 from common.check.trials import numpy_random
 
 SIZES = ((33, 64), (7, 17), (49, 96), (1, 1), (65, 130))  # pixels, O
-WHERE = "a barrier stands where all threads of the block come to, not at a place that only some threads come to"
+WHERE = "a barrier stands where all threads of the block come to, not where only some of them come to"
 HINTS = {
     "race": "a barrier that all threads of the block come to must lie between the copy and the first use, and each bias"
-    " is copied by one thread: which of the places lies there?",
+    " is copied by one thread: where in the kernel is that?",
     "divergent-barrier": WHERE,
     "deadlock": WHERE,
     "out-of-bounds": "bias has O elements, and the last block has fewer outputs than 64",

@@ -8,8 +8,8 @@ SIZES = ((1,), (33,), (256,), (257,), (700,))
 HINTS = {
     "race": "a barrier must lie between a write to s and another thread's read of it, and between a read and"
     " another thread's next write. The message names both lines: which place lies between them?",
-    "divergent-barrier": "which of the places do only some of the threads come to?",
-    "deadlock": "which of the places do only some of the threads come to?",
+    "divergent-barrier": "which of your barriers do only some of the threads come to?",
+    "deadlock": "which of your barriers do only some of the threads come to?",
     "unwritten": "the numbers of the last block are written too",
 }
 

@@ -271,7 +271,7 @@ def runtime() -> ctypes.CDLL:
         function = getattr(library, f"sim_trace_{name}")
         function.restype = ctypes.c_void_p
         function.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)]
-    for function in (library.sim_trace_module, library.sim_trace_static_bytes):
+    for function in (library.sim_trace_module, library.sim_trace_static_bytes, library.sim_trace_in_flight):
         function.restype = ctypes.c_uint64
         function.argtypes = [ctypes.c_void_p]
     library.sim_trace_between_blocks.argtypes = [ctypes.POINTER(TraceRequest)]

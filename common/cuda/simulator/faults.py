@@ -66,7 +66,10 @@ def describe(fault: Fault, prepared: Arguments, shared_mem: int, cluster: tuple[
                 others = (
                     f"; {fault.at_barrier} threads wait at __syncthreads, {fault.at_collective} at a warp operation"
                 )
-            return f"deadlock in block {fault.block}: {fault.text.decode(errors='replace')}{others}"
+            return (
+                f"deadlock in block {fault.block}: {fault.text.decode(errors='replace')}{others}"
+                " (mbarriers are numbered in the order of their init)"
+            )
         case FaultKind.COPY_UNDER_WAY:
             return (
                 f"block {fault.block} ended while a bulk copy was under way: somebody must wait for its mbarrier before"

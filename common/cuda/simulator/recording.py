@@ -176,6 +176,10 @@ class Reader:
             made.append(reports.Finding("missed-barrier", line, message, (thread,), (block,)))
         return tuple(made)
 
+    def in_flight(self) -> int:
+        """The most bytes of bulk copies that a block had asked for and that had not come yet."""
+        return max((runtime().sim_trace_in_flight(trace) for trace in self._traces), default=0)
+
     def _indexed(self, line: int, column: int) -> str | None:
         """The name of the array that is indexed at a position of the source: the last one that begins before it."""
         text = self._source[line - 1] if 0 < line <= len(self._source) else ""
@@ -288,12 +292,12 @@ class Reader:
             other = self._thread(f.other_thread)
             threads.append(other)
             message = (
-                f"the bulk copy that thread {thread} of block {block} begins here overwrites {where}, which thread"
-                f" {other} uses in line {other_line}: no mbarrier says that it has done so"
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, which thread {other}"
+                f" uses in line {other_line}: no mbarrier orders the two"
             )
         elif f.length:
             message = (
-                f"the bulk copy that thread {thread} of block {block} begins here overwrites {where}, as does the one"
+                f"the bulk copy that thread {thread} of block {block} begins here writes {where}, as does the one"
                 f" begun in line {other_line}: nobody has waited for that one"
             )
         else:

@@ -139,6 +139,7 @@ def watch(
             kernel=kernel.name, grid=size, block=threads, traced_blocks=int(wanted.sum()), source=kernel.origin[0],
             lines=reader.lines(), findings=tuple(findings), requests=reader.requests(),
             uninitialised=made.uninitialised, missed=reader.missed(),
+            bytes_in_flight=reader.in_flight(),
         )  # fmt: skip
     finally:
         runtime().sim_trace_free(ctypes.byref(request))

@@ -11,6 +11,7 @@
 //         TO·TP multiply-adds, 2·TO·TP / (TO + TP) times as many as in rung 1.
 // Costs   a division, two comparisons and an address for every element of a column, again for each BO channels. Where a group
 //         has fewer channels than BO, or there are fewer pixels than BP, the rest of the tile is computed for nothing.
+#include "tap.h"
 #include "vec.h"
 
 #ifndef NHWC
@@ -23,23 +24,6 @@
 #define TAPS (NHWC ? 4 : BK * BP / THREADS)     // of a column, side by side, that a thread brings
 #define PIXELS (BK * BP / THREADS / TAPS)       // of which it brings so many
 #define WEIGHTS (BK * BO / THREADS)
-
-// Which channel lies under which tap of the kernel: what k stands for.
-struct Tap {
-    int c, kh, kw;
-    __device__ Tap(int k, int channels, int kH, int kW)
-        : c(NHWC ? k % channels : k / (kH * kW)), kh(NHWC ? k / channels / kW : k / kW % kH), kw(NHWC ? k / channels % kW : k % kW) {}
-    __device__ void next(int channels, int kH, int kW) {
-        if (NHWC) {
-            if (++c < channels) return;
-            c = 0;
-        }
-        if (++kw < kW) return;
-        kw = 0;
-        if (++kh < kH || NHWC) return;
-        kh = 0, ++c;
-    }
-};
 
 // N numbers from shared memory, four at a time: a thread's fours lie `apart` from each other, those of its neighbours between.
 template <int N> __device__ __forceinline__ void gather(float (&v)[N], const float* row, int apart) {
@@ -87,7 +71,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
             const int at = threadIdx.x + i * THREADS, k = k0 + at % BK, o = o0 + at / BK;
             from_weight[i] = k < K && o < outs ? (float)weight[o * K + k] : 0.0f;
         }
-        Tap tap(k0 + first_k, channels, kH, kW);
+        Tap<NHWC> tap(k0 + first_k, channels, kH, kW);
 #pragma unroll
         for (int j = 0; j < TAPS; ++j) {
             const int dh = tap.kh * dilation_h, dw = tap.kw * dilation_w;

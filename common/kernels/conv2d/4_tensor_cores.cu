@@ -4,19 +4,17 @@
 //   Tiles, k and pixels are rung 3's. A warp multiplies WO channels × WP pixels out of the block's BO×BP with mma instructions.
 //   Their 16 rows are y's slower index, their 8 columns the faster one: channels × pixels in NCHW, pixels × channels in NHWC.
 //   STAGES slices of BK values of k are on their way or in use; they arrive by cp.async, zeros where a window leaves the image.
-//   A float is the sum of two tf32 numbers (11 bits each of its 24) and a rest of 2^-22 of it:
-//       a·b = big_a·big_b + big_a·small_b + small_a·big_b, but for some 2^-21 of it.
+//   fp32: three products of TF32 numbers each, and tensor cores' sums that are one slice long; tf32x3.h says why.
 //   partial: null, or room for S arrays of y's size. Then each block takes an S-th of k and leaves its sums there, unfinished,
 //   and a launch compiled with SUM=S adds them up: S times as many blocks where there are few pixels and many channels.
 //
 // Moves   as rung 3, in 16-byte copies where C/G is a multiple of 16 bytes in NHWC; element by element elsewhere.
 // Gains   an mma does 2,048 multiply-adds (fp16; 1,024 in tf32) where a warp's FMA does 32. Registers no longer carry the slices.
-// Costs   for fp32 three mma a product and 4 instructions to take a factor apart. Tensor cores cut their sums off, always towards
-//         0: so in fp32 theirs are one slice long, and FADD, which rounds, adds them up (3e-5 without, for 512 channels 3×3).
-//         In NCHW a window's elements come one by one:
-//         in fp16, too small for cp.async, through registers, which takes longer than multiplying them.
-#include "ptx.h"
-#include "vec.h"
+// Costs   for fp32 three mma per product, 3 instructions to split a factor, a second set of sums. In NCHW a window's elements come
+//         one by one: in fp16, too small for cp.async, through registers, which takes longer than multiplying them.
+#include "epilogue.h"
+#include "tap.h"
+#include "tf32x3.h"
 
 #ifndef NHWC
 #define NHWC 0
@@ -43,46 +41,8 @@
 #define WM (NHWC ? WP : WO)
 #define WN (NHWC ? WO : WP)
 
-// Which channel lies under which tap of the kernel: what k stands for.
-struct Tap {
-    int c, kh, kw;
-    __device__ Tap(int k, int channels, int kH, int kW)
-        : c(NHWC ? k % channels : k / (kH * kW)), kh(NHWC ? k / channels / kW : k / kW % kH), kw(NHWC ? k / channels % kW : k % kW) {}
-    __device__ void next(int channels, int kH, int kW) {
-        if (NHWC) {
-            if (++c < channels) return;
-            c = 0;
-        }
-        if (++kw < kW) return;
-        kw = 0;
-        if (++kh < kH || NHWC) return;
-        kh = 0, ++c;
-    }
-};
-
 __device__ __forceinline__ void copy_one(float* to, const float* from, bool inside) { cp_async_4(to, from, inside); }
 __device__ __forceinline__ void copy_one(__half* to, const __half* from, bool inside) { *to = inside ? *from : (__half)0.0f; }
-
-__device__ __forceinline__ void split(unsigned& big, unsigned& small) {  // big: the bits of a float
-    const float x = __uint_as_float(big);
-    big = to_tf32(x);
-    small = to_tf32(x - __uint_as_float(big));
-}
-
-// VECTOR_OUT outputs from `at` on, of one channel in NCHW, of so many channels in NHWC, from their sums.
-__device__ __forceinline__ void finish(float (&sum)[VECTOR_OUT], const scalar_t* bias, const scalar_t* residual, scalar_t* y, size_t at,
-                                       int channel, float low, float high) {
-    float more[VECTOR_OUT] = {}, b[VECTOR_OUT] = {};
-    if (residual) load(more, residual + at);
-    if (bias && NHWC) load(b, bias + channel);
-    if (bias && !NHWC)
-        for (int e = 0; e < VECTOR_OUT; ++e) b[e] = (float)bias[channel];
-    for (int e = 0; e < VECTOR_OUT; ++e) {
-        sum[e] += b[e] + more[e];
-        sum[e] = sum[e] < low ? low : sum[e] > high ? high : sum[e];
-    }
-    store(y + at, sum);
-}
 
 extern "C" __global__ void __launch_bounds__(SUM ? 256 : THREADS)
 conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
@@ -102,7 +62,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         load(some, partial + s * size + at);
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] += some[e];
     }
-    finish(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
+    finish<NHWC>(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
 #else
     extern __shared__ __align__(16) char shared[];
     scalar_t* const tiles = (scalar_t*)shared;  // [STAGES][BM + BN][PITCH]: the factors, then
@@ -132,7 +92,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         ih0[i] = p < pixels ? oh * stride_h - pad_top : -(1 << 30);  // a window that does not exist has all in the padding
         iw0[i] = ow * stride_w - pad_left;
     }
-    Tap tap(first_slice * BK + first_k, channels, kH, kW);  // the next one to be brought
+    Tap<NHWC> tap(first_slice * BK + first_k, channels, kH, kW);  // the next one to be brought
 
     auto fetch = [&](int slice) {
         scalar_t* const as = tiles + slice % STAGES * ((BM + BN) * PITCH);
@@ -158,7 +118,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
             for (tap.c += BK; tap.c >= channels; tap.c -= channels)  // a slice further
                 if (++tap.kw == kW) tap.kw = 0, ++tap.kh;
         } else {
-            tap = Tap(k0 + first_k, channels, kH, kW);
+            tap = Tap<NHWC>(k0 + first_k, channels, kH, kW);
 #pragma unroll
             for (int j = 0; j < TAPS; ++j) {
                 const int ih = ih0[0] + tap.kh * dilation_h, iw = iw0[0] + tap.kw * dilation_w;
@@ -193,8 +153,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i) {
                 ldmatrix_x4(a[0][i], as + (row0 + i * 16 + lane % 16) * PITCH + k + lane / 16 * PIECE);
-                if (PARTS == 2)
-                    for (int e = 0; e < 4; ++e) split(a[0][i][e], a[PARTS - 1][i][e]);
+                if (PARTS == 2) split(a[0][i], a[PARTS - 1][i]);
             }
 #pragma unroll
             for (int j = 0; j < WN / 8; j += 2) {
@@ -210,11 +169,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
-                    else {
-                        mma_tf32(part[i][j], a[PARTS - 1][i], b[0][j]);
-                        mma_tf32(part[i][j], a[0][i], b[PARTS - 1][j]);
-                        mma_tf32(part[i][j], a[0][i], b[0][j]);
-                    }
+                    else mma_tf32x3(part[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
         }
 #pragma unroll
         for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
@@ -245,7 +200,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         float sum[VECTOR_OUT];
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] = sums[row * (BN + 8) + col + e];
         if (partial) store(partial + part * size + at, sum);
-        else finish(sum, bias, residual, y, at, channel, low, high);
+        else finish<NHWC>(sum, bias, residual, y, at, channel, low, high);
     }
 #endif
 }

@@ -15,8 +15,8 @@
 //         the beginning of every block. With few channels pieces are not full: of 3 channels in halves 3 of 8, so that the 27
 //         products of a 3×3 window take 5 mma, and 2 in rung 4. And what it saves rung 4 did not wait for: its copies come
 //         behind the multiplications.
-#include "ptx.h"
-#include "vec.h"
+#include "epilogue.h"
+#include "tf32x3.h"
 
 #ifndef NHWC
 #define NHWC 0
@@ -54,27 +54,6 @@ __device__ __forceinline__ void copy_piece(__half* to, const __half* from, int a
     *(uint4*)to = *(const uint4*)piece;
 }
 
-__device__ __forceinline__ void split(unsigned& big, unsigned& small) {  // big: the bits of a float
-    const float x = __uint_as_float(big);
-    big = to_tf32(x);
-    small = to_tf32(x - __uint_as_float(big));
-}
-
-// VECTOR_OUT outputs from `at` on, of one channel in NCHW, of so many channels in NHWC, from their sums.
-__device__ __forceinline__ void finish(float (&sum)[VECTOR_OUT], const scalar_t* bias, const scalar_t* residual, scalar_t* y, size_t at,
-                                       int channel, float low, float high) {
-    float more[VECTOR_OUT] = {}, b[VECTOR_OUT] = {};
-    if (residual) load(more, residual + at);
-    if (bias && NHWC) load(b, bias + channel);
-    if (bias && !NHWC)
-        for (int e = 0; e < VECTOR_OUT; ++e) b[e] = (float)bias[channel];
-    for (int e = 0; e < VECTOR_OUT; ++e) {
-        sum[e] += b[e] + more[e];
-        sum[e] = sum[e] < low ? low : sum[e] > high ? high : sum[e];
-    }
-    store(y + at, sum);
-}
-
 extern "C" __global__ void __launch_bounds__(SUM ? 256 : THREADS)
 conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
        const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, float* __restrict__ partial,
@@ -92,7 +71,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         load(some, partial + s * size + at);
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] += some[e];
     }
-    finish(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
+    finish<NHWC>(sum, bias, residual, y, at, NHWC ? at % O : at / (oH * oW) % O, low, high);
 #else
     const int channels = C / groups, outs = O / groups, taps = kH * kW, K = channels * taps, pieces = taps * PIECES;
 
@@ -223,8 +202,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
                 if (NHWC) ldmatrix_x4(a[0][i], pixels_here + window[i % (WP / 16)] + offset);
                 else ldmatrix_x4(a[0][i], weights_here + (row0 + i * 16 + lane % 16) * PITCH_W + (step + lane / 16) * PIECE);
                 if (NHWC && piece + 1 == pieces) a[0][i][2] = a[0][i][3] = 0;  // there is no second piece
-                if (PARTS == 2)
-                    for (int e = 0; e < 4; ++e) split(a[0][i][e], a[PARTS - 1][i][e]);
+                if (PARTS == 2) split(a[0][i], a[PARTS - 1][i]);
             }
 #pragma unroll
             for (int j = 0; j < WN / 8; j += 2) {
@@ -242,11 +220,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
-                    else {
-                        mma_tf32(part[i][j], a[PARTS - 1][i], b[0][j]);
-                        mma_tf32(part[i][j], a[0][i], b[PARTS - 1][j]);
-                        mma_tf32(part[i][j], a[0][i], b[0][j]);
-                    }
+                    else mma_tf32x3(part[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
         }
 #pragma unroll
         for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
@@ -276,7 +250,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         float sum[VECTOR_OUT];
         for (int e = 0; e < VECTOR_OUT; ++e) sum[e] = sums[row * (BN + 8) + col + e];
         if (partial) store(partial + part * size + at, sum);
-        else finish(sum, bias, residual, y, at, channel, low, high);
+        else finish<NHWC>(sum, bias, residual, y, at, channel, low, high);
     }
 #endif
 }

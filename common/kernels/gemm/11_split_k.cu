@@ -8,10 +8,9 @@
 // Moves   M·N·K·(1/BM + 1/BN) elements from L2 into registers, and WARPS·BM·BN floats through shared memory at the end.
 // Gains   WARPS·DEPTH steps in flight in each block, small tiles, so blocks on all SMs: the time of few loads one after the other,
 //         where a loop over K in one warp would take that of K / STEP. Sums are added up in one order: the same bits each time.
-//         H200, 1×1280 by 1280×1000 in fp16: 2.6 µs, rung 9 with tiles of 64×64 8.9, cuBLAS 8.2.
 // Costs   small tiles read A and B more often: BM = BN = 16 asks L2 for 8 times what 128 would. B that is not transposed comes
 //         element by element. Loses as soon as there are tiles enough for all SMs.
-#include "ptx.h"
+#include "tf32x3.h"
 
 #ifndef TRANSPOSE_B
 #define TRANSPOSE_B 0
@@ -36,24 +35,11 @@ template <bool IN_A_ROW> __device__ __forceinline__ void load_piece(unsigned (&w
     }
 }
 
-// d += a · b, by the type of the elements
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const __half*) { mma_f16(d, a, b); }
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const float*) {
-    unsigned a_big[4], a_small[4], b_big[2], b_small[2];  // as in rung 10
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-        a_big[r] = (a[r] + 0x1000) & 0xffffe000;
-        a_small[r] = __float_as_uint(__uint_as_float(a[r]) - __uint_as_float(a_big[r]));
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        b_big[r] = (b[r] + 0x1000) & 0xffffe000;
-        b_small[r] = __float_as_uint(__uint_as_float(b[r]) - __uint_as_float(b_big[r]));
-    }
+// d += a · b. In fp32 the sums of tensor cores are those of one mma: see tf32x3.h.
+__device__ __forceinline__ void multiply_and_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if (sizeof(scalar_t) == 2) return multiply<scalar_t>(d, a, b);
     float sum[4] = {};
-    mma_tf32(sum, a_small, b_big);
-    mma_tf32(sum, a_big, b_small);
-    mma_tf32(sum, a_big, b_big);
+    multiply<scalar_t>(sum, a, b);
 #pragma unroll
     for (int r = 0; r < 4; ++r) d[r] += sum[r];
 }
@@ -97,8 +83,8 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
                 for (int i = 0; i < BM / 16; ++i)
 #pragma unroll
                     for (int j = 0; j < BN / 8; ++j)
-                        multiply(acc[i][j], {a[d][2 * i][w], a[d][2 * i + 1][w], a[d][2 * i][w + 1], a[d][2 * i + 1][w + 1]},
-                                 {b[d][j][w], b[d][j][w + 1]}, A);
+                        multiply_and_add(acc[i][j], {a[d][2 * i][w], a[d][2 * i + 1][w], a[d][2 * i][w + 1], a[d][2 * i + 1][w + 1]},
+                                         {b[d][j][w], b[d][j][w + 1]});
     }
 
 #pragma unroll

@@ -6,9 +6,10 @@
 // Moves   what rung 9 does into shared memory, and nothing from there into registers: the products read it, a warpgroup its rows
 //         of A and all of B: (BM + BN·BM/64)/4 wavefronts for 16 products deep, 192 for 256×128, where warps of 64×64 ask for 256.
 // Gains   a product runs by itself, so while one does the warps begin the next copies; registers hold sums alone, and the loop
-//         has four instructions for the products of a slice. H200, 4096³: 560 to 590 TFLOP/s, rung 9 330, cuBLAS 690.
+//         has four instructions for the products of a slice.
 // Costs   of STAGES slices two are held by products: nobody may copy to one before all warpgroups have waited for their products
 //         with it, which is known a barrier later. Runs on no other card, not even on later ones.
+#include "swizzle.h"
 #include "vec.h"
 #include "wgmma.h"
 
@@ -20,29 +21,6 @@
 #endif
 #define THREADS (BM / WM * 32)
 static_assert(BK == 64 && WM == 16 && WN == BN, "a warpgroup has 64×BN of C, each of its warps 16 rows; wgmma reads rows of 128 bytes");
-
-// The element (row, column) of a tile with rows of 64, laid out as wgmma reads it; column is a multiple of 8.
-__device__ __forceinline__ scalar_t* at(scalar_t* tile, int row, int column) { return tile + row * 64 + (column / 8 ^ row % 8) * 8; }
-
-// ROWS×64 elements from (row0, column0) on of a matrix (rows, columns), zeros where it ends, on their way to a tile.
-template <int ROWS>
-__device__ __forceinline__ void fetch(scalar_t* tile, const scalar_t* matrix, int row0, int column0, int rows, int columns) {
-    constexpr int STEP = THREADS / 8;  // the block's threads take STEP rows at a time
-    static_assert(ROWS % STEP == 0, "");
-    const int row = threadIdx.x / 8, column = threadIdx.x % 8 * 8;
-    const int inside = columns - column0 - column;  // so many of the 8 lie inside, or more
-    const scalar_t* from = matrix + ((size_t)row0 + row) * columns + column0 + column;
-#pragma unroll
-    for (int i = 0; i < ROWS; i += STEP, from += (size_t)STEP * columns) {
-        const int wanted = row + i < rows - row0 ? inside : 0;
-        scalar_t* to = at(tile, row + i, column);
-        if (VECTOR == 8) cp_async_16(to, from, wanted > 0);
-        else
-            for (int e = 0; e < 8; e += VECTOR)
-                if (VECTOR == 2) cp_async_4(to + e, from + e, wanted > e);
-                else to[e] = wanted > e ? from[e] : (scalar_t)0.0f;
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scalar_t* __restrict__ bias, scalar_t* __restrict__ C,
@@ -61,11 +39,11 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
 
     auto fetch_slice = [&](int slice) {
         scalar_t *a = As + slice % STAGES * (BM * BK), *b = Bs + slice % STAGES * (BK * BN);
-        fetch<BM>(a, A, row0, slice * BK, M, K);
-        if (TRANSPOSE_B) fetch<BN>(b, B, col0, slice * BK, N, K);
+        fetch<BM, 64, THREADS, VECTOR>(a, A, row0, slice * BK, M, K);
+        if (TRANSPOSE_B) fetch<BN, 64, THREADS, VECTOR>(b, B, col0, slice * BK, N, K);
         else
 #pragma unroll
-            for (int j = 0; j < BN; j += 64) fetch<BK>(b + j * BK, B, slice * BK, col0 + j, K, N);
+            for (int j = 0; j < BN; j += 64) fetch<BK, 64, THREADS, VECTOR>(b + j * BK, B, slice * BK, col0 + j, K, N);
     };
 
     float acc[BN / 8][4] = {};
@@ -103,13 +81,13 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             for (int e = 0; e < 2; ++e) v[e] = clamp(acc[j][i * 2 + e] + add[e], low, high);
-            store(at(tiles + col / 64 * (BM * 64), warp * 16 + i * 8 + lane / 4, col % 64 / 8 * 8) + col % 8, v);
+            store(at<64>(tiles + col / 64 * (BM * 64), warp * 16 + i * 8 + lane / 4, col % 64 / 8 * 8) + col % 8, v);
         }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < BM * BN / 8; i += THREADS) {
         const int row = i / (BN / 8), col = i % (BN / 8) * 8;
-        const scalar_t* from = at(tiles + col / 64 * (BM * 64), row, col % 64);
+        const scalar_t* from = at<64>(tiles + col / 64 * (BM * 64), row, col % 64);
         scalar_t* to = C + ((size_t)row0 + row) * N + col0 + col;
         if (row >= M - row0) break;
         if (VECTOR == 8 && col < N - col0) *(uint4*)to = *(const uint4*)from;

@@ -5,12 +5,13 @@
 //
 // Moves   M·N·K·(1/BM + 1/BN) elements from L2 into shared memory, M·N·K·(1/WM + 1/WN) from there into registers. For 16
 //         products deep 128×128 with warps of 64×64 takes 128 wavefronts of ldmatrix, 64 of copies, and 128 mma.
-// Gains   tensor cores: 330 TFLOP/s at 4096³ on an H200, where fp32 units have a peak of 66. STAGES slices are on their way or
-//         in use, so the loads of one have the arithmetic of STAGES − 1 to arrive in; the next fragments are loaded while the
-//         present ones multiply.
-// Costs   shared memory for STAGES slices: two blocks an SM, of four warps. Half the registers hold sums, so there are no more
-//         warps to fill the waits for each mma. Operands in fp16 alone.
-#include "ptx.h"
+// Gains   tensor cores: one mma is 2,048 multiply-adds, an FMA instruction of a warp 32. STAGES slices are in flight or in use,
+//         so the copies of one have the arithmetic of STAGES − 1 to arrive in; the next fragments are loaded while the present
+//         ones multiply.
+// Costs   shared memory for STAGES slices: two blocks per SM, of four warps. Half the registers hold sums, so there are no more
+//         warps to fill the waits for each mma. Shared memory has 1.5 wavefronts per mma, tensor cores take one clock: at most
+//         two thirds of their peak. Operands in fp16 only.
+#include "swizzle.h"
 #include "vec.h"
 
 #ifndef TRANSPOSE_B
@@ -20,33 +21,6 @@
 #define VECTOR 8  // elements that a copy moves: rows begin at multiples of so many. 8 and 2 by cp.async, 1 by hand
 #endif
 #define THREADS (BM / WM * (BN / WN) * 32)
-
-// The element (row, column) of a tile with rows of COLUMNS; column is a multiple of 8. The 16-byte pieces of a row are
-// exchanged by an XOR with the row's number, so that 8 pieces below each other lie in 8 different quartets of banks.
-template <int COLUMNS> __device__ __forceinline__ scalar_t* at(scalar_t* tile, int row, int column) {
-    constexpr int PIECES = COLUMNS / 8;
-    return tile + row * COLUMNS + (column / 8 ^ (PIECES < 8 ? row * PIECES / 8 % PIECES : row % 8)) * 8;
-}
-
-// ROWS×COLUMNS elements from (row0, column0) on of a matrix (rows, columns), zeros where it ends, on their way to a tile.
-template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void fetch(scalar_t* tile, const scalar_t* matrix, int row0, int column0, int rows, int columns) {
-    constexpr int PIECES = COLUMNS / 8, STEP = THREADS / PIECES;  // the block's threads take STEP rows at a time
-    static_assert(THREADS % PIECES == 0 && ROWS % STEP == 0, "");
-    const int row = threadIdx.x / PIECES, column = threadIdx.x % PIECES * 8;
-    const int inside = columns - column0 - column;  // so many of the 8 lie inside, or more
-    const scalar_t* from = matrix + ((size_t)row0 + row) * columns + column0 + column;
-#pragma unroll
-    for (int i = 0; i < ROWS; i += STEP, from += (size_t)STEP * columns) {
-        const int wanted = row + i < rows - row0 ? inside : 0;
-        scalar_t* to = at<COLUMNS>(tile, row + i, column);
-        if (VECTOR == 8) cp_async_16(to, from, wanted > 0);
-        else
-            for (int e = 0; e < 8; e += VECTOR)
-                if (VECTOR == 2) cp_async_4(to + e, from + e, wanted > e);
-                else to[e] = wanted > e ? from[e] : (scalar_t)0.0f;
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scalar_t* __restrict__ bias, scalar_t* __restrict__ C,
@@ -66,9 +40,9 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
 
     auto fetch_slice = [&](int slice) {
         scalar_t *a = As + slice % STAGES * (BM * BK), *b = Bs + slice % STAGES * (BK * BN);
-        fetch<BM, BK>(a, A, row0, slice * BK, M, K);
-        if (TRANSPOSE_B) fetch<BN, BK>(b, B, col0, slice * BK, N, K);
-        else fetch<BK, BN>(b, B, slice * BK, col0, K, N);
+        fetch<BM, BK, THREADS, VECTOR>(a, A, row0, slice * BK, M, K);
+        if (TRANSPOSE_B) fetch<BN, BK, THREADS, VECTOR>(b, B, col0, slice * BK, N, K);
+        else fetch<BK, BN, THREADS, VECTOR>(b, B, slice * BK, col0, K, N);
     };
     unsigned a[2][WM / 16][4], b[2][WN / 8][2];  // the fragments in use, and the next ones
     auto load_fragments = [&](int to, int slice, int k) {

@@ -119,7 +119,8 @@ def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
     """Bytes of dynamic shared memory per block: STAGES slices of A and B, later reused for the tile of C."""
     if "GROUP" not in tile:
         return 0
-    slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"])
+    padding = 8 if itemsize == 4 else 0  # three_tf32's rows of B, if it is not transposed
+    slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"] + padding)
     if tile.get("PRODUCER"):
         slices += tile["BM"] * 64  # on the way out: 16 rows of 64 columns per warp
     barriers = 0 if "VECTOR" in tile else 1024  # mbarriers, and room for tiles to begin at multiples of 1,024

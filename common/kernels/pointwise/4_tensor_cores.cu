@@ -11,11 +11,10 @@
 //         the first slices. weight's rows are taken in an order in which d's columns end up as a thread's neighbours,
 //         so y leaves in 16-byte stores without a detour: columns of a product may be computed in any order.
 // Costs   BK is 128 bytes: short rows are filled up with zeros, 16 channels of fp16 to 64. A small y has few tiles, and
-//         each walks through all channels alone. fp32: an infinity becomes NaN. Tensor cores cut their sums off, always
-//         towards 0, and that adds up: at 960 channels to 1.1e-5 of the result, where FMA errs by 6e-7, and over a network's
-//         layers to more than the 1e-5 it may err by. So a sum of theirs is one slice long; FADD, which rounds, adds them up.
-#include "ptx.h"
-#include "vec.h"
+//         each walks through all channels alone. fp32: an infinity becomes NaN, and a second set of sums, since those of
+//         the tensor cores are one slice long: tf32x3.h says why.
+#include "epilogue.h"
+#include "tf32x3.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
@@ -27,48 +26,6 @@ constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int TM = WM / 16, TN = WN / 8;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
 constexpr int ROWS = ((BM + BN) * 8 - 1) / THREADS + 1;  // of the tiles, of which a thread copies 16 bytes each
-
-// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of tf32 parts: a float is
-// a rounded one, a_high, and what it lacks, a_low. (A NaN may be lost in a_high; it is in a_low as well.)
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
-    else {
-        unsigned a_high[4], a_low[4], b_high[2], b_low[2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            a_high[i] = (a[i] + 0x1000u) & 0xffffe000u;  // rounded to the 11 bits of tf32; mma cuts the others
-            a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            b_high[i] = (b[i] + 0x1000u) & 0xffffe000u;
-            b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
-        }
-        mma_tf32(d, a_low, b_high);
-        mma_tf32(d, a_high, b_low);
-        mma_tf32(d, a_high, b_high);
-    }
-}
-
-// E neighbouring elements, of which `left` are there; zeros where there are none.
-__device__ __forceinline__ void get(float (&v)[E], const scalar_t* from, int left) {
-#pragma unroll
-    for (int e = 0; e < E; ++e) v[e] = 0.0f;
-#if VECTOR
-    if (left > 0) load(v, from);
-#else
-    for (int e = 0; e < E; ++e)
-        if (e < left) v[e] = (float)from[e];
-#endif
-}
-__device__ __forceinline__ void put(scalar_t* to, const float (&v)[E], int left) {
-#if VECTOR
-    if (left > 0) store(to, v);
-#else
-    for (int e = 0; e < E; ++e)
-        if (e < left) to[e] = (scalar_t)v[e];
-#endif
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
@@ -114,7 +71,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     for (int n = 0; n < TN; n += GROUP) {
         const int o = o0 + warp_col + 8 * n + t * E;
         float b[E];
-        get(b, bias + o, bias ? O - o : 0);
+        get<VECTOR>(b, bias + o, bias ? O - o : 0);
 #pragma unroll
         for (int m = 0; m < 2 * TM; ++m)
 #pragma unroll
@@ -141,7 +98,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll
             for (int m = 0; m < TM; ++m)
 #pragma unroll
-                for (int n = 0; n < TN; ++n) multiply(IS_FLOAT ? part[m][n] : acc[m][n], a[m], b[n]);
+                for (int n = 0; n < TN; ++n) multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a[m], b[n]);
         }
 #pragma unroll
         for (int m = 0; m < TM && IS_FLOAT; ++m)
@@ -157,9 +114,9 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int n = 0; n < TN; n += GROUP) {
             const int p = p0 + warp_row + 8 * m + g, o = o0 + warp_col + 8 * n + t * E;
             float out[E], more[E] = {};
-            if (residual) get(more, residual + p * O + o, p < P ? O - o : 0);
+            if (residual) get<VECTOR>(more, residual + p * O + o, p < P ? O - o : 0);
 #pragma unroll
             for (int e = 0; e < E; ++e) out[e] = clamp(acc[m / 2][n + e / 2][m % 2 * 2 + e % 2] + more[e], low, high);
-            if (p < P) put(y + p * O + o, out, O - o);
+            if (p < P) put<VECTOR>(y + p * O + o, out, O - o);
         }
 }

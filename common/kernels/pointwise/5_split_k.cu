@@ -11,41 +11,20 @@
 //         shorter, and the sums as well, which are rounded less.
 // Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers for each output. With many pixels the
 //         small tiles move too much.
-#include "ptx.h"
+#include "tf32x3.h"
 #include "vec.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
 #endif
 constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
+constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int BM = 16 * TM * WARPS_M, BN = 8 * TN;  // pixels and outputs of a block
 constexpr int THREADS = 32 * WARPS_M * WARPS_K;
 constexpr int ROWS = 2 * TM + TN;                             // of 8 pixels or 8 outputs, that a warp reads
 constexpr int SHARE = BM * BN / THREADS;                      // outputs for each thread, or 0 if there are more threads
 constexpr int V = SHARE >= E ? E : SHARE >= 4 ? 4 : SHARE >= 2 ? 2 : 1;  // neighbours that a thread adds up and stores
 constexpr int PARTS = (BM * BN / V - 1) / THREADS + 1;            // so often
-
-// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of tf32 parts: a float is
-// a rounded one, a_high, and what it lacks, a_low. (A NaN may be lost in a_high; it is in a_low as well.)
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
-    else {
-        unsigned a_high[4], a_low[4], b_high[2], b_low[2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            a_high[i] = (a[i] + 0x1000u) & 0xffffe000u;  // rounded to the 11 bits of tf32; mma cuts the others
-            a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            b_high[i] = (b[i] + 0x1000u) & 0xffffe000u;
-            b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
-        }
-        mma_tf32(d, a_low, b_high);
-        mma_tf32(d, a_high, b_low);
-        mma_tf32(d, a_high, b_high);
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
@@ -103,6 +82,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int r = 0; r < ROWS; ++r) from[r] += WARPS_K * UNROLL * 4 * E;
         cp_async_wait<0>();
         __syncwarp();
+        float part[TM][TN][4] = {};  // the sums of these pieces, in fp32: see tf32x3.h
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             unsigned b[TN][4];
@@ -115,9 +95,16 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                     unsigned a[4];
                     ldmatrix_x4(a, &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8) + ((2 * s + lane / 16) ^ lane % 8 / 2)]);
 #pragma unroll
-                    for (int n = 0; n < TN; ++n) multiply(acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
+                    for (int n = 0; n < TN; ++n)
+                        multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
                 }
         }
+#pragma unroll
+        for (int m = 0; m < TM && IS_FLOAT; ++m)
+#pragma unroll
+            for (int n = 0; n < TN; ++n)
+#pragma unroll
+                for (int r = 0; r < 4; ++r) acc[m][n][r] += part[m][n][r];
     }
 
 #pragma unroll

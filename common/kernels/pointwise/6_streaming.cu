@@ -10,8 +10,8 @@
 //         is no barrier: a warp waits for its own copies alone. Of a piece that a row fills by half, half the mma are left out.
 // Costs   shared memory for C·BN weights and WARPS·STAGES·16·TM rows: the launcher hands longer rows over to rung 4. With few
 //         pixels most of the time goes into fetching weights that are used once.
-#include "ptx.h"
-#include "vec.h"
+#include "epilogue.h"
+#include "tf32x3.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
@@ -21,28 +21,6 @@ constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int THREADS = 32 * WARPS;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
 
-// d += a·b over 32 bytes of channels: 16 halves, or 8 floats as three products of tf32 parts: a float is
-// a rounded one, a_high, and what it lacks, a_low. (A NaN may be lost in a_high; it is in a_low as well.)
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (sizeof(scalar_t) == 2) mma_f16(d, a, b);
-    else {
-        unsigned a_high[4], a_low[4], b_high[2], b_low[2];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            a_high[i] = (a[i] + 0x1000u) & 0xffffe000u;  // rounded to the 11 bits of tf32; mma cuts the others
-            a_low[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a_high[i]));
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            b_high[i] = (b[i] + 0x1000u) & 0xffffe000u;
-            b_low[i] = __float_as_uint(__uint_as_float(b[i]) - __uint_as_float(b_high[i]));
-        }
-        mma_tf32(d, a_low, b_high);
-        mma_tf32(d, a_high, b_low);
-        mma_tf32(d, a_high, b_high);
-    }
-}
-
 // A piece is 64 bytes of channels of 8 rows, 512 bytes of shared memory. Lane 4g + t asks for 16 bytes of row g.
 __device__ __forceinline__ void fetch(uint4* piece, int lane, const scalar_t* from, int left) {
     uint4* to = piece + (lane ^ lane / 8);
@@ -50,26 +28,6 @@ __device__ __forceinline__ void fetch(uint4* piece, int lane, const scalar_t* fr
     cp_async_16(to, from, left > 0);
 #else
     for (int e = 0; e < E; ++e) ((scalar_t*)to)[e] = e < left ? from[e] : (scalar_t)0.0f;
-#endif
-}
-
-// E neighbouring elements, of which `left` are there; zeros where there are none.
-__device__ __forceinline__ void get(float (&v)[E], const scalar_t* from, int left) {
-#pragma unroll
-    for (int e = 0; e < E; ++e) v[e] = 0.0f;
-#if VECTOR
-    if (left > 0) load(v, from);
-#else
-    for (int e = 0; e < E; ++e)
-        if (e < left) v[e] = (float)from[e];
-#endif
-}
-__device__ __forceinline__ void put(scalar_t* to, const float (&v)[E], int left) {
-#if VECTOR
-    if (left > 0) store(to, v);
-#else
-    for (int e = 0; e < E; ++e)
-        if (e < left) to[e] = (scalar_t)v[e];
 #endif
 }
 
@@ -128,7 +86,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int n = 0; n < BN / 8 && o0 + 8 * n < O; n += GROUP) {
             const int o = o0 + 8 * n + t * E;
             float acc[TM][GROUP][4], b[E];
-            get(b, bias + o, bias ? O - o : 0);
+            get<VECTOR>(b, bias + o, bias ? O - o : 0);
 #pragma unroll
             for (int m = 0; m < 2 * TM; ++m)
 #pragma unroll
@@ -136,7 +94,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll 1
             for (int c = 0; c < chunks; ++c) {
                 unsigned b[GROUP][4];
-                float part[TM][GROUP][4] = {};  // the sums of this piece, in fp32: see rung 4
+                float part[TM][GROUP][4] = {};  // the sums of this piece, in fp32: see tf32x3.h
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) ldmatrix_x4(b[j], weights + (c * (BN / 8) + n + j) * 32 + w_place);
 #pragma unroll
@@ -147,7 +105,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                             unsigned a[4];
                             ldmatrix_x4(a, now + (c * 2 * TM + 2 * m) * 32 + (s ? x_place ^ 2 : x_place));
 #pragma unroll
-                            for (int j = 0; j < GROUP; ++j) multiply(IS_FLOAT ? part[m][j] : acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
+                            for (int j = 0; j < GROUP; ++j) multiply<scalar_t>(IS_FLOAT ? part[m][j] : acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
                         }
                     }
 #pragma unroll
@@ -161,10 +119,10 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
             for (int m = 0; m < 2 * TM; ++m) {
                 const int left = tile * 16 * TM + 8 * m + g < P ? O - o : 0, i = first + 8 * n + m * 8 * O;
                 float out[E], more[E] = {};
-                if (residual) get(more, residual + i, left);
+                if (residual) get<VECTOR>(more, residual + i, left);
 #pragma unroll
                 for (int e = 0; e < E; ++e) out[e] = clamp(acc[m / 2][e / 2][m % 2 * 2 + e % 2] + more[e], low, high);
-                put(y + i, out, left);
+                put<VECTOR>(y + i, out, left);
             }
         }
     }

@@ -24,7 +24,7 @@ static bool choose_next(Block* b, bool go_round = false) {
             return true;
         }
     }
-    return deliver(b) && choose_next(b, go_round);
+    return b->alive && deliver(b) && choose_next(b, go_round);
 }
 static void run_others(Block* b, Fiber* me, bool go_round = false) {
     if (cancelled(b->launch)) fault(CANCELLED, 0);

@@ -456,6 +456,7 @@ static void prepare_block(Worker* me, Launch* L, uint64_t number) {
     me->block.box_count = 0;
     for (int i = 0; i < me->block.bar_count; ++i) me->block.bars[i].copies.count = 0;
     me->block.bar_count = 0;
+    me->block.in_flight = 0;
     me->block.trace = 0;
     me->block.lockstep = false;
     if (L->trace && L->trace->wanted[number])

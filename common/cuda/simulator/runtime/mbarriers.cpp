@@ -1,7 +1,7 @@
 // mbarriers.cpp - mbarriers and bulk copies (include/bulk.h of the kernels): who waits, what arrives, what it orders.
 //
 // A bulk copy is asked for by one thread and carried out when no thread of the block can go on without it; until then its
-// target holds NaN. So a kernel that reads without waiting gets NaN, on every run.
+// target holds NaN. So a kernel that reads without waiting gets NaN, or what was there before, on every run.
 //
 // In a traced launch an mbarrier orders what a barrier of the block orders, but only between those who meet there. Each
 // thread, and each mbarrier's copies as if they were a thread, has a clock that goes on when it arrives somewhere, and a
@@ -54,6 +54,16 @@ static void meet_in_warp(Block* b, int warp, unsigned lanes) {
     for (unsigned rest = lanes; rest; rest &= rest - 1) learn(c, c->row(warp * 32 + __builtin_ctz(rest)), all);
 }
 
+// To the race checker, init is a store and every use an atomic: a thread must know of the init before it uses the mbarrier.
+static uint64_t shared_offset(const Trace* t, uint64_t address) {
+    const uint64_t statics = t->shared_high - t->shared_low, offset = address - t->shared_low;
+    return offset < statics ? offset : statics + address - t->dynamic_low;
+}
+static void note_use(Block* b, const void* place, int kind, uint64_t pc) {
+    Trace* t = b->trace;
+    if (t && t->counting) check_shared(b, shared_offset(t, (uint64_t)place), 8, kind, true, pc, thread_number(b));
+}
+
 // ---- Phases
 static void complete_phase(Block* b, int number) {
     Mbarrier& bar = b->bars[number];
@@ -75,6 +85,7 @@ EXPORTED void sim_mbarrier_init(uint64_t* place, unsigned count) {
     while (i < b->bar_count && b->bars[i].place != place) ++i;
     if (i == MBARRIERS_MAX || (uint64_t)place % 8 || !count) fault(NO_MBARRIER, place);
     start_clocks(b);
+    note_use(b, place, STORE, (uint64_t)__builtin_return_address(0));
     if (i == b->bar_count) ++b->bar_count;
     b->bars[i] = Mbarrier{place, count, count, 0, 0, b->bars[i].copies};
     *place = MBARRIER_MARK + i;
@@ -82,6 +93,7 @@ EXPORTED void sim_mbarrier_init(uint64_t* place, unsigned count) {
 EXPORTED void sim_mbarrier_arrive(uint64_t* place, unsigned bytes) {
     Block* b = this_block();
     const int i = find_mbarrier(b, place);
+    note_use(b, place, ATOMIC, (uint64_t)__builtin_return_address(0));
     if (!b->bars[i].pending) fault(MBARRIER_FULL, place, (uint64_t)__builtin_return_address(0));
     if (Clocks* c = clocks_of(b)) leave(c, c->released(i), b->current);
     --b->bars[i].pending;
@@ -93,6 +105,7 @@ EXPORTED void sim_mbarrier_wait(uint64_t* place, unsigned parity) {
     Fiber* me = &b->fibers[b->current];
     const int i = find_mbarrier(b, place);
     const int self = b->current;
+    note_use(b, place, ATOMIC, (uint64_t)__builtin_return_address(0));
     while (b->bars[i].phase % 2 == parity % 2) {
         me->bar = i;
         me->barrier_pc = (uint64_t)__builtin_return_address(0);
@@ -117,6 +130,7 @@ static void carry_out(const BulkCopy& c) {
 // All copies that were asked for arrive. False: there are none.
 static bool deliver(Block* b) {
     bool any = false;
+    b->in_flight = 0;
     for (int i = 0; i < b->bar_count; ++i) {
         Mbarrier& bar = b->bars[i];
         if (!bar.copies.count) continue;
@@ -140,6 +154,8 @@ static void begin_copy(BulkCopy copy, uint64_t* place, uint64_t pc) {
     if (b->trace) trace_copy(b, i, copy, pc);
     for (uint32_t r = 0; r < copy.rows; ++r) memset(copy.to + (uint64_t)r * copy.row_bytes, 0xff, copy.row_bytes);
     *b->bars[i].copies.add() = copy;
+    b->in_flight += (uint64_t)copy.rows * copy.row_bytes;
+    if (b->trace && b->in_flight > b->trace->most_in_flight) b->trace->most_in_flight = b->in_flight;
 }
 EXPORTED void sim_bulk_copy(void* to, const void* from, unsigned bytes, uint64_t* place) {
     begin_copy(BulkCopy{(char*)to, (const char*)from, (const char*)from, 0, 1, bytes, 0, 1, 0, bytes, false}, place,
@@ -182,8 +198,7 @@ static void trace_copy(Block* b, int number, const BulkCopy& c, uint64_t pc) {
                 }
             }
             const uint64_t to = (uint64_t)c.to + (uint64_t)r * c.row_bytes + at, statics = t->shared_high - t->shared_low;
-            uint64_t offset = to - t->shared_low;
-            if (offset >= statics) offset = statics + to - t->dynamic_low;
+            const uint64_t offset = shared_offset(t, to);
             if (to - t->shared_low >= statics && to + size - t->dynamic_low > t->dynamic_high - t->dynamic_low)
                 out_of_bounds(b, to, size, STORE, pc);
             if (!t->counting) continue;
@@ -200,22 +215,24 @@ static void check_copies(Block* b) {
             note_fault(COPY_UNDER_WAY, b->bars[i].place);
         }
 }
+EXPORTED uint64_t sim_trace_in_flight(Trace* t) { return t->most_in_flight; }
 static int describe_mbarriers(Block* b, char* text, size_t room) {
     int waiting = 0;
-    for (int w = 0; w < b->warp_count; ++w) waiting += __builtin_popcount(b->warps[w].at_mbarrier);
-    for (int i = 0; waiting && i < b->bar_count; ++i) {
+    size_t n = 0;
+    const auto add = [&](const char* format, auto... values) {
+        if (n < room) n += (size_t)snprintf(text + n, room - n, format, values...);
+    };
+    for (int i = 0; i < b->bar_count; ++i) {
         int here = 0;
-        for (int k = b->threads; k--;)
-            if (b->warps[b->fibers[k].warp].at_mbarrier >> b->fibers[k].lane & 1 && b->fibers[k].bar == i) ++here;
+        for (int k = 0; k < b->threads; ++k)
+            here += b->warps[b->fibers[k].warp].at_mbarrier >> b->fibers[k].lane & 1 && b->fibers[k].bar == i;
         if (!here) continue;
         const Mbarrier& m = b->bars[i];
-        size_t n = (size_t)snprintf(text, room, "%d threads wait for the end of phase %u of the mbarrier that was initialised %s",
-                                    here, m.phase, i ? "as number " : "first");
-        if (i && n < room) n += (size_t)snprintf(text + n, room - n, "%d", i + 1);
-        if (m.pending && n < room) n += (size_t)snprintf(text + n, room - n, ": %u of its %u arrivals are missing", m.pending, m.count);
-        if (m.bytes > 0 && n < room) n += (size_t)snprintf(text + n, room - n, "%s %lld expected bytes have not come", m.pending ? ", and" : ":", (long long)m.bytes);
-        if (m.bytes < 0 && n < room) n += (size_t)snprintf(text + n, room - n, "%s %lld bytes have come that nobody expected", m.pending ? ", and" : ":", -(long long)m.bytes);
-        break;
+        add("%s%d thread%s at mbarrier %d for the end of phase %u", waiting ? "; " : "", here, here == 1 ? " waits" : "s wait", i + 1, m.phase);
+        if (m.pending) add(", which lacks %u of %u arrivals", m.pending, m.count);
+        if (m.bytes > 0) add("%s %lld bytes that are expected", m.pending ? " and" : ", which lacks", (long long)m.bytes);
+        if (m.bytes < 0) add(m.pending ? " and has %lld bytes that nobody expected" : ", which has %lld bytes that nobody expected", -(long long)m.bytes);
+        waiting += here;
     }
     return waiting;
 }

@@ -84,6 +84,7 @@ struct Block {
     int box_count, box_room;
     Mbarrier bars[MBARRIERS_MAX];
     int bar_count;
+    uint64_t in_flight;    // bytes of bulk copies that have been asked for and not come
     Trace* trace;          // 0: nobody watches
     bool lockstep;         // traced, and what its warps do is replayed in lockstep
     Fiber* fibers;

@@ -267,6 +267,7 @@ struct Trace {  // one a worker
     bool acquired;                    // this block ran an atomic: it may read what others published
     bool fenced;                      // this block ran __threadfence
     Clocks clocks;
+    uint64_t most_in_flight;          // of all blocks
 };
 
 static void drop_clocks(Trace*);  // mbarriers.cpp

@@ -1,0 +1,40 @@
+// epilogue.h - the end of a convolution: from sums to outputs, with bias, residual and bounds; rows that end within a piece.
+//
+//   finish<CHANNELS_LAST>(sum, bias, residual, y, at, channel, low, high)   y[at…] from as many sums: of one channel, or with
+//                                                     CHANNELS_LAST of so many from `channel` on. bias, residual may be null
+//   get<WHOLE>(v, from, left)     neighbouring elements as floats, of which `left` are there; zeros where there are none
+//   put<WHOLE>(to, v, left)       stores them. WHOLE: rows consist of whole pieces and begin at multiples of their size
+#pragma once
+#include "vec.h"
+
+template <bool CHANNELS_LAST, int N, class T>
+__device__ __forceinline__ void finish(float (&sum)[N], const T* bias, const T* residual, T* y, size_t at, int channel, float low,
+                                       float high) {
+    float more[N] = {}, b[N] = {};
+    if (residual) load(more, residual + at);
+    if (bias && CHANNELS_LAST) load(b, bias + channel);
+    if (bias && !CHANNELS_LAST)
+        for (int e = 0; e < N; ++e) b[e] = (float)bias[channel];
+    for (int e = 0; e < N; ++e) {
+        sum[e] += b[e] + more[e];
+        sum[e] = sum[e] < low ? low : sum[e] > high ? high : sum[e];
+    }
+    store(y + at, sum);
+}
+
+template <bool WHOLE, int N, class T> __device__ __forceinline__ void get(float (&v)[N], const T* from, int left) {
+#pragma unroll
+    for (int e = 0; e < N; ++e) v[e] = 0.0f;
+    if constexpr (WHOLE) {
+        if (left > 0) load(v, from);
+    } else
+        for (int e = 0; e < N; ++e)
+            if (e < left) v[e] = (float)from[e];
+}
+template <bool WHOLE, int N, class T> __device__ __forceinline__ void put(T* to, const float (&v)[N], int left) {
+    if constexpr (WHOLE) {
+        if (left > 0) store(to, v);
+    } else
+        for (int e = 0; e < N; ++e)
+            if (e < left) to[e] = (T)v[e];
+}

@@ -1,0 +1,42 @@
+"""The ladder of global average pooling in a notebook: traces of single rungs, and what a block costs.
+
+traced("naive", 64, 49, blocks=1, threads=64)
+us("sequential", 256), blocks("sequential", 256)     of 1,280 channels of 7 × 7 pixels per image
+"""
+
+import os
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from .. import cuda, kernels
+from ..kernels.global_avg_pool import ladder
+from . import ladders
+
+CASE, CHANNELS, PIXELS = "pool 7×7 1280", 1280, 49
+PER_BLOCK = {"naive": 64, "warp_per_channel": 8, "channels_per_warp": 16}  # channels; one where a block has a channel
+
+
+def traced(rung: str, channels: int, pixels: int, blocks: int, threads: int, **tile: int) -> Any:
+    """The trace of one image's channels, on the simulator; the result is checked. tile: -D options."""
+    layout = "NHWC" if rung in kernels.variants("global_avg_pool", layout="NHWC") else "NCHW"
+    x = np.random.default_rng(3).standard_normal((1, channels, pixels)).astype(np.float32)
+    memory = np.ascontiguousarray(x.transpose(0, 2, 1)) if layout == "NHWC" else x
+    out = np.full((1, channels), np.nan, np.float32)
+    with patch.dict(os.environ, COURSE_DEVICE="simulator"):
+        kernel = ladder.kernel(rung, np.float32, **tile)
+        report = cuda.trace(kernel, (blocks,), (threads,), (memory, out, 1, channels, pixels))
+    if report.findings or not np.allclose(out, x.mean(2), atol=1e-5):
+        raise AssertionError(f"global_avg_pool/{rung} is wrong: {report.findings}")
+    return report
+
+
+def us(rung: str, batch: int, precision: str = "fp32") -> float | None:
+    """Recorded µs of MobileNetV2's pooling layer; None without a record."""
+    return ladders.us(CASE, rung, batch, precision)
+
+
+def blocks(rung: str, batch: int) -> int:
+    """Blocks of a rung for NCHW, for the layer of MobileNetV2."""
+    return -(-batch * CHANNELS // PER_BLOCK.get(rung, 1))

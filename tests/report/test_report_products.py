@@ -1,0 +1,93 @@
+"""The gemm ladder counted per warp step: what notebook 04/5 says of counts and of the H200's records."""
+
+import pytest
+
+from common import kernels
+from common.kernels.gemm import ladder
+from common.report import ladders, plots, products, results, tables
+
+pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
+RUNGS = kernels.variants("gemm")
+RUNGS = RUNGS[: RUNGS.index("double_buffered") + 1]
+CLASSIFIER = "linear 1280>1000"
+
+
+def measured(rung):
+    value = products.clocks(rung)
+    if value is None:
+        pytest.skip("not measured")
+    return value
+
+
+def test_lines_and_wavefronts_as_written():
+    lines = [products.lines(products.traced(rung)) for rung in ("naive", "coalesced", "shared_tiles")]
+    assert lines[:2] == [33, 2] and lines[2] < 0.1
+    loads = {rung: products.traced(rung).shared_loads.wavefronts / products.STEPS for rung in RUNGS}
+    assert loads["naive"] == loads["coalesced"] == 0
+    assert loads["shared_tiles"] == 2 and loads["register_column"] == 9 / 8
+    assert loads["register_block"] == 48 / 64, "eight columns of a thread are neighbours: lanes lie 8 words apart"
+    assert loads["vectorised"] == 20 / 64 and loads["warp_tiles"] == 12 / 64
+    assert (
+        products.traced("warp_tiles").shared_loads.conflicts == 0 < products.traced("vectorised").shared_loads.conflicts
+    )
+
+
+def test_a_transposed_matrix_costs_lines_without_tiles():
+    assert products.lines(products.traced("coalesced", transposed=True)) == 33
+    assert products.lines(products.traced("shared_tiles", transposed=True)) < 0.1
+
+
+def test_rungs_5_and_6_load_the_same_as_compiled_and_differ_in_occupancy():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    loads = [products.traced(rung, compiled=True).shared_loads for rung in ("register_block", "vectorised")]
+    assert loads[0].requests == loads[1].requests and loads[0].wavefronts == loads[1].wavefronts
+    blocks = [kernels.inspect("gemm", rung).occupancy("H200").blocks for rung in ("register_block", "vectorised")]
+    assert blocks == [1, 2]
+    assert measured("register_block") > 1.3 * measured("vectorised")
+
+
+def test_no_rung_is_faster_than_its_slowest_unit_and_the_worst_has_one_block():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    waiting = {rung: measured(rung) / products.units(rung).clocks for rung in RUNGS}
+    assert min(waiting.values()) > 0.97 and max(waiting, key=waiting.get) == "register_block"
+    assert waiting["naive"] == pytest.approx(1, rel=0.03), "one line per clock"
+    assert [products.units(rung).slowest for rung in RUNGS] == (
+        ["cache lines"] * 2 + ["shared wavefronts"] * 4 + ["issue slots"] * 2
+    )
+
+
+def test_lines_predict_the_classifier_whose_weight_is_transposed():
+    us = {batch: ladders.us(CLASSIFIER, "coalesced", batch) for batch in (32, 256)}
+    if None in us.values():
+        pytest.skip("not measured")
+    assert 32 * 1280 * 33 / products.clock_hz() * 1e6 == pytest.approx(us[32], rel=0.03)
+    assert us[256] / us[32] == pytest.approx(2, rel=0.03)
+
+
+def test_every_rung_gains_on_large_matrices_and_tiles_lose_on_one_row():
+    us = [ladders.us(products.CASE, rung) for rung in RUNGS]
+    few = {rung: ladders.us(CLASSIFIER, rung, 1) for rung in RUNGS}
+    if None in us or None in few.values():
+        pytest.skip("not measured")
+    assert us == sorted(us, reverse=True)
+    assert us[-1] < ladders.us(products.CASE, "cublas") / 0.85
+    assert min(few, key=few.get) == "shared_tiles"
+    assert {ladder.tile(rung)["BM"] for rung in RUNGS[4:]} == {128}, "eight blocks for 1,000 columns"
+
+
+def test_without_peaks_there_is_no_clock(monkeypatch):
+    monkeypatch.setattr(results, "load", lambda card: results.Results())
+    assert tables.roofs_of(results.Results()) is None
+    with pytest.raises(ValueError, match="no peaks"):
+        products.clock_hz()
+    assert products.clocks("naive") is None
+
+
+def test_the_picture_says_the_slowest_unit(monkeypatch):
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    shown = []
+    monkeypatch.setattr(plots, "show", lambda figure, alt: shown.append((figure, alt)))
+    products.show(["naive", "warp_tiles"], "title")
+    ((figure, alt),) = shown
+    assert "naive: cache lines 33.0" in alt and "warp_tiles: issue slots 0.3" in alt
+    assert not figure.axes[0].patches, "a logarithmic axis has dots"
