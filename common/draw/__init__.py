@@ -76,16 +76,11 @@ from .tiles import buffers, lane_words, product_tiles, transposed_tile
 from .timeline import launches, queues, timeline
 
 __all__ = [
-    "Drawing", "accumulators", "block", "block_limits", "bytes_in_flight", "channel_spreads", "column_major",
-    "convolution_outputs", "convolutions", "cudnn_graph", "divergence", "float_bits", "folding", "grid",
-    "grid_stride", "guard", "headroom", "issue_slots", "kernel_borders", "latency", "launches", "levels", "links",
-    "loads_in_flight", "matrix", "memory", "multiprocessor", "onnx_parts", "outputs", "paddings", "queues",
-    "receptive_field", "roofline", "rounding", "row_major", "short_name", "spacing", "strips", "tensor_fields",
-    "tile_banks", "timeline", "tree", "walk", "waves", "weight_layouts", "weight_sizes", "whole_way", "windows",
-    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
-    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
-    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "Drawing", "accumulators", "block", "block_limits", "buffers", "bytes_in_flight", "channel_spreads",
+    "column_major", "convolution_outputs", "convolutions", "cudnn_graph", "divergence", "float_bits", "folding",
+    "grid", "grid_stride", "guard", "halving", "headroom", "issue_slots", "kernel_borders", "lane_words", "latency",
+    "launches", "levels", "links", "loads_in_flight", "matrix", "memory", "multiprocessor", "onnx_parts", "outputs",
+    "paddings", "product_tiles", "queues", "receptive_field", "roofline", "rounding", "row_major", "short_name",
+    "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk",
+    "waves", "weight_layouts", "weight_sizes", "whole_way", "windows",
 ]  # fmt: skip

@@ -137,18 +137,19 @@ def block_limits(fits: Occupancy) -> Drawing:
         "registers": "registers",
         "shared memory": "shared memory",
     }
-    most = max(fits.limits.values())
+    most = min(max(fits.limits.values()), fits.card.blocks)  # drawn; more cannot be held
     text(axes, 0.4, 0.6, f"{fits.card.name}, blocks of {fits.block} threads: how many each limit allows", 11, ha="left",
          weight="bold")  # fmt: skip
     for row, (limit, number) in enumerate(fits.limits.items()):
         y = 1.3 + 1.05 * row
         least = number == fits.blocks
         text(axes, 6.3, y + 0.4, names[limit], 11, ha="right", weight="bold" if least else "normal")
-        for k in range(number):
-            wide = 15.5 / max(most, 8)
+        wide = 15.5 / max(most, 8)
+        for k in range(min(number, most)):
             cell(axes, 6.7 + k * wide, y, 0.85 * wide, 0.8, ORANGE if least else BLUE)
-        text(axes, 6.9 + number * 15.5 / max(most, 8), y + 0.4, str(number), 11, ha="left",
-             weight="bold" if least else "normal")  # fmt: skip
+        shown = f"… {number}" if number > most else str(number)
+        x = 6.9 + min(number, most) * wide
+        text(axes, x, y + 0.4, shown, 11, ha="left", weight="bold" if least else "normal")
     words = f"{fits.blocks} block{'s' * (fits.blocks != 1)}, {fits.warps} of {fits.card.warps} warps: {fits.share:.0%}"
     text(axes, 0.4, 5.9, words, 11, ha="left")
     allowed = ", ".join(f"{names[limit]} {number}" for limit, number in fits.limits.items())

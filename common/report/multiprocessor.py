@@ -88,8 +88,8 @@ def in_flight(latency_ns: float, sms: int, recorded: Results | None = None) -> N
     plots.show(
         figure,
         f"Reading: TB per second over the bytes in flight per SM, for {threads[0]} to {threads[-1]} threads per"
-        f" SM, 1 to 8 loads of 4 or 16 bytes each. All dots lie near one curve: along the line of Little's law, up to {most:.1f}"
-        f" TB per second. 256 threads reach {best:.1f}.",
+        f" SM, 1 to 8 loads of 4 or 16 bytes each. All dots lie near one curve: along the line of Little's law, up to"
+        f" {most:.1f} TB per second. 256 threads reach {best:.1f}.",
     )
 
 

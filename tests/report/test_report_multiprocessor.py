@@ -52,7 +52,7 @@ def test_divergence_costs_within_a_warp_only():
 
 def test_independent_multiply_adds_fill_the_issue_slots():
     for r in multiprocessor.records("fma", registers=1):
-        assert r["issue"] == pytest.approx(min(1, r["warps"] * r["chains"] / 4), abs=0.08)
+        assert r["issue"] == pytest.approx(min(1, r["warps"] * r["chains"] / 4), abs=0.1)
 
 
 def test_bytes_in_flight_decide():
