@@ -1,7 +1,7 @@
 def wait_goes_on(count, events, parity):
     """Whether bar.wait(parity) goes on at once after these events.
 
-    count: arrivals per phase. events: ("arrive", 0) is an arrival; ("expect", n) is an arrival,
+    count: arrivals per phase. events: ("arrive", 0) is an arrival; ("expect", n) is one, too,
     and the phase also needs n more bytes; ("come", n): a copy has brought n bytes.
     """
     phase, missing, byte_count = 0, count, 0

@@ -154,6 +154,26 @@ def test_a_wait_that_is_missing_is_told(changes, told):
 
 
 @simulator_only
+@pytest.mark.parametrize("waits", [0, 1])
+def test_a_barrier_of_the_block_waits_for_no_copy(waits):
+    """But it passes on what one thread has waited for."""
+    source = f"""#include "bulk.h"
+    extern "C" __global__ void k(const float* x, float* y) {{
+        __shared__ __align__(16) float s[128];
+        __shared__ Mbarrier full;
+        if (threadIdx.x == 0) full.init(1), full.expect(512), bulk_copy(s, x, 512, full);
+        __syncthreads();
+        if ({waits} && threadIdx.x == 0) full.wait(0);
+        __syncthreads();
+        y[threadIdx.x] = s[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x == 0) full.wait(0);
+    }}"""
+    report = cuda.trace(compiled(source), (1,), (64,), (cuda.zeros(128), cuda.zeros(64)))
+    assert [found.kind for found in report.findings] == ([] if waits else ["race"])
+
+
+@simulator_only
 @pytest.mark.parametrize("early", [True, False])
 def test_what_is_read_too_early_is_nan(early):
     """Also untraced: a copy comes when nobody can go on without it, and until then its target holds NaN."""

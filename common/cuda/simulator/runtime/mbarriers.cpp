@@ -44,16 +44,29 @@ static void drop_clocks(Trace* t) {
     free(c.chunks.items);
     memset((void*)&c, 0, sizeof c);
 }
-// Lanes that took part in a warp operation know what the others did before.
+// Threads that have met know what the others did before.
+static uint32_t* all_of(Clocks* c) { return c->row(c->count + 2 * MBARRIERS_MAX); }  // (of no mbarrier: a place to add up)
+static void forget_all(Clocks* c) { memset(all_of(c), 0, sizeof(uint32_t) * c->count); }
+static void meet(Clocks* c, int first, unsigned lanes, bool taking) {
+    for (unsigned rest = lanes; rest; rest &= rest - 1) {
+        const int who = first + __builtin_ctz(rest);
+        if (taking) learn(c, c->row(who), all_of(c));
+        else leave(c, all_of(c), who);
+    }
+}
 static void meet_in_warp(Block* b, int warp, unsigned lanes) {
     Clocks* c = clocks_of(b);
     if (!c) return;
-    uint32_t* all = c->row(c->count + 2 * MBARRIERS_MAX);  // (of no mbarrier: a place to add up)
-    memset(all, 0, sizeof(uint32_t) * c->count);
-    for (unsigned rest = lanes; rest; rest &= rest - 1) leave(c, all, warp * 32 + __builtin_ctz(rest));
-    for (unsigned rest = lanes; rest; rest &= rest - 1) learn(c, c->row(warp * 32 + __builtin_ctz(rest)), all);
+    forget_all(c);
+    for (int taking = 0; taking < 2; ++taking) meet(c, warp * 32, lanes, taking);
 }
-
+static void meet_in_block(Block* b) {
+    Clocks* c = clocks_of(b);
+    if (!c) return;
+    forget_all(c);
+    for (int taking = 0; taking < 2; ++taking)
+        for (int w = 0; w < b->warp_count; ++w) meet(c, w * 32, b->warps[w].at_barrier, taking);
+}
 // To the race checker, init is a store and every use an atomic: a thread must know of the init before it uses the mbarrier.
 static uint64_t shared_offset(const Trace* t, uint64_t address) {
     const uint64_t statics = t->shared_high - t->shared_low, offset = address - t->shared_low;

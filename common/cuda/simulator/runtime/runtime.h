@@ -127,6 +127,7 @@ static void trace_barrier(Block*);                                        // tra
 static void trace_warp_operation(Block*);                                 // trace_replay.cpp, trace_races.cpp
 static bool deliver(Block*);                                              // mbarriers.cpp
 static void meet_in_warp(Block*, int warp, unsigned lanes);               // mbarriers.cpp
+static void meet_in_block(Block*);                                        // mbarriers.cpp
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,
