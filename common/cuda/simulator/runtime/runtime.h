@@ -29,7 +29,7 @@ struct AsyncCopy {  // global to shared memory, under way
 };
 struct BulkCopy {  // under way: rows of row_bytes each, of which those inside of the matrix are read and the others are zero
     char* to;
-    const char *from, *base;
+    const char* from;
     int64_t stride;
     uint32_t rows, row_bytes, first_row, end_row, inside_begin, inside_end;
     bool exchange;  // the pieces of 16 bytes, by bits 7 to 9 of the address
