@@ -5,7 +5,7 @@ def wait_goes_on(count, events, parity):
     and the phase also needs n more bytes; ("come", n): a copy has brought n bytes.
     """
     # BEGIN SOLUTION
-    # write: the phase in progress after all events, and whether its parity is the other one
+    # write: the phase in progress after all events, and the answer
     phase, missing, byte_count = 0, count, 0
     for name, n in events:
         if name == "come":
