@@ -316,7 +316,8 @@ def machine_code() -> Finding:
     try:
         found = inspect_source((source, (), ()), "one")
     except Exception as error:  # a missing package, a program that does not start here
-        return Finding("cuda.inspect", _one_line(error), State.OPTIONAL, "")
+        mend = SET_UP if BOOTSTRAP.exists() and sys.platform == "linux" else ""
+        return Finding("cuda.inspect", _one_line(error), State.OPTIONAL, mend)
     return Finding("cuda.inspect", f"machine code for {found.arch}, {len(found.code)} instructions of a test kernel")
 
 

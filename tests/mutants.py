@@ -513,6 +513,32 @@ MUTANTS = [
         "strides=(c * pixels, 0, o * pixels)", "strides=(c * pixels, 0, c * pixels)",
         "pictures of a product lie as far apart in the output as in the input", "tests/cudnn/test_cudnn_graphs.py",
     ),
+    # ---- Machine code
+    Mutant(
+        "occupancy-registers", "common/cuda/machine_code/occupancy.py",
+        "return SCHEDULERS * (on.registers // SCHEDULERS // each)", "return on.registers // each",
+        "a warp may have registers of two schedulers", "tests/cuda/inspect/test_occupancy.py",
+    ),
+    Mutant(
+        "occupancy-reserved", "common/cuda/machine_code/occupancy.py",
+        "* on.shared_unit + on.reserved", "* on.shared_unit",
+        "the system's shared memory of each block is forgotten", "tests/cuda/inspect/test_occupancy.py",
+    ),
+    Mutant(
+        "inspect-moves", "common/cuda/machine_code/mix.py",
+        'if name in ("HFMA2", "IMAD") and', 'if name in ("IMAD",) and',
+        "registers that are cleared count as half multiply-adds", "tests/cuda/inspect/test_machine_code.py",
+    ),
+    Mutant(
+        "merge-twice", f"{RUNTIME}/runtime/trace_replay.cpp",
+        "g.size != e.size || g.parts & part", "g.size != e.size",
+        "what is read twice is one wide request", "tests/cuda/inspect/test_merged_trace.py",
+    ),
+    Mutant(
+        "merge-part", f"{RUNTIME}/runtime/trace_replay.cpp",
+        "if (g.parts == (1u << width / e.size) - 1) {", "if (g.parts) {",
+        "a part of a wide access is a whole one", "tests/cuda/inspect/test_merged_trace.py",
+    ),
     # ---- Judging a learner's engine
     Mutant(
         "judge-concat", "common/lab/judging.py",

@@ -69,7 +69,7 @@ def _rung(operator: str, variant: str, dtype: str, layout: str) -> Case:
 
 def _of_trace(case: trace.Case) -> Case:
     def kernel() -> Any:
-        return cuda.RawModule(trace.SOURCE.read_text()).get_function(case.kernel)
+        return trace.module().get_function(case.kernel)
 
     def prepare() -> tuple[list[Any], Any]:
         made, arguments = kernel(), case.arguments(np.random.default_rng(1))

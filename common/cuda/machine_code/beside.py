@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from ..listing import BLUE, ORANGE, Line, Tint, highlighted, listing
+from ..listing import BLUE, ORANGE, Line, Tint, listing
 from ..report import LineCounts, Report
 from . import mix
-from .shown import rendered
+from .shown import excerpt, rendered
 
 # classes of instructions that make an access
 INSTRUCTIONS = {
@@ -94,7 +94,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         lines, rows = [], self.rows
-        for number, code in enumerate(highlighted(self.report.source.rstrip("\n")), 1):
+        for number, code in excerpt(self.report.source, [*self.found.lines, *(row.line for row in rows)]):
             here = [row for row in rows if row.line == number]
             notes = [
                 f"{SAME if row.same else DIFFERENT} {row.access}: {row.written}; machine code: {row.compiled}"
@@ -132,8 +132,7 @@ def _difference(kind: str, sizes: set[int], kinds: Counter[str]) -> tuple[bool, 
         wide = {w for w in widths if w > size}
         if wide and min(widths) >= size:
             most = sum(number for k, number in kinds.items() if _bytes(k) > size)
-            return False, (
-                f"in part {' or '.join(str(w // size) for w in sorted(wide))} {kind}s as written, 1 executed:"
-                f" {most} of {sum(kinds.values())} instructions are wider"
-            )
+            number = " or ".join(str(w // size) for w in sorted(wide))
+            total = sum(kinds.values())
+            return False, f"{number} {kind}s as written, 1 executed, by {most} of the {total} instructions"
     return False, "other widths"

@@ -102,7 +102,20 @@ def _machine_code(source: str, options: tuple, names: tuple, name: str, arch: st
     text = zlib.decompress(path.read_bytes()).decode()
     sections = re.split(r"^//-+ (\S+)[ -]*$", text, flags=re.M)
     found = dict(zip(sections[1::2], sections[2::2], strict=False))
-    return Compiled(arch, Resources(**record["resources"][symbol]), found[f".text.{symbol}"])
+    section = found[f".text.{symbol}"]
+    return Compiled(arch, Resources(**(_in_local_memory(section) | record["resources"][symbol])), section)
+
+
+_SPILLED = ("stack", "spill_stores", "spill_loads")
+
+
+def _in_local_memory(text: str) -> dict[str, int]:
+    """The bytes that the instructions of a kernel store to local memory and load from it: spills, and local arrays."""
+    found = dict.fromkeys(_SPILLED, 0)
+    for name, modifiers in re.findall(r"\b(STL|LDL)((?:\.\w+)*) ", text):
+        width = re.search(r"\.[SU]?(8|16|64|128)\b", modifiers)
+        found["spill_stores" if name == "STL" else "spill_loads"] += int(width[1]) // 8 if width else 4
+    return found
 
 
 def _headers(options: Sequence[str]) -> str:
@@ -123,7 +136,10 @@ def _reserved(arch: str) -> int:
 
 
 def _resources(cubin: bytes, log: str, reserved: int) -> dict[str, dict[str, int]]:
-    """The Resources of every kernel of a cubin, as dictionaries, by the kernel's name in the machine code."""
+    """The Resources of every kernel of a cubin, as dictionaries, by the kernel's name in the machine code.
+
+    Where the log does not speak of a kernel, its spills are missing.
+    """
     elf = _elf(cubin)
     table: Any = elf.get_section_by_name(".symtab")
     symbols = [symbol.name for symbol in table.iter_symbols()]
@@ -142,9 +158,9 @@ def _resources(cubin: bytes, log: str, reserved: int) -> dict[str, dict[str, int
         threads = [_word(value, 0) * _word(value, 1) * _word(value, 2)
                    for kind, value in _attributes(section.data()) if kind == _MAX_THREADS]  # fmt: skip
         shared: Any = elf.get_section_by_name(f".nv.shared.{name}")
-        stack, stores, loads = spills.get(name, (0, 0, 0))
         found[name] = {
-            "registers": registers[name], "spill_stores": stores, "spill_loads": loads, "stack": stack,
+            **(dict(zip(_SPILLED, spills[name], strict=True)) if name in spills else {}),
+            "registers": registers[name],
             "shared": shared["sh_size"] - reserved if shared else 0, "most_threads": threads[0] if threads else 1024,
         }  # fmt: skip
     return found

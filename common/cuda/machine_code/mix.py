@@ -53,13 +53,16 @@ def rank(kind: str) -> int:
     return SHOWN.index(name) if name in SHOWN else len(SHOWN)
 
 
+OTHERS = "Others: integers, addresses, comparisons, copies of registers, and control."
+
+
 def sentence(mix: Mapping[str, int], others: bool = True) -> str:
     """A mix in words: "512 FFMA, 32 LDS.128, 14 others"."""
     shown = sorted((kind for kind in mix if rank(kind) < len(SHOWN)), key=lambda kind: (rank(kind), kind))
     parts = [f"{mix[kind]:,} {kind}" for kind in shown]
     rest = sum(number for kind, number in mix.items() if rank(kind) == len(SHOWN))
     if rest and others:
-        parts.append(f"{rest:,} other{'s' * (rest != 1)}" if parts else f"{rest:,} for integers, addresses and control")
+        parts.append(f"{rest:,} other{'s' * (rest != 1)}")
     return ", ".join(parts)
 
 

@@ -86,7 +86,8 @@ class Occupancy:
             return f"{self.card.name}: no block fits: {self.limit}"
         blocks = f"{self.blocks} block{'s' * (self.blocks != 1)}"
         warps = f"{self.warps} of {self.card.warps} warps"
-        return f"{self.card.name}: {blocks} per multiprocessor, {warps} ({self.share:.0%}), limited by {self.limit}"
+        share = f"{100 * self.share:.0f} %"
+        return f"{self.card.name}: {blocks} per multiprocessor, {warps} ({share}), limited by {self.limit}"
 
 
 def occupancy(name: str, block: int, registers: int, shared: int) -> Occupancy:

@@ -1,7 +1,7 @@
 """An Inspection in a terminal and in a notebook: the source with the machine instructions of each line."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..listing import BLUE, ORANGE, VERMILION, Line, Tint, highlighted, listing
@@ -15,10 +15,6 @@ LEGEND = {
     SPILL: "uses local memory: registers that are spilled, or an array that has none",
 }
 TINTS = {HOT: Tint(ORANGE, 0.20), OTHER: Tint(BLUE, 0.12), SPILL: Tint(VERMILION, 0.22)}
-
-
-def _notes(places: Mapping[str, Mapping[str, int]]) -> list[str]:
-    return [f"{place}: {mix.sentence(kinds)}" for place, kinds in places.items()]
 
 
 def _mark(places: Mapping[str, Mapping[str, int]]) -> str:
@@ -56,19 +52,34 @@ def table(found: Any) -> Any:
         for number, (place, kinds) in enumerate(places.items()):
             first = (str(line), _mark(places)) if number == 0 else ("", "")
             rows.add_row(*first, place, mix.sentence(kinds))
-    return Group(rows, *found.summary())
+    return Group(rows, *found.summary(), mix.OTHERS)
 
 
 def as_html(found: Any) -> str:
     """The source of an Inspection with the machine instructions below each line, for notebooks."""
     lines = []
-    for number, code in enumerate(highlighted(found.source.rstrip("\n")), 1):
+    for number, code in excerpt(found.source, found.lines):
         places = found.by_place(number)
-        mark = _mark(places)
-        notes = [f"{mark} {html.escape(note)}" for note in _notes(places)]
-        lines.append(Line(str(number), code, TINTS.get(mark), notes))
+        notes = [
+            f"{_mark({place: kinds})} {place}: {html.escape(mix.sentence(kinds))}" for place, kinds in places.items()
+        ]
+        lines.append(Line(str(number), code, TINTS.get(_mark(places)), notes))
     sentences = "".join(f"<div>{html.escape(sentence)}</div>" for sentence in found.summary())
-    return f"<div><b>{html.escape(found.title())}</b>{sentences}{listing(lines)}<div>{legend(lines)}</div></div>"
+    below = f"<div>{legend(lines)}</div><div>{mix.OTHERS}</div>"
+    return f"<div><b>{html.escape(found.title())}</b>{sentences}{listing(lines)}{below}</div>"
+
+
+def excerpt(source: str, lines: Collection[int]) -> Iterator[tuple[int, str]]:
+    """(number, HTML) of the source's lines from the declaration of a kernel, above `lines`, to behind the last one."""
+    first, last = min(lines, default=1), max(lines, default=1)
+    text = source.rstrip("\n").splitlines()
+    while first > 1 and "__global__" not in text[first - 1]:
+        first -= 1
+    if "__global__" not in text[first - 1]:
+        first = min(lines, default=1)
+    for number, code in enumerate(highlighted(source.rstrip("\n")), 1):
+        if first <= number <= last + 1:
+            yield number, code
 
 
 def legend(lines: list[Line]) -> str:

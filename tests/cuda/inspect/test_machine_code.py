@@ -11,7 +11,7 @@ from tiers import ALL
 
 from common import cuda, kernels
 from common.cuda import nvrtc
-from common.cuda.machine_code import compiled, instructions, mix
+from common.cuda.machine_code import beside, compiled, instructions, mix
 from common.cuda.machine_code.inspection import inspect_source
 
 try:
@@ -44,7 +44,9 @@ def inspected(source=DOT, name="dot", block=128, options=(), names=(), **more):
 
 def rungs():
     """(source, options, architecture, kernel) of the ladders' files, for the cards that they run on."""
-    for path, options in kernels.sources():
+    every = list(kernels.sources())
+    chosen = every if ALL else {path: (path, options) for path, options in every}.values()  # one dtype each
+    for path, options in chosen:
         source = path.read_text(encoding="utf-8")
         cards = [arch for arch in ("sm_75", "sm_80", "sm_90") if int(arch[3:]) >= compiled.required(source)]
         for arch in cards if ALL else cards[-1:]:
@@ -109,6 +111,18 @@ def test_spills_are_counted():
     assert found.instructions["STL.32"] + found.instructions["STL.64"] + found.instructions["STL.128"] > 0
     assert "bytes spilled" in str(found)
     assert inspected().spills == 0 and "no spills" in str(inspected())
+
+
+def test_spills_are_read_from_the_machine_code_where_the_log_is_silent():
+    found = kernels.inspect("gemm", "three_tf32")
+    counted = compiled._in_local_memory(compiled.machine_code(found.origin, "gemm", "sm_90").text)
+    told = found.resources
+    assert told.spill_stores > 0
+    assert (counted["spill_stores"], counted["spill_loads"]) == (told.spill_stores, told.spill_loads)
+    cubin = nvrtc.compile_cuda(DOT, "sm_90").cubin
+    assert "spill_stores" not in compiled._resources(cubin, "", 1024)["dot"]
+    text = "STL [R1], R2 ;\n LDL.LU.64 R2, [R1] ;\n STL.128 [R1], R4 ;\n LDL.U8 R1, [R1] ;\n LDS R1, [R2] ;"
+    assert compiled._in_local_memory(text) == {"stack": 0, "spill_stores": 20, "spill_loads": 9}
 
 
 # ---- Instructions
@@ -220,6 +234,7 @@ def test_padding_is_no_code():
 def test_displays():
     found = kernels.inspect("gemm", "shared_tiles")
     text, page = str(found), found._repr_html_()
+    assert "gemm, rung 3" not in page and "__global__" in page  # from the kernel's declaration on
     for words in (
         "32 FFMA, 8 LDS.128, 32 LDS.32",
         "in the loop",
@@ -248,6 +263,24 @@ def test_beside_a_trace():
     assert "4 loads as written" in both._repr_html_() and "1 LDS.128" in str(both)
     with pytest.raises(ValueError, match="the same source"):
         kernels.inspect("add", "naive").beside(report)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kinds", "words"),
+    [
+        ({4}, {"LDS.32": 3}, "as written"),
+        ({4}, {"LDS.64": 3}, "2 loads as written, 1 executed"),
+        ({16}, {"LDS.32": 4}, "1 load as written, 4 executed"),
+        ({4}, {"LDS.128": 8, "LDS.32": 32}, "4 loads as written, 1 executed, by 8 of the 40 instructions"),
+        ({2}, {"LDS.128": 1, "LDS.32": 1}, "2 or 8 loads as written, 1 executed, by 2 of the 2 instructions"),
+        ({16}, {"LDSM.x4": 2}, "as written"),
+        ({4, 16}, {"LDS.128": 2, "LDS.32": 1}, "as written"),
+        ({4, 16}, {"LDS.64": 1}, "other widths"),
+        ({4}, {}, "this line has no load of its own: the compiler has removed it or moved it to another line"),
+    ],
+)
+def test_differences_in_words(sizes, kinds, words):
+    assert beside._difference("load", sizes, Counter(kinds)) == (words == "as written", words)
 
 
 # ---- Architectures, templates, errors, time
