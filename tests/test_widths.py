@@ -13,7 +13,7 @@ ROOT = results.course()
 COLUMNS = 95
 
 # How many lines are wider, where narrower ones would change what a later cell shows.
-WIDER = {"04_kernels/12_depthwise_backward.ipynb": 1}  # the head of SCATTER: reports name the lines below it by number
+WIDER: dict[str, int] = {}  # notebooks with wider lines, and how many
 
 
 def wide(text: str) -> list[str]:

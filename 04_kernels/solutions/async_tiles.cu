@@ -1,8 +1,7 @@
-// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t]; past
-// its end, in counts as 0.
 // requires: sm_80
-// n numbers. A block takes the chunks blockIdx.x, blockIdx.x + gridDim.x, …: while it writes
-// one, the next is on its way.
+// backwards: every chunk of 128 numbers in reverse: out[128·c + t] = in[128·c + 127 − t].
+// There are n numbers; past its end, in counts as 0. A block takes the chunks blockIdx.x,
+// blockIdx.x + gridDim.x and so on: while it writes one chunk, the next is on its way.
 #include "ptx.h"
 
 extern "C" __global__ void backwards(const float* in, float* out, int n) {

@@ -6,27 +6,23 @@
 extern "C" __global__ void input_gradient(const float* grad, const float* weight, float* out,
                                           int planes, int C, int H, int W,
                                           int oH, int oW, int accumulate) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;  // a thread a pixel
+    // BEGIN SOLUTION
+    // write: the whole kernel; each pixel of out has one thread, which stores it once
+    // write: if accumulate is not 0, out[i] grows by the sum; else it becomes the sum
+    int i = blockIdx.x * blockDim.x + threadIdx.x;  // one thread per pixel
     if (i >= planes * H * W) return;
     int p = i / (H * W), h = i / W % H, w = i % W;
     float sum = 0.0f;
     for (int kh = 0; kh < 3; ++kh) {
         for (int kw = 0; kw < 3; ++kw) {
-            // BEGIN SOLUTION
-            // write: is there an output that read this pixel with this tap? Then add what
-            // write: comes from there
             int up = h + 1 - kh, left = w + 1 - kw;  // twice the output's row and column
             bool even = up % 2 == 0 && left % 2 == 0;
             bool there = up >= 0 && up / 2 < oH && left >= 0 && left / 2 < oW;
             if (even && there)
                 sum += weight[(p % C * 3 + kh) * 3 + kw]
                      * grad[(p * oH + up / 2) * oW + left / 2];
-            // END SOLUTION
         }
     }
-    // BEGIN SOLUTION
-    // write: out[i] gets the sum, or, if accumulate is not 0, the sum is added to what is
-    // write: there
     out[i] = accumulate ? out[i] + sum : sum;
     // END SOLUTION
 }

@@ -1,8 +1,7 @@
-// product: D = A·B on tensor cores. A (M, K) and B (K, N) are halves, D (M, N) floats, all
-// row-major. A block is one warp
 // requires: sm_80
-// and has 16×8 of D, the rows from 16 · blockIdx.y on, the columns from 8 · blockIdx.x on.
-// M, N and K may be anything.
+// product: D = A·B on tensor cores. A (M, K) and B (K, N) are halves, D (M, N) floats, all
+// row-major. M, N and K may be anything. A block is one warp and computes 16×8 of D: the rows
+// from 16 · blockIdx.y on, the columns from 8 · blockIdx.x on.
 #include "ptx.h"
 
 // Two elements of X (rows, columns) in a register, X[r0][c0] in the lower half, X[r1][c1] in

@@ -1,6 +1,6 @@
 // row_times_matrix: y[n] = max(Σ_k x[k] · B[k][n] + bias[n], 0). B is (K, N), row by row. A
-// block has 32 columns n, a lane each; its 8 warps share out the K rows and add up their sums
-// at the end. The same numbers give the same bits each time.
+// block has 32 columns n, one per lane. Its 8 warps share the K rows and add their sums at the
+// end. The same numbers give the same bits each time.
 extern "C" __global__ void row_times_matrix(const float* x, const float* B, const float* bias,
                                             float* y, int N, int K) {
     __shared__ float sums[8][32];

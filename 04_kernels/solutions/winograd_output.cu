@@ -1,6 +1,6 @@
 // winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus the
-// bias, clamped to [0, 6]. The tiles are those of winograd_input; y is (oH, oW), odd or even.
-// Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
+// bias, clamped to [0, 6]; NaN stays NaN. The tiles are those of winograd_input. y is
+// (oH, oW), odd or even. Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
 extern "C" __global__ void winograd_output(const float* M, const float* bias, float* y,
                                            int oH, int oW, int tiles_w, int tiles) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -22,7 +22,9 @@ extern "C" __global__ void winograd_output(const float* M, const float* bias, fl
     }
     int top = t / tiles_w * 2, left = t % tiles_w * 2;
     for (int r = 0; r < 2 && top + r < oH; ++r)
-        for (int s = 0; s < 2 && left + s < oW; ++s)
-            y[(top + r) * oW + left + s] = fminf(fmaxf(m[r][s] + bias[0], 0.0f), 6.0f);
+        for (int s = 0; s < 2 && left + s < oW; ++s) {
+            float v = m[r][s] + bias[0];  // fminf and fmaxf would hide a NaN
+            y[(top + r) * oW + left + s] = v < 0.0f ? 0.0f : v > 6.0f ? 6.0f : v;
+        }
     // END SOLUTION
 }

@@ -25,6 +25,7 @@ of the chapter, a code cell tagged exercise-<name> holds the solution, and a Mar
 
 An exercise in CUDA C++ has solutions/<name>.cu, with marks that begin with `//`. Its cell begins with the magic
 `%%exercise <name>`, which `%load_ext common.check` provides; the rest is the kernel, and running the cell checks it.
+Cells below it use the kernel that passed: check.kernel("<name>").
 check.py has def check(source): … and runs the kernel with launch(): traced on the simulator, and on a machine with a
 GPU there as well.
 
@@ -44,7 +45,7 @@ from .exercises import Exercise, find, find_all
 from .hints import hint
 from .kernels import launch
 from .magic import load_ipython_extension
-from .runner import Result, run
+from .runner import Result, kernel, run
 
 __all__ = [
     "Exercise",
@@ -57,6 +58,7 @@ __all__ = [
     "find_all",
     "hint",
     "keep",
+    "kernel",
     "launch",
     "load_ipython_extension",
     "milestone",

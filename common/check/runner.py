@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import cuda
+from ..cuda.signature import declarations
 from ..cuda.simulator import compiler
-from ..lab import progress
+from ..kernels.ladder import header_options
+from ..lab import markup, progress
+from ..lab.engine import NotWrittenError
 from . import child, feedback, worker
 from .child import Ended
 from .exercises import Exercise, find
@@ -55,12 +58,32 @@ def run(name: str, *objects: Any, seconds: float = SECONDS) -> Result:
         call = f"check.run({name!r}, {', '.join(wanted)})"
         raise TypeError(f"{len(objects)} answers given, {len(wanted)} expected: {call}")
 
-    verdict = _judged(exercise, objects, seconds)
+    verdict = judged(exercise, objects, seconds)
     missing = any(answer is None or answer is ... for answer in objects)
     if not verdict.passed and verdict.started and (missing or _untouched(exercise, objects)):
         what = f"not started yet. {_first_step(exercise)} and run the cell again."
         verdict = Verdict(False, what, started=False)
-    return _shown(exercise, verdict)
+    return _shown(exercise, verdict, objects)
+
+
+_right: dict[str, str] = {}  # by exercise: the kernel that was right last in this session
+
+
+def kernel(name: str, solution: bool = False) -> Any:
+    """The learner's kernel of an exercise, as of cuda.RawKernel, for the cells below it.
+
+    solution   whether to take the course's solution instead
+
+    Raises NotWrittenError, shown as "not started yet", if no answer in this session had right results.
+    """
+    exercise = find(name)
+    text = markup.plain(exercise.source, cuda=True) if solution else _right.get(name)
+    if text is None:
+        raise NotWrittenError(
+            f"no kernel of this session passes {name} yet. Do its cell first, or take the course's:"
+            f" check.kernel({name!r}, solution=True)"
+        )
+    return cuda.RawKernel(text, next(iter(declarations(text))), options=header_options())
 
 
 def _first_step(exercise: Exercise) -> str:
@@ -69,7 +92,7 @@ def _first_step(exercise: Exercise) -> str:
     return "Put your code in the place of the lines with `write:`"
 
 
-def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
+def judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
     """Run the check, in a separate process where possible."""
     if not isolated:
         return judge_here(exercise.folder, objects, seconds)
@@ -114,7 +137,7 @@ def _untouched(exercise: Exercise, objects: tuple) -> bool:
         return False
 
 
-def _shown(exercise: Exercise, verdict: Verdict) -> Result:
+def _shown(exercise: Exercise, verdict: Verdict, objects: tuple) -> Result:
     """Show and record a verdict."""
     name = exercise.name
     mark = "✓" if verdict.passed else "✗"
@@ -128,6 +151,8 @@ def _shown(exercise: Exercise, verdict: Verdict) -> Result:
     if verdict.started:
         progress.record_try(name, verdict.passed)
     right = verdict.passed or verdict.short
+    if exercise.is_cuda and right:
+        _right[name] = objects[0]
     result = Result(verdict.passed, text, verdict.picture, name, verdict.started, right)
     feedback.show(plain, feedback.formatted(mark, name, what, verdict.hint))
     if result.picture is not None:

@@ -39,6 +39,13 @@
     draw.strips((1, 3, 2, 2))                NCHW and NHWC as strips of memory, with strides
     draw.column_major(2, 3)                  a row-major matrix, as BLAS reads it
     draw.slices()                            the tiles of A and B that one block of a product copies, slice by slice
+    draw.sliding_rows(outputs=4)             a thread that walks down a column with its rows in registers
+    draw.halos(((4, 4), (8, 8)))             tiles of outputs with the halo of inputs around them
+    draw.register_tile(2, 2)                 a thread's outputs and the inputs that it holds
+    draw.taps(pixels=9)                      which output reads which pixel, as a matrix per stride
+    draw.phases(stride=2)                    the taps that count for each kind of pixel
+    draw.sum_levels(100_352, 256, 1)         a long sum as a tree: registers, shuffles, shared memory, blocks
+    draw.winograd(outputs=2)                 a tile through a Winograd convolution
     draw.product_tiles()                     the tiles of blocks, warps and threads in a matrix product
     draw.lane_words({"title": firsts})       the words that eight lanes load, 16 bytes each, in 32 banks
     draw.transposed_tile()                   a tile of A on its way into shared memory, turned
@@ -46,13 +53,20 @@
     draw.shuffle_tree(values)                a warp's sum by shuffles, step by step
     draw.halving(lanes=8, channels=4)        several sums per lane, half of them given away in each step
     draw.cudnn_graph(graphs)                 the parts of one cuDNN graph, or of two
+    draw.im2col(4, 3)                        one channel, its windows as columns, and the product with the weights
+    draw.implicit_tile(64, 576, 3136)        the tiles of a block in a product whose columns are never stored
+    draw.halo_tile(28, 128)                  output pixels of one block and their halo
+    draw.regimes(layers)                     the tiles of three products, spread over a card's multiprocessors
+    draw.epilogue()                          bias, residual and ReLU6 as kernels, and within one
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
 
 from .banks import tile_banks
 from .canvas import Drawing
+from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
 from .course import whole_way
+from .depthwise import halo_share, halos, phases, register_tile, sliding_rows, sum_levels, taps
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
@@ -68,13 +82,15 @@ from .shuffles import halving, shuffle_tree
 from .tensors import row_major, tensor_fields, weight_layouts
 from .tiles import buffers, lane_words, product_tiles, slices, transposed_tile
 from .timeline import launches, queues, timeline
+from .winograd import winograd
 
 __all__ = [
     "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
-    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight",
-    "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "slices", "spacing", "strips", "tensor_fields",
-    "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way",
-    "windows",
+    "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
+    "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders",
+    "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
+    "paddings", "phases", "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "slices", "sliding_rows", "spacing", "strips", "sum_levels",
+    "taps", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
+    "weight_sizes", "whole_way", "windows", "winograd",
 ]  # fmt: skip

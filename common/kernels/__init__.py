@@ -8,13 +8,14 @@ PyTorch tensors; the result is of the same type.
     gemm(a, b, variant="naive")   runs one of them; default: the fastest for the shape
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..cuda.machine_code import Inspection
+from ..cuda.report import Report
 from .activate import activate, hardsigmoid, hardswish, sigmoid
 from .activate import ladder as _activate
 from .add import add
@@ -51,6 +52,7 @@ from .pool2d import avg_pool2d, max_pool2d, pool2d
 from .pool2d import ladder as _pool2d
 from .softmax import ladder as _softmax
 from .softmax import softmax
+from .traced import trace_call
 from .winograd import ladder as _winograd
 from .winograd import winograd
 from .winograd_weight import ladder as _winograd_weight
@@ -92,6 +94,7 @@ __all__ = [
     "softmax",
     "source",
     "sources",
+    "trace",
     "variants",
     "winograd",
     "winograd_weight",
@@ -180,6 +183,22 @@ def inspect(
     ladder = _ladder(operator)
     ladder.tile(variant)  # ValueError for an unknown rung
     return inspect_rung(globals()[operator], operator, variant, args, dtype, layout, arch, named)
+
+
+def trace(
+    operator: str, variant: str, *args: Any, blocks: int | Collection[int] | None = None, card: str = "H200",
+    **named: Any,
+) -> list[Report]:  # fmt: skip
+    """The traces of the launches that a rung makes on a card, with the tiles and grid that its launcher chooses there.
+
+    One report per launch, in their order; most rungs have one. args, named: the operator's arguments; outputs are
+    written as by the call. blocks: as of cuda.trace, the blocks to trace of every launch. card: "H200", "T4", "A100" or
+    "L4", which need not be there.
+
+    ValueError for an unknown operator or rung, and one that does not take the arguments; others as of cuda.trace.
+    """
+    _ladder(operator).tile(variant)  # ValueError for an unknown rung
+    return trace_call(lambda: globals()[operator](*args, **named, variant=variant), blocks, card)
 
 
 def diff(operator: str, before: str, after: str, context: int = 2) -> str:

@@ -158,14 +158,22 @@ def table(
     title = _title(case, batch, precision, layout)
     if not records:
         return _nothing(title)
+    title, heads, rows = titled(recorded, records, title, machine)
+    texts = heads.index("µs")
+    markdown = tables.markdown(heads, rows, texts)
+    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+
+
+def titled(
+    recorded: Results, records: Sequence[Record], title: str, machine: bool = False
+) -> tuple[str, list[str], list[list[str]]]:
+    """(title with card, date and roofs, column heads, rows) of the table of records that `chosen` returned."""
     peaks = tables.roofs_of(recorded)
     heads, rows = _cells(records, peaks, _on_the_machine(records) if machine else {})
     title = f"{title} ({tables.card_and_date(recorded, records)})"
     if peaks is not None:
         title += f"; the roof: {_roofs(records, peaks)}"
-    texts = heads.index("µs")
-    markdown = tables.markdown(heads, rows, texts)
-    return _show(f"{title}\n\n{_plain(heads, rows, texts)}", f"**{title}**\n\n{markdown}")
+    return title, heads, rows
 
 
 def _nothing(title: str) -> None:

@@ -773,7 +773,10 @@ TEXTS: dict[str, Callable[[Results], str]] = {
 
 def texts() -> dict[str, Callable[[], str]]:
     """The functions that generate the course's texts, by the name in their markers."""
+    from . import folded  # imports this module
+
     recorded, root = results.load(CARD), results.course()
     _ = recorded.records  # raises DamagedResults now, once
     functions: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
-    return functions | {"tracks": lambda: tracks(root)}
+    folds = {f"ladder-{name}": functools.partial(folded.ladder, recorded, name) for name in folded.names()}
+    return functions | folds | {"tracks": lambda: tracks(root)}

@@ -7,7 +7,7 @@ import pytest
 
 from common import check
 from common.check import exercises, hints
-from common.lab import progress
+from common.lab import markup, progress
 
 SKELETON = '''def double(x):
     """Twice x."""
@@ -231,3 +231,19 @@ def test_in_this_process_where_there_is_no_other(chapter, capsys, monkeypatch, t
     time.sleep(0.3)  # the timer is off
     with pytest.raises(KeyboardInterrupt):
         check.run("double", written(tmp_path, "def double(x):\n    raise KeyboardInterrupt\n"))
+
+
+# ---- Kernels for the cells below an exercise
+
+
+def test_a_kernel_that_is_right_can_be_launched_by_the_cells_below(monkeypatch):
+    monkeypatch.setattr(check.runner, "_right", {})
+    with pytest.raises(NotImplementedError, match=r"no kernel of this session passes im2col_index yet.*solution=True"):
+        check.kernel("im2col_index")
+    assert check.kernel("im2col_index", solution=True).name == "im2col"
+    solution = markup.plain(check.find("im2col_index").source, cuda=True)
+    assert not check.run("im2col_index", solution.replace("+ kh", "- kh"))
+    with pytest.raises(NotImplementedError):
+        check.kernel("im2col_index")
+    assert check.run("im2col_index", solution)
+    assert check.kernel("im2col_index").name == "im2col"

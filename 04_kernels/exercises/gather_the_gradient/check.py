@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.check import Wrong, launch
-from common.check.kernels import beyond, compare, shapes, sprinkled
+from common.check.kernels import beyond, compare, shapes, sprinkled, target
 from common.check.trials import numpy_random
 
 # images, channels, height, width: odd and even in each direction
@@ -31,11 +31,14 @@ def run(source, grad, weight, out, what, accumulate=0, threads=128):
     n, c, h, w = out.shape
     args = (grad, weight, out, n * c, c, h, w, *grad.shape[2:], accumulate)
     which = {"updated": (out,), "outputs": ()} if accumulate else {"outputs": (out,)}
-    launch(source, "input_gradient", (-(-out.size // threads),), (threads,), args, what=what, hints=HINTS, **which)
+    return launch(
+        source, "input_gradient", (-(-out.size // threads),), (threads,), args, what=what, hints=HINTS, **which
+    )
 
 
 def check(source):
     random = numpy_random()
+    reports = []
 
     # one output that has a gradient, of 1: it gives each of its nine pixels the weight of the tap that read it
     grad, out = np.zeros((1, 1, 4, 4), np.float32), np.full((1, 1, 7, 7), np.nan, np.float32)
@@ -80,10 +83,16 @@ def check(source):
                     (before - sums, "the sum is added, not subtracted"),
                     (want + sums, "the sum is added twice"),
                 ]
-            run(source, grad, weight, out, what, accumulate, int(random.choice((128, 32, 33, 256))))
+            threads = int(random.choice((128, 32, 33, 256)))
+            reports.append((what, out.size, run(source, grad, weight, out, what, accumulate, threads)))
             hint = (
                 "to out[p][h][w] goes weight[p % C][kh][kw] · grad[p][oh][ow] for each tap with 2·oh = h + 1 − kh and"
             )
             hint += " 2·ow = w + 1 − kw"
             hint += "; what was in out is added, once" if accumulate else ""
             compare(out, want, what=f"{what}: out", hint=hint, mistakes=known, rtol=1e-5, atol=1e-5)
+
+    for what, pixels, report in reports:  # right first, then frugal
+        stores = report.global_stores.accesses + sum(counts.accesses for counts in report.atomics.values())
+        hint = "sum in a register; store the sum once, after the last tap"
+        target(stores, pixels, "stores", what=what, hint=hint, picture=report)

@@ -1,4 +1,4 @@
-// conv2d, rung 1 "naive": any convolution, directly from its definition, one thread an output element.
+// conv2d, rung 1 "naive": any convolution, directly from its definition, one thread per output element.
 //
 //   y[n, o, oh, ow] = clamp(bias[o] + residual[n, o, oh, ow]
 //                           + sum over c, kh, kw of weight[o, c, kh, kw] · x[n, g·C/G + c, ih, iw], low, high)
@@ -6,10 +6,11 @@
 //   x (N, C, H, W), weight (O, C/G, kH, kW), bias (O) or null, residual (N, O, oH, oW) or null, y (N, O, oH, oW).
 //   In memory all four are NCHW, or with NHWC=1 all four NHWC: channels last, weight as (O, kH, kW, C/G).
 //
-// Moves   at the least x + weight + residual + y. Asked for are two elements a multiply-add; caches serve most of them.
+// Moves   at the least x + weight + residual + y. Asked for are two elements per multiply-add; caches serve most of them.
 // Gains   every stride, padding, dilation and grouping; bias, residual and activation cost no pass of their own.
-//         The taps are the outer loops, so whether a tap lies in the image is asked once for all channels.
-// Costs   two loads for each multiply-add, none of them shared between threads.
+//         The taps are the outer loops, so whether a tap lies in the image is tested once for all channels.
+// Costs   two loads per multiply-add, none of them shared between threads. NHWC: 32 neighbouring outputs have weights in 32
+//         lines, which L1 looks up one after the other, where NCHW has three.
 #include <cuda_fp16.h>
 
 #ifndef NHWC

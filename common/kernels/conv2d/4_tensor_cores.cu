@@ -3,7 +3,7 @@
 //
 //   Tiles, k and pixels are rung 3's. A warp multiplies WO channels × WP pixels out of the block's BO×BP with mma instructions.
 //   Their 16 rows are y's slower index, their 8 columns the faster one: channels × pixels in NCHW, pixels × channels in NHWC.
-//   STAGES slices of BK values of k are on their way or in use; they arrive by cp.async, zeros where a window leaves the image.
+//   STAGES slices of BK values of k are in flight or in use; they arrive by cp.async, zeros where a window leaves the image.
 //   fp32: three products of TF32 numbers each, and tensor cores' sums that are one slice long; tf32x3.h says why.
 //   partial: null, or room for S arrays of y's size. Then each block takes an S-th of k and leaves its sums there, unfinished,
 //   and a launch compiled with SUM=S adds them up: S times as many blocks where there are few pixels and many channels.
@@ -137,7 +137,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
     for (int slice = 0; slice < STAGES - 1; ++slice) {
         if (slice < slices) fetch(slice);
-        cp_async_commit();  // a group a slice, empty ones too, so that counting groups is counting slices
+        cp_async_commit();  // one group per slice, empty ones too, so that counting groups is counting slices
     }
     for (int slice = 0; slice < slices; ++slice) {
         cp_async_wait<STAGES - 2>();  // this slice is here,

@@ -1,15 +1,15 @@
 // conv2d, rung 5 "halo": the pixels under a block's windows lie in shared memory once, as they are; all taps read them there.
 // requires: sm_80
 //
-//   Rung 4 copies a column of im2col for each pixel, kH·kW elements a channel of which its neighbours need nearly the same.
+//   Rung 4 copies a column of im2col for each pixel, kH·kW elements per channel of which its neighbours need nearly the same.
 //   Here the block's pixels, BP in the order (n, strip, oh, ow), are rows of an image or of a strip of it, at most COLUMNS wide.
 //   The rows of x that their windows reach (rows and columns more than the pixels: the halo) are brought to shared memory for
 //   CHANNELS channels at a time, pixel by pixel, channels inside in both layouts. A tap is then an offset: ldmatrix takes the
 //   addresses of eight rows from eight lanes, and a row is a piece, 16 bytes of channels, of any pixel. k counts (tap, piece);
 //   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4. With split-K, partial sums are written to `partial`.
 //
-// Moves   from x, instead of BP·kH·kW elements a channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
-//         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K a block.
+// Moves   from x, instead of BP·kH·kW elements per channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
+//         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K per block.
 // Gains   those copies, and the arithmetic for their addresses, which is done once in place of kH·kW times.
 // Costs   a tile that is as large as the picture's shape makes it, so fewer blocks an SM. Divisions that find rows and windows, at
 //         the beginning of every block. With few channels pieces are not full: of 3 channels in halves 3 of 8, so that the 27
@@ -178,7 +178,7 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
     for (int slice = 0; slice < STAGES - 1; ++slice) {
         if (slice < slices) fetch_weights(slice);
-        cp_async_commit();  // a group a slice, empty ones too, so that counting groups is counting slices
+        cp_async_commit();  // one group per slice, empty ones too, so that counting groups is counting slices
     }
     for (int slice = 0, chunk = 0, in_chunk = 0; slice < slices; ++slice) {
         if (in_chunk == 0 && chunk_slices < STAGES - 1) cp_async_wait<0>();  // the pixels were asked for a chunk ago, not longer

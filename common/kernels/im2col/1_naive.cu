@@ -1,11 +1,11 @@
-// im2col, rung 1 "naive": columns[n, (c, kh, kw), (oh, ow)] = x[n, c, ih, iw], or 0 in the padding; one thread an
+// im2col, rung 1 "naive": columns[n, (c, kh, kw), (oh, ow)] = x[n, c, ih, iw], or 0 in the padding; one thread per
 // element of the columns. A convolution is then a gemm of the weights with the columns.
 //
 // Moves   N·C·kH·kW·oH·oW elements out, and as many in, of which kH·kW times fewer are different: for a 3×3 kernel the
 //         input is written out nine times.
 // Gains   a convolution of any shape becomes a gemm.
 // Costs   that buffer: for a 3×3 convolution nine activations written and read again. And to find its place a thread divides
-//         seven times by numbers that the compiler does not know, some 20 instructions each, for one element.
+//         five times by numbers that the compiler does not know, some 20 instructions each, for one element.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void im2col(const scalar_t* __restrict__ x, scalar_t* __restrict__ columns, int H, int W, int oH, int oW,

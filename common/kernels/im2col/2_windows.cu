@@ -1,8 +1,8 @@
-// im2col, rung 2 "windows": one thread a window, which it walks tap by tap: divided once for kH·kW elements of the columns.
+// im2col, rung 2 "windows": one thread per window, which walks over its taps: it divides once for kH·kW elements of the columns.
 //
 // Moves   as rung 1. Neighbouring threads have neighbouring windows, so each tap's store is one row of columns, side by side.
-// Gains   the divisions: 3 a window in place of 7 an element, 63 for a 3×3 kernel. And kH·kW loads and stores of a thread are
-//         independent of each other, so that many of them are under way.
+// Gains   the divisions: 3 per window in place of 5 per element, 45 for a 3×3 kernel. And kH·kW loads and stores of a thread are
+//         independent of each other, so that many of them are in flight.
 // Costs   kH·kW times fewer threads; a plane of few pixels leaves the card half empty.
 #include <cuda_fp16.h>
 

@@ -1,8 +1,8 @@
-// im2col, rung 3 "vectorised": one thread VECTOR neighbouring windows; a tap's elements of them leave in one store.
+// im2col, rung 3 "vectorised": one thread per VECTOR neighbouring windows; a tap's elements of them leave in one store.
 //
 // Moves   as rung 1, the stores with a VECTOR-th of the requests. The loads stay single: under the next tap the same pixels
 //         begin one element on, at no multiple of anything.
-// Gains   16 bytes a store in place of 4, or of 2 for halves: so many more are under way to memory, which is what the other
+// Gains   16 bytes per store in place of 4, or of 2 for halves: so many more are in flight to memory, which is what the other
 //         rungs are short of where an element is small.
 // Costs   VECTOR windows' places in registers, VECTOR times fewer threads; planes of a size that VECTOR does not divide go by
 //         smaller vectors, at last of 1.

@@ -8,7 +8,7 @@
 //         of 64×64. From there a thread reads TM + TN numbers for TM·TN multiply-adds, 12 for 32.
 // Gains   the arithmetic no longer waits for a load each. Loads and stores run along the pixels of a channel: 32 lanes,
 //         4 sectors, whatever the image's size is, if its pixels are many.
-// Costs   two barriers for every BK channels, and nothing is on its way while a slice is multiplied. An image of 7×7 has
+// Costs   two barriers for every BK channels, and nothing is in flight while a slice is multiplied. An image of 7×7 has
 //         rows of 49 elements, which begin at no multiple of 16 bytes: every load takes one element.
 #include <cuda_fp16.h>
 

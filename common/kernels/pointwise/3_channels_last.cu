@@ -6,7 +6,7 @@
 //         row of x or weight, neighbours in k for both. A thread's TN outputs are neighbours: one store.
 // Gains   a quarter or an eighth of the loads and stores, and of their address arithmetic. That holds for images of any
 //         size: a row is a pixel's channels, and networks have those in multiples of 8.
-// Costs   both tiles are turned round on their way, k outermost: the four stores of a load lie BM + 4 words apart, and two
+// Costs   both tiles are transposed on their way, k outermost: the four stores of a load lie BM + 4 words apart, and two
 //         of the lanes that share a row meet in a bank. Rows of other lengths go element by element, VECTOR=0.
 #include "vec.h"
 

@@ -2,7 +2,7 @@
 // requires: sm_80
 //
 //   x (P, C), P the pixels of all images, weight (O, C), y and residual (P, O): NHWC. A block computes BM×BN, a warp WM×WN.
-//   Both operands have their channels innermost, as mma wants them: nothing is turned round any more.
+//   Both operands have their channels innermost, as mma wants them: nothing is transposed any more.
 //
 // Moves   P·O·C·(1/BM + 1/BN) elements out of the L2 cache, by cp.async, and P·O·C·(1/WM + 1/WN) from there into registers,
 //         by ldmatrix. It hands out 32 bytes of channels of 16 rows at a time: 16 halves or 8 floats, one mma deep.

@@ -2,10 +2,10 @@
 // requires: sm_80
 //
 //   x (P, C), weight (O, C), y and residual (P, O): NHWC. BLOCKS blocks on a multiprocessor take BN outputs each and walk over
-//   all pixels, a warp 16·TM of them at a time; STAGES - 1 such tiles of x are on their way while one is multiplied.
+//   all pixels, a warp 16·TM of them at a time; STAGES - 1 such tiles of x are in flight while one is multiplied.
 //
-// Moves   x + residual + y once, if BN holds all outputs, and the weights once a block: the least there is. 112×112, 16 > 96
-//         channels in fp16 are 224 bytes a pixel and 3,072 FLOPs, 14 a byte: memory decides, by far.
+// Moves   x + residual + y once, if BN holds all outputs, and the weights once per block: the least there is. 112×112, 16 > 96
+//         channels in fp16 are 224 bytes per pixel and 3,072 FLOPs, 14 per byte: memory decides, by far.
 // Gains   no tile of weights is loaded twice, no block is started for a few microseconds. After the weights have come there
 //         is no barrier: a warp waits for its own copies alone. Of a piece that a row fills by half, half the mma are left out.
 // Costs   shared memory for C·BN weights and WARPS·STAGES·16·TM rows: the launcher hands longer rows over to rung 4. With few

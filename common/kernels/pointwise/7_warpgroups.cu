@@ -6,7 +6,7 @@
 // Moves   x once for each BN outputs, the weight once for each BM pixels, y and residual once. BN is all of O where that is
 //         at most 256 and enough blocks are left: then x is read once. From shared memory to registers nothing.
 // Gains   no ldmatrix and no mma of a warp's own: per 64 channels a warpgroup issues four instructions for 64×BN products, so what
-//         is left of a block's time is waiting for its tiles. With at most STAGES slices (WHOLE) all are asked for at once.
+//         is left of a block's time is waiting for its tiles. With at most STAGES slices (WHOLE) all are requested at once.
 // Costs   sums of 64×BN lie in one warpgroup's registers, so a tile has at least 64 pixels: 49 pixels of one image waste a quarter
 //         of it, and leave most multiprocessors without a block. Runs on no other card.
 #include "vec.h"
@@ -16,7 +16,7 @@
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
 #endif
 constexpr int THREADS = BM * 2;  // a warpgroup for 64 pixels
-constexpr int AHEAD = WHOLE ? STAGES : STAGES - 2;  // slices on their way; of the others products are reading
+constexpr int AHEAD = WHOLE ? STAGES : STAGES - 2;  // slices in flight; of the others products are reading
 constexpr int GROUPS = BN / 32;  // 32 outputs, of which a lane has 8 neighbours
 
 extern "C" __global__ void __launch_bounds__(THREADS)

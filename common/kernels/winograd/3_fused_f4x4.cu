@@ -8,7 +8,7 @@
 // Gains   another 1.8 times fewer multiply-adds than F(2×2).
 // Costs   accuracy: the transforms multiply by up to 8 and divide by 24, and the last digits of large numbers that
 //         cancel are lost. The transforms themselves grow, 36 numbers a tile in registers. Images smaller than a few
-//         tiles are mostly padding: 7×7 outputs are 4 tiles of 16, of which a fifth is thrown away.
+//         tiles are mostly padding: 7×7 outputs are 4 tiles of 16, of which 15 in 64 are thrown away.
 #include "ptx.h"
 
 #define ALPHA 6             // side of an input tile

@@ -1,0 +1,81 @@
+"""Tables of records that a chapter's README holds folded: the rungs of a ladder, case by case.
+
+ladder(recorded, "conv2d")     Markdown: a folded part per case, with the table that ladders.table shows
+names()                        of the ladders that have such tables
+"""
+
+import math
+from collections.abc import Sequence
+
+from . import ladders, results, tables
+from .results import Record, Results
+
+PRECISIONS = ("fp32", "fp16")
+STEM = "stem 224×224 3>32 stride 2"
+# by ladder: (case, batch, operator as in `ladders.chosen`)
+CASES: dict[str, list[tuple[str, int, str | None]]] = {
+    "conv2d": [
+        *((STEM, batch, None) for batch in (1, 32, 256)),
+        *((f"conv 3×3 {shape}", batch, "conv2d") for shape in ("56×56 64>64", "7×7 512>512") for batch in (1, 32)),
+    ],
+    "pointwise": [
+        ("expand 112×112 16>96", 256, None), ("project 7×7 960>320", 32, None),
+        ("project 7×7 960>160 +residual", 1, None),
+    ],
+}  # fmt: skip
+BATCHES = (1, 32, 256)
+
+
+def names() -> list[str]:
+    """The ladders that have folded tables."""
+    return list(CASES)
+
+
+def ladder(recorded: Results, name: str) -> str:
+    """The recorded rungs of a ladder in Markdown: a folded part per case, and for pointwise one with all layers."""
+    parts = [
+        _case(recorded, case, batch, precision, operator)
+        for case, batch, operator in CASES[name] for precision in PRECISIONS
+    ]  # fmt: skip
+    if name == "pointwise":
+        parts.append(_layers(recorded))
+    return "\n\n".join(part for part in parts if part) or tables.NOT_YET
+
+
+def _fold(summary: str, body: str) -> str:
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _case(recorded: Results, case: str, batch: int, precision: str, operator: str | None) -> str:
+    records = ladders.chosen(recorded, case, batch, precision, operator=operator)
+    if not records:
+        return ""
+    title, heads, rows = ladders.titled(recorded, records, f"{case}, batch {batch}, {precision}")
+    return _fold(title, tables.markdown(heads, rows, heads.index("µs")))
+
+
+def _layers(recorded: Results) -> str:
+    """A table of all pointwise layers: the library's time over the fastest rung's, by batch and precision."""
+    found = [r for r in results.find(recorded, suite="kernels", operator="pointwise") if "/" not in r["implementation"]]
+    cases = list(dict.fromkeys(r["case"] for r in found))
+    columns = [(precision, batch) for precision in PRECISIONS for batch in BATCHES]
+    ratios = {column: [_ratio(recorded, case, *column) for case in cases] for column in columns}
+    if not cases or any(None in column for column in ratios.values()):
+        return ""
+    rows = [[case, *(f"{ratios[column][i]:.2f}" for column in columns)] for i, case in enumerate(cases)]
+    means = [math.exp(sum(math.log(ratio or 1.0) for ratio in column) / len(cases)) for column in ratios.values()]
+    rows.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
+    heads = ["layer", *(f"{precision}, batch {batch}" for precision, batch in columns)]
+    summary = "every pointwise layer: the faster library's time over the fastest rung's"
+    return _fold(summary, tables.markdown(heads, rows, 1))
+
+
+def _ratio(recorded: Results, case: str, precision: str, batch: int) -> float | None:
+    found = results.find(recorded, suite="kernels", case=case, batch=batch, precision=precision)
+
+    def least(those: Sequence[Record]) -> float | None:
+        return min((r["median_us"] for r in those), default=None)
+
+    own = least([r for r in found if r["implementation"] not in tables.LIBRARIES and "/" not in r["implementation"]])
+    peer = least([r for r in found if r["implementation"] in tables.LIBRARIES])
+    return None if own is None or peer is None else peer / own

@@ -1,0 +1,111 @@
+"""What notebooks 11 to 13 of chapter 04 say of the records and of the machine code, kept true."""
+
+import math
+
+import pytest
+
+from common import cuda, kernels
+from common.measure.roofline import Peaks
+from common.report import ladders, results, tables
+
+WEIGHT = "depthwise backward weight"
+LAYERS = [(112, 32), (56, 144), (28, 192), (14, 384), (14, 576), (7, 960)]
+
+
+def us(case, rung, batch, precision="fp32", layout=None):
+    time = ladders.us(case, rung, batch, precision, layout)
+    assert time is not None, (case, rung, batch)
+    return time
+
+
+def test_depthwise_rungs_in_the_order_that_the_text_says():
+    naive, rows, tile = (us("depthwise 56×56 144", r, 32, layout="NCHW") for r in ("naive", "rows", "tile"))
+    assert rows < tile < naive
+    assert naive / tile < tile / rows  # closer to naive than to rows
+    for case in ("depthwise 56×56 144", "depthwise 112×112 32"):
+        best, register, vectorised = (us(case, r, 256) for r in ("async_tile", "register_tile", "vectorised"))
+        assert best < register < vectorised
+    fp16, fp32 = (us("depthwise 56×56 144", "async_tile", 256, p) for p in ("fp16", "fp32"))
+    assert fp32 / 2 < fp16 < 0.75 * fp32
+
+
+def test_at_batch_1_a_launch_is_most_of_the_time():
+    best = min(us("depthwise 14×14 384", r, 1) for r in kernels.variants("depthwise"))
+    tiny = min(us("add 7×7 160", r, 1) for r in kernels.variants("add", layout="NCHW"))
+    assert best / 2 < tiny < best < us("depthwise 14×14 384", "cudnn", 1)
+
+
+def test_fp16_needs_most_of_the_issue_slots():
+    peaks = Peaks.recorded(results.load(tables.CARD))
+    shares = {}
+    for dtype, size in (("float32", 8), ("float16", 4)):
+        found = kernels.inspect("depthwise", "async_tile", dtype=dtype, layout="NHWC").instructions
+        outputs = peaks.copy_bytes_per_s / size
+        shares[dtype] = 9 * sum(found.values()) / found["FFMA"] * outputs / (peaks.flops_per_s("fp32") / 2)
+    assert shares["float32"] < 0.4 and 0.5 < shares["float16"] < 0.8
+    registers = {r: kernels.inspect("depthwise", r, layout=layout).occupancy("H200").warps
+                 for r, layout in (("rows", "NCHW"), ("register_tile", "NHWC"))}  # fmt: skip
+    assert registers["register_tile"] * 3 == registers["rows"]
+
+
+def test_phases_make_the_same_loads_and_are_faster():
+    case = "depthwise backward input 56×56 144"
+    assert us(case, "naive", 32, layout="NCHW") > 3 * us(case, "phases", 32, layout="NCHW")
+    naive, phases = (kernels.inspect("depthwise_backward_input", r) for r in ("naive", "phases"))
+    assert sum(naive.instructions.values()) > 2 * sum(phases.instructions.values())
+
+
+def test_the_length_of_a_chain_decides_in_both_first_rungs_of_the_weight():
+    per_product = [
+        1000 * us(f"{WEIGHT} {hw}×{hw} {c}", rung, 32, layout="NCHW") / (32 * hw * hw)
+        for hw, c in LAYERS for rung in ("naive", "atomics")
+    ]  # fmt: skip
+    times = [us(f"{WEIGHT} {hw}×{hw} {c}", "atomics", 32, layout="NCHW") for hw, c in LAYERS]
+    assert max(per_product) < 3 * min(per_product) and max(times) > 100 * min(times)
+    case = f"{WEIGHT} 56×56 144"
+    rungs = {r: us(case, r, 32, layout="NCHW") for r in ("naive", "atomics", "block_reduction", "tiles")}
+    assert rungs["atomics"] > rungs["naive"] > rungs["block_reduction"] > rungs["tiles"]
+    assert rungs["naive"] / rungs["block_reduction"] > rungs["block_reduction"] / rungs["tiles"]
+    assert us(case, "atomics", 32, layout="NHWC") < 0.6 * rungs["atomics"]
+
+
+@pytest.mark.parametrize("which", ["input", "weight"])
+def test_gradients_beside_cudnn(which):
+    shapes = [(112, 32, 1), (112, 96, 2), (56, 144, 1), (56, 144, 2), (28, 192, 1),
+              (28, 192, 2), (14, 384, 1), (14, 576, 1), (14, 576, 2), (7, 960, 1)]  # fmt: skip
+    means = {}
+    for precision in ("fp32", "fp16"):
+        for stride in (1, 2):
+            ratios = []
+            for hw, c, s in shapes:
+                case = f"depthwise backward {which} {hw}×{hw} {c}{' stride 2' * (s == 2)}"
+                rungs = [ladders.us(case, r, 32, precision) for r in kernels.variants(f"depthwise_backward_{which}")]
+                if s == stride:
+                    ratios.append(us(case, "cudnn", 32, precision) / min(filter(None, rungs)))
+            means[precision, stride] = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    assert min(means.values()) > 1
+    assert means["fp32", 2] > means["fp32", 1] and means["fp16", 2] > means["fp16", 1]
+    if which == "weight":
+        assert means["fp16", 1] < means["fp32", 1] and means["fp16", 2] < means["fp32", 2]
+
+
+def test_naive_winograd_is_faster_than_the_naive_convolution_in_seven_of_eight():
+    cases = [f"conv 3×3 {shape}" for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512")]
+    ratios = [us(c, "conv2d/naive", b, layout="NCHW") / us(c, "naive", b) for c in cases for b in (1, 32)]
+    assert sum(ratio > 1 for ratio in ratios) == 7
+    x, w = cuda.zeros((1, 16, 32, 32)), cuda.zeros((16, 16, 3, 3))
+    each = 32 * 32 * 16 * 16
+    loads = {
+        operator: kernels.trace(operator, "naive", x, w, None, *more)[-1].global_loads.accesses / each
+        for operator, more in (("conv2d", (1, 1)), ("winograd", (1,)))
+    }
+    assert 17 < loads["conv2d"] < 18 and 7.5 < loads["winograd"] < 8
+
+
+def test_winograd_beside_cudnn():
+    cases = [f"conv 3×3 {shape}" for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512")]
+    for batch, wins in ((1, False), (32, True)):
+        for case in cases:
+            best = min(us(case, rung, batch) for rung in ("fused_f2x2", "fused_f4x4"))
+            assert (us(case, "cudnn", batch) / best > 0.99) is wins
+    assert us(cases[3], "fused_f4x4", 32) > 1.5 * us(cases[3], "fused_f2x2", 32)
