@@ -15,6 +15,10 @@ PRECISIONS = ("fp32", "fp16")
 STEM = "stem 224×224 3>32 stride 2"
 # by ladder: (case, batch, operator as in `ladders.chosen`)
 CASES: dict[str, list[tuple[str, int, str | None]]] = {
+    "global_avg_pool": [("pool 7×7 1280", batch, None) for batch in (1, 32, 256)],
+    "gemm": [
+        ("gemm 4096×4096×4096", 1, None), *(("linear 1280>1000", batch, None) for batch in (1, 32, 256)),
+    ],
     "conv2d": [
         *((STEM, batch, None) for batch in (1, 32, 256)),
         *((f"conv 3×3 {shape}", batch, "conv2d") for shape in ("56×56 64>64", "7×7 512>512") for batch in (1, 32)),
