@@ -84,22 +84,12 @@ from .timeline import launches, queues, timeline
 from .winograd import winograd
 
 __all__ = [
-    "Drawing", "accumulators", "block", "channel_spreads", "column_major", "convolution_outputs", "convolutions",
-    "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard", "halo_share", "halos", "headroom",
-    "kernel_borders", "latency", "launches", "links", "matrix", "memory", "onnx_parts", "outputs", "paddings", "phases",
-    "queues", "receptive_field", "register_tile", "roofline", "rounding", "row_major", "short_name", "sliding_rows",
-    "spacing", "strips", "sum_levels", "taps", "tensor_fields", "timeline", "tree", "walk", "weight_layouts",
-    "weight_sizes", "whole_way", "windows", "winograd",
     "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
     "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
-    "guard", "halo_tile", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders", "lane_words", "latency",
-    "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs", "paddings", "product_tiles",
-    "queues", "receptive_field", "regimes", "roofline", "rounding", "row_major", "short_name", "shuffle_tree",
-    "spacing", "strips", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
-    "weight_sizes", "whole_way", "windows",
-    "convolution_outputs", "convolutions", "cudnn_graph", "float_bits", "folding", "grid", "grid_stride", "guard",
-    "halving", "headroom", "kernel_borders", "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix",
-    "memory", "onnx_parts", "outputs", "paddings", "product_tiles", "queues", "receptive_field", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "spacing", "strips", "tensor_fields", "tile_banks",
-    "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes", "whole_way", "windows",
+    "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders",
+    "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
+    "paddings", "phases", "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline",
+    "rounding", "row_major", "short_name", "shuffle_tree", "sliding_rows", "spacing", "strips", "sum_levels", "taps",
+    "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes",
+    "whole_way", "windows", "winograd",
 ]  # fmt: skip
