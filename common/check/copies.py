@@ -26,7 +26,7 @@ from nbconvert.exporters import NotebookExporter
 from nbconvert.preprocessors import ClearOutputPreprocessor, Preprocessor
 from nbformat import NotebookNode
 
-from ..lab import markup, progress
+from ..lab import markup, progress, rungs
 from .exercises import REPOSITORY, Exercise, find_all
 
 STATE = ".copies.json"
@@ -100,6 +100,8 @@ def stub(source: str, exercise: Exercise | None = None) -> str:
     if exercise is not None:
         magic = re.match(r"%%exercise .*\n", source)
         return (magic[0] if magic else "") + exercise.skeleton.rstrip()
+    if slot := re.match(r"%%rung (\w+)\n", source):
+        return f"{slot[0]}{rungs.slot(slot[1]).naive.rstrip()}"
     cuda = markup.is_cuda(source)
     stripped = markup.strip(source, cuda)
     return stripped if cuda or "predict(" not in stripped else without_guesses(stripped)

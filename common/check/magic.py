@@ -65,6 +65,12 @@ def _run_python(task: Exercise, cell: str) -> Result | None:
     return run(task.name, *(shell.user_ns[name] for name in names))
 
 
+def _rung(line: str, cell: str) -> Any:
+    from .rungs import rung  # imported late: it imports the tables of records
+
+    return rung(line, cell)
+
+
 def _kernel_is_right(name: str, source: str) -> bool:
     """Judge a kernel of the engine by its exercise; whether its results are right, and it may be saved."""
     return run(name, source).right
@@ -124,6 +130,7 @@ def give_check(shell: Any) -> None:
 def load_ipython_extension(ipython: Any) -> None:
     """Entry point of `%load_ext common.check`."""
     ipython.register_magic_function(exercise, "cell", "exercise")
+    ipython.register_magic_function(_rung, "cell", "rung")
     engine.register(ipython, _kernel_is_right)
     give_check(ipython)
     ipython.set_custom_exc((Exception,), show_error)

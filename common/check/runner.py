@@ -58,7 +58,7 @@ def run(name: str, *objects: Any, seconds: float = SECONDS) -> Result:
         call = f"check.run({name!r}, {', '.join(wanted)})"
         raise TypeError(f"{len(objects)} answers given, {len(wanted)} expected: {call}")
 
-    verdict = _judged(exercise, objects, seconds)
+    verdict = judged(exercise, objects, seconds)
     missing = any(answer is None or answer is ... for answer in objects)
     if not verdict.passed and verdict.started and (missing or _untouched(exercise, objects)):
         what = f"not started yet. {_first_step(exercise)} and run the cell again."
@@ -92,7 +92,7 @@ def _first_step(exercise: Exercise) -> str:
     return "Put your code in the place of the lines with `write:`"
 
 
-def _judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
+def judged(exercise: Exercise, objects: tuple, seconds: float) -> Verdict:
     """Run the check, in a separate process where possible."""
     if not isolated:
         return judge_here(exercise.folder, objects, seconds)

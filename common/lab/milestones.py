@@ -230,6 +230,7 @@ def _reference(chapter: int) -> dict[str, dict[str, float]]:
     """The scores of the reference engine by case."""
     from . import judging
 
+    modules: dict[str, Any]
     if chapter in judging.MODULES:
         names = judging.MODULES[chapter]
         modules = {name: importlib.import_module(f"common.lab.reference.engine.{name}") for name in names}
