@@ -100,12 +100,5 @@ __all__ = [
     "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline", "rounding", "row_major",
     "short_name", "shuffle_tree", "slices", "sliding_rows", "spacing", "strips", "sum_levels", "taps", "tensor_fields",
     "tile_banks", "timeline", "transposed_tile", "tree", "walk", "waves", "weight_layouts", "weight_sizes",
-    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
-    "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
-    "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders",
-    "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
-    "paddings", "phases", "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "sliding_rows", "spacing", "strips", "sum_levels", "taps",
-    "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts", "weight_sizes",
     "whole_way", "windows", "winograd",
 ]  # fmt: skip
