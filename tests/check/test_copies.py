@@ -34,6 +34,8 @@ def test_a_copy_filled_with_its_solutions_is_its_source(source, tmp_path):
             cuda, exercise = markup.is_cuda(original.source), exercise_of(original)
             stub = copies.stub(original.source, exercise)
             assert cell.source == stub
+            if original.source.startswith("%%rung "):  # holds another right kernel
+                continue
             if stub != original.source:
                 assert exercise or markup.is_stub(stub) or "predict(" in stub
             if exercise is None and "predict(" not in stub:

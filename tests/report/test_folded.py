@@ -10,6 +10,7 @@ from common.report import folded, results, tables
 def recorded(tmp_path, monkeypatch):
     cases = {"depthwise": [("depthwise 56×56 144", 1, None), ("not measured", 1, None)]}
     monkeypatch.setattr(folded, "CASES", cases)
+    monkeypatch.setattr(folded, "EVERY", {})
     return results.load(saved(tmp_path / "card", [*peaks(), rung("naive", 100.0, 1), rung("cudnn", 25.0, 2)]))
 
 
