@@ -37,6 +37,9 @@ HINTS = {
 CLOSER = {
     "below-0": "the index is below 0: is a lower end not asked for, or something subtracted that should be added?",
     "shared-bounds": "which of the indices goes beyond the rows or columns that this array of shared memory has?",
+    "race-warp": "two lanes of one warp touch the same word, and nothing orders them: lanes of a warp need not run in"
+    " step (since Volta). Order them with a barrier: __syncthreads() for all threads of the block, __syncwarp() for the"
+    " lanes of one warp",
     "race-global": "two threads come to the same element of this array, and one of them writes it: which elements are a"
     " thread's own, and how far apart are those of neighbouring threads, and of neighbouring blocks?",
 }
@@ -212,7 +215,7 @@ def _describe(finding: Finding, parameters: set[str]) -> str:
     """A finding in words. A race on a parameter's element needs distinct elements, so its barrier clause is dropped."""
     said = str(finding)
     if finding.kind == "race" and finding.array in parameters:
-        said = re.sub(r": no __sync\w+ lies between", "", said)
+        said = re.sub(r": (?:lanes of one warp[^:]*)?no __sync\w+ lies between", "", said)
     return said
 
 
@@ -229,6 +232,8 @@ def _hint_for(finding: Finding, hints: Mapping[str, str], parameters: set[str]) 
         return hints["shared-bounds"]
     if finding.kind == "race" and is_global:
         return hints["race-global"]
+    if finding.kind == "race" and "lanes of one warp" in finding.message and hints["race"] == HINTS["race"]:
+        return hints["race-warp"]
     return hints[finding.kind]
 
 

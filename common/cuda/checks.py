@@ -64,6 +64,35 @@ def output(out: Any, shape: tuple[int, ...], like: Any, layout: str = "NCHW") ->
     return array("out", out, shape, like, allowed=(layout,), dtypes=(np.dtype(like.dtype),))
 
 
+def apart(out: Any, *, in_place: bool = False, **arrays: Any) -> None:
+    """Raise ValueError, naming both arguments, if `out` shares memory with an input.
+
+    The kernels declare their pointers `__restrict__`: the compiler may load an input before or after a store to `out`.
+
+    in_place   whether `out` may be exactly an input: of an operator that reads each element before it writes it
+    arrays     the inputs by name; None for one that is not given
+    """
+    first, end = _span(out)
+    for name, array in arrays.items():
+        if array is None:
+            continue
+        start, stop = _span(array)
+        same = (start, stop, array.strides) == (first, end, out.strides)
+        if start < end and first < stop and not (in_place and same):
+            partly = " in part: out may be the same array, or one of its own" if in_place and not same else ""
+            why = partly or ": the kernel reads one while it writes the other, so out must be an array of its own"
+            raise ValueError(f"out and {name} share memory{why}")
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """(first, end) of the addresses of an array's bytes."""
+    pointer = getattr(array.data, "ptr", None)
+    start = array.__array_interface__["data"][0] if pointer is None else pointer
+    reach = [(size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)]
+    end = start + sum(r for r in reach if r > 0) + array.dtype.itemsize
+    return start + sum(r for r in reach if r < 0), end
+
+
 def pair(name: str, value: Any, least: int) -> tuple[int, int]:
     """An integer or a pair (height, width) as a pair of int. ValueError unless all are integers of at least `least`."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)

@@ -80,6 +80,7 @@ def inverted_residual(
     if residual is not None:
         checks.array("residual", residual, shape, like=x, allowed=allowed)
     out = checks.output(out, shape, like=x, layout="NHWC")
+    checks.apart(out, x=x, residual=residual)
     dtype = np.dtype(x.dtype).name
     if tile is None:
         tile = chosen(block, n, dtype) or rule(block, n, x.dtype.itemsize)

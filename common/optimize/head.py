@@ -150,6 +150,7 @@ def pointwise_pool(
         checks.array("bias", bias, (o,), like=x)
     low, high = map(float, checks.bounds(activation))
     out = checks.output(out, (n, o, 1, 1), like=x)
+    checks.apart(out, x=x, weight=weight, bias=bias)
     head, dtype = Head(h * w, c, o, (low, high)), np.dtype(x.dtype).name
     tile = tile or head_rule(head, n, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
     geometry = HeadGeometry(head, tile, x.dtype.itemsize)
@@ -269,6 +270,7 @@ def few_rows(
     if bias is not None:
         checks.array("bias", bias, (o,), like=x)
     out = checks.output(out, (n, o), like=x)
+    checks.apart(out, x=x, weight=weight, bias=bias)
     linear, dtype = Linear(k, o), np.dtype(x.dtype).name
     tile = tile or linear_rule(linear, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
     geometry = LinearGeometry(linear, tile, x.dtype.itemsize)

@@ -355,6 +355,7 @@ def conv2d(
     if packed is not None:
         checks.array("packed", packed, packed_shape(weight.shape, groups), like=x)
     out = checks.output(out, made, like=x, layout="NHWC")
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
     rows = weight
     if kind != "tiles":
         rows = cuda.empty(packed_shape(weight.shape, groups), x.dtype) if packed is None else packed

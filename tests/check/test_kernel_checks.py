@@ -99,6 +99,14 @@ def test_a_wrong_answer_brings_its_trace_along(exercise, capsys):
             "__shared__ float s[32]; if (i < 77) s[i] = in[i]; __syncthreads(); if (i == 0) out[0] = s[8];",
             "of s, which has 32 elements",
         ),
+        (
+            "__shared__ float s[32]; if (i < 32) { s[i] = in[i]; out[i] = s[31 - i]; }",
+            "two lanes of one warp touch the same word, and nothing orders them: lanes of a warp need not run in step",
+        ),
+        (
+            "__shared__ float s[64]; if (i < 64) { s[i] = in[i]; out[i] = s[63 - i]; }",
+            "a __syncthreads must stand between them",
+        ),
         ("if (i == 0) *(float4*)out = *(const float4*)(in + 1);", "a float4 starts at a multiple of 16 bytes"),
         ("if (i % 2) __syncthreads(); else __syncthreads();", "must reach the same __syncthreads"),
     ],

@@ -10,9 +10,10 @@ from common.kernels.ladder import header_options
 
 SIZES = ((1, 1), (300, 1), (384, 3), (300, 3), (513, 5), (1000, 3), (1283, 2))  # numbers, blocks
 
-# Copies and waits, watched: of each copy, how many outputs were written when it began and when it was waited for.
+# Copies and waits, watched: how many numbers are copied asynchronously, and of each copy, how many outputs were written
+# when it began and when it was waited for.
 BEFORE = """#include "ptx.h"
-extern "C" { __attribute__((visibility("default"))) int course_alone; }
+extern "C" { __attribute__((visibility("default"))) int course_alone, course_copied; }
 static float* course_out;
 static int course_n, course_begun[1024], course_done[1024], course_groups[1024];
 static int course_at[1024][64], course_group[1024][64];
@@ -21,8 +22,9 @@ static __device__ int course_written() {
     for (int i = 0; i < course_n; ++i) count += course_out[i] == course_out[i];
     return count;
 }
-template <class... T> static __device__ void course_copy() {
+template <int N> static __device__ void course_copy() {
     const int t = threadIdx.x, k = course_begun[t]++;
+    course_copied += N;
     if (k < 64) course_at[t][k] = course_written(), course_group[t][k] = course_groups[t];
 }
 template <int N> static __device__ void course_wait() {
@@ -31,9 +33,9 @@ template <int N> static __device__ void course_wait() {
     for (int& k = course_done[t]; k < course_begun[t] && k < 64 && course_group[t][k] < course_groups[t] - N; ++k)
         course_alone += course_written() == course_at[t][k];
 }
-#define cp_async_4(...) (course_copy<>(), cp_async_4(__VA_ARGS__))
-#define cp_async_8(...) (course_copy<>(), cp_async_8(__VA_ARGS__))
-#define cp_async_16(...) (course_copy<>(), cp_async_16(__VA_ARGS__))
+#define cp_async_4(...) (course_copy<1>(), cp_async_4(__VA_ARGS__))
+#define cp_async_8(...) (course_copy<2>(), cp_async_8(__VA_ARGS__))
+#define cp_async_16(...) (course_copy<4>(), cp_async_16(__VA_ARGS__))
 #define cp_async_commit() (++course_groups[threadIdx.x], cp_async_commit())
 #define cp_async_wait course_wait
 #line 1
@@ -52,14 +54,16 @@ def backwards(x, chunk=128):
     return chunks.reshape(-1, chunk)[:, ::-1].ravel()[: x.size]
 
 
-def waited_for_alone(source, chunks):
-    """How many copies a block with this many chunks waits for while no output is written."""
+def watched(source, chunks):
+    """(numbers copied asynchronously, copies waited for while nothing is written) of a block with this many chunks."""
     module = SimulatedModule(BEFORE + source + AFTER, header_options(), ())
     x, out = np.ones(128 * chunks, np.float32), np.full(128 * chunks, np.nan, np.float32)
     module.get_function("course_watched")((1,), (128,), (x, out, x.size))
-    counted = ctypes.c_int.in_dll(module.library, "course_alone")
-    alone, counted.value = counted.value, 0
-    return alone
+    counters = [ctypes.c_int.in_dll(module.library, name) for name in ("course_copied", "course_alone")]
+    copied, alone = (counter.value for counter in counters)
+    for counter in counters:  # the library stays loaded
+        counter.value = 0
+    return copied, alone
 
 
 def check(source):
@@ -94,7 +98,10 @@ def check(source):
         compare(out, want, what=f"{what}: out", hint=hint, mistakes=known)
 
     chunks = 6
-    alone = waited_for_alone(source, chunks)
+    copied, alone = watched(source, chunks)
+    hint = "a load into a register and a store to s make the thread wait for the load; cp_async_4 does not"
+    said = f"{copied} of {chunks * 128} numbers are copied with cp_async"
+    asked(copied >= chunks * 128, what=said, hint=hint)
     hint = "the copy for the next round may be under way while this round's chunk is written: which group is that?"
     said = f"every round waits for the copy that it has just begun: {alone} of {chunks * 128} copies are waited for"
     said += " while nothing is written"

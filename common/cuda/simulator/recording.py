@@ -266,7 +266,9 @@ class Reader:
                     threads.append(self._thread(f.other_thread))
                 other = "several threads" if several else f"thread {self._thread(f.other_thread)}"
                 same_warp = not several and f.other_thread // 32 == f.thread // 32
-                between = "no __syncwarp lies between" if same_warp else "no __syncthreads lies between"
+                between = "no __syncthreads lies between"
+                if same_warp:
+                    between = "lanes of one warp need not run in step (since Volta), and no __syncwarp lies between"
             in_one_line = verb == "writes" and line == other_line and f.other_block == f.block
             if in_one_line and _KINDS[f.other_access] == "load":  # as in s[t] += s[t + 1]
                 reads = "which several threads read" if several else f"and {other} reads it in the same line"

@@ -46,6 +46,7 @@ def activate(
     slope, middle = _finite("alpha", alpha), _finite("beta", beta)
     where = layout.shared_layout(x=x)
     out = checks.output(out, x.shape, like=x, layout=where)
+    checks.apart(out, in_place=True, x=x)
     chosen = ladder.choose(variant, x.dtype, where)
     switches: dict[str, Any] = {"FUNCTION": function}
     if chosen == "vectorised":

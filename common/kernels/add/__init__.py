@@ -33,6 +33,7 @@ def add(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> Any:
     checks.array("b", b, a.shape, like=a, allowed=layout.LAYOUTS)
     where = layout.shared_layout(a=a, b=b)
     out = checks.output(out, a.shape, like=a, layout=where)
+    checks.apart(out, in_place=True, a=a, b=b)
     chosen = ladder.choose(variant, a.dtype, where)
     switches: dict[str, int] = {}
     if chosen == "unrolled":

@@ -21,6 +21,7 @@ def clamp(x: Any, low: float, high: float, *, out: Any = None, variant: str | No
     where = layout.shared_layout(x=x)
     lowest, highest = checks.bounds((low, high))
     out = checks.output(out, x.shape, like=x, layout=where)
+    checks.apart(out, in_place=True, x=x)
     threads = 256
     kernel = ladder.kernel(ladder.choose(variant, x.dtype, where), x.dtype)
     arrays = map(layout.as_stored, (x, out))

@@ -43,6 +43,7 @@ def concat(arrays: Sequence[Any], dim: int = 1, *, out: Any = None, variant: str
         checks.array("out", out, shape, like=first, allowed=layout.LAYOUTS)
     where = layout.shared_layout(**{f"arrays[{i}]": array for i, array in enumerate(arrays)}, out=out)
     out = checks.output(out, shape, like=first, layout=where)
+    checks.apart(out, **{f"arrays[{i}]": array for i, array in enumerate(arrays)})
     chosen = ladder.choose(variant, first.dtype, where)
 
     order = (0, 2, 3, 1) if where == "NHWC" else tuple(range(rank))

@@ -336,6 +336,7 @@ def conv2d(
     layout = layouts.shared_layout(x=x, weight=weight, residual=residual, out=out)
     bounds = checks.bounds(activation)
     out = checks.output(out, shape, like=x, layout=layout)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
     call = Convolution(x, weight, bias, residual, out, layout, s, pads, d, groups, bounds)
 
     if variant is None and _is_pointwise(call):

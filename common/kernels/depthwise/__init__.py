@@ -289,6 +289,7 @@ def depthwise(
     low, high = checks.bounds(activation)
     where = _layout(variant, x, residual, out)
     out = checks.output(out, (n, c, oh, ow), like=x, layout=where)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
 
     dtype = np.dtype(x.dtype)
     shape = Shape(n, c, h, w, oh, ow, (kh, kw), strides, dilations, rows[0], columns[0], dtype.itemsize)

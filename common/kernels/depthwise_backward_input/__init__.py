@@ -105,6 +105,7 @@ def depthwise_backward_input(
     accumulate = check_accumulate(accumulate, out)
     where = layout_of(ladder, variant, grad=grad, out=out)
     out = checks.output(out, (n, c, h, w), like=grad, layout=where)
+    checks.apart(out, grad=grad, weight=weight)
 
     kernel = weight.shape[2:]
     chosen = ladder.choose(variant, grad.dtype, where, best(where, kernel[0] * kernel[1]))

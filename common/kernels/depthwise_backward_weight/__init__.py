@@ -139,6 +139,7 @@ def depthwise_backward_weight(
     accumulate = check_accumulate(accumulate, out)
     where = layout_of(ladder, variant, grad=grad, x=x)
     out = checks.output(out, (c, 1, *kernel), like=grad)
+    checks.apart(out, grad=grad, x=x)
 
     taps = kernel[0] * kernel[1]
     chosen = ladder.choose(variant, grad.dtype, where, best(where, taps))

@@ -172,6 +172,7 @@ def gemm(
         checks.array("bias", bias, (n,), like=a)
     low, high = checks.bounds(activation)
     out = checks.output(out, (m, n), like=a)
+    checks.apart(out, a=a, b=b, bias=bias)
 
     variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n))
     row = k if variant == "split_k" else math.gcd(k, n)  # split_k reads along rows and stores C element by element

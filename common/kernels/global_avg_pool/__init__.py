@@ -35,6 +35,7 @@ def global_avg_pool(x: Any, *, out: Any = None, variant: str | None = None) -> A
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     out = checks.output(out, (n, c, 1, 1), like=x)
+    checks.apart(out, x=x)
     where = layout.shared_layout(x=x)
     if variant == "channels_last" and layout.has(x, "NHWC"):  # one channel or one pixel fits either layout
         where = "NHWC"

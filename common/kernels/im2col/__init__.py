@@ -36,6 +36,7 @@ def im2col(
     rows, columns = checks.padding(padding)
     oh, ow = checks.windows(h, kh, sh, rows, dh), checks.windows(w, kw, sw, columns, dw)
     out = checks.output(out, (n, c * kh * kw, oh * ow), like=x)
+    checks.apart(out, x=x)
 
     variant = ladder.choose(variant, x.dtype)
     threads = out.size if variant == "naive" else out.size // (kh * kw)

@@ -34,6 +34,7 @@ def multiply(a: Any, b: Any, *, out: Any = None, variant: str | None = None) -> 
         checks.array("out", out, shape, like=a, allowed=layout.LAYOUTS)
     where = layout.shared_layout(a=a, b=b, out=out)
     out = checks.output(out, shape, like=a, layout=where)
+    checks.apart(out, in_place=True, a=a, b=b)
     chosen = ladder.choose(variant, a.dtype, where)
 
     order = (0, 2, 3, 1) if where == "NHWC" else range(len(shape))

@@ -31,6 +31,7 @@ def pad(x: Any, padding: Any, value: float = 0.0, *, out: Any = None, variant: s
         checks.array("out", out, shape, like=x, allowed=layout.LAYOUTS)
     where = layout.shared_layout(x=x, out=out)
     out = checks.output(out, shape, like=x, layout=where)
+    checks.apart(out, x=x)
     kernel = ladder.kernel(ladder.choose(variant, x.dtype, where), x.dtype)
     wide = c if where == "NHWC" else 1  # elements of a row that one pixel takes
     sizes = (h, w * wide, shape[2], shape[3] * wide, top, left * wide)

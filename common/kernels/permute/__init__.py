@@ -29,6 +29,7 @@ def permute(x: Any, dims: Any, *, out: Any = None, variant: str | None = None) -
     order = _order(dims, x.shape)
     shape = tuple(x.shape[dim] for dim in order)
     out = checks.output(out, shape, like=x)
+    checks.apart(out, x=x)
     itemsize = np.dtype(x.dtype).itemsize
     dimensions = strided.coalesce_dims(shape, tuple(x.strides[dim] // itemsize for dim in order))
     if len(dimensions) > 4:

@@ -246,6 +246,7 @@ def pointwise(
     low, high = checks.bounds(activation)
     where = _layout(variant, x, residual, out)
     out = checks.output(out, shape, like=x, layout=where)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
 
     product = Product(n * h * w, c, o, x.dtype.itemsize)
     variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))

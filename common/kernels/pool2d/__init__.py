@@ -59,6 +59,7 @@ def pool2d(
     if variant == "channels_last" and all(layout.has(a, "NHWC") for a in (x, out) if a is not None):
         where = "NHWC"  # one channel or one pixel fits either layout
     out = checks.output(out, (n, c, oh, ow), like=x, layout=where)
+    checks.apart(out, x=x)
     chosen = ladder.choose(variant, x.dtype, where)
 
     vector = vectors.vector_width(x, out, row=c) if chosen == "channels_last" else 1

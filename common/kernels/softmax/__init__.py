@@ -24,6 +24,7 @@ def softmax(x: Any, dim: int = -1, *, out: Any = None, variant: str | None = Non
     if not isinstance(dim, int) or not -x.ndim <= dim < x.ndim:
         raise ValueError(f"dim must be an integer from {-x.ndim} to {x.ndim - 1}, got {dim!r}")
     out = checks.output(out, x.shape, like=x)
+    checks.apart(out, x=x)
     columns, inner = x.shape[dim], math.prod(x.shape[dim % x.ndim + 1 :])
     rows, threads = x.size // columns, 64
     ladder.kernel(ladder.choose(variant, x.dtype), x.dtype)(

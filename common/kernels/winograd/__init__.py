@@ -64,6 +64,7 @@ def winograd(
         "transformed", transformed, shape_of(o, c, tile), like=np.empty(0, np.float32)
     ).shape
     out = checks.output(out, (n, o, oh, ow), like=x)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual, transformed=transformed)
 
     tiles_h, tiles_w = checks.blocks(oh, tile), checks.blocks(ow, tile)
     tiles = n * tiles_h * tiles_w

@@ -32,6 +32,7 @@ def winograd_weight(weight: Any, tile: int = 2, *, out: Any = None, variant: str
     if tile not in (2, 4):
         raise ValueError(f"tile must be 2 or 4, got {tile!r}")
     out = checks.output(out, shape_of(o, c, tile), like=np.empty(0, np.float32))
+    checks.apart(out, weight=weight)
     _, c_padded, o_padded = out.shape
     threads = 128
     kernel = ladder.kernel(ladder.choose(variant, weight.dtype), weight.dtype, M=tile)

@@ -1,5 +1,5 @@
-// winograd: a 3×3 convolution, stride 1, padding 1, NCHW. Here still the plain sum of nine taps
-// per input channel: one thread per element of out.
+// winograd: a 3×3 convolution, stride 1, padding 1, NCHW. Here still the plain sum of nine
+// taps per input channel: one thread per element of out.
 // grid: (images * out_channels * height * width + 255) / 256
 // block: 256
 extern "C" __global__ void winograd(
