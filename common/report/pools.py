@@ -30,7 +30,7 @@ def traced(rung: str, channels: int, pixels: int, blocks: int, threads: int, **t
     memory = np.ascontiguousarray(x.transpose(0, 2, 1)) if layout == "NHWC" else x
     out = np.full((1, channels), np.nan, np.float32)
     with patch.dict(os.environ, COURSE_DEVICE="simulator"):
-        kernel = ladder.kernel(rung, np.float32, **tile)
+        kernel = ladder.kernel(rung, np.dtype(np.float32), **tile)
         report = cuda.trace(kernel, (blocks,), (threads,), (memory, out, 1, channels, pixels))
     if report.findings or not np.allclose(out, x.mean(2), atol=1e-5):
         raise AssertionError(f"global_avg_pool/{rung} is wrong: {report.findings}")

@@ -60,11 +60,11 @@ def traced(rung: str, compiled: bool = False, transposed: bool = False) -> Any:
     tile = ladder.tile(rung)
     a, b = (random.standard_normal(s).astype(np.float32) for s in ((M, K), (N, K) if transposed else (K, N)))
     out, infinity = np.full((M, N), np.nan, np.float32), np.float32(np.inf)
-    merge = {"merge": kernels.inspect("gemm", rung, transpose_b=transposed)} if compiled else {}
+    merge = kernels.inspect("gemm", rung, transpose_b=transposed) if compiled else None
     with patch.dict(os.environ, COURSE_DEVICE="simulator"):  # the GPU here may be too old for a rung
-        kernel = ladder.kernel(rung, np.float32, TRANSPOSE_B=int(transposed), **tile)
+        kernel = ladder.kernel(rung, np.dtype(np.float32), TRANSPOSE_B=int(transposed), **tile)
         arguments = (a, b, None, out, M, N, K, -infinity, infinity)
-        report = cuda.trace(kernel, *geometry(tile, M, N), arguments, **merge)
+        report = cuda.trace(kernel, *geometry(tile, M, N), arguments, merge=merge)
     if report.findings or not np.allclose(out, a @ (b.T if transposed else b), atol=1e-4):
         raise AssertionError(f"gemm/{rung} is wrong: {report.findings}")
     return report

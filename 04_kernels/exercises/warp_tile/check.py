@@ -9,8 +9,8 @@ HINTS = {
     "out-of-bounds": "C is 64 × 32: rows to 63, columns to 31, whichever lane they belong to",
     "shared-bounds": "As is [k][row] with 64 rows, Bs is [k][column] with 32 columns, k is 0 to 7",
     "misaligned": "a float4 lies at a multiple of 16 bytes: rows and columns that begin a group are multiples of 4",
-    "race": "what other lanes stored to As and Bs is loaded between the two __syncwarp; each element of C has one lane",
-    "unwritten": "32 lanes × 64 elements cover C: 8 lanes below each other, 4 side by side, two groups in each direction",
+    "race": "what other lanes stored to As and Bs is loaded between the two __syncwarp; an element of C has one lane",
+    "unwritten": "32 lanes × 64 elements cover C: 8 lanes below each other, 4 side by side, two groups each way",
 }
 
 
