@@ -76,7 +76,8 @@ def issued(warps: int, chains: int, latency: int, cycles: int) -> list[tuple[int
     earlier. The scheduler stays with a warp as long as that is ready, then takes the one that has waited longest.
     """
     ready = [[0] * chains for _ in range(warps)]
-    last, current, found = [-1] * warps, 0, []
+    last, current = [-1] * warps, 0
+    found: list[tuple[int, int] | None] = []
     for cycle in range(cycles):
         able = [w for w in range(warps) if min(ready[w]) <= cycle]
         if not able:
