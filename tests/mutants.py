@@ -433,8 +433,8 @@ MUTANTS = [
     ),
     Mutant(
         "trace-warp-race", f"{RUNTIME}/runtime",
-        "return touch.warp != thread / 32 || touch.warp_epoch == t->warp_epoch[thread / 32];",
-        "return touch.warp != thread / 32;",
+        "if (thread < ENGINE && touch.warp == thread / 32 && touch.warp_epoch != t->warp_epoch[thread / 32]) return false;",
+        "if (thread < ENGINE && touch.warp == thread / 32) return false;",
         "races within a warp are not seen", "tests/trace/test_trace_findings.py",
     ),
     Mutant(

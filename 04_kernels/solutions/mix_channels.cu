@@ -1,6 +1,7 @@
 // mix_channels: out[o][p] = the sum over c of weight[o][c] * in[c][p], for 16 inputs c and 16
 // outputs o. in and out are (16, pixels). 256 threads per block. Thread t of the grid computes
-// all outputs of the pixels t and t + threads; threads = gridDim.x * 256, pixels ≤ 2 * threads.
+// all outputs of the pixels t and t + threads, where threads = gridDim.x * 256 is at least
+// half the number of pixels.
 extern "C" __global__ void mix_channels(const float* in, const float* weight, float* out,
                                         int pixels) {
     // BEGIN SOLUTION

@@ -1,5 +1,5 @@
-// mix: out[o][p] = the sum over c of weight[c][o] * in[c][p], for 24 inputs c and 128 outputs o.
-// Thread p computes all 128 outputs of pixel p; in is (24, pixels), out (128, pixels).
+// mix: out[o][p] = the sum over c of weight[c][o] * in[c][p], for 24 inputs c and 128 outputs
+// o. Thread p computes all 128 outputs of pixel p; in is (24, pixels), out (128, pixels).
 extern "C" __global__ void mix(const float* in, const float* weight, float* out, int pixels) {
     const int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= pixels) return;

@@ -5,6 +5,9 @@
 #include "bulk.h"
 
 extern "C" __global__ void column_sums(const float* x, float* y, int rows) {
+    // BEGIN SOLUTION
+    // write: ring and mbarriers, initialised by one thread
+    // write: the producer, thread 128; the consumers, threads 0 to 127; y
     __shared__ __align__(16) float ring[4][128];
     __shared__ Mbarrier full[4], empty[4];
     const int t = threadIdx.x;
@@ -27,4 +30,5 @@ extern "C" __global__ void column_sums(const float* x, float* y, int rows) {
         }
     }
     if (t < 128) y[blockIdx.x * 128 + t] = sum;
+    // END SOLUTION
 }

@@ -1,5 +1,5 @@
-// sum_of_squares: out[t] = in[t]² + in[t + threads]² + in[t + 2 * threads]² + … for each thread t
-// of the grid; threads = gridDim.x * blockDim.x. in has n floats, out one float per thread.
+// sum_of_squares: out[t] = in[t]² + in[t + threads]² + in[t + 2 * threads]² + … for each
+// thread t of the grid; threads = gridDim.x * blockDim.x. in has n floats, out one per thread.
 extern "C" __global__ void sum_of_squares(const float* in, float* out, int n) {
     // BEGIN SOLUTION
     // write: the whole body, with four sums per thread that do not wait for each other

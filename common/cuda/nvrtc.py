@@ -24,12 +24,13 @@ class NoCompiler(RuntimeError):
 class Built:
     """What a compilation gave. cubin: the machine code, None if the source is wrong. log: what the compiler wrote.
 
-    names: the name in the machine code of each name expression.
+    names: the name in the machine code of each name expression. ptx: the text for the virtual machine.
     """
 
     cubin: bytes | None
     log: str
     names: dict[str, str]
+    ptx: str = ""
 
 
 def version() -> tuple[int, int]:
@@ -80,7 +81,7 @@ def _by_cupy(nvrtc: Any, source: str, options: Sequence[str], names: Sequence[st
         except nvrtc.NVRTCError:
             return Built(None, nvrtc.getProgramLog(program), {})
         log, lowered = nvrtc.getProgramLog(program), {name: nvrtc.getLoweredName(program, name) for name in names}
-        return Built(nvrtc.getCUBIN(program), log, lowered)
+        return Built(nvrtc.getCUBIN(program), log, lowered, nvrtc.getPTX(program))
     finally:
         nvrtc.destroyProgram(program)
 
@@ -116,7 +117,9 @@ def _by_ctypes(source: str, options: Sequence[str], names: Sequence[str]) -> Bui
         log = _text(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
         if failed:
             return Built(None, log, {})
-        return Built(_text(library, program, "CUBIN"), log, {name: _lowered(library, program, name) for name in names})
+        lowered = {name: _lowered(library, program, name) for name in names}
+        ptx = _text(library, program, "PTX").rstrip(b"\0").decode(errors="replace")
+        return Built(_text(library, program, "CUBIN"), log, lowered, ptx)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

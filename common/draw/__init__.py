@@ -19,6 +19,12 @@
     draw.bytes_in_flight(7600, {"a": 8192})  bytes in flight beside those that a bandwidth needs
     draw.loads_in_flight(4)                  one load per thread, several narrow ones, or a wide one
     draw.memory(card.measured())             registers, shared memory, L2, global memory: sizes and bandwidths
+    draw.multiprocessor()                    one multiprocessor: schedulers, registers, lanes, shared memory
+    draw.issue_slots(2, 2)                   which warp a scheduler issues from, cycle by cycle
+    draw.block_limits(found.occupancy())     the blocks that registers, warps and shared memory allow
+    draw.levels()                            cycles of a load from each level of memory, as measured
+    draw.divergence(arms=4)                  a warp in several arms of an if
+    draw.waves(blocks=20, slots=8)           blocks on a card, wave after wave
     draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
     draw.row_major((16, 3, 3, 3), raw)       bytes, numbers and dimensions of an array
     draw.weight_layouts((2, 3, 2, 2))        a convolution's weight in memory, OIHW and OHWI
@@ -74,6 +80,7 @@ from .hardware import latency, memory
 from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .libraries import column_major, cudnn_graph, strips
+from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
@@ -85,12 +92,13 @@ from .timeline import launches, queues, timeline
 from .winograd import winograd
 
 __all__ = [
-    "Drawing", "accumulators", "block", "buffers", "bytes_in_flight", "channel_spreads", "column_major",
-    "convolution_outputs", "convolutions", "cudnn_graph", "epilogue", "float_bits", "folding", "grid", "grid_stride",
-    "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col", "implicit_tile", "kernel_borders",
-    "lane_words", "latency", "launches", "links", "loads_in_flight", "matrix", "memory", "onnx_parts", "outputs",
-    "paddings", "phases", "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline",
-    "rounding", "row_major", "short_name", "shuffle_tree", "slices", "sliding_rows", "spacing", "strips", "sum_levels",
-    "taps", "tensor_fields", "tile_banks", "timeline", "transposed_tile", "tree", "walk", "weight_layouts",
-    "weight_sizes", "whole_way", "windows", "winograd",
+    "Drawing", "accumulators", "block", "block_limits", "buffers", "bytes_in_flight", "channel_spreads",
+    "column_major", "convolution_outputs", "convolutions", "cudnn_graph", "divergence", "epilogue", "float_bits",
+    "folding", "grid", "grid_stride", "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col",
+    "implicit_tile", "issue_slots", "kernel_borders", "lane_words", "latency", "launches", "levels", "links",
+    "loads_in_flight", "matrix", "memory", "multiprocessor", "onnx_parts", "outputs", "paddings", "phases",
+    "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline", "rounding", "row_major",
+    "short_name", "shuffle_tree", "slices", "sliding_rows", "spacing", "strips", "sum_levels", "taps", "tensor_fields",
+    "tile_banks", "timeline", "transposed_tile", "tree", "walk", "waves", "weight_layouts", "weight_sizes",
+    "whole_way", "windows", "winograd",
 ]  # fmt: skip

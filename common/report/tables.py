@@ -141,9 +141,9 @@ def peaks(recorded: Results) -> str:
 
 
 TRACKS = {  # the shorter tracks: chapters' folders and the numbers of their notebooks
-    "ten hours: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 4, 5, 10, 11)},
+    "ten hours: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 5, 11)},
     "twenty hours: from an ONNX file to your own engine": {
-        "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 4, 5, 10, 11), "05": (1, 2, 3),
+        "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 4, 5, 9, 10, 11), "05": (1, 2, 3),
     },
 }  # fmt: skip
 
@@ -773,10 +773,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
 
 def texts() -> dict[str, Callable[[], str]]:
     """The functions that generate the course's texts, by the name in their markers."""
-    from . import folded  # imports this module
-
     recorded, root = results.load(CARD), results.course()
     _ = recorded.records  # raises DamagedResults now, once
     functions: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
-    folds = {f"ladder-{name}": functools.partial(folded.ladder, recorded, name) for name in folded.names()}
-    return functions | folds | {"tracks": lambda: tracks(root)}
+    return functions | {"tracks": lambda: tracks(root)}

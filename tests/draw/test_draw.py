@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from onnx import TensorProto, helper
 
 from common import cudnn, draw, topology
+from common.cuda.machine_code import occupancy
 from common.draw import card, course
 from common.draw.hardware import quantity
 from common.lab.engine_files import FILES
@@ -64,6 +65,18 @@ DRAWINGS = {
     "part of a timeline": lambda: draw.timeline({"eager": SLICES}, 10.0, 30.0),
     "latency": lambda: draw.latency(),
     "memory": lambda: draw.memory(H200),
+    "levels": lambda: draw.levels(),
+    "multiprocessor": lambda: draw.multiprocessor(),
+    "multiprocessor of an L4": lambda: draw.multiprocessor("L4"),
+    "issue_slots": lambda: draw.issue_slots(),
+    "issue_slots of five warps": lambda: draw.issue_slots(5, 3, cycles=24),
+    "issue_slots without counts": lambda: draw.issue_slots(2, 1, labels=False),
+    "block_limits": lambda: draw.block_limits(occupancy("H200", 256, 172, 8192)),
+    "block_limits of small blocks": lambda: draw.block_limits(occupancy("H200", 32, 16, 0)),
+    "divergence": lambda: draw.divergence(),
+    "divergence of five arms": lambda: draw.divergence(5),
+    "waves": lambda: draw.waves(),
+    "many waves": lambda: draw.waves(90, 16),
     "tensor_fields": lambda: draw.tensor_fields(TENSOR, HALF),
     "row_major": lambda: draw.row_major((16, 3, 3, 3), bytes.fromhex("00c007bc")),
     "row_major of few bytes": lambda: draw.row_major((1, 1, 1, 2), item=2),

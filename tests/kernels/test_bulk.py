@@ -154,6 +154,26 @@ def test_a_wait_that_is_missing_is_told(changes, told):
 
 
 @simulator_only
+@pytest.mark.parametrize("waits", [0, 1])
+def test_a_barrier_of_the_block_waits_for_no_copy(waits):
+    """But it passes on what one thread has waited for."""
+    source = f"""#include "bulk.h"
+    extern "C" __global__ void k(const float* x, float* y) {{
+        __shared__ __align__(16) float s[128];
+        __shared__ Mbarrier full;
+        if (threadIdx.x == 0) full.init(1), full.expect(512), bulk_copy(s, x, 512, full);
+        __syncthreads();
+        if ({waits} && threadIdx.x == 0) full.wait(0);
+        __syncthreads();
+        y[threadIdx.x] = s[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x == 0) full.wait(0);
+    }}"""
+    report = cuda.trace(compiled(source), (1,), (64,), (cuda.zeros(128), cuda.zeros(64)))
+    assert [found.kind for found in report.findings] == ([] if waits else ["race"])
+
+
+@simulator_only
 @pytest.mark.parametrize("early", [True, False])
 def test_what_is_read_too_early_is_nan(early):
     """Also untraced: a copy comes when nobody can go on without it, and until then its target holds NaN."""
@@ -244,7 +264,7 @@ extern "C" __global__ void k(const __grid_constant__ TensorMap map, int column, 
 
 @needs_hopper
 @pytest.mark.parametrize("box", [(8, 32), (64, 32), (5, 8), (16, 4)])
-@pytest.mark.parametrize("start", [(0, 0), (3, 4), (40, 30), (-2, -6), (100, 0), (0, 1000)])
+@pytest.mark.parametrize("start", [(0, 0), (3, 4), (40, 28), (-2, -8), (100, 0), (0, 1000)])
 def test_a_box_of_a_matrix(rng, box, start):
     """With zeros where the matrix ends, on all four sides; rows of 128 bytes are swizzled."""
     matrix = rng.standard_normal((47, 36)).astype(np.float32)
@@ -262,6 +282,14 @@ def test_a_box_of_a_matrix(rng, box, start):
     assert tensor.nbytes == 4 * n
     compiled(BOX)((1,), (64,), (tensor, start[1], start[0], y, n), shared_mem=4 * n + 1024 - 4 * n % 1024 + 1024)
     np.testing.assert_array_equal(cuda.asnumpy(y).reshape(box), want)
+
+
+@simulator_only
+def test_a_column_that_is_no_multiple_of_16_bytes():
+    """An H200 ends the launch with an illegal instruction."""
+    given = (cuda.TensorMap(cuda.zeros((47, 36)), (5, 8)), 30, 0, cuda.zeros(40), 40)
+    with pytest.raises(cuda.KernelError, match="the column of a tile counts, too"):
+        compiled(BOX)((1,), (64,), given, shared_mem=2048)
 
 
 def test_what_a_tensor_map_cannot_describe():
@@ -285,8 +313,9 @@ def test_a_tensor_map_is_asked_for_where_the_kernel_has_one():
         compiled(BOX)((1,), (1,), (cuda.zeros(4), 0, 0, cuda.zeros(4), 4))
 
 
-@pytest.mark.parametrize("card", ["sm_90", "sm_90a", "sm_100"])
+@pytest.mark.parametrize("card", ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_100"])
 def test_nvrtc_takes_the_header(card):
+    """Older cards, too, where it stops a launch: there the kernels can be traced."""
     defines = tuple(f"-D{name}={value}" for name, value in RIGHT.items())
     for source in (RING, BOX):
         assert compile_with_nvrtc(source, card, (*[o for o in OPTIONS if "std" not in o], *defines)) is None

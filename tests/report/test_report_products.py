@@ -91,3 +91,18 @@ def test_the_picture_says_the_slowest_unit(monkeypatch):
     ((figure, alt),) = shown
     assert "naive: cache lines 33.0" in alt and "warp_tiles: issue slots 0.3" in alt
     assert not figure.axes[0].patches, "a logarithmic axis has dots"
+
+
+def test_the_profiler_counts_the_same_wavefronts_instructions_and_warps():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    profiled = results.find(results.load(tables.CARD), suite="sections", case=products.CASE)
+    of = {r["implementation"]: r for r in profiled}
+    if not set(RUNGS) <= set(of):
+        pytest.skip("not profiled")
+    steps = products.SIZE**3 / 32
+    for rung in RUNGS:
+        loads = products.traced(rung, compiled=True).shared_loads.wavefronts / products.STEPS
+        assert of[rung]["shared_loads"] / steps == pytest.approx(loads, rel=0.04, abs=1e-6), rung
+        assert of[rung]["instructions"] / steps / 4 == pytest.approx(products.units(rung).slots, rel=0.02), rung
+        occupancy = kernels.inspect("gemm", rung).occupancy("H200")
+        assert of[rung]["theoretical"] == pytest.approx(occupancy.share, abs=0.01), rung

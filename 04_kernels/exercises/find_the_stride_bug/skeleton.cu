@@ -1,8 +1,7 @@
 // depthwise: y[c][oh][ow] = sum over i, j < 3 of weight[c][i][j] · x[c][s·oh + i - 1][s·ow + j
 // - 1]; outside of x it is 0. x is (C, H, W), y (C, oH, oW) with oH = (H - 1) / s + 1 and oW
-// alike; the stride s is 1 or 2. 32 threads, 32 outputs of a
-// row. It is right for stride 1, and for stride 2 in the sizes that its author tried: 8 × 8 and
-// 32 × 32. Any line may change.
+// alike; the stride s is 1 or 2. 32 threads, 32 outputs of a row. It is right for stride 1,
+// and for stride 2 in the sizes that its author tried: 8 × 8 and 32 × 32. Any line may change.
 extern "C" __global__ void depthwise(const float* x, const float* weight, float* y, int H,
                                      int W, int oH, int oW, int s) {
     // the three rows of x that the outputs need, from column s·first - 1 on

@@ -1,5 +1,5 @@
-// spline: out[i] = c0 + c1 * x + c2 * x² + c3 * x³ with x = in[i] - s, where s is the segment of
-// in[i], (int)in[i], from 0 to 7. table[4 * s + k] is the coefficient ck of segment s.
+// spline: out[i] = c0 + c1 * x + c2 * x² + c3 * x³ with x = in[i] - s, where s is the segment
+// of in[i], (int)in[i], from 0 to 7. table[4 * s + k] is the coefficient ck of segment s.
 extern "C" __global__ void spline(const float* in, const float* table, float* out, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

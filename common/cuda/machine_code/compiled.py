@@ -80,10 +80,27 @@ def machine_code(origin: tuple, name: str, arch: str) -> Compiled:
     return _machine_code(source, tuple(options), tuple(names), name, arch)
 
 
+@functools.lru_cache(maxsize=16)
+def virtual_code(source: str, options: tuple, names: tuple, arch: str) -> str:
+    """The PTX of a source, with the numbers of its lines. Errors as of `machine_code`."""
+    check_architecture(source, arch)
+    built = nvrtc.compile_cuda(source, arch, _given(options), names)
+    if built.cubin is None:
+        from ..simulator.compiler import readable_errors
+
+        raise CompileError(readable_errors(built.log, source, r"\.cu\((\d+)\)"))
+    return built.ptx
+
+
+def _given(options: tuple) -> tuple[str, ...]:
+    """NVRTC's options for a kernel's own."""
+    plain = [o for o in options if not o.startswith("-arch=")]
+    return (*plain, *(_CUPYS if len(plain) == len(options) else ()), *_OPTIONS)
+
+
 @functools.lru_cache(maxsize=64)
 def _machine_code(source: str, options: tuple, names: tuple, name: str, arch: str) -> Compiled:
-    plain = [o for o in options if not o.startswith("-arch=")]
-    given = (*plain, *(_CUPYS if len(plain) == len(options) else ()), *_OPTIONS)
+    given = _given(options)
     headers = _headers(options)
     key = repr((nvrtc.version(), _disassembler_version(), given, names, arch, headers, source))
     path = cache_dir() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.sass"

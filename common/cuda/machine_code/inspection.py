@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from . import compiled, instructions, mix
+from . import compiled, instructions, mix, ptx
 from . import occupancy as occupancies
 from .compiled import Resources
 from .instructions import Instruction, Loop
@@ -140,6 +140,12 @@ class Inspection:
         if not chosen:
             raise ValueError(f"line {line} has no machine code; lines that have: {_spans(self.lines)}")
         return Sass("\n".join(f"{'↻' if self._is_hot(one) else ' '} {one.address:04x}  {one.text}" for one in chosen))
+
+    def ptx(self, line: int | None = None) -> Sass:
+        """The PTX of one line of the source, or of the whole kernel. ValueError for a line without instructions."""
+        source, options, names = self.origin[:3]
+        text = compiled.virtual_code(source, tuple(options), tuple(names), self.arch)
+        return Sass(ptx.of_line(text, self.kernel, line))
 
     def widths(self) -> dict[int, tuple[int, int]]:
         """Line → widths in bytes of its (loads, stores) of shared memory, a bit each; for cuda.trace(merge=…)."""

@@ -36,7 +36,7 @@ _SENTENCES = {
     FaultKind.MBARRIER_FULL: "arrived at an mbarrier whose phase has all its arrivals and is not over: it arrives too"
     " often, or before the bytes of the last copy have come (it has not waited until the stage is empty)",
     FaultKind.BAD_BULK_COPY: "asked for a bulk copy whose addresses or bytes are not multiples of 16 (the target of a"
-    " swizzled tile: of 128)",
+    " swizzled tile: of 128; the column of a tile counts, too)",
     FaultKind.NOT_SHARED: "gave cluster_map a pointer that does not point into its block's shared memory",
 }
 

@@ -16,6 +16,10 @@
 #define TRANSPOSE_B 0
 #endif
 #define CONSUMERS (BM / 64)  // warpgroups that compute; one more fetches
+// Registers per thread: when the kernel begins; then of the warpgroup that fetches, and of the others. More than the block has
+// would be waited for for ever.
+constexpr int START = CONSUMERS == 1 ? 240 : 65536 / ((CONSUMERS + 1) * 128) / 8 * 8, DOWN = 40;
+constexpr int UP = CONSUMERS == 1 ? 240 : ((CONSUMERS + 1) * START - DOWN) / CONSUMERS / 8 * 8;
 static_assert(BK == 64 && WM == 16 && WN == BN, "a warpgroup has 64×BN of C, each of its warps 16 rows; wgmma reads rows of 128 bytes");
 
 // The element (row, column) of a tile with rows of 64, laid out as wgmma reads it; column is a multiple of 8.
@@ -72,7 +76,7 @@ gemm(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, c
     __syncthreads();
 
     if (warp >= CONSUMERS * 4) {  // the producer: one thread of the last warpgroup
-        registers_down<40>();
+        registers_down<DOWN>();
         if (threadIdx.x == CONSUMERS * 128)
             for (int slice = 0; slice < slices; ++slice) {
                 const int stage = slice % STAGES, turn = slice / STAGES;
@@ -85,7 +89,7 @@ gemm(const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, c
                     for (int j = 0; j < BN; j += 64) bulk_copy_tile(b + j * BK, B, col0 + j, slice * BK, full[stage]);
             }
     } else {
-        registers_up<CONSUMERS == 2 ? 232 : CONSUMERS == 1 ? 240 : 112>();
+        registers_up<UP>();
         float acc[BN / 8][4] = {};
         int slice = 0;
         do {  // not `for`: if ptxas thinks that no product may run, it waits for each one that does

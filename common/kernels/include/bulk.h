@@ -15,10 +15,12 @@
 //   bulk_copy_tile(to, map, column, row, bar)  a box of a matrix that `map` describes, from its element (row, column) on,
 //                                            with zeros where the matrix ends; always as many bytes as the box has. Rows of
 //                                            the box lie one behind the other; 128 bytes each, and swizzled as wgmma.h
-//                                            reads them (`to` then is a multiple of 1,024 bytes)
+//                                            reads them (`to` then is a multiple of 1,024 bytes). The column is a
+//                                            multiple of 16 bytes, else the launch fails: illegal instruction
 //   TensorMap                    a parameter of the kernel, `const __grid_constant__ TensorMap A`; made by cuda.TensorMap
 //   registers_down<N>(), registers_up<N>()   all warps of a warpgroup: from now on each thread has N registers, a multiple
-//                                            of 8; the kernel needs __launch_bounds__
+//                                            of 8; the kernel needs __launch_bounds__. Up waits until the block's other
+//                                            warpgroups have given enough away
 //
 // A thread must wait for a copy before it reads what was copied; and a copy into memory that was read before may be asked
 // for only when it is known, by another mbarrier or __syncthreads, that all have read it.
@@ -92,5 +94,23 @@ template <int N> __device__ __forceinline__ void registers_up() { asm volatile("
 template <int N> __device__ __forceinline__ void registers_down() {}
 template <int N> __device__ __forceinline__ void registers_up() {}
 #endif
+
+#else  // older cards have none of it: so that a kernel compiles there, and can be traced
+
+struct TensorMap {
+    unsigned long long words[16];
+};
+struct Mbarrier {
+    unsigned long long state;
+    __device__ __forceinline__ void init(unsigned) { __trap(); }
+    __device__ __forceinline__ void arrive(bool = true) { __trap(); }
+    __device__ __forceinline__ void expect(unsigned) { __trap(); }
+    __device__ __forceinline__ void wait(unsigned) { __trap(); }
+};
+__device__ __forceinline__ void mbarriers_ready() {}
+__device__ __forceinline__ void bulk_copy(void*, const void*, unsigned, Mbarrier&) { __trap(); }
+__device__ __forceinline__ void bulk_copy_tile(void*, const TensorMap&, int, int, Mbarrier&) { __trap(); }
+template <int N> __device__ __forceinline__ void registers_down() {}
+template <int N> __device__ __forceinline__ void registers_up() {}
 
 #endif

@@ -44,16 +44,29 @@ static void drop_clocks(Trace* t) {
     free(c.chunks.items);
     memset((void*)&c, 0, sizeof c);
 }
-// Lanes that took part in a warp operation know what the others did before.
+// Threads that have met know what the others did before.
+static uint32_t* all_of(Clocks* c) { return c->row(c->count + 2 * MBARRIERS_MAX); }  // (of no mbarrier: a place to add up)
+static void forget_all(Clocks* c) { memset(all_of(c), 0, sizeof(uint32_t) * c->count); }
+static void meet(Clocks* c, int first, unsigned lanes, bool taking) {
+    for (unsigned rest = lanes; rest; rest &= rest - 1) {
+        const int who = first + __builtin_ctz(rest);
+        if (taking) learn(c, c->row(who), all_of(c));
+        else leave(c, all_of(c), who);
+    }
+}
 static void meet_in_warp(Block* b, int warp, unsigned lanes) {
     Clocks* c = clocks_of(b);
     if (!c) return;
-    uint32_t* all = c->row(c->count + 2 * MBARRIERS_MAX);  // (of no mbarrier: a place to add up)
-    memset(all, 0, sizeof(uint32_t) * c->count);
-    for (unsigned rest = lanes; rest; rest &= rest - 1) leave(c, all, warp * 32 + __builtin_ctz(rest));
-    for (unsigned rest = lanes; rest; rest &= rest - 1) learn(c, c->row(warp * 32 + __builtin_ctz(rest)), all);
+    forget_all(c);
+    for (int taking = 0; taking < 2; ++taking) meet(c, warp * 32, lanes, taking);
 }
-
+static void meet_in_block(Block* b) {
+    Clocks* c = clocks_of(b);
+    if (!c) return;
+    forget_all(c);
+    for (int taking = 0; taking < 2; ++taking)
+        for (int w = 0; w < b->warp_count; ++w) meet(c, w * 32, b->warps[w].at_barrier, taking);
+}
 // To the race checker, init is a store and every use an atomic: a thread must know of the init before it uses the mbarrier.
 static uint64_t shared_offset(const Trace* t, uint64_t address) {
     const uint64_t statics = t->shared_high - t->shared_low, offset = address - t->shared_low;
@@ -149,7 +162,7 @@ static void trace_copy(Block* b, int number, const BulkCopy& c, uint64_t pc);  /
 static void begin_copy(BulkCopy copy, uint64_t* place, uint64_t pc) {
     Block* b = this_block();
     const int i = find_mbarrier(b, place);
-    if ((uint64_t)copy.to % (copy.exchange ? 128 : 16) || (uint64_t)copy.base % 16 || copy.row_bytes % 16 || copy.stride % 16)
+    if ((uint64_t)copy.to % (copy.exchange ? 128 : 16) || (uint64_t)copy.from % 16 || copy.row_bytes % 16 || copy.stride % 16)
         fault(BAD_BULK_COPY, copy.to, pc);
     if (b->trace) trace_copy(b, i, copy, pc);
     for (uint32_t r = 0; r < copy.rows; ++r) memset(copy.to + (uint64_t)r * copy.row_bytes, 0xff, copy.row_bytes);
@@ -158,7 +171,7 @@ static void begin_copy(BulkCopy copy, uint64_t* place, uint64_t pc) {
     if (b->trace && b->in_flight > b->trace->most_in_flight) b->trace->most_in_flight = b->in_flight;
 }
 EXPORTED void sim_bulk_copy(void* to, const void* from, unsigned bytes, uint64_t* place) {
-    begin_copy(BulkCopy{(char*)to, (const char*)from, (const char*)from, 0, 1, bytes, 0, 1, 0, bytes, false}, place,
+    begin_copy(BulkCopy{(char*)to, (const char*)from, 0, 1, bytes, 0, 1, 0, bytes, false}, place,
                (uint64_t)__builtin_return_address(0));
 }
 struct SimTensorMap {  // kernels/include/bulk.h, common/cuda/tensor_map.py
@@ -169,7 +182,7 @@ struct SimTensorMap {  // kernels/include/bulk.h, common/cuda/tensor_map.py
 EXPORTED void sim_bulk_tile(void* to, const SimTensorMap* map, int column, int row, uint64_t* place) {
     const int64_t item = map->itemsize, columns = map->columns, rows = map->rows;
     const auto inside = [](int64_t x, int64_t most) { return (uint32_t)(x < 0 ? 0 : x > most ? most : x); };
-    begin_copy(BulkCopy{(char*)to, map->base + (int64_t)row * (int64_t)map->stride + column * item, map->base, (int64_t)map->stride,
+    begin_copy(BulkCopy{(char*)to, map->base + (int64_t)row * (int64_t)map->stride + column * item, (int64_t)map->stride,
                         map->box_rows, (uint32_t)(map->box_columns * item), inside(-(int64_t)row, map->box_rows),
                         inside(rows - row, map->box_rows), (uint32_t)(inside(-(int64_t)column, map->box_columns) * item),
                         (uint32_t)(inside(columns - column, map->box_columns) * item), map->exchange != 0},

@@ -29,7 +29,7 @@ struct AsyncCopy {  // global to shared memory, under way
 };
 struct BulkCopy {  // under way: rows of row_bytes each, of which those inside of the matrix are read and the others are zero
     char* to;
-    const char *from, *base;
+    const char* from;
     int64_t stride;
     uint32_t rows, row_bytes, first_row, end_row, inside_begin, inside_end;
     bool exchange;  // the pieces of 16 bytes, by bits 7 to 9 of the address
@@ -127,6 +127,7 @@ static void trace_barrier(Block*);                                        // tra
 static void trace_warp_operation(Block*);                                 // trace_replay.cpp, trace_races.cpp
 static bool deliver(Block*);                                              // mbarriers.cpp
 static void meet_in_warp(Block*, int warp, unsigned lanes);               // mbarriers.cpp
+static void meet_in_block(Block*);                                        // mbarriers.cpp
 static bool try_to_complete(Block*, int warp, unsigned mask, Combine);
 
 enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OVERFLOW, CANCELLED, NOT_COOPERATIVE,

@@ -2,7 +2,8 @@
 
 // Two threads conflict if no barrier of the block lies between them and, in one warp, no warp operation.
 static bool unordered(const Trace* t, const Touch& touch, uint32_t thread) {
-    if (touch.epoch != t->epoch || touch.thread == thread) return false;
+    const bool copied = touch.thread >= ENGINE && touch.thread != SEVERAL;  // which no barrier of the block waits for
+    if ((touch.epoch != t->epoch && !copied) || touch.thread == thread) return false;
     if (thread < ENGINE && touch.warp == thread / 32 && touch.warp_epoch != t->warp_epoch[thread / 32]) return false;
     const Clocks& c = t->clocks;
     if (!c.known) return true;
@@ -117,6 +118,7 @@ static void trace_barrier(Block* b) {
                     if (w * 32 + lane < b->threads && !(b->warps[w].alive >> lane & 1)) missed->thread = w * 32 + lane;
         }
     }
+    meet_in_block(b);
     ++t->epoch;
 }
 

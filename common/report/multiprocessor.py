@@ -1,0 +1,113 @@
+"""What the suite "multiprocessor" has recorded, as figures: issue slots, loads in flight, waves of blocks.
+
+    issue()          issue slots used, over the warps per scheduler, a line per number of chains
+    in_flight()      bytes per second over the bytes in flight per multiprocessor, beside Little's law
+    blocks()         µs over the number of blocks, for 1 and 2 blocks per multiprocessor
+    value("divergence", "cycles", arms=8, by="lane")     one number of a record
+
+The figures are shown with alternative text.
+"""
+
+from typing import Any
+
+from . import plots, results, tables
+from .results import Record, Results
+
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00")
+_MARKERS = "osD^v"
+
+
+def records(experiment: str, recorded: Results | None = None, **keys: Any) -> list[Record]:
+    """The records of an experiment with these values. ValueError if there are none."""
+    recorded = recorded or results.load(tables.CARD)
+    found = results.find(recorded, suite="multiprocessor", experiment=experiment, **keys)
+    if not found:
+        raise ValueError(f"no record of {experiment} with {keys}: python -m common bench multiprocessor --save")
+    return found
+
+
+def value(experiment: str, key: str, recorded: Results | None = None, **keys: Any) -> Any:
+    """One number of the only record with these values. ValueError if there are several."""
+    found = records(experiment, recorded, **keys)
+    if len(found) > 1:
+        raise ValueError(f"{len(found)} records of {experiment} have {keys}: name more values")
+    return found[0][key]
+
+
+def _bare(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.9")
+
+
+def issue(registers: int = 1, recorded: Results | None = None) -> None:
+    """Show the share of issue slots used, over the warps per scheduler. registers: that a multiply-add reads."""
+    import matplotlib.pyplot as plt
+
+    found = records("fma", recorded, registers=registers)
+    figure, axes = plt.subplots(figsize=(plots.WIDTH, 3.8), layout="constrained")
+    chains = sorted({r["chains"] for r in found})
+    said = []
+    for number, colour, marker in zip(chains, _COLOURS, _MARKERS, strict=True):
+        line = sorted((r["warps"], r["issue"]) for r in found if r["chains"] == number)
+        label = f"{number} chain{'s' * (number > 1)}"
+        axes.plot(*zip(*line, strict=True), marker=marker, color=colour, markersize=6, linewidth=1.2, label=label)
+        said.append(f"{label}: {', '.join(f'{share:.2f}' for _, share in line)}")
+    axes.set(xlabel="warps per scheduler", ylabel="issue slots used", ylim=(0, 1.08))
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    _bare(axes)
+    figure.legend(loc="outside right center", frameon=False)
+    plt.close(figure)
+    plots.show(figure, f"Issue slots used with 1 to 8 warps per scheduler, as a share. {'; '.join(said)}.")
+
+
+def in_flight(latency_ns: float, sms: int, recorded: Results | None = None) -> None:
+    """Show bytes per second over the bytes in flight per multiprocessor, and Little's law at this latency."""
+    import matplotlib.pyplot as plt
+
+    found = records("loads", recorded)
+    figure, axes = plt.subplots(figsize=(plots.WIDTH, 4.2), layout="constrained")
+    threads = sorted({r["threads"] for r in found})
+    for number, colour in zip(threads, (*_COLOURS, "#555555"), strict=True):
+        for width, marker in ((4, "o"), (16, "D")):
+            dots = [r for r in found if (r["threads"], r["width"]) == (number, width)]
+            axes.plot([r["in_flight"] for r in dots], [r["bytes"] / r["median_us"] / 1e6 for r in dots], marker,
+                      color=colour, markersize=6, label=f"{number} threads, {width}-byte loads")  # fmt: skip
+    most = max(r["bytes"] / r["median_us"] / 1e6 for r in found)
+    ends = [min(r["in_flight"] for r in found), most * 1e12 * latency_ns * 1e-9 / sms]
+    axes.plot(ends, [size * sms / latency_ns * 1e-3 for size in ends], color="black", linewidth=1.2,
+              label=f"Little's law,\n{latency_ns:.0f} ns")  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="bytes in flight per SM", ylabel="TB/s")
+    axes.set_xticks([2**k for k in range(8, 19, 2)], ["256", "1 Ki", "4 Ki", "16 Ki", "64 Ki", "256 Ki"])
+    axes.set_yticks([0.1, 0.5, 1, 2, 4], ["0.1", "0.5", "1", "2", "4"])
+    axes.minorticks_off()
+    _bare(axes)
+    figure.legend(loc="outside right center", frameon=False, fontsize=10)
+    plt.close(figure)
+    few = [r for r in found if r["threads"] == 256]
+    best = max(r["bytes"] / r["median_us"] / 1e6 for r in few)
+    plots.show(
+        figure,
+        f"Reading: TB per second over the bytes in flight per SM, for {threads[0]} to {threads[-1]} threads per"
+        f" SM, 1 to 8 loads of 4 or 16 bytes each. All dots lie near one curve: along the line of Little's law, up to"
+        f" {most:.1f} TB per second. 256 threads reach {best:.1f}.",
+    )
+
+
+def blocks(recorded: Results | None = None) -> None:
+    """Show µs over the number of blocks, for 1 and for 2 blocks per multiprocessor."""
+    import matplotlib.pyplot as plt
+
+    found = records("waves", recorded)
+    figure, axes = plt.subplots(figsize=(plots.WIDTH, 3.8), layout="constrained")
+    said = []
+    for per_sm, colour, marker in ((1, _COLOURS[0], "o"), (2, _COLOURS[4], "D")):
+        line = sorted((r["blocks"], r["median_us"]) for r in found if r["per_sm"] == per_sm)
+        label = f"{per_sm} block{'s' * (per_sm > 1)} per SM"
+        axes.plot(*zip(*line, strict=True), marker=marker, color=colour, markersize=4, linewidth=1, label=label)
+        said.append(f"{label}: {line[0][1]:.0f} µs for 1 block, {line[-1][1]:.0f} for {line[-1][0]}")
+    axes.set(xlabel="blocks", ylabel="µs", ylim=(0, None), xlim=(0, None))
+    axes.set_xticks([1, 132, 264, 396])
+    _bare(axes)
+    figure.legend(loc="outside right center", frameon=False)
+    plt.close(figure)
+    plots.show(figure, f"µs over the number of blocks, in steps: {'; '.join(said)}.")
