@@ -156,8 +156,6 @@ def test_every_exercise_has_hints_below_its_cell(exercise):
     hints, solution = unfold.sections(exercise)
     assert 2 <= len(hints) <= 3
     assert len({*hints, solution}) == len(hints) + 1
-    if exercise.engine_file and exercise.name not in dict(tags_below()):
-        pytest.skip("comes with the rework of its notebook")
     assert dict(tags_below())[exercise.name] == [f"hints-{exercise.name}"]
 
 

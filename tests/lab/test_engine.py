@@ -542,8 +542,7 @@ def test_the_notebooks_that_files_name_write_their_parts():
 def test_the_notebooks_write_the_reference_word_for_word():
     cells = engine_cells()
     ours = {(file, part): text.strip() for file in FILES for part, text in engine.reference_parts(file).items()}
-    later = {(file, "") for file in KERNELS}  # with the rework of their notebooks
-    assert ours.keys() - later <= cells.keys() <= ours.keys()
+    assert cells.keys() == ours.keys()
     for key, text in cells.items():
         assert not text or text.strip() == ours[key], key
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from common import check
 from common.check.exercises import find
 from common.lab import engine, markup, milestones, progress
 from common.lab.cases import CASES
@@ -14,18 +15,8 @@ from common.lab.operators import OPERATORS, worded
 
 NAMES = [case.name for case in CASES[4]]
 EXERCISES = {name: find(f"engine_{name}") for name in NAMES}
-RIGHT_RESULTS = "right, and not yet what was asked"
-WRONG = [
-    (name, answer)
-    for name in NAMES
-    for answer in answers.wrong(EXERCISES[name])
-    if not answer.expect.startswith(RIGHT_RESULTS)
-]
-RIGHT = [
-    (name, answer)
-    for name in NAMES
-    for answer in (*answers.right(EXERCISES[name]), *answers.wrong(EXERCISES[name]))
-    if not answer.expect or answer.expect.startswith(RIGHT_RESULTS)
+ANSWERS = [
+    (name, answer) for name in NAMES for answer in (*answers.right(EXERCISES[name]), *answers.wrong(EXERCISES[name]))
 ]
 
 
@@ -45,7 +36,7 @@ def reference(name: str) -> str:
 def test_every_kernel_of_the_engine_has_a_case_and_an_exercise():
     assert [case.file for case in CASES[4]] == [file for file in FILES if FILES[file].exercise]
     for name in NAMES:
-        assert len([one for one, _ in WRONG if one == name]) >= 6
+        assert len(answers.wrong(EXERCISES[name])) >= 6
 
 
 def test_held_out_shapes_are_not_those_that_exercises_try():
@@ -84,17 +75,14 @@ def test_the_meaning_is_pytorchs(name, rng):
         np.testing.assert_allclose(operator.expected(inputs, dims, (0.0, 6.0)), want.numpy(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("name", "answer"), RIGHT, ids=name_of)
-def test_other_right_kernels_pass(name, answer):
+@pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=name_of)
+def test_a_kernel_passes_if_its_results_are_right(name, answer, monkeypatch):
+    """Also where its exercise asks for another technique: milestones count what that costs."""
+    monkeypatch.setattr(check.runner, "isolated", False)
+    right = check.run(f"engine_{name}", answer.text).right
     outcome = judged(name, answer.text)
-    assert outcome.passed, outcome.flaw
-
-
-@pytest.mark.parametrize(("name", "answer"), WRONG, ids=name_of)
-def test_wrong_kernels_are_told(name, answer):
-    outcome = judged(name, answer.text)
-    assert not outcome.passed
-    assert any(outcome.flaw.startswith(worded(dims)) for dims in OPERATORS[name].held_out), outcome.flaw
+    assert outcome.passed == right, outcome.flaw
+    assert right or any(outcome.flaw.startswith(worded(dims)) for dims in OPERATORS[name].held_out), outcome.flaw
 
 
 @pytest.mark.parametrize(
