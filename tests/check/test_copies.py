@@ -34,7 +34,8 @@ def test_a_copy_filled_with_its_solutions_is_its_source(source, tmp_path):
             cuda, exercise = markup.is_cuda(original.source), exercise_of(original)
             stub = copies.stub(original.source, exercise)
             assert cell.source == stub
-            if original.source.startswith("%%rung "):  # holds another right kernel
+            if stub.startswith("%%rung "):  # the learner begins with the naive kernel, the source has a variation
+                assert stub.splitlines()[0] == original.source.splitlines()[0] and stub != original.source
                 continue
             if stub != original.source:
                 assert exercise or markup.is_stub(stub) or "predict(" in stub
