@@ -433,7 +433,8 @@ MUTANTS = [
     ),
     Mutant(
         "trace-warp-race", f"{RUNTIME}/runtime",
-        "if (thread < ENGINE && touch.warp == thread / 32 && touch.warp_epoch != t->warp_epoch[thread / 32]) return false;",
+        "if (thread < ENGINE && touch.warp == thread / 32 && touch.warp_epoch != t->warp_epoch[thread / 32])"
+        " return false;",
         "if (thread < ENGINE && touch.warp == thread / 32) return false;",
         "races within a warp are not seen", "tests/trace/test_trace_findings.py",
     ),

@@ -10,7 +10,8 @@ HINTS = {
     " speaks for that lane: before lane 0 arrives for its warp, the other lanes must have come to a __syncwarp",
     "uninitialised-read": "the wait went on before the copy had come: which phase did it wait for?",
     "deadlock": "the message says which mbarrier lacks what. Write down, for the first 7 chunks, stage and phase of the"
-    " stage: a stage's phase changes when the ring has gone round once. If a phase's number is far too high, too many arrive",
+    " stage: a stage's phase changes when the ring has gone round once. If a phase's number is far too high, too"
+    " many arrive",
     "divergent-barrier": "from the roles on, the threads meet at mbarriers only",
     "stopped": "write down, for the first 7 chunks, the stage and the phase of the stage: a phase is one turn of the"
     " ring. Per phase, as many arrive at empty as init said",
