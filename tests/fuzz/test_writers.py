@@ -173,7 +173,7 @@ def test_every_command_that_writes_is_here():
     commands |= {
         f"{group} {c.name or c.callback.__name__}" for group, t in groups.items() for c in t.registered_commands
     }
-    readers = {"classify", "compare", "doctor", "topology", "weights check"}
+    readers = {"classify", "compare", "doctor", "inspect", "topology", "weights check"}
     elsewhere = {"bench", "energy", "tune", "lab", "progress", "milestone", "generate"}
     written = {name.partition(" -")[0].partition(" .")[0] for name in WRITERS}
     commands = {"bench" if name.startswith("bench ") else name for name in commands}

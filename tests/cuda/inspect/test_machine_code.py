@@ -354,7 +354,7 @@ def test_rungs_are_inspected_as_their_launchers_launch_them():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=match):
             kernels.inspect(operator, variant)
-    with pytest.raises(ValueError, match="it cannot be compiled for sm_75"):
+    with pytest.raises(ValueError, match="sm_75"):
         kernels.inspect("gemm", "three_tf32", arch="sm_75")
 
 
