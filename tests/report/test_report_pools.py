@@ -2,6 +2,7 @@
 
 import pytest
 
+from common import kernels
 from common.report import ladders, pools, results
 
 TREES = ("interleaved", "strided_index", "sequential")
@@ -93,3 +94,22 @@ def test_a_wrong_rung_is_told(monkeypatch):
     monkeypatch.setattr(pools.np, "allclose", lambda *rest, **more: False)
     with pytest.raises(AssertionError, match="global_avg_pool/naive is wrong"):
         pools.traced("naive", 4, 5, blocks=1, threads=64)
+
+
+def test_a_small_block_adds_as_much_as_a_large_one():
+    """ns beyond the shortest launch: blocks of 64 threads here, of 256 in the addition."""
+    small = 1e3 * (us("sequential") - us("sequential", 1)) / pools.blocks("sequential", 256)
+    add = [ladders.us("add 28×28 32", "naive", batch, "fp16") for batch in (256, 1)]
+    if None in add:
+        pytest.skip("not measured")
+    assert small == pytest.approx(1e3 * (add[0] - add[1]) / (256 * 32 * 28 * 28 // 256), rel=0.03)
+
+
+def test_rung_7_loads_before_it_adds_and_rung_6_does_not():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    order = {}
+    for rung in ("warp_per_channel", "channels_per_warp"):
+        kinds = [i.kind for i in kernels.inspect("global_avg_pool", rung).code]
+        order[rung] = [kind for kind in kinds if kind in ("LDG.32", "FADD")]
+    assert order["channels_per_warp"][:9] == ["LDG.32"] * 8 + ["FADD"]
+    assert "FADD" in order["warp_per_channel"][:4]

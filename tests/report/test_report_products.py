@@ -4,7 +4,8 @@ import pytest
 
 from common import kernels
 from common.kernels.gemm import ladder
-from common.report import ladders, plots, products, results, tables
+from common.measure.roofline import Peaks, arithmetic_us, gemm_work, memory_us
+from common.report import ladders, multiprocessor, plots, products, results, tables
 
 pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
 RUNGS = kernels.variants("gemm")
@@ -106,3 +107,32 @@ def test_the_profiler_counts_the_same_wavefronts_instructions_and_warps():
         assert of[rung]["instructions"] / steps / 4 == pytest.approx(products.units(rung).slots, rel=0.02), rung
         occupancy = kernels.inspect("gemm", rung).occupancy("H200")
         assert of[rung]["theoretical"] == pytest.approx(occupancy.share, abs=0.01), rung
+
+
+def test_lines_per_clock_depend_on_the_stride():
+    """Rows of 16 KB: one line per clock. Naive pooling, lanes 196 bytes apart: two."""
+    pooling = ladders.us("pool 7×7 1280", "naive", 256)
+    if pooling is None:
+        pytest.skip("not measured")
+    lines = 256 * 1280 // 32 * 49 * 32
+    clocks = pooling * 1e-6 * products.clock_hz() * products.MULTIPROCESSORS
+    assert lines / clocks == pytest.approx(2, rel=0.1)
+
+
+def test_a_second_block_gains_less_than_rung_6_does():
+    one, two = (multiprocessor.value("bounds", "median_us", blocks=blocks) for blocks in (1, 2))
+    assert 1.15 < one / two < measured("register_block") / measured("vectorised") - 0.15
+
+
+def test_a_product_with_32_columns_needs_bytes_as_long_as_multiply_adds():
+    peaks = Peaks.recorded(results.load(tables.CARD))
+    work = gemm_work(50_176, 32, 192)
+    assert round(memory_us(work, peaks), 1) == 10.5 and round(arithmetic_us(work, "fp32", peaks), 1) == 9.4
+
+
+def test_two_wavefronts_per_clock_would_leave_the_slots_as_the_limit_of_rungs_3_to_6():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    units = [products.units(rung) for rung in RUNGS[2:6]]
+    assert all(unit.wavefronts / 2 < unit.slots < unit.wavefronts for unit in units)
+    gains = [unit.clocks / unit.slots for unit in units]
+    assert gains[0] > 1.9 and 1.2 < gains[1] < 1.3 and max(gains[2:]) < 1.2

@@ -6,7 +6,7 @@
 // Moves   2·M·N·K elements loaded, M·N·K multiply-adds. In one step of the loop a warp loads one element in each of 32 rows
 //         of A, 32 sectors of 32 bytes for 128 bytes that are used, and one element of B: 33 sectors.
 // Gains   a reference that is hard to get wrong.
-// Costs   L1 looks up one 128-byte line per clock: 33 clocks for a step whose arithmetic takes a quarter of a clock.
+// Costs   33 lines to look up in L1 per step: 33 clocks for rows of 16 KB, where the arithmetic takes a quarter of one.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B
