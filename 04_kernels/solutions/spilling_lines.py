@@ -1,5 +1,5 @@
 def spilling_lines(lines):
-    """Bytes that register spills store and load per source line, the largest first.
+    """Bytes of local memory that each source line stores and loads, the largest first.
 
     lines: source line -> {instruction class: how many}. Stores to local memory are the
     classes STL.32, STL.64, STL.128, loads from it LDL.32, …; the number is the width in

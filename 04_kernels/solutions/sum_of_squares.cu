@@ -2,7 +2,7 @@
 // thread t of the grid; threads = gridDim.x * blockDim.x. in has n floats, out one per thread.
 extern "C" __global__ void sum_of_squares(const float* in, float* out, int n) {
     // BEGIN SOLUTION
-    // write: the whole body, with four sums per thread that do not wait for each other
+    // write: the whole body, for example with four sums that do not wait for each other
     const int t = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     float sum[4] = {};
     int i = t;

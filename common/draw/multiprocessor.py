@@ -124,7 +124,8 @@ def issue_slots(warps: int = 1, chains: int = 1, latency: int = 4, cycles: int =
     text(axes, 0.4, y + 1.5, notes, 10, ha="left", color=GREY)
     return Drawing(
         figure,
-        f"{cycles} cycles of a scheduler with {warps} warps of {chains} chains each, at a latency of {latency} cycles:"
+        f"{cycles} cycles of a scheduler with {warps} warp{'s' * (warps > 1)} of {chains} chain{'s' * (chains > 1)}"
+        f" each, at a latency of {latency} cycles:"
         + (f" {used} issue slots are used." if labels else " in some of them no warp can issue an instruction."),
     )
 
@@ -204,10 +205,13 @@ def waves(blocks: int = 20, slots: int = 8) -> Drawing:
                 text(axes, 5.65 + 2.2 * wave, 1.36 + 0.62 * slot, str(number), 10)
     idle = rounds * slots - blocks
     text(axes, 4.6, 1.7 + 0.62 * slots, "time →", 10, ha="left", color=GREY)
+    if idle:
+        text(axes, 3.45 + 2.2 * rounds, 1.5 + 0.62 * slots, "tail", 11, weight="bold")
     text(axes, 5.2 + 2.2 * rounds, 1.4, f"{blocks} blocks\n{slots} at a time", 11, ha="left", va="top")
     return Drawing(
         figure,
-        f"{blocks} blocks on {slots} places run in {rounds} waves; in the last wave {idle} places stay empty.",
+        f"{blocks} blocks on {slots} places run in {rounds} waves; in the last wave {idle} places stay empty"
+        + (": this wave is the tail." if idle else "."),
     )
 
 

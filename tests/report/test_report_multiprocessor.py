@@ -69,6 +69,24 @@ def test_a_block_more_is_a_wave_more():
     assert us[2, 264] / us[2, 132] < 1.2 and us[2, 265] / us[2, 264] > 1.4
 
 
+def test_a_time_follows_from_the_number_of_waves():
+    us = {r["blocks"]: r["median_us"] for r in multiprocessor.records("waves", per_sm=1)}
+    for blocks, measured in us.items():
+        waves = -(-blocks // 132)
+        assert us[132] + (waves - 1) * (us[264] - us[132]) == pytest.approx(measured, rel=0.03)
+    assert recorded("waves", "median_us", blocks=96, per_sm=2) == pytest.approx(us[96], rel=0.01)
+
+
+def test_warps_beat_loads_per_thread_at_equal_bytes_in_flight():
+    speed = {
+        (r["threads"], r["loads"], r["width"]): r["bytes"] / r["median_us"] for r in multiprocessor.records("loads")
+    }
+    for many, few in (((512, 1, 4), (64, 8, 4)), ((2048, 1, 4), (256, 8, 4))):
+        assert 1.25 < speed[many] / speed[few] < 1.45
+    for threads in (64, 128, 256):
+        assert 1.03 < speed[threads, 8, 16] / speed[threads, 4, 16] < 1.07
+
+
 def test_two_blocks_are_best_for_the_register_block():
     us = {r["blocks"]: r["median_us"] for r in multiprocessor.records("bounds")}
     assert min(us, key=us.get) == 2 and us[3] > 3 * us[2] and us[4] > us[3]
