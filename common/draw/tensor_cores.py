@@ -91,8 +91,12 @@ def ldmatrix(place: Callable[[int, int], int] = lambda row, piece: piece, units:
         figure,
         f"A tile of 16 rows with {units} pieces of 16 bytes each, in lines of 32 banks, with the pieces that one"
         " ldmatrix takes. Beside it the four matrices of 8 rows in turn, with the rows that meet in the same four"
-        f" banks below each other: {', '.join(f'matrix {m} takes {n} wavefronts' for m, n in enumerate(counts))}.",
+        f" banks below each other: {', '.join(f'matrix {m} takes {_wavefronts(n)}' for m, n in enumerate(counts))}.",
     )
+
+
+def _wavefronts(count: int) -> str:
+    return f"{count} wavefront{'s' * (count > 1)}"
 
 
 def _phases(axes: Any, where: Mapping[tuple[int, int], int], loaded: Mapping[tuple[int, int], int], lines: int) -> list:
@@ -112,8 +116,7 @@ def _phases(axes: Any, where: Mapping[tuple[int, int], int], loaded: Mapping[tup
         for line in range(counts[-1]):
             for quartet in range(BANKS):
                 cell(axes, left + 1.3 * quartet, top + line * high, 1.3, high, PAPER, alpha=0.0)
-        words = f"matrix {m}: {counts[-1]} wavefront{'s' * (counts[-1] > 1)}"
-        text(axes, left + 5.2, top - 0.5, words, 10)
+        text(axes, left + 5.2, top - 0.5, f"matrix {m}: {_wavefronts(counts[-1])}", 10)
     return counts
 
 
@@ -140,8 +143,8 @@ def ring(stages: Sequence[int] = (2, 4), copy: float = 2.5, slices: int = 8) -> 
             cell(axes, left + work[s] * scale, top, scale, 1.15, ORANGE)
             text(axes, left + (work[s] + 0.5) * scale, top + 0.6, str(s), 10)
         y += 1.3 * n + 2.3
-    text(axes, left, y + 0.2, "blue: a copy on its way. orange: arithmetic of the slice with this number. time →", 10,
-         ha="left", color=GREY)  # fmt: skip
+    legend = "blue: a copy. grey: arrived, waits. orange: arithmetic of the slice with this number. time →"
+    text(axes, left, y + 0.2, legend, 10, ha="left", color=GREY)
     return Drawing(
         figure,
         f"Timelines of {slices} slices in rings of buffers; a copy takes {copy:g} times as long as the arithmetic of a"

@@ -1,7 +1,7 @@
 """fp32 products from TF32 products, in NumPy: the arithmetic of include/tf32x3.h and of a tensor core's sums.
 
 big, small = split(x)                    x = big + small, both of at most 11 significant bits, but for small's last
-products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts
+products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts, as mma reads them
 dot(x, y)                                sums over the last dimension, truncated after each step of 8 terms
 dot(x, y, slice=32)                      truncated within slices of 32 terms only; slices are added as floats
 """
@@ -33,8 +33,11 @@ def split(x: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def products(x: Any, y: Any, count: int = 3) -> np.ndarray:
-    """x · y in float64, from the largest `count` of big·big, big·small, small·big, small·small."""
-    (x_big, x_small), (y_big, y_small) = split(x), split(y)
+    """x · y in float64, from the largest `count` of big·big, big·small, small·big, small·small.
+
+    What TF32 cannot hold of a small part is cut off, so all four are not exact either.
+    """
+    (x_big, x_small), (y_big, y_small) = (map(cut, split(number)) for number in (x, y))
     terms = ((x_big, y_big), (x_big, y_small), (x_small, y_big), (x_small, y_small))
     return np.sum([a.astype(np.float64) * b for a, b in terms[:count]], axis=0)
 

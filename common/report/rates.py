@@ -11,8 +11,8 @@ from ..measure.roofline import Peaks
 from ..text import aligned
 from . import ladders, results, tables
 
-# NVIDIA H200 data sheet: FLOP/s of tensor cores without sparsity, half of the numbers with it
-SHEET = {"fp16": 1979e12 / 2, "tf32": 989e12 / 2}
+# NVIDIA H200 data sheet: FLOP/s of tensor cores without sparsity, half of the numbers with it; fp32: of the FMA units
+SHEET = {"fp16": 1979e12 / 2, "tf32": 989e12 / 2, "fp32": 67e12}
 
 
 class Rates(list[dict[str, Any]]):

@@ -1,11 +1,13 @@
 """check.hint(): one hint more at each call, then the solution with its explanation."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from common import check
 from common.check import hints, unfold
+from common.check.exercises import REPOSITORY
 from common.lab import markup, progress
 from common.report import generated
 
@@ -77,6 +79,14 @@ def test_every_exercise_has_steps(exercise):
     assert titles[-1] == "solution"
     assert titles[:-1] == [f"hint {i + 1} of {len(titles) - 1}" for i in range(len(titles) - 1)]
     assert len(titles) >= 3, "two hints or more, then the solution"
+
+
+def test_a_name_belongs_to_one_task_of_the_course():
+    """check.hint() has only the name: two chapters with the same one would show each other's hints."""
+    files = REPOSITORY.glob("0*/exercises/hints.md")
+    names = [name for path in files for name in unfold._EXERCISE.findall(path.read_text(encoding="utf-8"))]
+    assert len(names) > 60
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 # ---- Cells to write that are no exercises

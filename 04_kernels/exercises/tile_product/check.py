@@ -79,7 +79,9 @@ def check(source):
     said = f"the product of 16 × 128 and 8 × 128 takes {made} mma_f16 of a warp, where 8 are needed"
     asked(8 <= made <= 16, what=said, hint="mma_f16(d, a, b) multiplies 16×16 by 16×8")
     for what, slices, report in reports:  # right first; then without conflicts
-        hint = "8 rows of a matrix at the same piece must begin in 8 different groups of four banks: your `place`"
+        hint = (
+            "8 rows of a matrix at the same piece must begin in 8 different groups of four banks: your `place_of_piece`"
+        )
         target(
             report.shared_loads.wavefronts,
             slices * PER_SLICE,
