@@ -51,7 +51,7 @@ KERNEL = """#include "bulk.h"
 extern "C" __global__ void k(const int* events, int n, int parity, const float* x, float* out) {
     __shared__ __align__(16) float s[64];
     __shared__ Mbarrier bar, copies;
-    bar.init(COUNT), copies.init(1);
+    bar.init(COUNT), copies.init(1), mbarriers_ready();
     for (int i = 0; i < n; ++i)
         if (events[i] > 0) bar.expect(events[i]);
         else if (events[i] < 0) {
