@@ -158,7 +158,9 @@ class Reader:
         found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
         found += self._unaligned()
         in_a_warp = {id(f): f.kind == "race" and not rank and len(f.blocks) == 1 for f, rank in ranked}
-        return sorted(found, key=lambda f: (in_a_warp.get(id(f), False), f.line, _FINDINGS.index(f.kind), f.array or ""))
+        return sorted(
+            found, key=lambda f: (in_a_warp.get(id(f), False), f.line, _FINDINGS.index(f.kind), f.array or "")
+        )
 
     def _unaligned(self) -> list[reports.Finding]:
         """Targets of bulk copies in static arrays whose declaration does not ask for a multiple of 16 bytes.
@@ -173,8 +175,8 @@ class Reader:
             line = self._line(r.pc, base)
             if self._symbols.alignments.get(low, 16) < 16:
                 found[line, name] = reports.Finding(
-                    "misaligned", line, f"a bulk copy goes to {name}, whose declaration does not ask for a multiple of 16"
-                    f" bytes: it lies at one here by luck. __shared__ __align__(16) … {name}", (), (), name,
+                    "misaligned", line, f"a bulk copy goes to {name}, whose declaration does not ask for a multiple of"
+                    f" 16 bytes: it lies at one here by luck. __shared__ __align__(16) … {name}", (), (), name,
                 )  # fmt: skip
         return list(found.values())
 
