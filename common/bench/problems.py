@@ -37,6 +37,7 @@ CONV2D_UP_TO = (
 TRAINING = 32  # batch size of the gradients
 DENSE = ((56, 64), (28, 128), (14, 256), (7, 512))  # height and width, channels
 CUBES = (512, 1024, 2048, 4096)
+PRODUCTS = (*((n, n, n) for n in CUBES), (12544, 1280, 320))  # M, N, K; the last: 7×7 pixels at batch 256, a small K
 
 Launch = Callable[[], Any]
 
@@ -159,18 +160,18 @@ def _addition(shape: tuple[int, ...], precision: str, tune: bool | int) -> Itera
     yield Setup(None, given, float64(a[:CHECKED]) + float64(b[:CHECKED]), 1, {"cudnn": peer})
 
 
-def products(precision: str, sizes: Sequence[int] = CUBES) -> Iterator[Problem]:
-    """Yield products of square row-major matrices. sizes: numbers of rows."""
-    for n in sizes:
-        work = gemm_work(n, n, n, DTYPES[precision].itemsize)
-        setups = functools.partial(_product, n, precision)
-        yield Problem("gemm", f"{n}×{n}×{n}", 1, 1, precision, work, ("gemm",), setups)
+def products(precision: str, sizes: Sequence[tuple[int, int, int]] = PRODUCTS) -> Iterator[Problem]:
+    """Yield products of row-major matrices. sizes: M, N, K of (M, K) times (K, N)."""
+    for m, n, k in sizes:
+        work = gemm_work(m, n, k, DTYPES[precision].itemsize)
+        setups = functools.partial(_product, m, n, k, precision)
+        yield Problem("gemm", f"{m}×{n}×{k}", 1, 1, precision, work, ("gemm",), setups)
 
 
-def _product(n: int, precision: str) -> Iterator[Setup]:
-    a, b = drawn(0, (n, n), precision), drawn(1, (n, n), precision)
-    given = {"a": a, "b": b, "bias": None, "transpose_b": False, "out": cuda.empty((n, n), DTYPES[precision])}
-    yield Setup(None, given, float64(a) @ float64(b), n, {"cublas": functools.partial(cudnn.gemm, **given)})
+def _product(m: int, n: int, k: int, precision: str) -> Iterator[Setup]:
+    a, b = drawn(0, (m, k), precision), drawn(1, (k, n), precision)
+    given = {"a": a, "b": b, "bias": None, "transpose_b": False, "out": cuda.empty((m, n), DTYPES[precision])}
+    yield Setup(None, given, float64(a) @ float64(b), k, {"cublas": functools.partial(cudnn.gemm, **given)})
 
 
 def dense(batch: int, precision: str, tune: bool | int, sizes: Sequence[tuple[int, int]] = DENSE) -> Iterator[Problem]:

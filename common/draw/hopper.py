@@ -30,8 +30,12 @@ def phases(
         for row, number in enumerate((missing, bytes_)):
             cell(axes, x, 4.5 + 2.1 * row, width - 0.15, 1.9, *([GREY] if number else []))
             text(axes, x + width / 2, 5.45 + 2.1 * row, f"{number:,}", 10.5)
-    said = "; ".join(f"after {w}: phase {p}, {m} arrivals and {b} bytes missing" for w, p, m, b in states)
-    return Drawing(figure, f"The state of an mbarrier with {count} arrivals per phase. {said}.")
+    said = "; ".join(f"after {w}: phase {p}, {_arrivals(m)} and {b} bytes missing" for w, p, m, b in states)
+    return Drawing(figure, f"The state of an mbarrier with {_arrivals(count)} per phase. {said}.")
+
+
+def _arrivals(count: int) -> str:
+    return f"{count} arrival{'s' * (count != 1)}"
 
 
 def ring(stages: int = 3, copy: float = 1.6, slices: int = 7) -> Drawing:
@@ -103,8 +107,11 @@ def roles(consumers: int, down: int, up: int, entry: int, stages: int) -> Drawin
     )
 
 
-def multicast(rows: int, columns: int, depth: int = 64, itemsize: int = 2) -> Drawing:
-    """Two blocks of a cluster with tiles below each other: each fetches its rows of A, and half of B for both."""
+def multicast(rows: int, columns: int, depth: int = 64, itemsize: int = 2, sizes: bool = True) -> Drawing:
+    """Two blocks of a cluster with tiles below each other: each fetches its rows of A, and half of B for both.
+
+    sizes: with the KiB of each part.
+    """
     positive(rows=rows, columns=columns, depth=depth, itemsize=itemsize)
     figure, axes = canvas(40, 12.4)
     a, b = (side * depth * itemsize / 1024 for side in (rows, columns))
@@ -113,10 +120,10 @@ def multicast(rows: int, columns: int, depth: int = 64, itemsize: int = 2) -> Dr
         frame(axes, 22, y, 17, 4.6, PURPLE)
         text(axes, 30.5, y + 0.8, f"block {number} of the cluster", 11, weight="bold")
         cell(axes, 23, y + 1.7, 6.5, 2.2, BLUE)
-        text(axes, 26.25, y + 2.8, f"A{number}: {a:g} KiB", 10.5)
+        text(axes, 26.25, y + 2.8, f"A{number}" + f": {a:g} KiB" * sizes, 10.5)
         for half in range(2):
             cell(axes, 30.5 + 4 * half, y + 1.7, 3.8, 2.2, (SKY, GREEN)[half])
-            text(axes, 32.4 + 4 * half, y + 2.8, f"B{half}: {b / 2:g} KiB", 9.5)
+            text(axes, 32.4 + 4 * half, y + 2.8, f"B{half}" + f": {b / 2:g} KiB" * sizes, 9.5)
 
     for number, y in ((0, 0.6), (1, 6.2)):
         block(y, number)
@@ -132,9 +139,11 @@ def multicast(rows: int, columns: int, depth: int = 64, itemsize: int = 2) -> Dr
     text(axes, 4.25, 11.7, "L2 cache", 11, weight="bold")
     text(axes, 30.5, 11.7, "shared memory", 11, weight="bold")
     alone, shared = a + b, a + b / 2
+    said = f"Two blocks with tiles of {rows}×{columns} share columns of B. Each asks for its own rows of A"
+    if not sizes:
+        return Drawing(figure, f"{said}, and for half of B, which goes to both.")
     return Drawing(
         figure,
-        f"Two blocks with tiles of {rows}×{columns} share columns of B. Each asks for its own rows of A, {a:g} KiB per"
-        f" slice, and for half of B, which goes to both: {shared:g} KiB per block and slice out of L2, where a block"
-        f" alone reads {alone:g}.",
+        f"{said}, {a:g} KiB per slice, and for half of B, which goes to both: {shared:g} KiB per block and slice out of"
+        f" L2, where a block alone reads {alone:g}.",
     )

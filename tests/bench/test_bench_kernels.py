@@ -127,7 +127,11 @@ def test_additions_products_and_dense_convolutions(model, precision):
     steps = fuse(model.graph.with_batch(BATCH))
     found = list(problems.additions(steps, BATCH, precision, False))
     assert sum(problem.count for problem in found) == sum(step.residual is not None for step in steps) == 10
-    found = [found[0], *problems.products(precision, [37]), *problems.dense(BATCH, precision, False, [(7, 5)])]
+    found = [
+        found[0],
+        *problems.products(precision, [(37, 37, 37)]),
+        *problems.dense(BATCH, precision, False, [(7, 5)]),
+    ]
     assert [problem.kind for problem in found] == ["add", "gemm", "conv 3×3"]
     assert [problem.shape for problem in found[1:]] == ["37×37×37", "7×7 5>5"]
     for problem in found:

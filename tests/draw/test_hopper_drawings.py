@@ -17,11 +17,12 @@ simulator_only = pytest.mark.skipif(cuda.backend() == "gpu", reason="a GPU would
 
 def test_the_drawings_say_what_they_show():
     alt = hopper.phases(1, [("expect", 512), ("come", 512)]).alt
-    assert "after expect 512: phase 0, 0 arrivals and 512 bytes missing; after come 512: phase 1, 1 arrivals" in alt
+    assert "after expect 512: phase 0, 0 arrivals and 512 bytes missing; after come 512: phase 1, 1 arrival and" in alt
     assert "slice 2 is asked for at" in hopper.ring(stages=2, copy=1.0, slices=5).alt
     assert "40 and 232, together 64,512 per block" in hopper.roles(2, 40, 232, 168, 4).alt
     assert "32 KiB per block and slice out of L2, where a block alone reads 48" in hopper.multicast(128, 256).alt
-    assert "1 arrivals" in hopper.phases(2, [("arrive", 0)]).alt
+    assert "2 arrivals per phase" in (alt := hopper.phases(2, [("arrive", 0)]).alt) and "1 arrival and" in alt
+    assert "KiB" not in hopper.multicast(128, 256, sizes=False).alt
     for wrong in (lambda: hopper.ring(stages=0), lambda: hopper.roles(0, 40, 232, 168, 4)):
         with pytest.raises(ValueError, match="must be a whole number"):
             wrong()
@@ -51,7 +52,7 @@ KERNEL = """#include "bulk.h"
 extern "C" __global__ void k(const int* events, int n, int parity, const float* x, float* out) {
     __shared__ __align__(16) float s[64];
     __shared__ Mbarrier bar, copies;
-    bar.init(COUNT), copies.init(1);
+    bar.init(COUNT), copies.init(1), mbarriers_ready();
     for (int i = 0; i < n; ++i)
         if (events[i] > 0) bar.expect(events[i]);
         else if (events[i] < 0) {

@@ -161,7 +161,7 @@ def test_a_barrier_of_the_block_waits_for_no_copy(waits):
     extern "C" __global__ void k(const float* x, float* y) {{
         __shared__ __align__(16) float s[128];
         __shared__ Mbarrier full;
-        if (threadIdx.x == 0) full.init(1), full.expect(512), bulk_copy(s, x, 512, full);
+        if (threadIdx.x == 0) full.init(1), mbarriers_ready(), full.expect(512), bulk_copy(s, x, 512, full);
         __syncthreads();
         if ({waits} && threadIdx.x == 0) full.wait(0);
         __syncthreads();
@@ -181,7 +181,7 @@ def test_what_is_read_too_early_is_nan(early):
     extern "C" __global__ void k(const float* x, float* y) {{
         __shared__ __align__(16) float s[128];
         __shared__ Mbarrier full;
-        full.init(1), full.expect(512);
+        full.init(1), mbarriers_ready(), full.expect(512);
         bulk_copy(s, x, 512, full);
         {"y[0] = s[0];" if early else ""}
         full.wait(0);
@@ -214,8 +214,12 @@ def test_other_mistakes_stop_the_launch(changes, told):
     ("body", "told"),
     [
         ("full.wait(0);", "was not initialised"),
-        ("full.init(1); bulk_copy(s, x + 1, 512, full);", "not multiples of 16"),
-        ("full.init(1); full.expect(512); bulk_copy(s, x, 512, full);", "ended while a bulk copy was under way"),
+        ("full.init(1); mbarriers_ready(); bulk_copy(s, x + 1, 512, full);", "not multiples of 16"),
+        ("full.init(1); full.expect(512); bulk_copy(s, x, 512, full);", "not known to the copy unit"),
+        (
+            "full.init(1); mbarriers_ready(); full.expect(512); bulk_copy(s, x, 512, full);",
+            "ended while a bulk copy was under way",
+        ),
         ("full.init(1); full.state = 0; full.arrive();", "holds something else"),
     ],
 )
@@ -231,12 +235,54 @@ def test_misuse(body, told):
 
 
 @simulator_only
+@pytest.mark.parametrize("thread", [0, 1])
+def test_the_thread_that_initialises_makes_it_known(thread):
+    source = f"""#include "bulk.h"
+    extern "C" __global__ void k(const float* x) {{
+        __shared__ __align__(16) float s[128];
+        __shared__ Mbarrier full;
+        if (threadIdx.x == 0) full.init(1);
+        if (threadIdx.x == {thread}) mbarriers_ready();
+        __syncthreads();
+        if (threadIdx.x == 1) full.expect(512), bulk_copy(s, x, 512, full);
+        full.wait(0);
+    }}"""
+    report = cuda.trace(compiled(source), (1,), (2,), (cuda.zeros(128),))
+    assert [found.kind for found in report.findings] == ([] if thread == 0 else ["stopped"])
+
+
+@simulator_only
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        ("__align__(16) float s[128]", []),
+        ("__align__(128) float s[2][64]", []),
+        ("float4 s[32]", []),
+        ("float s[128]", ["misaligned"]),
+        ("double2 s[32]", []),
+        ("double s[64]", ["misaligned"]),
+    ],
+)
+def test_an_array_that_lies_right_by_luck_is_told(declared, found):
+    source = f"""#include "bulk.h"
+    extern "C" __global__ void k(const float* x) {{
+        __shared__ {declared};
+        __shared__ Mbarrier bars[2];
+        bars[0].init(1), mbarriers_ready(), bars[0].expect(512);
+        bulk_copy(s, x, 512, bars[0]);
+        bars[0].wait(0);
+    }}"""
+    report = cuda.trace(compiled(source), (1,), (1,), (cuda.zeros(128),))
+    assert [one.kind for one in report.findings] == found, report.findings
+
+
+@simulator_only
 def test_a_copy_from_beyond_an_array_is_told():
     source = """#include "bulk.h"
     extern "C" __global__ void k(const float* x) {
         __shared__ __align__(16) float s[128];
         __shared__ Mbarrier full;
-        full.init(1), full.expect(512);
+        full.init(1), mbarriers_ready(), full.expect(512);
         bulk_copy(s, x, 512, full);
         full.wait(0);
     }"""

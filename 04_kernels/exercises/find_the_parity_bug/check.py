@@ -6,8 +6,8 @@ from common.check.trials import numpy_random
 
 SIZES = ((1,), (2,), (3,), (4,), (7,), (16,))  # chunks
 HINTS = {
-    "race": "the message names two lines: what must have happened between them, and who says so? A lane's arrival"
-    " speaks for that lane: before lane 0 arrives for its warp, the other lanes must have come to a __syncwarp",
+    "race": "the message names two lines: what must have happened between them, and who says so? An"
+    " arrival speaks for the thread that arrives: which lines of other threads must come before it?",
     "uninitialised-read": "the wait went on before the copy had come: which phase did it wait for?",
     "deadlock": "the message says which mbarrier lacks what. Write down, for the first 7 chunks, stage and phase of the"
     " stage: a stage's phase changes when the ring has gone round once. If a phase's number is far too high, too"

@@ -17,8 +17,9 @@ HINTS = {
     "deadlock": "the message says which mbarrier lacks what. Count per phase: how many arrive, how many bytes are"
     " expected and come? And which phase, of which parity, is waited for in turn i / 4?",
     "divergent-barrier": "__syncthreads is for the beginning, when the mbarriers are initialised: later the roles part",
-    "stopped": "one thread initialises each mbarrier, before the others use it: a __syncthreads lies between. In each"
-    " phase exactly as many arrive as init said, and the last copy is waited for",
+    "stopped": "one thread initialises each mbarrier, before the others use it: mbarriers_ready() by the thread that"
+    " initialised them, and a __syncthreads lie between. In each phase exactly as many arrive as init said, and the"
+    " last copy is waited for. A bulk copy's addresses and bytes are multiples of 16",
     "out-of-bounds": "row r begins at x + r · 128, and only rows below `rows` exist",
     "misaligned": "a bulk copy's addresses and bytes are multiples of 16: give the ring __align__(16)",
     "unwritten": "thread t < 128 of block b writes y[b · 128 + t], also if the block has no row: then it is 0",

@@ -83,6 +83,7 @@ class FaultKind(enum.IntEnum):
     MBARRIER_FULL = enum.auto()
     BAD_BULK_COPY = enum.auto()
     COPY_UNDER_WAY = enum.auto()
+    MBARRIER_NOT_READY = enum.auto()
 
 
 class Fault(ctypes.Structure):

@@ -37,6 +37,8 @@ _SENTENCES = {
     " often, or before the bytes of the last copy have come (it has not waited until the stage is empty)",
     FaultKind.BAD_BULK_COPY: "asked for a bulk copy whose addresses or bytes are not multiples of 16 (the target of a"
     " swizzled tile: of 128; the column of a tile counts, too)",
+    FaultKind.MBARRIER_NOT_READY: "asked for a bulk copy whose mbarrier is not known to the copy unit: after init,"
+    " the same thread calls mbarriers_ready()",
     FaultKind.NOT_SHARED: "gave cluster_map a pointer that does not point into its block's shared memory",
 }
 

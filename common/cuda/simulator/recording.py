@@ -156,8 +156,29 @@ class Reader:
         # a read before a write that no barrier orders is reported as a race only
         raced = {(f.array, line) for f in found if f.kind == "race" for line in (f.line, f.other_line)}
         found = [f for f in found if f.kind != "uninitialised-read" or (f.array, f.line) not in raced]
+        found += self._unaligned()
         in_a_warp = {id(f): f.kind == "race" and not rank and len(f.blocks) == 1 for f, rank in ranked}
-        return sorted(found, key=lambda f: (in_a_warp[id(f)], f.line, _FINDINGS.index(f.kind), f.array or ""))
+        return sorted(
+            found, key=lambda f: (in_a_warp.get(id(f), False), f.line, _FINDINGS.index(f.kind), f.array or "")
+        )
+
+    def _unaligned(self) -> list[reports.Finding]:
+        """Targets of bulk copies in static arrays whose declaration does not ask for a multiple of 16 bytes.
+
+        The compiler has put the array at such a multiple here. Another one need not.
+        """
+        found = {}
+        for r, base in self._read("requests", Request):
+            if r.array != _IN_SHARED or r.kind != _KINDS.index("store") or r.size <= 16:  # (of a thread: at most 16)
+                continue
+            low, _, name = self._shared(r.addresses[(r.lanes & -r.lanes).bit_length() - 1])
+            line = self._line(r.pc, base)
+            if self._symbols.alignments.get(low, 16) < 16:
+                found[line, name] = reports.Finding(
+                    "misaligned", line, f"a bulk copy goes to {name}, whose declaration does not ask for a multiple of"
+                    f" 16 bytes: it lies at one here by luck. __shared__ __align__(16) … {name}", (), (), name,
+                )  # fmt: skip
+        return list(found.values())
 
     def missed(self) -> tuple[reports.Finding, ...]:
         """The barriers that threads of a block missed because they had returned, the first block for each line."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SOURCE = "kernel.cu"  # the file name that compiler.py gives to the learner's source
 _OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of the simulator's headers, mangled or not
 _WRITABLE = 1  # SHF_WRITE
+_LEADS_ON = ("DW_AT_type", "DW_AT_abstract_origin", "DW_AT_specification")
 
 
 def prepare() -> type["ELFFile"]:
@@ -94,6 +95,7 @@ class Symbols:
         self._rows: list[tuple[int, int]] = []  # (address, line); line 0 where another file's code begins
         self._inlined: list[tuple[int, int, int]] = []  # (low, high, line of the call in the source)
         self.variables: list[tuple[int, int, str, int]] = []  # (low, high, name, bytes per element)
+        self.alignments: dict[int, int] = {}  # offset of a shared array → what its declaration asks for, in bytes
         self._elements: dict[int, int] = {}  # address of a variable → bytes per element
         self.guards: list[int] = []  # flags of g++: whether a float4 array is initialized
         with library.open("rb") as file:
@@ -135,8 +137,11 @@ class Symbols:
         place = die.attributes.get("DW_AT_location")
         if place is None or place.form != "DW_FORM_exprloc":
             return
-        if len(place.value) == 9 and place.value[0] == 3:  # DW_OP_addr
-            self._elements[int.from_bytes(bytes(place.value[1:]), "little")] = _element_bytes(die)
+        where = bytes(place.value)
+        if len(where) == 9 and where[0] == 3:  # DW_OP_addr
+            self._elements[int.from_bytes(where[1:], "little")] = _element_bytes(die)
+        if len(where) == 10 and where[0] == 0x0E and where[9] in (0x9B, 0xE0):  # DW_OP_const8u, a thread's variable
+            self.alignments[int.from_bytes(where[1:9], "little")] = _alignment(die)
 
     def _read_symbols(self, elf: "ELFFile", symbols: list[Any]) -> None:
         for symbol in symbols:
@@ -179,6 +184,19 @@ def _is_writable(elf: "ELFFile", section: Any) -> bool:
     found: Any = elf.get_section(section)
     name = found.name
     return bool(found["sh_flags"] & _WRITABLE) and name.startswith((".data", ".bss")) and ".rel.ro" not in name
+
+
+def _alignment(die: Any, depth: int = 16) -> int:
+    """Bytes of whose multiples the address of a variable, or of a type, is one by its declaration; 1 if unknown."""
+    own = int(die.attributes["DW_AT_alignment"].value) if "DW_AT_alignment" in die.attributes else 1
+    if not depth:
+        return own
+    parts = [die.get_DIE_from_attribute(name) for name in _LEADS_ON if name in die.attributes]
+    if die.tag in ("DW_TAG_structure_type", "DW_TAG_union_type"):
+        parts += [child for child in die.iter_children() if child.tag == "DW_TAG_member"]
+    if die.tag in ("DW_TAG_base_type", "DW_TAG_pointer_type"):
+        return max(own, int(die.attributes["DW_AT_byte_size"].value))
+    return max([own, *(_alignment(part, depth - 1) for part in parts)])
 
 
 def _element_bytes(die: Any) -> int:

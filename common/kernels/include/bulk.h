@@ -32,6 +32,7 @@ extern "C" {
 void sim_mbarrier_init(void* place, unsigned count);
 void sim_mbarrier_arrive(void* place, unsigned bytes);
 void sim_mbarrier_wait(void* place, unsigned parity);
+void sim_mbarriers_ready();
 void sim_bulk_copy(void* to, const void* from, unsigned bytes, void* place);
 void sim_bulk_tile(void* to, const void* map, int column, int row, void* place);
 }
@@ -47,7 +48,7 @@ struct Mbarrier {
     SIM_MEMBER void expect(unsigned bytes) { sim_mbarrier_arrive(this, bytes); }
     SIM_MEMBER void wait(unsigned parity) { sim_mbarrier_wait(this, parity); }
 };
-SIM_INLINE void mbarriers_ready() {}
+static SIM_MEMBER void mbarriers_ready() { sim_mbarriers_ready(); }
 static SIM_MEMBER void bulk_copy(void* to, const void* from, unsigned bytes, Mbarrier& bar) { sim_bulk_copy(to, from, bytes, &bar); }
 static SIM_MEMBER void bulk_copy_tile(void* to, const TensorMap& map, int column, int row, Mbarrier& bar) {
     sim_bulk_tile(to, &map, column, row, &bar);

@@ -55,6 +55,7 @@ static const AbiEntry abi[] = {
     KIND(FaultKind, MISALIGNED_ADDRESS), KIND(FaultKind, DIVIDED_BY_ZERO), KIND(FaultKind, QUOTIENT_OVERFLOW),
     KIND(FaultKind, NO_MBARRIER), KIND(FaultKind, MBARRIER_OVERWRITTEN), KIND(FaultKind, MBARRIER_FULL),
     KIND(FaultKind, BAD_BULK_COPY), KIND(FaultKind, COPY_UNDER_WAY),
+    KIND(FaultKind, MBARRIER_NOT_READY),
     KINDS(AccessKind, ACCESS_KINDS), KIND(AccessKind, LOAD), KIND(AccessKind, STORE), KIND(AccessKind, ATOMIC), KIND(AccessKind, WARP_OPERATION),
     KINDS(FindingKind, FINDING_KINDS), KIND(FindingKind, RACE), KIND(FindingKind, OUT_OF_BOUNDS), KIND(FindingKind, UNINITIALISED_READ),
     KIND(FindingKind, DIVERGENT_BARRIER), KIND(FindingKind, DEADLOCKED), KIND(FindingKind, MISALIGNED),

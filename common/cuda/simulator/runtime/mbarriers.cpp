@@ -100,8 +100,14 @@ EXPORTED void sim_mbarrier_init(uint64_t* place, unsigned count) {
     start_clocks(b);
     note_use(b, place, STORE, (uint64_t)__builtin_return_address(0));
     if (i == b->bar_count) ++b->bar_count;
-    b->bars[i] = Mbarrier{place, count, count, 0, 0, b->bars[i].copies};
+    b->bars[i] = Mbarrier{place, count, count, 0, 0, b->bars[i].copies, b->current, false};
     *place = MBARRIER_MARK + i;
+}
+// The copy unit sees the mbarriers that this thread has initialised.
+EXPORTED void sim_mbarriers_ready() {
+    Block* b = this_block();
+    for (int i = 0; i < b->bar_count; ++i)
+        if (b->bars[i].initialised_by == b->current) b->bars[i].ready = true;
 }
 EXPORTED void sim_mbarrier_arrive(uint64_t* place, unsigned bytes) {
     Block* b = this_block();
@@ -164,6 +170,7 @@ static void begin_copy(BulkCopy copy, uint64_t* place, uint64_t pc) {
     const int i = find_mbarrier(b, place);
     if ((uint64_t)copy.to % (copy.exchange ? 128 : 16) || (uint64_t)copy.from % 16 || copy.row_bytes % 16 || copy.stride % 16)
         fault(BAD_BULK_COPY, copy.to, pc);
+    if (!b->bars[i].ready) fault(MBARRIER_NOT_READY, place, pc);
     if (b->trace) trace_copy(b, i, copy, pc);
     for (uint32_t r = 0; r < copy.rows; ++r) memset(copy.to + (uint64_t)r * copy.row_bytes, 0xff, copy.row_bytes);
     *b->bars[i].copies.add() = copy;

@@ -45,6 +45,8 @@ struct Mbarrier {  // mbarriers.cpp
     int64_t bytes;            // expected and not yet there
     unsigned phase;
     List<BulkCopy> copies;
+    int initialised_by;  // a thread
+    bool ready;          // made known to the copy unit since
 };
 enum { MBARRIERS_MAX = 64 };
 struct Fiber {
@@ -134,4 +136,4 @@ enum FaultKind { NO_FAULT, BAD_ADDRESS, BAD_ARITHMETIC, TRAP, DEADLOCK, STACK_OV
                  NOT_IN_MASK, GRID_DEADLOCK, SHARED_OVERRUN, CLUSTER_DEADLOCK, NO_SUCH_RANK, NOT_SHARED,
                  BOX_OVERWRITTEN, BOX_OPEN, BOX_NOT_OPEN, ASSERTION, ABORTED, EXITED, WILD_ADDRESS, ENDLESS,
                  TRACE_FULL, MISALIGNED_ADDRESS, DIVIDED_BY_ZERO, QUOTIENT_OVERFLOW, NO_MBARRIER, MBARRIER_OVERWRITTEN,
-                 MBARRIER_FULL, BAD_BULK_COPY, COPY_UNDER_WAY, FAULT_KINDS };
+                 MBARRIER_FULL, BAD_BULK_COPY, COPY_UNDER_WAY, MBARRIER_NOT_READY, FAULT_KINDS };
