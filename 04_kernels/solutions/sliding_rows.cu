@@ -6,7 +6,7 @@ extern "C" __global__ void depthwise(const float* x, const float* weight, float*
     // BEGIN SOLUTION
     // write: the whole kernel; each thread loads each of its inputs and weights once
     int thread = blockIdx.x * blockDim.x + threadIdx.x, c = thread % C, w = thread / C;
-    // below[j] is x[h + 1][w + j - 1][c], or 0
+    // in step h: x[h - 1], x[h] and x[h + 1], each at columns w - 1 to w + 1, or 0
     float k[3][3], above[3] = {}, here[3] = {}, below[3] = {};
     if (w >= W) return;
     for (int i = 0; i < 3; ++i)
