@@ -1,13 +1,13 @@
 """Check a kernel of the learner's engine: on every shape of its operator, as its own first comment launches it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..cuda.report import Report
 from ..lab import launch_lines
-from ..lab.operators import NONE, OPERATORS, RELU6, Arrays, Operator, worded
+from ..lab.operators import NONE, OPERATORS, RELU6, Arrays, Dims, Operator, worded
 from .answers import Wrong
 from .kernels import compare, launch, sprinkled
 from .trials import numpy_random
@@ -34,17 +34,20 @@ class Traced:
     size: launch_lines.Size
 
 
-def check_kernel(source: str, name: str, hints: Mapping[str, str] | None = None) -> list[Traced]:
+def check_kernel(
+    source: str, name: str, hints: Mapping[str, str] | None = None, more: Sequence[Dims] = ()
+) -> list[Traced]:
     """Launch a kernel on every shape that its operator tries; return the traces, in the order of Operator.tried.
 
     Raises Wrong unless each launch is free of findings and near the results in float64.
 
     name     of the operator and kernel (common.lab.operators)
     hints    as in `launch`
+    more     further shapes, after those of Operator.tried
     """
     operator, random = OPERATORS[name], numpy_random()
     traces = []
-    for number, dims in enumerate(operator.tried):
+    for number, dims in enumerate((*operator.tried, *map(dict, more))):
         inputs = operator.inputs(dims, random)
         bounds = RELU6 if operator.bounded and number % 2 == 0 else NONE
         what = f"{name} with {worded(dims)}"
@@ -84,6 +87,10 @@ def _mistakes(
         if absent in inputs:
             without = {**inputs, absent: np.zeros_like(inputs[absent])}
             yield operator.expected(without, dims, bounds), f"{absent} is not added"
+    if "residual" in inputs and bounds != NONE:
+        before = {**inputs, "residual": np.zeros_like(inputs["residual"])}
+        late = operator.expected(before, dims, bounds) + inputs["residual"].astype(np.float64)
+        yield late, "low and high bound the whole sum, residual included: add the residual before them"
     if bounds != NONE:
         yield operator.expected(inputs, dims), "the bounds low and high are not applied"
     if operator.bounded and np.isnan(want).any():

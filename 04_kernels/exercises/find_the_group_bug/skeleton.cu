@@ -1,8 +1,7 @@
 // grouped: y = the 3×3 convolution of x in groups, one row and column of padding around x. x
 // is (C, H, W), y (O, H, W). An output channel of group g reads the C/groups input channels of
 // that group; weight is (O, C/groups, 3, 3). It was written without groups, and is right for
-// groups = 1. With more groups, two of the lines below do not compute what their comment says.
-// Any line may change.
+// groups = 1. With more groups, its results are wrong. Any line may change.
 extern "C" __global__ void grouped(const float* x, const float* weight, float* y, int C,
                                    int H, int W, int O, int groups) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
