@@ -1,7 +1,7 @@
 // bias_relu: y[p][o] = max(y[p][o] + bias[o], 0), in place. y is (pixels, O), channels last;
 // bias is (O). Block (i, j) has the 64 outputs from 64·i on, of the 32 pixels from 32·j on;
-// the last ones may have fewer. 256 threads. Four things are wrong with the copy of the biases
-// and with their use; any line may change.
+// the last ones may have fewer. 256 threads. Four things are wrong; one of them costs only
+// time. Any line may change.
 extern "C" __global__ void bias_relu(const float* bias, float* y, int pixels, int O) {
     __shared__ float b[64];  // the biases of the block's outputs
     int first = blockIdx.x * 64;
