@@ -9,7 +9,7 @@ from ..cuda.report import Report
 from ..lab import launch_lines
 from ..lab.operators import NONE, OPERATORS, RELU6, Arrays, Dims, Operator, worded
 from .answers import Wrong
-from .kernels import compare, launch, sprinkled
+from .kernels import compare, launch, sprinkled, target
 from .trials import numpy_random
 
 _NAN_HIDDEN = (
@@ -70,6 +70,21 @@ def check_kernel(
         )  # fmt: skip
         traces.append(Traced(what, dims, report, size))
     return traces
+
+
+def loaded_once(traced: Traced, name: str, reuse: int = 8) -> None:
+    """Ask that a product's numbers serve `reuse` multiply-adds each time that they are loaded from global memory.
+
+    name: of the operator. Raises Wrong, "right, and not yet what was asked", for more loads.
+    """
+    target(
+        traced.report.global_loads.accesses,
+        2 * OPERATORS[name].multiply_adds(traced.dims) // reuse,
+        "numbers loaded from global memory",
+        what=traced.what,
+        hint="stage a tile of both matrices in shared memory, so that each number loaded is used many times",
+        picture=traced.report,
+    )
 
 
 def _size(source: str, dims: Mapping[str, int]) -> launch_lines.Size:

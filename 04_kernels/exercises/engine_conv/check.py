@@ -1,8 +1,7 @@
-from common.check.engine_kernels import check_kernel
+from common.check.engine_kernels import check_kernel, loaded_once
 from common.check.kernels import target, use
 from common.lab.operators import OPERATORS
 
-REUSE = 8  # multiply-adds per number loaded from global memory
 IN, WEIGHT = 0, 1  # parameters
 WIDE = {  # rows of 32 pixels: neighbours in a column are neighbours in memory
     "images": 1, "in_channels": 3, "height": 16, "width": 32, "out_channels": 32,
@@ -20,16 +19,7 @@ BANKS = (
 
 def check(source):
     operator, traces = OPERATORS["conv"], check_kernel(source, "conv", more=[WIDE])
-    one = traces[0]
-    most = 2 * operator.multiply_adds(one.dims) // REUSE
-    target(
-        one.report.global_loads.accesses,
-        most,
-        "numbers loaded from global memory",
-        what=one.what,
-        hint="stage a tile of both matrices in shared memory, so that each number loaded is used many times",
-        picture=one.report,
-    )
+    loaded_once(traces[0], "conv")
     wide = traces[-1]
     for argument, (hint, beyond) in NEIGHBOURS.items():
         loads = use(wide.report, argument).counts

@@ -1,8 +1,7 @@
-from common.check.engine_kernels import check_kernel
+from common.check.engine_kernels import check_kernel, loaded_once
 from common.check.kernels import target
 from common.lab.operators import OPERATORS
 
-REUSE = 8  # multiply-adds per number loaded from global memory
 HINTS = {
     "race": "a tile is read by threads that did not write it: a barrier stands between filling and reading, and another"
     " between reading and filling again",
@@ -14,14 +13,7 @@ def check(source):
     operator, traces = OPERATORS["gemm"], check_kernel(source, "gemm", HINTS)
     one = traces[0]
     products = operator.multiply_adds(one.dims)
-    target(
-        one.report.global_loads.accesses,
-        2 * products // REUSE,
-        "numbers loaded from global memory",
-        what=one.what,
-        hint="stage a tile of both matrices in shared memory, so that each number loaded is used many times",
-        picture=one.report,
-    )
+    loaded_once(one, "gemm")
     target(
         one.report.shared_loads.wavefronts,
         products // 32 // 2,
