@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .device import backend
-
 BYTES = 128  # of a tensor map
 _FORMATS = {"float16": 6, "float32": 7}  # CUtensorMapDataType
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
@@ -38,13 +36,13 @@ class TensorMap:
         """Bytes of shared memory that one copy fills."""
         return self.box[0] * self.box[1] * self.matrix.dtype.itemsize
 
-    def packed(self, address: int) -> np.void:
-        """The 128 bytes that the kernel gets, for a matrix at that address."""
-        encode = _on_simulator if backend() == "simulator" else _by_the_driver
+    def packed(self, address: int, simulated: bool) -> np.void:
+        """The 128 bytes that the kernel gets, for a matrix at that address; simulated: a kernel of the simulator."""
+        encode = _for_the_simulator if simulated else _by_the_driver
         return np.frombuffer(encode(self, address), np.dtype((np.void, BYTES)))[0]
 
 
-def _on_simulator(tensor: TensorMap, address: int) -> bytes:
+def _for_the_simulator(tensor: TensorMap, address: int) -> bytes:
     """SimTensorMap of simulator/runtime/mbarriers.cpp."""
     (rows, columns), item = tensor.matrix.shape, tensor.matrix.dtype.itemsize
     words = np.array([address, columns, rows, columns * item], np.uint64).tobytes()

@@ -13,6 +13,7 @@ import pytest
 from common import cuda
 from common.cuda.listing import BLUE, ORANGE, VERMILION
 from common.cuda.report import FINE, LEGEND, WASTE, WRONG
+from common.kernels.ladder import header_options
 
 SOURCE = r"""
 template <class T, int N> __device__ T tail(const T* in, int i) { return i < N && i > 0 ? in[i] : T(0); }
@@ -244,7 +245,8 @@ class OnTheGpu:
     def __init__(self, values: np.ndarray) -> None:
         self.values, self.sets = values, 0
         self.shape, self.strides, self.dtype = values.shape, values.strides, values.dtype
-        self.data = type("Pointer", (), {"ptr": id(values)})
+        self.ndim, self.flags = values.ndim, values.flags
+        self.data = type("Pointer", (), {"ptr": 256 * id(values)})
 
     def get(self) -> np.ndarray:
         return self.values.copy(order="K")
@@ -263,3 +265,26 @@ def test_arrays_of_a_gpu_are_copied_there_and_back() -> None:
     np.testing.assert_array_equal(a.values, expected)
     assert (a.sets, b.sets) == (1, 0)
     assert report.global_stores.sectors == 4
+
+
+def test_the_matrix_of_a_tensor_map_is_copied_too() -> None:
+    source = """#include "bulk.h"
+extern "C" __global__ void k(const __grid_constant__ TensorMap map, const float* same, float* y) {
+    __shared__ __align__(128) float box[8][4];
+    __shared__ Mbarrier full;
+    if (threadIdx.x == 0) {
+        full.init(1);
+        mbarriers_ready();
+        full.expect(sizeof box);
+        bulk_copy_tile(box, map, 4, 1, full);
+    }
+    __syncthreads();
+    full.wait(0);
+    y[threadIdx.x] = box[threadIdx.x / 4][threadIdx.x % 4] + same[0];
+}"""
+    matrix = OnTheGpu(np.arange(1, 97, dtype=np.float32).reshape(12, 8))
+    y = OnTheGpu(np.zeros(32, np.float32))
+    kernel = cuda.RawKernel(source, "k", options=header_options())
+    report = cuda.trace(kernel, (1,), (32,), [cuda.TensorMap(matrix, (8, 4)), matrix, y])
+    np.testing.assert_array_equal(y.values.reshape(8, 4), matrix.values[1:9, 4:] + 1)
+    assert report.findings == () and (matrix.sets, y.sets) == (0, 1)

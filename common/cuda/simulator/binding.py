@@ -318,7 +318,7 @@ class Arguments:
                 matrix, fence = value.matrix, fences[id(value.matrix)]
                 address, fence = (matrix.ctypes.data, fence) if fence else self._copies.address(matrix)
                 self.where.append((_described(parameter), matrix, address, fence))
-                self._holders.append(np.array(value.packed(address)))
+                self._holders.append(np.array(value.packed(address, simulated=True)))
             elif not parameter.pointer:
                 self._holders.append(np.array(value))
             elif value is None:

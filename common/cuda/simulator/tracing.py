@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..report import Report
+from ..tensor_map import TensorMap
 from . import proof
 from .memory import fenced
 from .module import SimulatedModule
@@ -74,18 +75,20 @@ def _on_the_simulator(args: Sequence[Any]) -> tuple[list[Any], Any]:
     An array that is passed twice has one copy. Different views of one array have different copies.
     """
     copies: dict[tuple, tuple[Any, np.ndarray, np.ndarray]] = {}
-    arguments = []
-    for argument in args:
-        if type(argument).__module__.split(".")[0] == "cupy":
-            key = (argument.data.ptr, argument.shape, argument.strides, argument.dtype)
-            if key not in copies:
-                before = argument.get()
-                turned = before.flags.f_contiguous and not before.flags.c_contiguous
-                copy = fenced(before.shape[::-1], before.dtype).T if turned else fenced(before.shape, before.dtype)
-                copy[...] = before
-                copies[key] = argument, copy, before
-            argument = copies[key][1]
-        arguments.append(argument)
+
+    def copied(array: Any) -> Any:
+        if type(array).__module__.split(".")[0] != "cupy":
+            return array
+        key = (array.data.ptr, array.shape, array.strides, array.dtype)
+        if key not in copies:
+            before = array.get()
+            turned = before.flags.f_contiguous and not before.flags.c_contiguous
+            copy = fenced(before.shape[::-1], before.dtype).T if turned else fenced(before.shape, before.dtype)
+            copy[...] = before
+            copies[key] = array, copy, before
+        return copies[key][1]
+
+    arguments = [TensorMap(copied(one.matrix), one.box) if isinstance(one, TensorMap) else copied(one) for one in args]
 
     def copy_back() -> None:
         for original, copy, before in copies.values():
