@@ -1,9 +1,9 @@
-// add, rung 1 "naive": out[i] = a[i] + b[i], one thread an element.
+// add, rung 1 "naive": out[i] = a[i] + b[i], one thread per element.
 //
-// Moves   2n elements in, n out, once each: nothing to save. n additions.
-// Gains   a first kernel. Neighbouring threads touch neighbouring addresses, so it is coalesced already.
-// Costs   as many threads as elements: 75,264 blocks of 256 for 56×56×24 at batch 256. Each of them lives as long as one
-//         load takes, and its place is empty until the last of its warps has ended and another block has begun.
+// Moves   2n elements in, n out, once each: the minimum. n additions.
+// Gains   a first kernel. Neighbouring threads access neighbouring addresses, so it is coalesced already.
+// Costs   as many threads as elements: 75,264 blocks of 256 for 56×56×24 at batch 256. A block lives as long as one load
+//         takes, and its place on the multiprocessor stays empty until its last warp has ended and another block has begun.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void add(const scalar_t* __restrict__ a, const scalar_t* __restrict__ b, scalar_t* __restrict__ out, int n) {

@@ -1,15 +1,15 @@
 // conv2d, rung 2 "direct": a thread keeps TO channels of TP pixels in registers; weights come from shared memory.
 //
-//   For each tap and channel a thread loads TP elements of x, one per pixel, and TO weights, and has TO·TP multiply-adds to do with
-//   them. LO lanes side by side share their pixels and divide the channels of the block, BO = LO·TO, in fours; what a warp stores
-//   at once then lies side by side: pixels in NCHW with LO = 1, channels in NHWC.
+//   For each tap and input channel a thread loads TP elements of x, one per pixel, and TO weights, and does TO·TP multiply-adds
+//   with them. LO adjacent lanes share their pixels and divide the block's BO = LO·TO channels, in fours, so that what a warp
+//   stores at once is adjacent: pixels in NCHW with LO = 1, channels in NHWC.
 //
-// Moves   1/TO + 1/TP elements per multiply-add, of which there are K·O·P, K = C/G·kH·kW, P = N·oH·oW, in place of 2. Those
-//         of x come from the L1 cache, in which a window's neighbours have left most of them.
-// Gains   arithmetic in place of loads. The next element of x is asked for before the present one is used. Best where C/G is
-//         small, as for a network's first convolution: nothing is arranged, copied or waited for but the weights.
-// Costs   TO·TP registers, so few threads per SM. Every block of BO channels reads all of x again. And finding the windows of TP
-//         pixels and their places in y is 5·TP divisions per thread: with 27 weights per channel that is a good part of its time.
+// Moves   1/TO + 1/TP elements per multiply-add instead of 2; there are K·O·P of them, K = C/G·kH·kW, P = N·oH·oW. The
+//         elements of x mostly come from L1, because the windows of neighbouring pixels overlap.
+// Gains   more arithmetic per load. The next element of x is requested before the present one is used. Best where C/G is
+//         small, as in a network's first convolution: only the weights are copied to shared memory.
+// Costs   TO·TP registers, so few threads per SM. Every block of BO channels reads all of x again. And finding the windows of
+//         TP pixels and their places in y takes 5·TP divisions per thread: with 27 weights per channel a good part of its time.
 #include "vec.h"
 
 #ifndef NHWC

@@ -1,16 +1,16 @@
-// conv2d, rung 3 "implicit_gemm": the product of the weights with im2col's columns, which are never written anywhere.
+// conv2d, rung 3 "implicit_gemm": the product of the weights and im2col's columns, without writing the columns to memory.
 //
 //   y[o, p] = sum over k of weight[o, k] · column[k, p]: p counts the pixels (n, oh, ow), k the weights of an output channel in
 //   the order in which they lie in memory, (c, kh, kw) in NCHW and (kh, kw, c) in NHWC. A block computes BO channels of BP
-//   pixels. For BK values of k at a time it brings both factors to shared memory; an element of a column is taken from x where
-//   im2col would have taken it. A thread adds up TO×TP outputs in registers, and reads ahead while it does.
+//   pixels. It copies both factors to shared memory, BK values of k at a time; an element of a column is loaded from x where
+//   im2col would have read it. A thread keeps TO×TP sums in registers and loads the next slice while it adds up this one.
 //
-// Moves   K·(O·P/BP + O·P/BO) elements from global to shared memory for the K·O·P multiply-adds, K = C/G·kH·kW; of the columns'
-//         K·P elements kH·kW times fewer are different (at stride 1), and caches find most again.
-// Gains   im2col's buffer, K·P elements written and read: nine activations for a 3×3 kernel. A pair of shared loads serves
-//         TO·TP multiply-adds, 2·TO·TP / (TO + TP) times as many as in rung 1.
-// Costs   a division, two comparisons and an address for every element of a column, again for each BO channels. Where a group
-//         has fewer channels than BO, or there are fewer pixels than BP, the rest of the tile is computed for nothing.
+// Moves   K·(O·P/BP + O·P/BO) elements from global to shared memory for K·O·P multiply-adds, K = C/G·kH·kW. Of these
+//         K·P elements of columns only one in kH·kW is different (at stride 1), and caches serve most of the others.
+// Gains   im2col's buffer is gone, K·P elements written and read: nine times the input for a 3×3 kernel. A pair of loads from
+//         shared memory serves TO·TP multiply-adds, 2·TO·TP / (TO + TP) times as many as in rung 1.
+// Costs   a division, two comparisons and an address per element of a column, again for each BO channels. Where a group
+//         has fewer channels than BO, or there are fewer pixels than BP, part of the tile is computed and thrown away.
 #include "tap.h"
 #include "vec.h"
 

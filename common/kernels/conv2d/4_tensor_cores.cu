@@ -1,17 +1,17 @@
-// conv2d, rung 4 "tensor_cores": the implicit product on tensor cores: fp16 as it is, fp32 as three products of tf32 numbers.
+// conv2d, rung 4 "tensor_cores": the implicit GEMM on tensor cores: fp16 directly, fp32 as three products of TF32 numbers.
 // requires: sm_80
 //
-//   Tiles, k and pixels are rung 3's. A warp multiplies WO channels × WP pixels out of the block's BO×BP with mma instructions.
+//   Tiles, k and pixels are rung 3's. A warp multiplies WO channels × WP pixels of the block's BO×BP with mma instructions.
 //   Their 16 rows are y's slower index, their 8 columns the faster one: channels × pixels in NCHW, pixels × channels in NHWC.
 //   STAGES slices of BK values of k are in flight or in use; they arrive by cp.async, zeros where a window leaves the image.
 //   fp32: three products of TF32 numbers each, and tensor cores' sums that are one slice long; tf32x3.h says why.
-//   partial: null, or room for S arrays of y's size. Then each block takes an S-th of k and leaves its sums there, unfinished,
-//   and a launch compiled with SUM=S adds them up: S times as many blocks where there are few pixels and many channels.
+//   partial: null, or room for S arrays of y's size. Then each block takes an S-th of k and stores its unfinished sums there,
+//   and a launch compiled with SUM=S adds them up (split-K): S times as many blocks, for few pixels and many channels.
 //
 // Moves   as rung 3, in 16-byte copies where C/G is a multiple of 16 bytes in NHWC; element by element elsewhere.
-// Gains   an mma does 2,048 multiply-adds (fp16; 1,024 in tf32) where a warp's FMA does 32. Registers no longer carry the slices.
-// Costs   for fp32 three mma per product, 3 instructions to split a factor, a second set of sums. In NCHW a window's elements come
-//         one by one: in fp16, too small for cp.async, through registers, which takes longer than multiplying them.
+// Gains   an mma does 2,048 multiply-adds (fp16; 1,024 in TF32); a warp's FMA does 32. Slices no longer pass through registers.
+// Costs   fp32: three mma per product, 3 instructions to split a factor, a second set of sums. In NCHW a window's elements are
+//         copied one by one; in fp16 they are too small for cp.async and go through registers, which takes longer than mma.
 #include "epilogue.h"
 #include "tap.h"
 #include "tf32x3.h"

@@ -1,20 +1,20 @@
-// conv2d, rung 5 "halo": the pixels under a block's windows lie in shared memory once, as they are; all taps read them there.
+// conv2d, rung 5 "halo": the pixels under a block's windows are copied to shared memory once, and all taps read them there.
 // requires: sm_80
 //
-//   Rung 4 copies a column of im2col for each pixel, kH·kW elements per channel of which its neighbours need nearly the same.
-//   Here the block's pixels, BP in the order (n, strip, oh, ow), are rows of an image or of a strip of it, at most COLUMNS wide.
-//   The rows of x that their windows reach (rows and columns more than the pixels: the halo) are brought to shared memory for
-//   CHANNELS channels at a time, pixel by pixel, channels inside in both layouts. A tap is then an offset: ldmatrix takes the
-//   addresses of eight rows from eight lanes, and a row is a piece, 16 bytes of channels, of any pixel. k counts (tap, piece);
-//   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4. With split-K, partial sums are written to `partial`.
+//   Rung 4 copies kH·kW elements per pixel and channel, and neighbouring pixels need nearly the same ones.
+//   Here the block's BP pixels, in the order (n, strip, oh, ow), are rows of an image or of a strip, at most COLUMNS wide.
+//   The rows of x under their windows (the pixels' own and the halo around them) are copied to shared memory for
+//   CHANNELS channels at a time, pixel by pixel, channels innermost in both layouts. Then a tap is an offset: ldmatrix takes
+//   the addresses of eight rows from eight lanes, and a row is a piece, 16 bytes of channels, of a pixel. k counts (tap, piece);
+//   an mma takes two pieces. The weights come in slices of SLICE pieces, as in rung 4. Split-K: sums go to `partial`.
 //
-// Moves   from x, instead of BP·kH·kW elements per channel, (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) at stride 1:
-//         for 128 pixels of a 28×28 picture, 3×3, up to 8 rows of 30, 240 in place of 1,152. From weight as rung 4: BO·K per block.
-// Gains   those copies, and the arithmetic for their addresses, which is done once in place of kH·kW times.
-// Costs   a tile that is as large as the picture's shape makes it, so fewer blocks an SM. Divisions that find rows and windows, at
-//         the beginning of every block. With few channels pieces are not full: of 3 channels in halves 3 of 8, so that the 27
-//         products of a 3×3 window take 5 mma, and 2 in rung 4. And what it saves rung 4 did not wait for: its copies come
-//         behind the multiplications.
+// Moves   per channel of x (rows + (kH - 1)·dilation)·(columns + (kW - 1)·dilation) elements at stride 1, not BP·kH·kW:
+//         for 128 pixels of a 28×28 image, 3×3, up to 8 rows of 30, 240 instead of 1,152. Of weight as rung 4: BO·K per block.
+// Gains   fewer copies, and less arithmetic for their addresses, which is done once instead of kH·kW times.
+// Costs   the size of the tile follows from the image's shape, so fewer blocks may fit on an SM. Each block begins with
+//         divisions that find its rows and windows. With few channels pieces are not full: 3 channels fill 3 of 8 halves, so
+//         the 27 products of a 3×3 window take 5 mma instead of rung 4's 2. And rung 4's copies are hidden behind its mma
+//         already, so fewer copies do not always mean less time.
 #include "epilogue.h"
 #include "tf32x3.h"
 

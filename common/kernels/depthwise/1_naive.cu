@@ -1,4 +1,4 @@
-// depthwise, rung 1 "naive": a filter of its own for each channel, from the definition, one thread an output element.
+// depthwise, rung 1 "naive": each channel has its own filter; one thread per output element, straight from the definition.
 //
 //   y[n, c, oh, ow] = clamp(bias[c] + residual[n, c, oh, ow]
 //                           + sum over kh, kw of weight[c, kh, kw] · x[n, c, ih, iw], low, high)
@@ -6,10 +6,10 @@
 //   x (N, C, H, W), weight (C, 1, kH, kW), bias (C) or null, residual and y (N, C, oH, oW), residual or null.
 //   x, residual and y lie in memory as NCHW, or with NHWC = 1 as NHWC; weight is C-contiguous in both.
 //
-// Moves   at the least x + weight + bias + residual + y. Asked for are two elements a multiply-add: 18 loads an output
-//         for 3×3. In NCHW, stride 1, a warp's loads are 128 bytes side by side, and caches serve eight of nine.
-// Gains   any kernel size, stride, padding, dilation, dtype and layout, compiled once for each dtype and layout.
-// Costs   for an output of 9 multiply-adds: 18 loads, 4 divisions to find it, a question a tap whether it is inside.
+// Moves   at least x + weight + bias + residual + y, once. The threads ask for two elements per multiply-add: 18 loads per
+//         output for a 3×3 filter. In NCHW at stride 1 a warp loads 128 adjacent bytes, and caches serve 8 loads of 9.
+// Gains   any kernel size, stride, padding, dilation, dtype and layout; compiled once per dtype and layout.
+// Costs   per output with its 9 multiply-adds: 18 loads, 4 divisions that find its coordinates, a bounds check per tap.
 #include <cuda_fp16.h>
 
 __device__ __forceinline__ int at(int n, int c, int h, int w, int C, int H, int W) {

@@ -1,11 +1,11 @@
-// depthwise, rung 2 "rows": a thread walks down a column of TH outputs; each row of the input is loaded once, not KH times.
+// depthwise, rung 2 "rows": a thread walks down a column of TH outputs and loads each row of the input once, not KH times.
 //
-// Moves   the same bytes. Loads an output, for 3×3, TH = 8 and stride 1: 10 rows of 3 numbers for 8 outputs, 3.75, not 9;
-//         stride 2: 17 rows of 3 for 8 outputs, 6.4. The KH·KW weights are loaded once a column and stay in registers.
-// Gains   KH, KW, strides and dilations are constants of the compiler (those of the launch): loops unroll, the sums of a
-//         column are TH independent chains, and all of its loads can be on their way at once.
-// Costs   compiled once for each kernel size, stride and dilation. NCHW only. One TH-th of the threads: too few of them
-//         at batch 1. The columns left and right of it are still loaded by each thread itself: KW numbers of a row.
+// Moves   the same bytes. Loads per output for a 3×3 filter and TH = 8: at stride 1 10 rows of 3 numbers for 8 outputs, 3.75
+//         instead of 9; at stride 2 17 rows, 6.4. The KH·KW weights are loaded once per column and stay in registers.
+// Gains   KH, KW, strides and dilations are compile-time constants (those of the launch), so loops unroll. The sums of a
+//         column are TH independent chains, and all of the column's loads can be in flight at once.
+// Costs   one compilation per kernel size, stride and dilation. NCHW only. TH times fewer threads, too few at batch 1.
+//         Neighbouring columns are not shared: each thread still loads the KW numbers of a row itself.
 #include <cuda_fp16.h>
 
 enum { ROWS = (TH - 1) * STRIDE_H + (KH - 1) * DILATION_H + 1 };  // of the input, for TH rows of the output

@@ -1,13 +1,13 @@
-// depthwise, rung 3 "tile": a block brings a tile of the input with its halo into shared memory, zeros for the padding.
+// depthwise, rung 3 "tile": a block copies a tile of the input with its halo to shared memory, zeros for the padding.
 //
-// Moves   (TILE_H·s + 3 - s)(TILE_W·s + 3 - s) elements for TILE_H·TILE_W outputs of 3×3 at stride s: for 8×32, 1.33 an
-//         output (stride 1), 4.32 (stride 2), against 1 and 4 without halo. Each is asked for once from global memory;
-//         the nine loads an output come from shared memory.
-// Gains   neighbours share what they load, in both directions. A warp's loads lie side by side whatever the stride. What
-//         is outside the image is a zero in the tile, so nothing is asked while adding up. PLANES small images a block.
-// Costs   every number goes to shared memory and back nine times: 9 loads for 9 multiply-adds, more than the "rows" have.
-//         Nothing is computed until the last of the tile has arrived. NCHW only. On an H200 it loses to rung 2 at every
-//         shape of MobileNetV2 that was tried: L1 had spared the bytes already, and it was the loads that cost.
+// Moves   (TILE_H·s + 3 - s)(TILE_W·s + 3 - s) elements for TILE_H·TILE_W outputs of a 3×3 filter at stride s. With 8×32
+//         outputs that is 1.33 elements per output at stride 1 and 4.32 at stride 2, against 1 and 4 without a halo.
+//         Each is loaded from global memory once; the nine loads per output come from shared memory.
+// Gains   neighbours share loads in both directions. A warp's global loads are adjacent at any stride. What lies outside
+//         the image is a zero in the tile, so the loop over taps needs no bounds check. A block takes PLANES small images.
+// Costs   every number goes to shared memory and is read back nine times: 9 loads for 9 multiply-adds, more than rung 2
+//         has. No output is computed before the whole tile has arrived. NCHW only. Rung 2's repeated loads were served by
+//         L1 already, so what this rung adds (loads from shared memory) may cost more than what it saves.
 #include <cuda_fp16.h>
 
 enum {

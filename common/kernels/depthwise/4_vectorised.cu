@@ -1,11 +1,11 @@
 // depthwise, rung 4 "vectorised": NHWC, where neighbours are channels; a thread computes V channels of one output pixel.
 //
-// Moves   the same bytes, V = 4 elements a load: 16 bytes in fp32, 8 in fp16. Of 3×3: 9 loads of x and 9 of weight for V
-//         outputs, 4.5 an output. A warp's load is 512 (256) bytes side by side at every stride, and in a row of 7 pixels too.
-// Gains   no halo in shared memory, no barrier: the nine neighbours of a pixel lie in nine other vectors that L1 serves to
-//         all who want them. One address, one question whether it is inside, for V channels.
-// Costs   needs C to be a multiple of V, or V = 1 (the launcher sees to it). Each pixel is still loaded nine times, the
-//         weights once for each output.
+// Moves   the same bytes, V = 4 elements per load: 16 bytes in fp32, 8 in fp16. For a 3×3 filter 9 loads of x and 9 of weight
+//         serve V outputs, 4.5 per output. A warp loads 512 (fp16: 256) adjacent bytes at any stride and any row length.
+// Gains   no halo in shared memory and no barrier: the nine neighbours of a pixel are nine other vectors, which L1 serves
+//         to every thread that needs them. One address and one bounds check serve V channels.
+// Costs   C must be a multiple of V; otherwise the launcher takes V = 1. Each pixel is still loaded nine times, and the
+//         weights once per output.
 #include <cuda_fp16.h>
 
 #include "vec.h"

@@ -1,11 +1,11 @@
 // depthwise, rung 5 "register_tile": NHWC; a thread computes TH×TW pixels of V channels from inputs in its registers.
 //
-// Moves   the same bytes. Loads of x for each output: (TH + 2)(TW + 2) / (TH·TW) of V elements for 3×3 at stride 1, 4 with
-//         2×2 pixels, not 9. L1 serves what neighbours share: LANES·V channels × THREADS / LANES tiles are a block.
-// Gains   36 multiply-adds for 16 loads, all of which can be on their way before the first is used: no load stands behind
-//         a branch, as what is outside is a zero that the load leaves in its register. With FIXED = 1 the shape is known
-//         when compiled: offsets become constants of the load instructions, most questions at the edge are answered.
-// Costs   registers: the tile's inputs, V·KH·KW weights, TH·TW·V sums. For more pixels a thread they do not suffice.
+// Moves   the same bytes. Loads of x per output: (TH + 2)(TW + 2) / (TH·TW) vectors for a 3×3 filter at stride 1, so 4 with
+//         2×2 pixels instead of 9. L1 serves what tiles share: a block has LANES·V channels of THREADS / LANES tiles.
+// Gains   36 multiply-adds for 16 loads, and all 16 can be in flight before the first value is used: no load is behind a
+//         branch, because outside the image the load is skipped and its register keeps a zero. With FIXED = 1 the shape is
+//         a compile-time constant: offsets go into the load instructions, and most bounds checks are decided in advance.
+// Costs   registers: the tile's inputs, V·KH·KW weights and TH·TW·V sums. They do not suffice for larger tiles.
 #include <cuda_fp16.h>
 
 #include "vec.h"

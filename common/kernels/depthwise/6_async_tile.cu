@@ -1,15 +1,15 @@
-// depthwise, rung 6 "async_tile": NHWC; a block copies its input with halo into shared memory by cp.async, then slides.
+// depthwise, rung 6 "async_tile": NHWC; a block copies its input with halo to shared memory by cp.async, then slides over it.
 // requires: sm_80
 //
-// Moves   the same bytes; in 16-byte copies that take no register, and each only once for a block of DOWN·TH × ACROSS·TW
-//         pixels of LANES·V channels. Of its halo the left and right are gone where a block is as wide as the image.
-//         From shared memory (TH + 2)(TW + 2) / (TH·TW) loads of V elements an output: 1.9 for 7×4 pixels, 3×3, stride 1.
-// Gains   all that a block needs is on its way at once: bytes in flight no longer cost registers, and L1 looks up each
-//         line once and not for every thread that wants a part of it. Behind the barrier nothing is asked any more:
-//         what is outside is a zero in the tile. An input row goes into the sums of all output rows that need it, and is
-//         forgotten: a thread walks down TH rows with the registers of KH.
-// Costs   shared memory, for 3×3 at stride 1 (TH·DOWN + 2)(TW·ACROSS + 2) vectors a lane; a wait for the slowest copy,
-//         which other blocks of the multiprocessor fill: at batch 1 there are none, and rung 5 is faster.
+// Moves   the same bytes in 16-byte copies that pass through no register. A block of DOWN·TH × ACROSS·TW pixels and LANES·V
+//         channels copies each input once; a block as wide as the image has no halo to its left and right. From shared
+//         memory (TH + 2)(TW + 2) / (TH·TW) loads of V elements per output: 1.9 for 7×4 pixels, 3×3, stride 1.
+// Gains   a block's whole input is in flight at once: bytes in flight no longer take registers, and L1 looks up each line
+//         once instead of once per thread that needs a part of it. After the barrier no bounds check is left: what lies
+//         outside the image is a zero in the tile. An input row is added to all output rows that need it and is then
+//         dropped, so a thread walks down TH rows with the registers of KH.
+// Costs   shared memory: (TH·DOWN + 2)(TW·ACROSS + 2) vectors per lane for 3×3 at stride 1. And a wait for the slowest copy,
+//         which the other blocks of the multiprocessor hide if there are any; at batch 1 there are none.
 #include <cuda_fp16.h>
 
 #include "ptx.h"

@@ -1,15 +1,15 @@
-// pointwise, rung 1 "naive": a 1×1 convolution with all that follows it, one thread per output, neighbours side by side in memory.
+// pointwise, rung 1 "naive": a 1×1 convolution with bias, residual and clamp; one thread per output, neighbours side by side.
 //
 //   y[n, o, p] = clamp(bias[o] + residual[n, o, p] + sum over c of weight[o, c] · x[n, c, p], low, high), p = 0 … pixels - 1
 //   x (N, C, pixels), y and residual (N, O, pixels); with NHWC=1 (N, pixels, C) and (N, pixels, O). weight (O, C), bias (O).
 //   bias and residual may be null.
 //
-// Moves   at the least x + weight + residual + y, once each: (C + O)·4 bytes per pixel in fp32, (C + 2·O)·4 with a residual.
-//         Asked for are two elements per multiply-add, N·pixels·O·C times; caches serve most of them.
-// Gains   bias, residual and clamp cost no pass over y: as three kernels of their own they would read it three times and
+// Moves   at least x + weight + residual + y, once each: (C + O)·4 bytes per pixel in fp32, (C + 2·O)·4 with a residual.
+//         The threads ask for two elements per multiply-add, N·pixels·O·C times; caches serve most of them.
+// Gains   bias, residual and clamp need no pass of their own over y: three separate kernels would read y three times and
 //         write it three times more. There is no window, so the index arithmetic of conv2d's loop over taps is gone.
-// Costs   two loads for each multiply-add. NCHW: a warp's 32 pixels are side by side, 128 bytes of a channel, and share
-//         the weight. NHWC: a warp's 32 outputs share the pixel, but read 32 rows of weight: 32 sectors for 128 bytes.
+// Costs   two loads per multiply-add. NCHW: a warp's 32 pixels are adjacent, 128 bytes of a channel, and share the weight.
+//         NHWC: a warp's 32 outputs share the pixel, but read 32 rows of weight: 32 sectors for 128 bytes.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,

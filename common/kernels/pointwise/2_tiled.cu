@@ -1,15 +1,15 @@
-// pointwise, rung 2 "tiled": a product of matrices, weights × pixels. A block keeps tiles of both in shared memory, a thread
+// pointwise, rung 2 "tiled": a matrix product, weights × pixels. A block keeps tiles of both in shared memory, a thread
 // TM×TN sums in registers.
 //
-//   NCHW: an image is a matrix x (C, pixels), and y = weight (O, C) · x is one of (O, pixels). Images stand side by side, so
-//   that y has P = N·pixels columns: no tile ends where an image does. A block computes BM outputs × BN pixels.
+//   NCHW: an image is a matrix x (C, pixels), and y = weight (O, C) · x is (O, pixels). The images are put side by side, so
+//   y has P = N·pixels columns, and tiles may span two images. A block computes BM outputs × BN pixels.
 //
-// Moves   P·O·C·(1/BM + 1/BN) elements into shared memory where the naive rung asks for 2·P·O·C: 32 times fewer with tiles
-//         of 64×64. From there a thread reads TM + TN numbers for TM·TN multiply-adds, 12 for 32.
-// Gains   the arithmetic no longer waits for a load each. Loads and stores run along the pixels of a channel: 32 lanes,
-//         4 sectors, whatever the image's size is, if its pixels are many.
-// Costs   two barriers for every BK channels, and nothing is in flight while a slice is multiplied. An image of 7×7 has
-//         rows of 49 elements, which begin at no multiple of 16 bytes: every load takes one element.
+// Moves   P·O·C·(1/BM + 1/BN) elements to shared memory; the naive rung asks for 2·P·O·C, which is 64 times as many with
+//         tiles of 64×64. From shared memory a thread reads TM + TN numbers for TM·TN multiply-adds, 12 for 32.
+// Gains   a multiply-add no longer waits for a global load of its own. Loads and stores run along the pixels of a channel:
+//         32 lanes, 4 sectors, whatever the image size, if there are enough pixels.
+// Costs   two barriers per BK channels, and no load is in flight while a slice is multiplied. A row of a 7×7 image has 49
+//         elements, so rows do not begin at multiples of 16 bytes: every load takes one element.
 #include <cuda_fp16.h>
 
 constexpr int THREADS = BM / TM * (BN / TN);

@@ -1,18 +1,18 @@
-// pointwise, rung 4 "tensor_cores": tiles in shared memory as in rung 3, multiplied by mma, STAGES slices of them at once.
+// pointwise, rung 4 "tensor_cores": tiles in shared memory as in rung 3, multiplied by mma, with STAGES slices in the ring.
 // requires: sm_80
 //
 //   x (P, C), P the pixels of all images, weight (O, C), y and residual (P, O): NHWC. A block computes BM×BN, a warp WM×WN.
-//   Both operands have their channels innermost, as mma wants them: nothing is transposed any more.
+//   Both operands have their channels innermost, which is the layout of mma: no tile is transposed any more.
 //
-// Moves   P·O·C·(1/BM + 1/BN) elements out of the L2 cache, by cp.async, and P·O·C·(1/WM + 1/WN) from there into registers,
-//         by ldmatrix. It hands out 32 bytes of channels of 16 rows at a time: 16 halves or 8 floats, one mma deep.
-// Gains   fp16: 2,048 multiply-adds an instruction. fp32: each number is a sum of two that tf32 holds, and three of the four
-//         products make an fp32 result (3xTF32), still faster than FMA. The sums begin as the bias, which arrives with
-//         the first slices. weight's rows are taken in an order in which d's columns end up as a thread's neighbours,
-//         so y leaves in 16-byte stores without a detour: columns of a product may be computed in any order.
-// Costs   BK is 128 bytes: short rows are filled up with zeros, 16 channels of fp16 to 64. A small y has few tiles, and
-//         each walks through all channels alone. fp32: an infinity becomes NaN, and a second set of sums, since those of
-//         the tensor cores are one slice long: tf32x3.h says why.
+// Moves   P·O·C·(1/BM + 1/BN) elements from the L2 cache by cp.async, and P·O·C·(1/WM + 1/WN) from shared memory to
+//         registers by ldmatrix, which loads 32 bytes of channels of 16 rows: 16 halves or 8 floats, one mma deep.
+// Gains   fp16: 2,048 multiply-adds per instruction. fp32: each number is split into two that TF32 can hold, and three of
+//         the four products give nearly fp32's accuracy (3xTF32), still faster than FMA. The sums begin with the bias,
+//         loaded with the first slices. The rows of weight are permuted such that a thread's outputs are neighbours, so y
+//         leaves in 16-byte stores without a pass through shared memory: the columns of a product may have any order.
+// Costs   BK is 128 bytes, and short rows are filled up with zeros: 16 channels of fp16 to 64. A small y has few tiles, and
+//         each block walks through all channels alone. fp32: an infinity becomes NaN, and a second set of sums is needed,
+//         because a tensor core's own sums may be one slice long only; tf32x3.h says why.
 #include "epilogue.h"
 #include "tf32x3.h"
 

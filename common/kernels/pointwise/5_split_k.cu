@@ -1,16 +1,16 @@
-// pointwise, rung 5 "split_k": few pixels. The channels of a sum are split over WARPS_K warps, each with its own memory.
+// pointwise, rung 5 "split_k": for few pixels. WARPS_K warps share the channels of a sum, each with its own shared memory.
 // requires: sm_80
 //
 //   x (P, C), weight (O, C), y and residual (P, O): NHWC. A block computes BM×BN = 16·TM·WARPS_M × 8·TN, a small tile, so
-//   that 49 pixels still make many. A warp takes every WARPS_K-th part of the channels, UNROLL pieces of 64 bytes.
+//   that even 49 pixels give many blocks. A warp takes every WARPS_K-th part of the channels, UNROLL pieces of 64 bytes.
 //
-// Moves   P·O·C·(1/BM + 1/BN) elements out of the L2 cache, several times what rung 4 moves. With few pixels that is
-//         little: 7×7, 960 > 160 channels in fp16 are 40 blocks with 61 KB each.
-// Gains   latency: a warp asks for all that it will ever need before it waits, once. It shares its piece of memory with
-//         nobody, so between the launch and the sum of the warps there is no barrier. Chains of mma are WARPS_K times
-//         shorter, and the sums as well, which are rounded less.
-// Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers for each output. With many pixels the
-//         small tiles move too much.
+// Moves   P·O·C·(1/BM + 1/BN) elements from the L2 cache, several times what rung 4 moves. With few pixels that is little:
+//         7×7, 960→160 channels in fp16 are 40 blocks that load 61 KB each.
+// Gains   latency: a warp requests all that it needs in one go and waits once. It shares its memory with no other warp, so
+//         there is no barrier before the warps' sums are added. Chains of mma are WARPS_K times shorter, and so are the
+//         sums, so fewer roundings add up.
+// Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers per output. With many pixels the small
+//         tiles move too many bytes.
 #include "tf32x3.h"
 #include "vec.h"
 

@@ -1,15 +1,15 @@
-// pointwise, rung 6 "streaming": many pixels, few channels. The weights stay in shared memory, and the pixels stream by.
+// pointwise, rung 6 "streaming": for many pixels and few channels. The weights stay in shared memory, the pixels stream past.
 // requires: sm_80
 //
-//   x (P, C), weight (O, C), y and residual (P, O): NHWC. BLOCKS blocks on a multiprocessor take BN outputs each and walk over
+//   x (P, C), weight (O, C), y and residual (P, O): NHWC. BLOCKS blocks per multiprocessor take BN outputs each and walk over
 //   all pixels, a warp 16·TM of them at a time; STAGES - 1 such tiles of x are in flight while one is multiplied.
 //
-// Moves   x + residual + y once, if BN holds all outputs, and the weights once per block: the least there is. 112×112, 16 > 96
-//         channels in fp16 are 224 bytes per pixel and 3,072 FLOPs, 14 per byte: memory decides, by far.
-// Gains   no tile of weights is loaded twice, no block is started for a few microseconds. After the weights have come there
-//         is no barrier: a warp waits for its own copies alone. Of a piece that a row fills by half, half the mma are left out.
-// Costs   shared memory for C·BN weights and WARPS·STAGES·16·TM rows: the launcher hands longer rows over to rung 4. With few
-//         pixels most of the time goes into fetching weights that are used once.
+// Moves   x + residual + y once, if BN holds all outputs, and the weights once per block: the minimum. 112×112, 16→96
+//         channels in fp16 take 224 bytes and 3,072 FLOPs per pixel, 14 FLOP per byte: memory bandwidth is the limit.
+// Gains   weights are loaded once per block, not once per tile, and the grid is started once. After the weights have come
+//         there is no barrier: a warp waits for its own copies only. If a row fills half a piece, half the mma are skipped.
+// Costs   shared memory for C·BN weights and WARPS·STAGES·16·TM rows: the launcher gives longer rows to rung 4. With few
+//         pixels most of the time goes into loading weights that are used once.
 #include "epilogue.h"
 #include "tf32x3.h"
 

@@ -1,14 +1,14 @@
-// pointwise, rung 7 "warpgroups": Hopper's wgmma reads tiles of x and weight where they lie in shared memory, for many channels.
+// pointwise, rung 7 "warpgroups": Hopper's wgmma reads tiles of x and weight straight from shared memory; for many channels.
 // requires: sm_80
 //
-// Compiled for sm_90a; on other cards wgmma.h computes the same one by one, which is for tests. Halves, NHWC.
+// Compiled for sm_90a. On other cards wgmma.h computes the same sums without tensor cores, for tests. fp16, NHWC.
 //
-// Moves   x once for each BN outputs, the weight once for each BM pixels, y and residual once. BN is all of O where that is
-//         at most 256 and enough blocks are left: then x is read once. From shared memory to registers nothing.
-// Gains   no ldmatrix and no mma of a warp's own: per 64 channels a warpgroup issues four instructions for 64×BN products, so what
-//         is left of a block's time is waiting for its tiles. With at most STAGES slices (WHOLE) all are requested at once.
-// Costs   sums of 64×BN lie in one warpgroup's registers, so a tile has at least 64 pixels: 49 pixels of one image waste a quarter
-//         of it, and leave most multiprocessors without a block. Runs on no other card.
+// Moves   x once per BN outputs, the weight once per BM pixels, y and residual once. BN is all of O where that is at most
+//         256 and enough blocks are left: then x is read once. No operand passes through registers.
+// Gains   no ldmatrix, and one instruction for four warps: per 64 channels a warpgroup issues four wgmma for 64×BN sums. So
+//         what remains of a block's time is waiting for its tiles. With at most STAGES slices (WHOLE) all come at once.
+// Costs   the 64×BN sums lie in one warpgroup's registers, so a tile has at least 64 pixels: the 49 pixels of one 7×7 image
+//         leave a quarter of it unused, and most multiprocessors without a block. Runs on Hopper only.
 #include "vec.h"
 #include "wgmma.h"
 

@@ -1,15 +1,15 @@
-// winograd, rung 1 "naive": F(2×2, 3×3), one thread a tile of 2×2 outputs of one output channel.
+// winograd, rung 1 "naive": F(2×2, 3×3), one thread per tile of 2×2 outputs of one output channel.
 //
 //   y = clamp(Aᵀ [ sum over c of (G g Gᵀ) ⊙ (Bᵀ d B) ] A + bias + residual, low, high), d a 4×4 tile of the input
 //   x (N, C, H, W), U (16, C_padded, O_padded) from winograd_weight, y (N, O, oH, oW); NCHW. 3×3, stride 1.
 //   P = N·tiles_h·tiles_w tiles, two pixels apart.
 //
-// Moves   at the least x + U + residual + y. Asked for are 16 inputs and 16 numbers of U for 16 multiply-adds.
+// Moves   at least x + U + residual + y. The threads ask for 16 inputs and 16 numbers of U per 16 multiply-adds.
 // Gains   16 multiplications where the definition has 36 (2×2 outputs, 9 taps each): 2.25 times fewer.
-//         And fewer loads, per output and input channel 8 where a naive convolution has 18, and fewer instructions, 46 where
+//         Also fewer loads, 8 per output and input channel where a naive convolution has 18, and fewer instructions, 46 where
 //         it has 74 on sm_90. So this rung may be faster than conv2d's naive one, though it computes more.
-// Costs   32 additions for Bᵀ d B before the 16 multiplications, by every thread, and all O threads of a tile do the
-//         same 32: more operations than were saved. The transform saves operations only if it is shared.
+// Costs   32 additions for Bᵀ d B before the 16 multiplications, in every thread, and all O threads of a tile do the
+//         same 32: more operations than were saved. The transform saves operations only if threads share it.
 #include <cuda_fp16.h>
 
 #define ALPHA 4  // side of an input tile

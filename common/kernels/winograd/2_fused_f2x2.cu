@@ -1,14 +1,14 @@
 // winograd, rung 2 "fused_f2x2": F(2×2, 3×3), a block transforms 32 tiles once and multiplies them with 64 filters.
 // requires: sm_80
 //
-//   The 16 elements k of a transformed tile never meet before the end: for each of them M[k] = U[k]·V[k] is a matrix
-//   product, (O, C)·(C, P). A warp has KPW of the 16; a thread sums TO×TP of each. Input, products and output transform in
-//   one kernel: V and M are never written to global memory.
+//   The 16 elements k of a transformed tile are independent until the output transform: for each k, M[k] = U[k]·V[k] is a
+//   matrix product, (O, C)·(C, P). A warp has KPW of the 16; a thread sums TO×TP of each. Input transform, products and output
+//   transform are one kernel: V and M are never written to global memory.
 //
-// Moves   x once for every 64 output channels, with the tiles' overlap four times an element from the caches; U once
-//         for every 32 tiles; y once.
+// Moves   x once per 64 output channels; because tiles overlap, caches serve each element four times. U once per 32 tiles;
+//         y once.
 // Gains   the 32 additions of a tile's transform now serve 64 outputs, and 16 loads from shared memory 64 multiply-adds.
-// Costs   two buffers of tiles and filters in shared memory (96 KB) and 128 sums in registers: one block on an SM.
+// Costs   two buffers of tiles and filters in shared memory (96 KB) and 128 sums in registers: one block per SM.
 #include "ptx.h"
 
 #define ALPHA 4             // side of an input tile

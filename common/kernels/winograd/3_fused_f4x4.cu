@@ -1,14 +1,14 @@
-// winograd, rung 3 "fused_f4x4": F(4×4, 3×3), the same with tiles of 6×6 inputs for 4×4 outputs.
+// winograd, rung 3 "fused_f4x4": F(4×4, 3×3), as rung 2 with tiles of 6×6 inputs for 4×4 outputs.
 // requires: sm_80
 //
 //   36 multiplications for 16 outputs, where the definition has 144: 4 times fewer. Each of 12 warps has 3 of the 36 products.
 //
-// Moves   x 2.25 times an element from the caches (36 inputs for 16 outputs; 4 times before), U 2.25 times as many bytes
-//         as F(2×2)'s, y once.
+// Moves   each element of x 2.25 times from the caches (36 inputs for 16 outputs; rung 2: 4 times), U with 2.25 times as many
+//         bytes as F(2×2)'s, y once.
 // Gains   another 1.8 times fewer multiply-adds than F(2×2).
-// Costs   accuracy: the transforms multiply by up to 8 and divide by 24, and the last digits of large numbers that
-//         cancel are lost. The transforms themselves grow, 36 numbers a tile in registers. Images smaller than a few
-//         tiles are mostly padding: 7×7 outputs are 4 tiles of 16, of which 15 in 64 are thrown away.
+// Costs   accuracy: the transforms multiply by up to 8 and divide by up to 24, so large numbers cancel and lose their last
+//         digits. The transforms themselves grow to 36 numbers per tile in registers. Images of a few tiles are mostly
+//         padding: 7×7 outputs are 4 tiles of 16, of which 15 outputs in 64 are thrown away.
 #include "ptx.h"
 
 #define ALPHA 6             // side of an input tile
