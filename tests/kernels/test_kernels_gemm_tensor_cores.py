@@ -181,6 +181,9 @@ def test_tiles_go_with_the_size_of_the_result(monkeypatch):
     assert chosen("warpgroups", 4096, 4096) == (256, 128)
     assert chosen("warpgroups", 1568, 1280) == (128, 128)
     assert chosen("warpgroups", 1024, 1024) == (64, 128)
+    assert chosen("persistent", 4096, 4096) == (128, 256)
+    assert chosen("persistent", 12544, 320) == (128, 192)  # 2 waves either way
+    assert chosen("persistent", 1024, 1024) == (64, 128)
     assert chosen("three_tf32", 4096, 4096, np.float32) == (128, 128)
     assert chosen("three_tf32", 1024, 1024, np.float32) == (64, 64)
     assert [chosen("split_k", m, 1000) for m in (1, 32, 256)] == [(16, 8), (16, 16), (32, 32)]
@@ -195,7 +198,7 @@ def on_a_card(monkeypatch, capability):
 @pytest.mark.parametrize(
     ("capability", "dtype", "size", "rung"),
     [
-        (90, np.float16, 4096, "warpgroups"),
+        (90, np.float16, 4096, "persistent"),
         (90, np.float32, 4096, "three_tf32"),
         (90, np.float32, 64, "split_k"),
         (89, np.float16, 64, "split_k"),

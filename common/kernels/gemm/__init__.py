@@ -74,6 +74,10 @@ SMALLER: Mapping[str, tuple[tuple[float, dict[str, int]], ...]] = {
     "tensor_cores": ((0.6, {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 4}),),
     "three_tf32": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),
     "warpgroups": ((0.85, {"BM": 128, "STAGES": 5}), (0.56, {"BM": 64, "STAGES": 6})),
+    "persistent": (
+        (0.96, {"BN": 192, "WN": 192, "STAGES": 5}),
+        (0.79, {"BM": 64, "BN": 128, "WN": 128, "STAGES": 8}),
+    ),
 }
 # Rungs whose A and B are tensor maps: rows that are no multiples of 16 bytes are computed by "warpgroups" instead.
 BY_TENSOR_MAP = ("bulk_copies", "producer", "persistent")
@@ -141,7 +145,7 @@ def _best(dtype: np.dtype, m: int, n: int) -> list[str]:
     # data-centre cards, sm_80, sm_90 and sm_100, multiply TF32 fast enough to do it three times
     tiles = ["tensor_cores", "warp_tiles"] if halves else ["double_buffered", "warp_tiles"]
     if halves and capability == 90:
-        tiles = ["warpgroups", *tiles]
+        tiles = ["persistent", "warpgroups", *tiles]
     if not halves and capability % 10 == 0:
         tiles = ["three_tf32", *tiles]
     few = _blocks({"BM": 64, "BN": 128 if halves else 64}, m, n) < 0.75 * cuda.multiprocessors()
