@@ -1,5 +1,6 @@
 """What goes wrong with a kernel, and what the learner is told. After every fault the next launch works."""
 
+import gc
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from common import cuda
+from common.cuda.simulator import memory
 
 simulator_only = pytest.mark.skipif(cuda.backend() == "gpu", reason="on a GPU a fault ends the process's CUDA context")
 x86_only = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 raises a signal here")
@@ -908,3 +910,28 @@ def test_a_notebook_shows_the_callers_lines_and_the_message(value: str, says: st
     assert says in shown
     if value == "colums":
         assert "       2 |     y[0] = colums;\n         |            ^" in shown
+
+
+@simulator_only
+@x86_only
+@pytest.mark.parametrize("index", [2**31 - 1, -(2**31)])
+def test_every_32_bit_index_of_a_float_falls_into_a_guard(index):
+    """Among many arrays, of which a smaller guard would end in another."""
+    many = [cuda.zeros(64) for _ in range(64)]
+    source = 'extern "C" __global__ void k(float* y, int i) { y[i] = 1; }'
+    for y in many[::16]:
+        with pytest.raises(cuda.KernelError, match=r"index -?214748364[78] of 'y'"):
+            run(source, "k", (1,), (1,), y, index)
+    assert not any(cuda.asnumpy(y).any() for y in many)
+    check_that_launches_work()
+
+
+@simulator_only
+def test_guards_leave_addresses_for_others():
+    """Beyond a quarter of the addresses guards are a gigabyte each; given back, they are counted no more."""
+    gc.collect()
+    before = memory._reserved
+    many = [cuda.zeros(1) for _ in range(memory.ADDRESSES // memory.GUARD // 2 + 100)]
+    assert memory.ADDRESSES - 2 * memory.GUARD < memory._reserved < memory.ADDRESSES + 300 * (1 << 30)
+    del many
+    assert memory._reserved <= before

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .binding import Arguments, Fault, FaultKind
-from .memory import GUARD
 from .symbols import shared_arrays
 
 FAR = 1 << 40  # bytes: an address at this distance from an array is unrelated to it
@@ -153,6 +152,6 @@ def _touched(fault: Fault, prepared: Arguments, library: Path) -> str:
     far, words = _nearest(address, prepared)
     # an index of shared memory is rarely wrong by gigabytes; an index of an array may be
     far_shared, words_shared = _nearest_shared(fault, shared_arrays(library))
-    if far_shared < min(far, GUARD):
+    if far_shared < min(far, 1 << 30):
         return f"went out of bounds: {words_shared}"
     return f"went out of bounds: {words or f'address {address:#x} is far from every array'}"

@@ -5,9 +5,9 @@ A fenced array ends right before inaccessible pages (guards), and starts soon af
     | no access |  canary | the array's bytes, from a multiple of 128 | canary | no access |
 
 An access beyond the canary stops the kernel at once; a write into the canary is found after the launch. The canary's
-bytes are 0xFF, which is NaN for every floating-point type, so reads of it show in the result. A guard is a gigabyte of
-addresses, without memory, so an index that is wrong by a stride still falls into it and not into the interpreter's
-data. An index that is wrong by more may hit any memory of the process.
+bytes are 0xFF, which is NaN for every floating-point type, so reads of it show in the result. A guard is 8 GiB of
+addresses, without memory: whatever 32-bit index a kernel uses on a float or a smaller type, it falls into the array or
+into its guards, not into the interpreter's data. An index that is wrong by more may hit any memory of the process.
 """
 
 import bisect
@@ -23,7 +23,8 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 PAGE = mmap.PAGESIZE
-GUARD = 1 << 30  # bytes on either side
+GUARD = 1 << 33  # bytes on either side: 2**31 floats
+ADDRESSES = 1 << 45  # that guards of this size may take, a quarter of a process's; then they are a gigabyte each
 ALIGNMENT = 128  # bytes: a cache line of a GPU; vector types need less
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # addresses without memory
@@ -56,11 +57,14 @@ class Fence:
         ctypes.memset(self.low, 0xFF, self.start - self.low)
 
 
+_reserved = 0  # addresses of all live guards
 _starts: list[int] = []  # Fence.low of all live fences, sorted, for binary search
 _fences: dict[int, Fence] = {}
 
 
-def _forget(low: int) -> None:
+def _forget(low: int, guard: int) -> None:
+    global _reserved
+    _reserved -= 2 * guard
     _fences.pop(low, None)
     i = bisect.bisect_left(_starts, low)
     if i < len(_starts) and _starts[i] == low:
@@ -69,7 +73,8 @@ def _forget(low: int) -> None:
 
 def _reserve(inside: int) -> tuple[mmap.mmap, int]:
     """(memory of `inside` bytes with a guard on either side, bytes of a guard). MemoryError if addresses run out."""
-    for guard in (GUARD, PAGE):  # the small one if addresses are limited (ulimit -v)
+    many = _reserved + 2 * GUARD > ADDRESSES
+    for guard in (1 << 30 if many else GUARD, PAGE):  # the small one if addresses are limited (ulimit -v)
         try:
             # private: a forked child's writes are not visible to its parent
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
@@ -86,6 +91,7 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     room = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
     inside = -(-room // PAGE) * PAGE
+    global _reserved
     memory, guard = _reserve(inside)
     base = np.frombuffer(memory, np.uint8)
     address = base.ctypes.data
@@ -97,7 +103,8 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
     fence = Fence(low, high - room, high - room + size, high)
     _fences[low] = fence
     bisect.insort(_starts, low)
-    weakref.finalize(base, _forget, low)
+    _reserved += 2 * guard
+    weakref.finalize(base, _forget, low, guard)
     return np.ndarray(shape, dtype, buffer=base, offset=fence.start - address)
 
 
