@@ -81,7 +81,8 @@ def _by_cupy(nvrtc: Any, source: str, options: Sequence[str], names: Sequence[st
         except nvrtc.NVRTCError:
             return Built(None, nvrtc.getProgramLog(program), {})
         log, lowered = nvrtc.getProgramLog(program), {name: nvrtc.getLoweredName(program, name) for name in names}
-        return Built(nvrtc.getCUBIN(program), log, lowered, nvrtc.getPTX(program))
+        cubin = nvrtc.getCUBIN(program) + b"\0"  # CuPy takes it for a text and drops the last byte, which is 0
+        return Built(cubin, log, lowered, nvrtc.getPTX(program))
     finally:
         nvrtc.destroyProgram(program)
 

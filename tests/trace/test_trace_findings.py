@@ -161,7 +161,7 @@ WRONG = [
     __syncthreads();
     if (t == 0) last = atomicAdd(count, 1) == gridDim.x - 1;
     __syncthreads();
-    if (last && t < gridDim.x) out[0] = out[1 + t];  // HERE""",
+    if (last) out[0] = out[1] + out[2];  // HERE""",
         "out",
         ("blocks run in any order",),
         grid=(4,),
