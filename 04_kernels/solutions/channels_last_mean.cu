@@ -1,6 +1,7 @@
 // channels_last_mean: out[n][c] = the mean of x[n][0][c] … x[n][pixels − 1][c]. x is NHWC:
 // (images, pixels, channels). A block of 32 × 8 threads takes 32 channels of an image: lane k
-// has the k-th of them, and each of the 8 warps a share of the pixels.
+// has the k-th of them, and each of the 8 warps a share of the pixels. channels need not be a
+// multiple of 32.
 extern "C" __global__ void channels_last_mean(const float* x, float* out, int pixels,
                                               int channels) {
     __shared__ float s[8][32];

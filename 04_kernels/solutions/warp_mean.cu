@@ -8,8 +8,7 @@ extern "C" __global__ void warp_mean(const float* x, float* out, int pixels) {
     float sum = 0.0f;
     // BEGIN SOLUTION
     // write: the thread's share of the pixels of channel blockIdx.x
-    // write: the sum of the warp's lanes in lane 0; what does a shuffle return from a lane
-    // write: that does not exist?
+    // write: the sum of the warp's lanes in lane 0, without lanes that do not exist
     // write: the warps' sums through s, and the mean to out
     // 0 if there are fewer pixels
     for (int p = t; p < pixels; p += blockDim.x) sum += x[blockIdx.x * pixels + p];

@@ -145,15 +145,17 @@ def ladder_roofline(
     """The rungs of a ladder as dots under the roofs of their arithmetics. A Matplotlib figure.
 
     series: records of the suite "kernels" by name, {"": records} for one; each is a column of dots, since all rungs of
-    a case have the same FLOPs per byte. Columns of the same FLOPs per byte stand side by side. peers: names by
-    implementation for those that are not rungs, drawn as squares. Beside each dot of the last column stand the rung's
-    name and its share of the roof. ValueError without records.
+    a case have the same FLOPs per byte. Columns of the same FLOPs per byte stand side by side, each below a bar at the
+    height of its roof, and a note says so. peers: names by implementation for those that are not rungs, drawn as
+    squares. Beside each dot of the last column stand the rung's name and its share of the roof. ValueError without
+    records.
     """
     import matplotlib.pyplot as plt
 
     if not series or not all(series.values()):
         raise ValueError("series must hold at least one record each, got none")
-    columns = _side_by_side([Work(rs[0]["bytes"], rs[0]["flops"]).intensity for rs in series.values()])
+    true = [Work(rs[0]["bytes"], rs[0]["flops"]).intensity for rs in series.values()]
+    columns = _side_by_side(true)
     rates = [[r["flops"] / r["median_us"] * 1e6 for r in rs] for rs in series.values()]
     roofs = {roof: peaks.flops_per_s(roof) for rs in series.values() for roof in (roof_of(r["arithmetic"]) for r in rs)}
     ridge = max(roofs.values()) / peaks.copy_bytes_per_s
@@ -173,6 +175,14 @@ def ladder_roofline(
             if r["implementation"] in peers:
                 look = {"marker": "s", "color": "white", "markeredgecolor": INK, "markeredgewidth": 1.2}
             axes.plot([x], [y], markersize=7, zorder=3, **look)
+    tops = [
+        max(min(x * peaks.copy_bytes_per_s, peaks.flops_per_s(roof_of(r["arithmetic"]))) for r in rs)
+        for x, rs in zip(true, series.values(), strict=True)
+    ]
+    moved = columns != true
+    if moved:  # a column beside its place does not stand below its part of the roof
+        for x, top in zip(columns, tops, strict=True):
+            axes.plot([x / 1.3, x * 1.3], [top, top], color="black", linewidth=2.5, solid_capstyle="butt", zorder=2)
     for i, (x, name) in enumerate(zip(columns, series, strict=True)):
         beside = [
             j for j, other in enumerate(columns) if max(x, other) / min(x, other) < 8
@@ -183,9 +193,10 @@ def ladder_roofline(
     shares = [roof_us(Work(r["bytes"], r["flops"]), roof_of(r["arithmetic"]), peaks) / r["median_us"] for r in last]
     names = [peers.get(r["implementation"]) or r["implementation"].split("/")[-1] for r in last]
     words = [f"{name}  {percent(share)}" for name, share in zip(names, shares, strict=True)]
-    _label_dots(axes, columns[-1], rates[-1], words)
+    _label_dots(axes, columns[-1], rates[-1], words, tops[-1])
+    note = f"one value of x, {true[0]:.3g}:\ncolumns side by side,\na bar at their roof;\n" if moved else ""
     axes.annotate(
-        "beside each dot:\nshare of the roof", (1.02, 0.02), xycoords="axes fraction", fontsize=10, va="bottom",
+        f"{note}beside each dot:\nshare of the roof", (1.02, 0.02), xycoords="axes fraction", fontsize=10, va="bottom",
         annotation_clip=False,
     )  # fmt: skip
     plt.close(figure)
@@ -201,8 +212,11 @@ def _side_by_side(xs: Sequence[float]) -> list[float]:
     return places
 
 
-def _label_dots(axes: Any, x: float, ys: Sequence[float], words: Sequence[str]) -> None:
-    """Words right of each dot of a column, with a line to it; words keep a line's distance from each other."""
+def _label_dots(axes: Any, x: float, ys: Sequence[float], words: Sequence[str], roof: float) -> None:
+    """Words right of each dot of a column, with a line to it; words keep a line's distance from each other.
+
+    Where all dots are below the roof of the column, all words are.
+    """
     step = 15.0  # points
     heights = axes.transData.transform([(x, y) for y in ys])[:, 1] * 72 / axes.figure.dpi
     order = np.argsort(heights, kind="stable")
@@ -213,11 +227,15 @@ def _label_dots(axes: Any, x: float, ys: Sequence[float], words: Sequence[str]) 
         while len(groups) > 1 and np.mean(groups[-2]) > np.mean(groups[-1]):
             groups[-2:] = [groups[-2] + groups[-1]]
     places = [float(np.mean(group)) for group in groups for _ in group]
+    if max(ys) < roof:
+        highest = axes.transData.transform((x, roof))[1] * 72 / axes.figure.dpi - 7
+        places = [min(place, highest - step * (len(places) - 1)) for place in places]
     for k, i in enumerate(order):
         axes.annotate(
             words[i], (x, ys[i]), (30, places[k] + step * k - heights[i]), textcoords="offset points", va="center",
             fontsize=10, bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}, zorder=4,
-            arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 5},
+            arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 5,
+                        "relpos": (0, 0.5)},
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
     traced("naive", 64, 49, blocks=1, threads=64)
     findings(source, "total")                            of one warp
     profiled("warp_per_channel").instructions            of a warp per channel, counted by the profiler at batch 256
+    order("warp_per_channel")                            loads and additions of the machine code, between branches
     us("sequential", 256), blocks("sequential", 256)     of 1,280 channels of 7 × 7 pixels per image
 
 Times and counts of the profiler are records of the H200.
@@ -10,6 +11,7 @@ Times and counts of the profiler are records of the H200.
 
 import os
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
@@ -42,6 +44,25 @@ def findings(source: str, name: str) -> tuple[Any, ...]:
     with patch.dict(os.environ, COURSE_DEVICE="simulator"):
         arguments = np.ones(32, np.float32), np.zeros(1, np.float32)
         return tuple(cuda.trace(cuda.RawKernel(source, name), (1,), (32,), arguments).findings)
+
+
+def order(rung: str) -> list[str]:
+    """Loads from global memory and the additions of what they load, in the machine code's order, part by part.
+
+    A part ends where the machine code may branch, with how often a kind stands there in a row: "4 loads, 4 additions".
+    """
+    code = kernels.inspect("global_avg_pool", rung).code
+    line = next(i.line for i in code if i.kind == "FADD")  # the shuffles' additions are on another one
+    parts: list[list[str]] = [[]]
+    for i in code:
+        if i.kind == "BRA":
+            parts.append([])
+        elif i.kind == "LDG.32":
+            parts[-1].append("load")
+        elif i.kind == "FADD" and i.line == line:
+            parts[-1].append("addition")
+    rows = ([(kind, len(list(run))) for kind, run in groupby(part)] for part in parts if part)
+    return [", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in row) for row in rows]
 
 
 def us(rung: str, batch: int, precision: str = "fp32") -> float | None:

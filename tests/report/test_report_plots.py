@@ -42,7 +42,8 @@ def texts(figure):
         ticks = axis.get_major_ticks() + axis.get_minor_ticks()
         unseen |= {label for t in ticks if not low <= t.get_loc() <= high for label in (t.label1, t.label2)}
     drawn = [t for t in figure.findobj(matplotlib.text.Text) if t.get_visible() and t.get_text().strip()]
-    return [(t, t.get_window_extent()) for t in drawn if t not in unseen]
+    # the words alone, without an annotation's arrow
+    return [(t, matplotlib.text.Text.get_window_extent(t)) for t in drawn if t not in unseen]
 
 
 def words(figure):
@@ -154,6 +155,20 @@ def test_the_rungs_of_a_ladder_are_dots_under_their_roof(series, dots):
     said = words(figure)
     assert any(word.startswith("tiled  ") and word.endswith("%") for word in said)
     assert not squares or any(word.startswith("cuDNN  ") for word in said)
+    bars = [line for line in axes.lines if line.get_linewidth() == 2.5]
+    assert len(bars) == (len(series) if len(series) > 1 else 0), "columns moved from their place have a bar at the roof"
+    assert all(bar.get_ydata()[0] == pytest.approx(59.2e12) for bar in bars)
+    assert any("columns side by side" in word for word in said) == bool(bars)
+
+
+def test_names_beside_dots_stay_below_the_roof():
+    series = {"": rungs(21.0, 20.5, 20.0, flops=10**9)}
+    figure = plots.ladder_roofline(series, Peaks(4e12, 52e12, 411e12, 788e12))
+    (axes,) = figure.axes
+    roof = axes.transData.transform((25, 52e12))[1]
+    boxes = [box for text, box in texts(figure) if text.get_text().startswith(("naive  ", "tiled  ", "cudnn  "))]
+    assert len(boxes) == 3 and all(box.y1 < roof for box in boxes)
+    assert overlaps(figure) == []
 
 
 def test_a_ladder_without_rungs_is_refused():

@@ -113,3 +113,9 @@ def test_rung_7_loads_before_it_adds_and_rung_6_does_not():
         order[rung] = [kind for kind in kinds if kind in ("LDG.32", "FADD")]
     assert order["channels_per_warp"][:9] == ["LDG.32"] * 8 + ["FADD"]
     assert "FADD" in order["warp_per_channel"][:4]
+
+
+def test_a_row_of_49_waits_twice_in_rung_6_and_once_in_rung_7():
+    first, *others, last = pools.order("warp_per_channel")
+    assert first == last == "1 load, 1 addition" and others, "the second load waits for the first addition"
+    assert pools.order("channels_per_warp") == ["8 loads, 8 additions"]

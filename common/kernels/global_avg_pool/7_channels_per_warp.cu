@@ -6,8 +6,8 @@
 //
 // Moves   as rung 6. Lanes without a pixel load the row's last one again, which costs no sector: no load waits for a
 //         condition, so all CHANNELS · ITEMS loads of a lane are in flight before the first is needed.
-// Gains   CHANNELS times the bytes in flight, 50 KB per SM for 7×7 pixels; and what a warp does once, it does
-//         for CHANNELS channels: with 4 of them about 40 instructions per channel are left of 100.
+// Gains   for 7×7 pixels, one wait for memory for CHANNELS rows instead of two per row, with up to 50 KB in flight per SM; and
+//         what a warp does once, it does for CHANNELS channels: with 4 of them about 40 instructions per channel are left of 100.
 // Costs   registers for what is in flight; channels beyond the last are the last one again, loaded and not used.
 #include "vec.h"
 

@@ -7,11 +7,8 @@
 
 extern "C" __global__ void __launch_bounds__(256) gemm(
     const float* a, const float* b, const float* bias, float* out, int M, int N, int K) {
-    // BEGIN SOLUTION
-    // write: tiles of a and b in shared memory, a slice of K at a time, 0 beyond a matrix
-    // write: 16 sums per thread in registers; per k, 4 numbers of a and 4 of b, 16 products
-    // write: each element of out once, with its bias
-    __shared__ float as[SLICE][TILE + 2], bs[SLICE][TILE + 2];  // a row per k
+    // a row per k; TILE + 2, so that the 32 numbers that a warp stores lie in 32 banks
+    __shared__ float as[SLICE][TILE + 2], bs[SLICE][TILE + 2];
     int tx = threadIdx.x, ty = threadIdx.y, t = ty * 16 + tx;
     int row0 = blockIdx.y * TILE, col0 = blockIdx.x * TILE;
     float sums[4][4] = {};
@@ -21,6 +18,8 @@ extern "C" __global__ void __launch_bounds__(256) gemm(
             as[k][r] = row < M && k0 + k < K ? a[(size_t)row * K + k0 + k] : 0.0f;
             bs[k][r] = col < N && k0 + k < K ? b[(size_t)col * K + k0 + k] : 0.0f;
         }
+        // BEGIN SOLUTION
+        // write: per k, 4 numbers of each tile into registers, and 16 products; two barriers
         __syncthreads();  // the tiles are filled
         for (int k = 0; k < SLICE; ++k) {
             float x[4], y[4];
@@ -30,7 +29,10 @@ extern "C" __global__ void __launch_bounds__(256) gemm(
                 for (int j = 0; j < 4; ++j) sums[i][j] += x[i] * y[j];
         }
         __syncthreads();  // the next slice overwrites them
+        // END SOLUTION
     }
+    // BEGIN SOLUTION
+    // write: each element of out once, with its bias
     for (int i = 0; i < 4; ++i)
         for (int j = 0; j < 4; ++j) {
             int row = row0 + ty + 16 * i, col = col0 + tx + 16 * j;
