@@ -1,5 +1,5 @@
 // row_sums: out[r] = in[r][0] + … + in[r][columns − 1]. in is (rows, columns), row by row; out
-// is (rows). A warp a row.
+// is (rows). One warp per row.
 extern "C" __global__ void row_sums(const float* in, float* out, int rows, int columns) {
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
     float sum = 0.0f;

@@ -30,8 +30,8 @@ def tile_banks(columns: int = 32, column: int = 0) -> Drawing:
     fullest = BANKS // banks
     text(axes, 16.6, 1.6, f"rows of {columns}", 13, ha="left", weight="bold")
     text(axes, 16.6, 2.9, f"32 rows of column {column}:", 11, ha="left")
-    text(axes, 16.6, 3.8, f"{banks} bank{'s' if banks > 1 else ''}, {fullest} word{'s' if fullest > 1 else ''} each",
-         11, ha="left")  # fmt: skip
+    words = f"{banks} bank{'s' if banks > 1 else ''} with {fullest} word{'s' if fullest > 1 else ''}"
+    text(axes, 16.6, 3.8, words + " each" * (banks > 1), 11, ha="left")
     text(axes, 16.6, 4.7, f"{fullest} wavefront{'s' if fullest > 1 else ''}", 11, ha="left", weight="bold")
     text(axes, 3.6, _ROWS + 1.8, "⋮", 13)
     text(axes, 4.4, _ROWS + 1.8, f"up to row 31 and column {columns - 1}", 10, ha="left", color=GREY)

@@ -42,7 +42,8 @@ def loads_in_flight(loads: int = 4) -> Drawing:
     if loads > 8:
         raise ValueError(f"loads must be at most 8, got {loads}")
     figure, axes = canvas(25, 7.9)
-    box = 16.4 / (_SHOWN * loads)
+    gap = 0.9 if loads <= 4 else 0.5  # between the requests of a warp lie those of the block's other warps
+    box = (16.4 - gap * (loads - 1)) / (_SHOWN * loads)
     rows = {
         "naive": ("1 load of 1 number", [(0, _SHOWN, 1)]),
         "unrolled": (f"{loads} loads of 1 number", [(load * _SHOWN, _SHOWN, 1) for load in range(loads)]),
@@ -56,14 +57,19 @@ def loads_in_flight(loads: int = 4) -> Drawing:
         for number, (first, count, width) in enumerate(requests):
             for i in range(count):
                 covered[first + i] = ((i // width) % _SHOWN, number)
+        apart = gap if len(requests) > 1 else 0.0
         for i in range(_SHOWN * loads):
             thread, number = covered.get(i, (None, 0))
             colour = PAPER if thread is None else (BLUE, ORANGE)[number % 2]
-            cell(axes, 6.2 + i * box, y, box, 0.8, colour)
+            x = 6.2 + i * box + apart * number
+            cell(axes, x, y, box, 0.8, colour)
             if thread is not None:
-                text(axes, 6.2 + (i + 0.5) * box, y + 0.4, str(thread), 10)
+                text(axes, x + box / 2, y + 0.4, str(thread), 10)
         for number, (first, count, _) in enumerate(requests):
-            start, end = 6.2 + first * box, 6.2 + (first + count) * box
+            start = 6.2 + first * box + apart * number
+            end = start + count * box
+            if number:
+                text(axes, start - apart / 2, y + 0.4, "…", 11, color=GREY)
             arrow(axes, (start + 0.05, y + 1.05), (end - 0.05, y + 1.05), GREY, arrowstyle="|-|,widthA=0.2,widthB=0.2")
             text(axes, (start + end) / 2, y + 1.4, f"request {number}", 10, color=GREY)
     words = f"Each box: one number of one array, with the thread that loads it; {_SHOWN} of the warp's 32 threads."
@@ -71,6 +77,6 @@ def loads_in_flight(loads: int = 4) -> Drawing:
     return Drawing(
         figure,
         f"What {_SHOWN} threads of a warp load before they use a number. Naive: one number each, in one request."
-        f" Unrolled: {loads} numbers each, in {loads} requests, in each of which neighbours load neighbouring numbers."
+        f" Unrolled: {loads} numbers each, in {loads} requests; in each, neighbours load neighbouring numbers."
         f" Vectorised: {loads} neighbouring numbers each, in a single request.",
     )

@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.check import launch
-from common.check.kernels import compare, shapes, sprinkled
+from common.check.kernels import all_reach_barriers, compare, shapes, sprinkled
 from common.check.trials import numpy_random
 
 SIZES = ((1,), (33,), (256,), (257,), (700,))
@@ -26,7 +26,8 @@ def sums_in_steps(x, steps):
 
 def run(source, x, what):
     n, out = x.size, np.full(x.size, np.nan, np.float32)
-    launch(source, "block_scan", (-(-n // 256),), (256,), (x, out, n), what=what, hints=HINTS, outputs=(out,))
+    report = launch(source, "block_scan", (-(-n // 256),), (256,), (x, out, n), what=what, hints=HINTS, outputs=(out,))
+    all_reach_barriers(report, what=what)
     steps = [1 << i for i in range(8)]
     with np.errstate(invalid="ignore"):
         want = sums_in_steps(x, steps)

@@ -70,4 +70,3 @@ def check(sectors_of):
         for count in (1, 2, 7, 31, 32):
             near = [begin + size * int(number) for number in random.integers(0, 999 // size, count)]
             compare(f"{[address - begin for address in near]} + {begin}", near, size, every)
-    compare("[]", [], 4, "no active thread, no sector")

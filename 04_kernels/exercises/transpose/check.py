@@ -9,7 +9,9 @@ HINTS = {
     "race": "one thread writes a number of the tile, another one reads it: all threads of the block must meet between",
     "out-of-bounds": "height and width need not be multiples of 32: both halves need a guard, each its own",
     "shared-bounds": "the tile has 32 rows; a second index of 32 or more must fit into a row",
-    "unwritten": "every number of out is written, those of the blocks at the border too",
+    "unwritten": "every number of out is written, those of the blocks at the border too: the second half compares x"
+    " with height and y with width",
+    "race-global": "two blocks write one number of out: the second half compares x with height and y with width",
     "uninitialised-read": "read of the tile what was written there: in the second half row and column are swapped",
 }
 

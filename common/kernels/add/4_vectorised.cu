@@ -4,7 +4,7 @@
 // Gains   bytes in flight. By Little's law, to load at a rate R, R × latency bytes must be in flight at all times. Two thirds
 //         of an addition's bytes are loads: at 4.3 TB/s on 132 multiprocessors 22 bytes per nanosecond on each. A load that
 //         memory answers takes 340 ns on an idle H200 and 650 to 950 on a busy one, so 14 to 20 KB must be in flight.
-//         Rung 2 has 16 KB of floats or 8 KB of halves. With 16 bytes per access it is 64 KB of either. And a block does
+//         Rung 2 has 16 KB of floats or 8 KB of halves. With 16 bytes per access it is at most 64 KB. And a block does
 //         four or eight times the work before another one takes its place.
 // Costs   a tail of up to VECTOR - 1 elements, added one by one; one more compilation for arrays that do not start at a
 //         multiple of 16 bytes, for which VECTOR is smaller, down to 1.

@@ -1,0 +1,60 @@
+"""What notebook 2 of chapter 04 says of the addition's records and machine code, kept true."""
+
+import numpy as np
+import pytest
+
+from common import cuda, kernels
+from common.kernels.add import ladder
+from common.report import ladders
+
+# case, batch, precision, elements per image: arrays that stay in the L2 cache, and arrays that do not
+IN_L2 = [
+    ("add 7×7 160", 256, "fp16", 7_840),
+    ("add 7×7 160", 256, "fp32", 7_840),
+    ("add 56×56 24", 32, "fp16", 75_264),
+    ("add 56×56 24", 32, "fp32", 75_264),
+    ("add 14×14 96", 256, "fp16", 18_816),
+    ("add 28×28 32", 256, "fp16", 25_088),
+]
+IN_MEMORY = [("add 14×14 96", 256, 18_816), ("add 28×28 32", 256, 25_088), ("add 56×56 24", 256, 75_264)]
+LARGEST = "add 56×56 24"
+
+
+def us(case, rung, batch=256, precision="fp32"):
+    time = ladders.us(case, rung, batch, precision)
+    assert time is not None, (case, rung, batch)
+    return time
+
+
+def ns_per_block(case, batch, precision, elements):
+    return 1e3 * (us(case, "naive", batch, precision) - us("add 7×7 160", "vectorised", 1, "fp16")) / (
+        batch * elements / 256
+    )  # fmt: skip
+
+
+def test_a_block_adds_the_same_in_both_precisions_if_the_arrays_stay_in_l2():
+    assert all(0.58 < ns_per_block(*case) < 0.65 for case in IN_L2)
+    assert all(ns_per_block(case, batch, "fp32", elements) > 0.85 for case, batch, elements in IN_MEMORY)
+
+
+def test_the_width_alone_changes_nothing_and_fewer_blocks_alone_little():
+    naive, grid, unrolled, wide = (us(LARGEST, rung) for rung in kernels.variants("add"))
+    assert unrolled == pytest.approx(wide, rel=0.02)
+    assert naive - grid < (naive - unrolled) / 3 and 0.18 < 1 - unrolled / naive < 0.22
+
+
+def test_in_l2_rung_2_is_the_fastest_in_fp32_and_rung_4_in_fp16():
+    """39 MB and as many blocks in both; nowhere in fp16 is rung 2 ahead of rung 4."""
+    assert us("add 14×14 64", "grid_stride") < us("add 14×14 64", "vectorised")
+    for case in ("add 28×28 32", "add 14×14 96", "add 14×14 64", "add 7×7 160"):
+        assert us(case, "vectorised", 256, "fp16") < us(case, "grid_stride", 256, "fp16")
+
+
+def test_rung_3_begins_all_loads_first_in_fp32_alone():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    before = {}
+    for dtype, loads in ((np.float32, 4), (np.float16, 8)):
+        found = cuda.inspect(ladder.kernel("unrolled", dtype, UNROLL=loads), block=256)
+        kinds = [instruction.kind.split(".")[0] for instruction in found.code]
+        before[loads] = kinds[: kinds.index("FADD")].count("LDG") == 2 * loads
+    assert before == {4: True, 8: False}
