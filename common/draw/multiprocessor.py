@@ -53,7 +53,7 @@ def multiprocessor(name: str = "H200") -> Drawing:
         text(axes, x + 2.8, 4.8, f"{registers:,} registers", 10.5, weight="bold")
         text(axes, x + 2.8, 5.3, quantity(registers * 4, "B", 1024), 10)
         frame(axes, x + 0.3, 5.95, 5.0, 1.45, PURPLE, 0.12)
-        text(axes, x + 2.8, 6.4, f"{lanes} multiply-add units", 9.5, weight="bold")
+        text(axes, x + 2.8, 6.4, f"{lanes} multiply-add units", 10, weight="bold")
         text(axes, x + 2.8, 6.95, f"a warp takes {WARP // lanes} cycle{'s' * (lanes < WARP)}", 10)
     frame(axes, 0.4, 8.0, 23.15, 1.4, ORANGE, 0.15)
     shared = quantity(on.shared, "B", 1024)

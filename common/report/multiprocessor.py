@@ -106,8 +106,8 @@ def in_flight(latency_ns: float, sms: int, recorded: Results | None = None) -> N
         figure,
         f"Reading: TB per second over the bytes asked for at once per SM, for {threads[0]} to {threads[-1]} threads per"
         f" SM, 1 to 8 loads of 4 or 16 bytes each. The dots rise along the line of Little's law, then bend, up to"
-        f" {most:.1f} TB per second. Dots with equal bytes differ by up to {apart:.1f} times; crosses, eight loads of 16"
-        " bytes, lie to the right of the others.",
+        f" {most:.1f} TB per second. Dots with equal bytes differ by up to {apart:.1f} times; crosses, eight loads of"
+        " 16 bytes, lie to the right of the others.",
     )
 
 
