@@ -38,7 +38,7 @@ METRICS = {
     "warps": "sm__maximum_warps_per_active_cycle_pct",  # a share, in percent of the most warps
 }
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
-LIMITS = {"threads": "blocks by threads", "registers": "blocks by registers",
+LIMITS = {"warps": "blocks by threads", "registers": "blocks by registers",
           "shared memory": "blocks by shared memory", "blocks": "most blocks"}  # fmt: skip
 
 

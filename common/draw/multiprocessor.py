@@ -44,7 +44,7 @@ def multiprocessor(name: str = "H200") -> Drawing:
         x = 0.4 + 5.85 * k
         frame(axes, x, 1.2, 5.6, 6.5, GREY, 0.2)
         text(axes, x + 2.8, 1.7, f"warp scheduler {k}", 11, weight="bold")
-        text(axes, x + 2.8, 2.3, "issues 1 instruction per cycle", 10, color=GREY)
+        text(axes, x + 2.8, 2.3, "1 instruction per cycle", 10, color=GREY)
         for slot in range(slots):
             row, column = divmod(slot, 8)
             cell(axes, x + 0.3 + 0.63 * column, 2.7 + 0.5 * row, 0.57, 0.42, BLUE)
@@ -53,7 +53,7 @@ def multiprocessor(name: str = "H200") -> Drawing:
         text(axes, x + 2.8, 4.8, f"{registers:,} registers", 10.5, weight="bold")
         text(axes, x + 2.8, 5.3, quantity(registers * 4, "B", 1024), 10)
         frame(axes, x + 0.3, 5.95, 5.0, 1.45, PURPLE, 0.12)
-        text(axes, x + 2.8, 6.4, f"{lanes} multiply-add units", 10.5, weight="bold")
+        text(axes, x + 2.8, 6.4, f"{lanes} multiply-add units", 10, weight="bold")
         text(axes, x + 2.8, 6.95, f"a warp takes {WARP // lanes} cycle{'s' * (lanes < WARP)}", 10)
     frame(axes, 0.4, 8.0, 23.15, 1.4, ORANGE, 0.15)
     shared = quantity(on.shared, "B", 1024)
@@ -134,7 +134,7 @@ def block_limits(fits: Occupancy) -> Drawing:
     """What limits the blocks of one multiprocessor: how many each resource alone would allow."""
     figure, axes = canvas(24, 6.4)
     names = {
-        "threads": "warps",
+        "warps": "warps",
         "blocks": "places for blocks",
         "registers": "registers",
         "shared memory": "shared memory",

@@ -1,7 +1,7 @@
 """What the suite "multiprocessor" has recorded, as figures: issue slots, loads in flight, waves of blocks.
 
     issue()          issue slots used, over the warps per scheduler, a line per number of chains
-    in_flight()      bytes per second over the bytes in flight per multiprocessor, beside Little's law
+    in_flight()      bytes per second over the bytes that threads ask for at once, beside Little's law
     blocks()         µs over the number of blocks, for 1 and 2 blocks per multiprocessor
     value("divergence", "cycles", arms=8, by="lane")     one number of a record
 
@@ -60,23 +60,37 @@ def issue(registers: int = 1, recorded: Results | None = None) -> None:
     plots.show(figure, f"Issue slots used with 1 to 8 warps per scheduler, as a share. {'; '.join(said)}.")
 
 
+def _is_too_wide(record: Record) -> bool:
+    """Whether a thread asks for more than it has registers for: eight loads of 16 bytes."""
+    return bool(record["loads"] * record["width"] >= 128)
+
+
 def in_flight(latency_ns: float, sms: int, recorded: Results | None = None) -> None:
-    """Show bytes per second over the bytes in flight per multiprocessor, and Little's law at this latency."""
+    """Show bytes per second over the bytes that the threads of a multiprocessor ask for at once.
+
+    A line: Little's law at this latency, if all bytes asked for are in flight. Eight loads of 16 bytes have a marker of
+    their own: fewer of them are in flight.
+    """
     import matplotlib.pyplot as plt
 
     found = records("loads", recorded)
     figure, axes = plt.subplots(figsize=(plots.WIDTH, 4.2), layout="constrained")
     threads = sorted({r["threads"] for r in found})
+    kinds = (("o", "4-byte loads", 4, False), ("D", "16-byte loads", 16, False), ("X", "eight of 16 bytes", 16, True))
     for number, colour in zip(threads, (*_COLOURS, "#555555"), strict=True):
-        for width, marker in ((4, "o"), (16, "D")):
-            dots = [r for r in found if (r["threads"], r["width"]) == (number, width)]
-            axes.plot([r["in_flight"] for r in dots], [r["bytes"] / r["median_us"] / 1e6 for r in dots], marker,
-                      color=colour, markersize=6, label=f"{number} threads, {width}-byte loads")  # fmt: skip
+        axes.plot([], [], "s", color=colour, markersize=6, label=f"{number} threads per SM")
+        dots = [r for r in found if r["threads"] == number]
+        for marker, _, width, too_wide in kinds:
+            mine = [r for r in dots if r["width"] == width and _is_too_wide(r) == too_wide]
+            axes.plot([r["in_flight"] for r in mine], [r["bytes"] / r["median_us"] / 1e6 for r in mine], marker,
+                      color=colour, fillstyle="none", markeredgewidth=1.6, markersize=7)  # fmt: skip
+    for marker, label, *_ in kinds:
+        axes.plot([], [], marker, color="#888888", fillstyle="none", markeredgewidth=1.6, markersize=7, label=label)
     most = max(r["bytes"] / r["median_us"] / 1e6 for r in found)
     ends = [min(r["in_flight"] for r in found), most * 1e12 * latency_ns * 1e-9 / sms]
     axes.plot(ends, [size * sms / latency_ns * 1e-3 for size in ends], color="black", linewidth=1.2,
               label=f"Little's law,\n{latency_ns:.0f} ns")  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlabel="bytes in flight per SM", ylabel="TB/s")
+    axes.set(xscale="log", yscale="log", xlabel="bytes asked for at once, per SM", ylabel="TB/s")
     axes.set_xticks([2**k for k in range(8, 19, 2)], ["256", "1 Ki", "4 Ki", "16 Ki", "64 Ki", "256 Ki"])
     axes.set_yticks([0.1, 0.5, 1, 2, 4], ["0.1", "0.5", "1", "2", "4"])
     axes.minorticks_off()
@@ -85,15 +99,15 @@ def in_flight(latency_ns: float, sms: int, recorded: Results | None = None) -> N
     plt.close(figure)
     rates: dict[int, list[float]] = {}
     for r in found:
-        if r["loads"] * r["width"] < 128:  # without eight loads of 16 bytes
+        if not _is_too_wide(r):
             rates.setdefault(r["in_flight"], []).append(r["bytes"] / r["median_us"] / 1e6)
     apart = max(max(same) / min(same) for same in rates.values())
     plots.show(
         figure,
-        f"Reading: TB per second over the bytes in flight per SM, for {threads[0]} to {threads[-1]} threads per"
+        f"Reading: TB per second over the bytes asked for at once per SM, for {threads[0]} to {threads[-1]} threads per"
         f" SM, 1 to 8 loads of 4 or 16 bytes each. The dots rise along the line of Little's law, then bend, up to"
-        f" {most:.1f} TB per second. Dots with equal bytes in flight differ by up to {apart:.1f} times; those with"
-        " eight loads of 16 bytes lie below the others.",
+        f" {most:.1f} TB per second. Dots with equal bytes differ by up to {apart:.1f} times; crosses, eight loads of"
+        " 16 bytes, lie to the right of the others.",
     )
 
 

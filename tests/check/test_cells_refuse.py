@@ -13,17 +13,21 @@ from common import check, cuda
 from common.bench.operators import pictures
 from common.bench.peers import Model
 from common.check.exercises import REPOSITORY
+from common.cuda.machine_code import occupancy
 from common.cudnn import emulation
 from common.lab import markup
 from common.network import Network
-from common.report import generated
+from common.report import generated, sections
+from common.report import multiprocessor as recorded
 
 CHAPTER = REPOSITORY / "03_cudnn_baseline"
+KERNELS = REPOSITORY / "04_kernels"
+MULTIPROCESSOR, PROFILER = "3_inside_a_multiprocessor.ipynb", "6_profiler_ptx_sass.ipynb"
 
 
-def cell(notebook, begins):
+def cell(notebook, begins, chapter=CHAPTER):
     """The source of the notebook's only code cell with a line that begins like this."""
-    cells = json.loads((CHAPTER / notebook).read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((chapter / notebook).read_text(encoding="utf-8"))["cells"]
     texts = [generated.source(one) for one in cells if one["cell_type"] == "code"]
     (text,) = [text for text in texts if any(line.startswith(begins) for line in text.split("\n"))]
     return text
@@ -186,3 +190,60 @@ SUM = (
 def test_the_sum_in_fp16(step, told):
     said = verdict(SUM.format(step), "", cell(APPENDIX, "near_1 ="), errors=lambda terms: (1.0, 2.0))
     assert told in said and bool(told) == bool(said)
+
+
+def of(notebook, begins):
+    return cell(notebook, begins, KERNELS)
+
+
+LIMITER = """def limiter(r):
+    shares = {{"issue slots": r["issue"], "L1 and shared memory": r["l1"], "L2 or DRAM": {memory}}}
+    largest = max({among}, key=shares.get)
+    return largest if shares[largest] {enough} else "latency"
+"""
+
+
+@pytest.mark.parametrize(
+    ("memory", "among", "enough", "told"),
+    [
+        ("max(r['l2'], r['dram'])", "shares", ">= 0.6", ""),
+        ("r['l2']", "shares", ">= 0.6", "the DRAM has the largest share"),
+        ("r['dram']", "shares", ">= 0.6", "L2 has the largest share"),
+        ("max(r['l2'], r['dram'])", "shares", ">= 0.5", "no unit reaches 60 %"),
+        ("max(r['l2'], r['dram'])", "shares", "> 0.6", "60 % count"),
+        ("max(r['l2'], r['dram'])", "list(shares)[1:]", ">= 0.6", "the issue slots are the busiest"),
+    ],
+)
+def test_the_first_suspect(memory, among, enough, told):
+    written = LIMITER.format(memory=memory, among=among, enough=enough)
+    said = verdict(written, "", of(PROFILER, "assert limiter(case) =="), sections=sections)
+    assert told in said and bool(told) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("in_flight * SMS / (tb_per_s * 1e3)", ""),
+        ("in_flight / (tb_per_s * 1e3)", "on all SMs"),
+        ("in_flight * SMS / tb_per_s", "1 TB/s is 1,000 bytes per ns"),
+    ],
+)
+def test_the_latency_of_a_busy_card(result, told):
+    def read(threads, loads, width):
+        keys = {"threads": threads, "loads": loads, "width": width}
+        return recorded.value("loads", "bytes", **keys) / recorded.value("loads", "median_us", **keys) / 1e6
+
+    written = f"def busy_latency_ns(in_flight, tb_per_s): return {result}"
+    said = verdict(written, "", of(MULTIPROCESSOR, "assert math.isclose(busy_latency_ns"), SMS=132, read=read)
+    assert told in said and bool(told) == bool(said)
+
+
+def test_a_wrong_answer_gives_no_later_number():
+    """The cells that use the answers to two exercises stop at a wrong one, even if its check was not run."""
+    names = {"occupancy": occupancy, "draw": mock.Mock()}
+    using = of(MULTIPROCESSOR, "assert blocks_per_sm(")
+    assert "see its check" in verdict("def blocks_per_sm(*_): return 99", "", using, **names)
+    assert verdict("def blocks_per_sm(*_): return 6", "", using, **names) == ""
+    using = of(PROFILER, "assert spilling_lines(case)")
+    names = dict.fromkeys(("kernels", "cuda", "bench"), mock.Mock())
+    assert "see its check" in verdict("def spilling_lines(lines): return [(1, 5184)]", "", using, **names)

@@ -3,6 +3,7 @@
 import pytest
 
 from common.bench import sections as suite
+from common.bench import trace
 from common.report import multiprocessor, results, sections, tables
 
 
@@ -96,3 +97,27 @@ def test_issue_slots_are_warps_over_cycles_per_instruction():
     for r in results.find(results.load(tables.CARD), suite="sections"):
         assert r["active"] / sum(r["waits"].values()) == pytest.approx(r["issue"], rel=0.1)
         assert sum(r["waits"].values()) == pytest.approx(r["cycles_per_instruction"], rel=0.05)
+
+
+def test_the_largest_shares_count_all_cycles():
+    """Those of a unit alone, over its active cycles, are at most a twentieth larger."""
+    metrics = suite.METRICS
+    assert metrics["l1"].endswith("_active") and metrics["issue"].endswith("_active")
+    for name in ("compute_throughput", "memory_throughput", "l2", "dram"):
+        assert metrics[name].endswith("_elapsed")
+    for rung in ("naive", "shared_tiles", "register_block", "double_buffered"):
+        r = sections.of("gemm", rung)
+        assert 1 <= r["l1"] / r["memory_throughput"] < 1.05
+
+
+def test_the_wrong_kernels_are_where_the_record_says():
+    text = trace.SOURCE.read_text().splitlines()
+    for r in results.find(results.load(tables.CARD), suite="trace", case="wrong: race"):
+        assert "line 230: " in r["trace"] and "line 229: " in r["trace"]
+    assert "s[threadIdx.x] =" in text[228] and "s[255 -" in text[229] and "out[i] = in[i]" in text[233]
+
+
+def test_rung_6_makes_a_quarter_of_the_requests_of_rung_5():
+    five, six = (sections.of("gemm", rung) for rung in ("register_block", "vectorised"))
+    assert six["requests"] * 4 == five["requests"]
+    assert six["shared_loads"] == pytest.approx(five["shared_loads"], rel=0.01)

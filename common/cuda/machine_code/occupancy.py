@@ -60,7 +60,7 @@ class Occupancy:
     """What fits on one multiprocessor of a card at the same time.
 
     blocks, warps: how many. share: warps, as a share of the most that the card can hold. limits: how many blocks each
-    resource alone would allow: "threads", "blocks", "registers", "shared memory". limit: the one that allows fewest.
+    resource alone would allow: "warps", "blocks", "registers", "shared memory". limit: the one that allows fewest.
     carve_out: KiB of shared memory that are set aside for the blocks; the L1 cache has what is left.
     """
 
@@ -100,7 +100,7 @@ def occupancy(name: str, block: int, registers: int, shared: int) -> Occupancy:
         raise ValueError(f"block must have 1 to 1024 threads, got {block}")
     warps = -(-block // WARP)
     limits = {
-        "threads": on.warps // warps,
+        "warps": on.warps // warps,
         "blocks": on.blocks,
         "registers": warps_by_registers(on, registers) // warps,
         "shared memory": 0

@@ -34,7 +34,7 @@ extern "C" int blocks(int major, int minor, int warps, size_t shared, size_t sha
     return result.activeBlocksPerMultiprocessor;
 }
 """
-RESOURCES = ("threads", "blocks", "registers", "shared memory")
+RESOURCES = ("warps", "blocks", "registers", "shared memory")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_every_number_is_that_of_nvidias_calculator(calculator, card):
         assert got.blocks == expected, where
         told = dict(zip(RESOURCES, limits, strict=True))
         assert min(told.values()) == told[got.limit], where
-        for what in ("threads", "blocks", "registers"):
+        for what in ("warps", "blocks", "registers"):
             assert got.limits[what] == told[what], (where, what)
         if size and size < card.shared_block:
             assert got.limits["shared memory"] == told["shared memory"], where
@@ -86,12 +86,12 @@ def test_every_number_is_that_of_nvidias_calculator(calculator, card):
     [
         ("H200", 256, 172, 8192, 1, 8, "registers"),  # rung 5 of gemm
         ("H200", 256, 122, 8448, 2, 16, "registers"),
-        ("H200", 1024, 32, 8192, 2, 64, "threads"),
+        ("H200", 1024, 32, 8192, 2, 64, "warps"),
         ("H200", 32, 16, 0, 32, 32, "blocks"),
         ("H200", 512, 64, 196608, 1, 16, "shared memory"),
-        ("A100", 256, 32, 0, 8, 64, "threads"),
-        ("T4", 256, 32, 0, 4, 32, "threads"),
-        ("L4", 1024, 32, 0, 1, 32, "threads"),
+        ("A100", 256, 32, 0, 8, 64, "warps"),
+        ("T4", 256, 32, 0, 4, 32, "warps"),
+        ("L4", 1024, 32, 0, 1, 32, "warps"),
     ],
 )
 def test_examples(card, block, registers, shared, blocks, warps, limit):
