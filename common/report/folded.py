@@ -92,7 +92,7 @@ def _layers(recorded: Results, name: str) -> str:
     means = [math.exp(sum(math.log(ratio or 1.0) for ratio in column) / len(cases)) for column in ratios.values()]
     rows.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
     heads = ["layer", *(f"{precision}, batch {batch}" for precision, batch in columns)]
-    summary = f"every {EVERY[name]}: the faster library's time over the fastest rung's"
+    summary = f"every {EVERY[name]}: the faster library's time over the fastest rung's, each shape once"
     return _fold(summary, tables.markdown(heads, rows, 1))
 
 

@@ -524,7 +524,9 @@ def kernels(recorded: Results) -> str:
         " best: above 1 the rung is faster. Geometric means over the layers of a kind; in brackets the rung that is the"
         " fastest of most of them."
     )
+    intro += " A rung of another ladder has its ladder's name before it. –: not measured."
     heads = ["", "layers", *_batches(OPERATOR_BATCHES)]
+    kinds = dict.fromkeys(kind for _, kind in every)
 
     def ratio(standing: Record) -> str:
         return f"{standing['ratio']:.2f} ({standing['best']})"
@@ -532,11 +534,15 @@ def kernels(recorded: Results) -> str:
     parts = [
         (meaning, heads, [
             [kind, str(of_kind[0]["layers"]), *_by_batch(of_kind, OPERATOR_BATCHES, ratio)]
-            for (p, kind), of_kind in every.items() if p == precision
+            for kind in kinds if (of_kind := every.get((precision, kind)))
         ], 2)
         for precision, meaning in PRECISIONS.items()
     ]  # fmt: skip
-    return _text(intro, parts)
+    folded = [
+        f"<details>\n<summary>{title}</summary>\n\n{markdown(heads, rows, texts)}\n\n</details>"
+        for title, heads, rows, texts in parts if rows
+    ]  # fmt: skip
+    return "\n\n".join([intro, *folded])
 
 
 # ---- Sparse convolutions (chapter 06)
@@ -614,9 +620,10 @@ TRACED = {  # columns of the table, and the counts that they show
 }
 # Why the profiler's count may differ from the trace's. A difference that is not explained here is an error.
 _SCATTERED = (
-    "a copy of 16 bytes goes past L1, a 128-byte line of the source after the other, and this counter counts what the"
-    " line becomes in shared memory: {}. Where the vectors of a line stay together, as in the row before and with any"
-    " swizzle within a line, it equals the trace's"
+    "the GPU splits a copy of 16 bytes per lane by the 128-byte lines of its source. If the vectors of one line go to"
+    " places apart in shared memory, they are stored one by one: `ncu` counts a 32-byte sector and a wavefront for"
+    " each of them, and no conflict. Where the vectors of a line stay together, as in *cp.async of 16 bytes* and with"
+    " any swizzle within a line, its counts equal the trace's"
 )
 REASONS = {
     ("sgemm", "shared load wavefronts"): "the assembler merges shared loads. As written, a warp makes 64 requests in"
@@ -624,13 +631,9 @@ REASONS = {
     " loads four at once: 8 requests of 16 bytes, of 2 wavefronts each. 32 + 8 · 2 = 48 wavefronts in place of 64."
     " Traced with `merge=cuda.inspect(…)`, they are 98,304 as well",
 } | {
-    (f"cp.async of 16 bytes, stride {stride}", count): _SCATTERED.format(how)
+    (f"cp.async of 16 bytes, stride {stride}", count): _SCATTERED
     for stride in (2, 8)
-    for count, how in (
-        ("global load sectors", "the 32-byte sectors of the destination, here one per lane"),
-        ("shared store wavefronts", "one wavefront per lane"),
-        ("shared store conflicts", "no conflicts, but more wavefronts"),
-    )
+    for count in ("global load sectors", "shared store wavefronts", "shared store conflicts")
     if (stride, count) != (8, "shared store wavefronts")  # there a conflict makes as many
 }  # fmt: skip
 
@@ -676,10 +679,15 @@ def trace(recorded: Results) -> str:
         return f"{predicted:,}" if predicted == measured else f"traced {predicted:,}, measured {measured:,}"
 
     rows = [[r["case"].replace("_", " "), *(cell(r, count) for count in TRACED.values())] for r in launches]
-    explained = [
-        f"{record['case']}, {count}: {predicted:,} traced, {measured:,} measured: {why}."
-        for record in launches for count, (predicted, measured, why) in differences(record).items()
-    ]  # fmt: skip
+    reasons: dict[str, dict[str, list[str]]] = {}  # by reason and launch, the counts that differ
+    for record in launches:
+        for count, (predicted, measured, why) in differences(record).items():
+            of_launch = reasons.setdefault(why, {}).setdefault(record["case"], [])
+            of_launch.append(f"{count}, {predicted:,} traced, {measured:,} measured")
+    explained = []
+    for why, cases in reasons.items():
+        told = " and ".join(f"{case} ({'; '.join(counts)})" for case, counts in cases.items())
+        explained.append(f"{told}: {why}.")
     found = [  # of compute-sanitizer, without its remark on an option
         [r["case"].removeprefix("wrong: "), r["trace"], r["compute-sanitizer"].partition(". Use ")[0]] for r in wrong
     ]
@@ -717,10 +725,10 @@ def machine_differences(record: Record) -> dict[str, tuple[int, int, str]]:
 
 
 def inspections(recorded: Results) -> str:
-    """cuda.inspect and the profiler compared, in Markdown: a table of kernels and the differences."""
+    """cuda.inspect and the profiler compared, in Markdown: a folded table of kernels and the differences."""
     records = results.find(recorded, suite="inspect")
     if not records:
-        return NOT_YET
+        return f"`cuda.inspect` needs no GPU. How its numbers compare with the profiler's is {NOT_YET}."
     environment = recorded.runs[records[0]["run"]]
     version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
     different = {record["case"]: machine_differences(record) for record in records}
@@ -747,7 +755,12 @@ def inspections(recorded: Results) -> str:
         f"{case}, {name}: {ours:,} inspected, {theirs:,} profiled: {why}."
         for case, found in different.items() for name, (ours, theirs, why) in found.items()
     ]  # fmt: skip
-    return "\n\n".join([intro, markdown(["kernel", *shown, "warps as measured"], rows, 1), *explained])
+    return "\n\n".join([
+        "Every kernel below was inspected, which needs no GPU, and then run under the profiler. “Warps as measured” is"
+        " the share of the warps that a multiprocessor can hold, averaged over the launch.",
+        "<details>\n<summary>Registers and occupancy, inspected and measured</summary>",
+        intro, markdown(["kernel", *shown, "warps as measured"], rows, 1), *explained, "</details>",
+    ])  # fmt: skip
 
 
 # ---- All texts

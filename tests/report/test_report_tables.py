@@ -23,7 +23,7 @@ def rows(text, start="|"):
 
 def test_nothing_is_measured_yet(path):
     for name, text in tables.TEXTS.items():
-        assert text(results.load(path)) == NOT_YET, name
+        assert NOT_YET in text(results.load(path)), name
     saved(path, [network("ours", 60.0)])
     assert (
         tables.peak(results.load(path), "peak-copy")

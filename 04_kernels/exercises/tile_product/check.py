@@ -11,7 +11,7 @@ HINTS = {
     " multiples of a tile's, so nothing lies outside",
     "misaligned": "16 bytes are 8 halves: a uint4 begins at a multiple of 8 halves, in global and in shared memory",
     "race": "lanes of one warp need not run in step, so the pieces that other lanes stored may be read only after"
-    " __syncwarp(), and the next slice may be stored only after another one",
+    " __syncwarp(), and no lane may store the next slice before all have loaded this one",
     "race-global": "each element of D belongs to one lane: row g or g + 8, columns 2t and 2t + 1",
     "deadlock": "ldmatrix and mma are done by the 32 lanes together: none may stay away",
     "divergent-barrier": "ldmatrix and mma are done by the 32 lanes together: none may stay away",
