@@ -59,18 +59,21 @@ def ring(stages: int = 3, copy: float = 1.6, slices: int = 7) -> Drawing:
         cell(axes, start, consumer, end - start, 1.2, ORANGE)
         text(axes, (start + end) / 2, consumer + 0.6, str(s), 10.5)
         text(axes, (begin + there) / 2, y + 0.6, str(s), 10)
+        # full: the consumer goes on
+        arrow(axes, (start + 0.12, y + 1.2), (start + 0.12, consumer), BLUE, linewidth=1.0)
         if s + stages < slices:  # empty: the stage may be asked for again
             arrow(axes, (end, consumer), (left + asked[s + stages] * scale, 1.7), GREEN, linewidth=1.0)
     y = consumer + 2.2
     text(axes, left, y, "blue: a copy on its way, then (grey) its stage is full. orange: arithmetic on the stage.", 10,
          ha="left", color=GREY)  # fmt: skip
-    text(axes, left, y + 1.1, "green arrow: “empty”: the producer asks for the stage's next slice.   time →", 10,
-         ha="left", color=GREY)  # fmt: skip
+    arrows = "blue arrow: “full”: the consumer goes on. green arrow: “empty”: the producer fills the stage again."
+    text(axes, left, y + 1.1, f"{arrows}   time →", 10, ha="left", color=GREY)
     return Drawing(
         figure,
         f"A timeline of {slices} slices in a ring of {stages} stages; a copy takes {copy:g} times as long as the"
-        f" arithmetic of a slice. The arithmetic begins at {', '.join(f'{t:.1f}' for t in work)}; slice {stages} is"
-        f" asked for at {asked[min(stages, slices - 1)]:.1f}, when the arithmetic of slice 0 is over.",
+        f" arithmetic of a slice. Slice s is in stage s mod {stages}; its arithmetic waits until the stage is full, and"
+        f" begins at {', '.join(f'{t:.1f}' for t in work)}; slice {stages} is asked for at"
+        f" {asked[min(stages, slices - 1)]:.1f}, when the arithmetic of slice 0 is over and stage 0 is empty.",
     )
 
 
