@@ -79,7 +79,15 @@ def show(**matrices: np.ndarray) -> None:
 
 
 def without_fractions(g: np.ndarray, b_t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(G, B_T) of the same algorithm in which B_T has integers: what its rows are multiplied by, G's are divided by."""
-    factors = [math.lcm(*(Fraction(value).denominator for value in row)) for row in b_t]
+    """(G, B_T) of the same algorithm with integers in B_T: what its rows are multiplied by, G's are divided by.
+
+    The integers of a row have no common divisor.
+    """
+    factors = [
+        Fraction(
+            math.lcm(*(Fraction(v).denominator for v in row)), math.gcd(*(Fraction(v).numerator for v in row)) or 1
+        )
+        for row in b_t
+    ]
     scale = np.array(factors, dtype=object)[:, None]
     return g / scale, np.array([[int(value) for value in row] for row in b_t * scale], dtype=object)
