@@ -1,6 +1,6 @@
-// winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus the
-// bias, clamped to [0, 6]; NaN stays NaN. The tiles are those of winograd_input. y is
-// (oH, oW), odd or even. Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
+// winograd_output: the 2×2 outputs Aᵀ m A of each tile, m[r][s] = M[4·r + s][t], plus
+// bias[0] (of one channel), clamped to [0, 6]; NaN stays NaN. The tiles are those of
+// winograd_input. y is (oH, oW), odd or even. Aᵀ (a, b, c, d) = (a + b + c, b - c - d).
 extern "C" __global__ void winograd_output(const float* M, const float* bias, float* y,
                                            int oH, int oW, int tiles_w, int tiles) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;

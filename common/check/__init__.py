@@ -44,7 +44,7 @@ from .answers import ToDo, Wrong, expect, expect_error, require
 from .exercises import Exercise, find, find_all
 from .hints import hint
 from .kernels import launch
-from .magic import load_ipython_extension
+from .magic import load_ipython_extension, own_rung
 from .runner import Result, kernel, run
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "launch",
     "load_ipython_extension",
     "milestone",
+    "own_rung",
     "predict",
     "require",
     "reveal",

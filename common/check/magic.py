@@ -71,6 +71,16 @@ def _rung(line: str, cell: str) -> Any:
     return rung(line, cell)
 
 
+def own_rung(ladder: str) -> Any:
+    """The learner's rung of a ladder, checked by %%rung in this session: its trace and machine code, for later cells.
+
+    Raises NotWrittenError, shown as "not started yet", if none was right yet.
+    """
+    from . import rungs  # imported late: it imports the tables of records
+
+    return rungs.own_rung(ladder)
+
+
 def _kernel_is_right(name: str, source: str) -> bool:
     """Judge a kernel of the engine by its exercise; whether its results are right, and it may be saved."""
     return run(name, source).right

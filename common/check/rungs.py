@@ -12,6 +12,7 @@ from .. import cuda, kernels
 from ..cuda.report import Report
 from ..kernels.ladder import Launch, header_options, recorded
 from ..lab import launch_lines, rungs
+from ..lab.engine import NotWrittenError
 from ..lab.operators import NONE, RELU6, worded
 from ..report import ladders
 from ..text import aligned
@@ -20,6 +21,7 @@ from .exercises import Exercise
 from .runner import SECONDS, judged
 
 YOURS = "yours"
+_right: dict[str, "Compared"] = {}  # by ladder: the learner's rung that was right last in this session
 HEADS = ("rung", "sectors", "wavefronts", "registers", "warps per SM")
 DASH = "–"
 CAPTION = "Wavefronts: with loads as wide as in the machine code (sm_90). Warps per SM: at most, on an H200."
@@ -55,8 +57,20 @@ def rung(line: str, cell: str) -> "Compared | None":
     words = "✓", name, f"right ({shapes})", ""
     feedback.show(feedback.plain(*words), feedback.formatted(*words))
     compared = Compared(slot, source)
+    _right[slot.ladder] = compared
     compared.show()
     return compared
+
+
+def own_rung(ladder: str) -> "Compared":
+    """The learner's rung of a ladder that was right last in this session, for the cells below it.
+
+    Raises NotWrittenError, shown as "not started yet", if there is none, and ValueError for an unknown ladder.
+    """
+    name = rungs.slot(ladder).ladder
+    if name not in _right:
+        raise NotWrittenError(f"no rung of yours is right yet in this session: run the cell with %%rung {name} first")
+    return _right[name]
 
 
 def _words(name: str, what: str, hint: str) -> tuple[str, str]:

@@ -25,9 +25,43 @@ def inverse(matrix: np.ndarray) -> np.ndarray:
 
 
 def operations(matrix: np.ndarray) -> int:
-    """Additions, and multiplications by other numbers than ±1, of a product with a vector, row by row."""
-    additions = sum(max(int(np.count_nonzero(row)) - 1, 0) for row in matrix)
-    return additions + sum(1 for value in np.ravel(matrix) if abs(value) not in (0, 1))
+    """Additions, multiplications and multiply-adds, each as one, of a product with a vector.
+
+    Two rows, or two columns, that differ only in signs share their sums: p + q and p - q are computed from p and q.
+    """
+    rows, columns = np.shape(matrix)
+    # the same steps backwards compute the transpose's product: they differ by as many additions as the sizes differ
+    return min(_by_rows(np.asarray(matrix)), _by_rows(np.asarray(matrix).T) + columns - rows)
+
+
+def _by_rows(matrix: np.ndarray) -> int:
+    """Operations row by row; pairs of rows that differ only in signs share their sums."""
+    count, rows = 0, list(matrix)
+    while rows:
+        row = rows.pop(0)
+        twin = next((k for k, other in enumerate(rows) if (abs(other) == abs(row)).all()), None)
+        if twin is None or not np.any(row):
+            count += _of_row(row)
+            continue
+        other = rows.pop(twin)
+        halves = np.where(row == other, row, 0), np.where(row != other, row, 0)
+        if all(map(np.any, halves)):
+            # the two last multiply-adds apply the factor of a half
+            count += sum(_of_row(_reduced(half)) for half in halves) + 2
+        else:
+            count += _of_row(row)  # the other row is the same or its negative
+    return count
+
+
+def _of_row(row: np.ndarray) -> int:
+    """Operations of one row: a sum starts with a term of factor ±1 if there is one, else with a multiplication."""
+    terms = [value for value in row if value]
+    return len(terms) - any(abs(value) == 1 for value in terms) if terms else 0
+
+
+def _reduced(row: np.ndarray) -> np.ndarray:
+    """The row divided by its smallest coefficient other than 0."""
+    return np.asarray(row / min((value for value in row if value), key=abs), dtype=object)
 
 
 def show(**matrices: np.ndarray) -> None:
@@ -45,7 +79,15 @@ def show(**matrices: np.ndarray) -> None:
 
 
 def without_fractions(g: np.ndarray, b_t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(G, B_T) of the same algorithm in which B_T has integers: what its rows are multiplied by, G's are divided by."""
-    factors = [math.lcm(*(Fraction(value).denominator for value in row)) for row in b_t]
+    """(G, B_T) of the same algorithm with integers in B_T: what its rows are multiplied by, G's are divided by.
+
+    The integers of a row have no common divisor.
+    """
+    factors = [
+        Fraction(
+            math.lcm(*(Fraction(v).denominator for v in row)), math.gcd(*(Fraction(v).numerator for v in row)) or 1
+        )
+        for row in b_t
+    ]
     scale = np.array(factors, dtype=object)[:, None]
     return g / scale, np.array([[int(value) for value in row] for row in b_t * scale], dtype=object)

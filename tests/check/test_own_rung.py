@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from tiers import ALL
 
-from common import cuda, kernels
+from common import check, cuda, kernels
 from common.check import rungs
 from common.check.copies import stub
 from common.check.runner import SECONDS, judged
+from common.lab.engine import NotWrittenError
 from common.lab.operators import OPERATORS, RELU6
 from common.lab.rungs import NAIVE, SLOTS, slot
 
@@ -52,6 +53,19 @@ def test_the_table_has_the_ladders_rungs_and_yours(name, capsys):
     assert found.rows[-1][1] == f"{found.report.global_loads.sectors + found.report.global_stores.sectors:,}"
     assert found.rows[-1][3] == str(found.inspection.registers)
     assert max(map(len, told.splitlines())) <= 99
+
+
+def test_later_cells_have_the_rung_that_was_right_last(capsys, monkeypatch):
+    monkeypatch.setattr(rungs, "_right", {})
+    with pytest.raises(NotWrittenError, match="run the cell with %%rung add first"):
+        check.own_rung("add")
+    assert rungs.rung("add", SLOTS["add"].naive.replace("a[i] + b[i]", "a[i]")) is None
+    with pytest.raises(NotWrittenError):
+        check.own_rung("add")
+    found = rungs.rung("add", SLOTS["add"].naive)
+    assert check.own_rung("add") is found
+    with pytest.raises(ValueError, match="did you mean add"):
+        check.own_rung("addd")
 
 
 def test_a_wrong_rung_is_told_and_an_unknown_ladder_as_well(capsys):

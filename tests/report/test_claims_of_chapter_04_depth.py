@@ -5,8 +5,9 @@ import math
 import pytest
 
 from common import cuda, kernels
+from common.kernels.winograd import TILE, ladder
 from common.measure.roofline import Peaks
-from common.report import ladders, results, tables
+from common.report import ladders, products, results, tables
 
 WEIGHT = "depthwise backward weight"
 LAYERS = [(112, 32), (56, 144), (28, 192), (14, 384), (14, 576), (7, 960)]
@@ -109,3 +110,42 @@ def test_winograd_beside_cudnn():
             best = min(us(case, rung, batch) for rung in ("fused_f2x2", "fused_f4x4"))
             assert (us(case, "cudnn", batch) / best > 0.99) is wins
     assert us(cases[3], "fused_f4x4", 32) > 1.5 * us(cases[3], "fused_f2x2", 32)
+
+
+SIDES = {"56×56 64>64": (56, 64), "28×28 128>128": (28, 128), "14×14 256>256": (14, 256), "7×7 512>512": (7, 512)}
+
+
+def test_a_wave_of_f4x4_takes_about_twice_as_long_and_waves_decide():
+    waves = {}
+    for shape, (size, channels) in SIDES.items():
+        for rung in ("fused_f2x2", "fused_f4x4"):
+            tile, across = ladder.tile(rung), -(-size // TILE[rung])
+            blocks = -(-32 * across**2 // tile["BP"]) * -(-channels // tile["BO"])
+            waves[shape, rung] = -(-blocks // 132)
+        two, four = (us(f"conv 3×3 {shape}", r, 32) / waves[shape, r] for r in ("fused_f2x2", "fused_f4x4"))
+        assert 1.7 < four / two < 2.15
+    assert [waves[shape, "fused_f2x2"] for shape in SIDES] == [6, 3, 2, 1]
+    assert [waves[shape, "fused_f4x4"] for shape in SIDES] == [3, 2, 1, 1]
+
+
+def test_at_batch_1_the_split_sum_wins_and_at_batch_32_winograd():
+    for shape in SIDES:
+        case = f"conv 3×3 {shape}"
+        best, rival = [], []
+        for batch in (1, 32):
+            best.append(min(us(case, rung, batch) for rung in ("fused_f2x2", "fused_f4x4")))
+            rival.append(min(us(case, "conv2d/tensor_cores", batch, layout=layout) for layout in ("NCHW", "NHWC")))
+        assert rival[0] < min(best[0], us(case, "cudnn", 1)) and best[1] < rival[1]
+    fp16 = {r: us("conv 3×3 56×56 64>64", r, 32, "fp16") for r in ("fused_f4x4", "conv2d/tensor_cores", "cudnn")}
+    assert fp16["cudnn"] < fp16["conv2d/tensor_cores"] < 0.5 * fp16["fused_f4x4"]
+
+
+def test_the_slowest_unit_leaves_half_of_winograds_clocks_open():
+    layer = cuda.zeros((32, 64, 56, 56)), cuda.zeros((64, 64, 3, 3)), None, 1
+    for rung, useful, saved, low, high in (("fused_f2x2", 1024, 9 / 4, 2.0, 2.3), ("fused_f4x4", 768, 4, 2.4, 2.9)):
+        found = kernels.inspect("winograd", rung, *layer)
+        slots = sum(found.hot.values()) / useful / 4
+        steps = 9 * 64 * 64 * 32 * 56 * 56 / 32 / 132 / saved
+        measured = us("conv 3×3 56×56 64>64", rung, 32) * 1e-6 * products.clock_hz() / steps
+        assert low < measured / slots < high
+        assert found.hot["LDL.32"] + found.hot["LDL.64"] < 0.01 * sum(found.hot.values())

@@ -49,7 +49,7 @@ def check(source):
         V, threads = np.full((16, tiles), np.nan, np.float32), int(random.choice((32, 64, 96)))
         args, grid = (x, V, height, width, tiles_h, tiles_w), (-(-tiles // threads),)
         report = launch(source, "winograd_input", grid, (threads,), args, what=what, hints=HINTS, outputs=(V,))
-        hint = "which is the first to differ: d, Bᵀ d, or (Bᵀ d) B? Bᵀ (a, b, c, d) = (a - c, b + c, c - b, b - d)"
+        hint = "which is the first to differ: d, Bᵀ d, or (Bᵀ d) B? Bᵀ (a, b, c, e) = (a - c, b + c, c - b, b - e)"
         compare(V, transformed(x), what=f"{what}: V", hint=hint, mistakes=mistakes(x), rtol=1e-6)
         if width == 13:
             x, V = sprinkled(random, x), np.full_like(V, np.nan)
@@ -86,13 +86,13 @@ def mistakes(x):
     yield right.T.reshape(16, tiles), "V[k][t] lies at k · tiles + t: the tiles side by side"
     for rows, columns in ((upside_down, upside_down), (upside_down, BT), (BT, upside_down)):
         wrong = transformed(x, rows=rows, columns=columns)
-        yield wrong, "a sign: Bᵀ (a, b, c, d) = (a - c, b + c, c - b, b - d)"
+        yield wrong, "a sign: Bᵀ (a, b, c, e) = (a - c, b + c, c - b, b - e)"
     early = np.array(
         [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 0, 0], [0, 1, 1, -1]], np.float64
     )  # c - (b + c), (b + c) - d
     for rows, columns in ((early, early), (early, BT), (BT, early)):
         hint = (
-            "Bᵀ (a, b, c, d) = (a - c, b + c, c - b, b - d), all from the numbers before: is one overwritten too early?"
+            "Bᵀ (a, b, c, e) = (a - c, b + c, c - b, b - e), all from the numbers before: is one overwritten too early?"
         )
         yield transformed(x, rows=rows, columns=columns), hint
     h, w = -(-x.shape[0] // 2), -(-x.shape[1] // 2)
