@@ -166,8 +166,8 @@ def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
     levels = [
         ("registers", f"{threads * blocks:,} threads", f"{serial:,} products each,\none after the other", serial),
         ("shuffles", "32 lanes → 1 per warp", "5 steps", 5),
-        ("shared memory", f"{warps} warps → 1 per block", f"{warps} additions", warps),
-        ("global memory", f"{blocks} blocks → 1 result", f"{blocks} additions", blocks),
+        ("shared memory", f"{warps} warps → 1 per block", f"{warps} additions,\none after the other", warps),
+        ("global memory", f"{blocks} blocks → 1 result", f"{blocks} additions,\none after the other", blocks),
     ]
     levels = levels[: 4 if blocks > 1 else 3]
     figure, axes = canvas(30, 2.6 * len(levels) + 2.2)
@@ -175,11 +175,15 @@ def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
         y, dots = 0.9 + 2.6 * n, (16, 8, 4, 2)[n]
         text(axes, 0.5, y + 0.7, name, 12, ha="left", weight="bold")
         following = dots // 2 if n + 1 < len(levels) else 1
+        group = dots // following
         for k in range(dots):
-            x = 5.6 + 10.0 * (k + 0.5) / dots
+            x, step = 5.6 + 10.0 * (k + 0.5) / dots, 10.0 / dots
+            target = 5.6 + 10.0 * (k // group + 0.5) / following
+            if name == "shuffles" or k % group == group - 1:
+                axes.plot([x, target], [y + 1.0, y + 3.0], color=GREEN, linewidth=1)
+            else:  # one after the other: on to the next
+                axes.plot([x + 0.25, x + step - 0.25], [y + 0.7, y + 0.7], color=GREEN, linewidth=1)
             cell(axes, x - 0.25, y + 0.4, 0.5, 0.6, BLUE)
-            target = 5.6 + 10.0 * (k * following // dots + 0.5) / following
-            axes.plot([x, target], [y + 1.0, y + 3.0], color=GREEN, linewidth=1)
         text(axes, 16.6, y + 0.7, who, 10.5, ha="left")
         text(axes, 23.4, y + 0.7, how, 10.5, ha="left", color=DARK_GREEN)
     y = 0.9 + 2.6 * len(levels)

@@ -371,7 +371,8 @@ class Finder:
 
 def missing(file: str, part: str = "") -> str:
     """A message that says how to write a missing file of the engine, or a missing part of it."""
-    offer = f" To go on with the reference's: {_call('use_reference', file)}" if reference_parts(file) else ""
+    use = _call("use_reference", file)
+    offer = f" To go on with the reference's, run this in a new cell: {use}" if reference_parts(file) else ""
     notebook = FILES[file].notebook_of(part)
     if part in FILES[file].kept:
         place = f"under “{FILES[file].kept[part]}” in {notebook}"

@@ -376,7 +376,7 @@ def test_a_missing_file_says_who_writes_it(work):
     assert str(raised.value) == (
         "your engine has no graph.py yet: 01_topology/2_read_an_onnx_graph.ipynb writes it,"
         " beginning with the cell of layers."
-        ' To go on with the reference\'s: use_reference("graph")'
+        ' To go on with the reference\'s, run this in a new cell: use_reference("graph")'
     )
     with pytest.raises(ImportError, match=r"your engine has no plan.py yet: 05_network/1\w+.ipynb writes it.$"):
         import engine.plan  # noqa: F401

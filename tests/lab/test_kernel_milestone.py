@@ -1,5 +1,11 @@
 """Milestone 4: right kernels of several kinds pass, and each wrong answer to an exercise is told here, too."""
 
+import ast
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import answers
 import numpy as np
 import pytest
@@ -13,6 +19,7 @@ from common.lab.engine_files import FILES
 from common.lab.judging import judge
 from common.lab.operators import OPERATORS, worded
 
+ROOT = Path(__file__).parents[2]
 NAMES = [case.name for case in CASES[4]]
 EXERCISES = {name: find(f"engine_{name}") for name in NAMES}
 ANSWERS = [
@@ -37,6 +44,32 @@ def test_every_kernel_of_the_engine_has_a_case_and_an_exercise():
     assert [case.file for case in CASES[4]] == [file for file in FILES if FILES[file].exercise]
     for name in NAMES:
         assert len(answers.wrong(EXERCISES[name])) >= 6
+
+
+HELPER = "__device__ float clamp(float v, float a, float b) { return v < a ? a : v > b ? b : v; }\n"
+TAP = "__device__ int tap(int kernel, int i, int j) { return i * kernel + j; }\n"
+
+
+@pytest.mark.parametrize(
+    ("helper", "old", "new"),
+    [
+        ("", "", ""),
+        (HELPER, "sum < low ? low : sum > high ? high : sum", "clamp(sum, low, high)"),
+        (TAP, "weight[i * kernel + j]", "weight[tap(kernel, i, j)]"),
+    ],
+)
+def test_notebook_11_counts_any_right_kernel_with_the_size_3(monkeypatch, helper, old, new):
+    notebook = json.loads((ROOT / "04_kernels" / "11_depthwise.ipynb").read_text(encoding="utf-8"))
+    setup = "".join(next(cell for cell in notebook["cells"] if cell["id"] == "depthwise-01")["source"])
+    tree = ast.parse("\n".join(line for line in setup.splitlines() if not line.startswith("%")))
+    [function] = [one for one in tree.body if getattr(one, "name", "") == "own_with_size_3"]
+    text = helper + reference("depthwise").replace(old, new)
+    own = SimpleNamespace(depthwise=SimpleNamespace(kernel=cuda.RawKernel(text, "depthwise")))
+    monkeypatch.setitem(sys.modules, "engine", SimpleNamespace(kernels=own))
+    names = {"cuda": cuda}
+    exec(compile(ast.Module([function], []), "setup", "exec"), names)
+    found = names["own_with_size_3"]()
+    assert not found.loops and found.instructions["FFMA"] == 9
 
 
 def test_held_out_shapes_are_not_those_that_exercises_try():

@@ -29,7 +29,7 @@ def class_of(opcode: str, operands: str = "") -> str:
     """The class of an instruction: its name, with the width in bits where it accesses memory.
 
     Copies of a register or of a constant are "MOV", in whichever unit they run: IMAD.MOV, HFMA2.MMA of zeros, CS2R.
-    Conversions from half to float are "F2F", although HADD2 makes them.
+    HADD2.F32 of a zero and a half is "HADD2.F32": it converts the half to a float, and calculates nothing.
     """
     name, _, modifiers = opcode.partition(".")
     if name in MEMORY:
@@ -41,7 +41,7 @@ def class_of(opcode: str, operands: str = "") -> str:
     if opcode.startswith(("IMAD.MOV", "MOV", "UMOV")) or (name == "CS2R" and operands.rstrip().endswith("SRZ")):
         return "MOV"
     if opcode.startswith("HADD2.F32") and re.search(r",\s*-?RZ,", operands):
-        return "F2F"
+        return "HADD2.F32"
     if name in ("HFMA2", "IMAD") and re.search(r",\s*-?RZ,\s*-?RZ,", operands):
         return "MOV"  # 0 · 0 + a constant
     return name
@@ -50,6 +50,8 @@ def class_of(opcode: str, operands: str = "") -> str:
 def rank(kind: str) -> int:
     """The place of a class in a list for readers; len(SHOWN) for "others"."""
     name = kind.partition(".")[0]
+    if kind == "HADD2.F32":  # a conversion
+        return len(SHOWN)
     return SHOWN.index(name) if name in SHOWN else len(SHOWN)
 
 

@@ -73,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) depthwise(
             bool row_inside = row_is || (unsigned)(ih + r) < (unsigned)H;
             bool column_inside = column_is || (unsigned)(iw + k) < (unsigned)W;
             Vector of = {};
+            // & of two cheap conditions, not &&, which would allow a branch between them
             if (row_inside & column_inside) of = *(const Vector*)(in + (r * W + k) * C);
             floats(v[k], (const scalar_t*)&of);
         }

@@ -120,6 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise(
 #pragma unroll
             for (int u = 0; u < TW; ++u) {
                 int i = ((n * oH + oh + t) * oW + ow + u) * C + c;
+                // & of two cheap conditions, not &&, which would allow a branch between them
                 if ((FIXED && oH % (TH * DOWN) == 0 || oh + t < oH) & (FIXED && oW % (TW * ACROSS) == 0 || ow + u < oW)) {
 #if RESIDUAL
                     float more[V];

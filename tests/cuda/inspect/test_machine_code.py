@@ -150,7 +150,9 @@ def test_spills_are_read_from_the_machine_code_where_the_log_is_silent():
         ("HFMA2.MMA", "R66, -RZ, RZ, 0, 0", "MOV"),
         ("HFMA2.MMA", "R66, R1, R2, R3", "HFMA2"),
         ("CS2R", "R42, SRZ", "MOV"),
-        ("HADD2.F32", "R4, -RZ, R4.H0_H0", "F2F"),
+        ("HADD2.F32", "R4, -RZ, R4.H0_H0", "HADD2.F32"),
+        ("HADD2", "R4, R5, R6", "HADD2"),
+        ("F2FP.F16.F32.PACK_AB", "R4, R5, R6", "F2FP"),
         ("IMAD.WIDE", "R2, R5, 0x4, R2", "IMAD"),
         ("BAR.SYNC.DEFER_BLOCKING", "0x0", "BAR"),
         ("LDL.LU.64", "R2, [R1]", "LDL.64"),
@@ -158,6 +160,14 @@ def test_spills_are_read_from_the_machine_code_where_the_log_is_silent():
 )
 def test_classes(opcode, operands, kind):
     assert mix.class_of(opcode, operands) == kind
+
+
+def test_conversions_are_named_as_in_the_listing_and_calculate_nothing():
+    found = kernels.inspect("depthwise", "async_tile", dtype="float16", layout="NHWC")
+    for name in ("HADD2.F32", "F2FP"):
+        assert found.instructions[name] == sum(name in one.text for one in found.code) > 0
+    assert mix.sentence({"FFMA": 1, "HADD2.F32": 2}) == "1 FFMA, 2 others"
+    assert mix.math_of({"FFMA": 1, "HADD2.F32": 2, "HADD2": 1}) == 3
 
 
 def test_the_instructions_of_each_line():
