@@ -1,5 +1,5 @@
 // pointwise in NHWC: y[p][o] = sum over c of weight[c][o] · x[p][c]. x is (P, C), y is (P, O),
-// and weight was turned round beforehand: it is (C, O). Blocks of 256 threads, ceil(P · O /
+// and weight was transposed beforehand: it is (C, O). Blocks of 256 threads, ceil(P · O /
 // 256) of them; a thread computes one output.
 extern "C" __global__ void pointwise(const float* x, const float* weight, float* y, int P,
                                      int C, int O) {

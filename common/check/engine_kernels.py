@@ -106,6 +106,9 @@ def _mistakes(
         before = {**inputs, "residual": np.zeros_like(inputs["residual"])}
         late = operator.expected(before, dims, bounds) + inputs["residual"].astype(np.float64)
         yield late, "low and high bound the whole sum, residual included: add the residual before them"
+    if want.ndim == 4 and want.shape[0] > 1:
+        hint = f"{operator.output} is (image, channel, pixel): all channels of an image lie before the next image"
+        yield np.swapaxes(want, 0, 1).reshape(want.shape), hint
     if bounds != NONE:
         yield operator.expected(inputs, dims), "the bounds low and high are not applied"
     if operator.bounded and np.isnan(want).any():

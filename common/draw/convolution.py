@@ -80,8 +80,8 @@ def implicit_tile(
     text(axes, 5.6, 8.2, f"weights, {outs} × {taps:,}", 11, weight="bold")
     cell(axes, 1.0, 9.0, 9.2, 4.0, PAPER)
     cell(axes, 1.0, 10.2, 9.2, 1.3, _DENSE, alpha=0.12)
-    cell(axes, 4.6, 10.2, 1.6, 1.3, _DENSE)
-    arrow(axes, (6.4, 10.85), (8.4, 10.85))
+    cell(axes, 4.0, 10.2, 2.8, 1.3, _DENSE)
+    arrow(axes, (7.0, 10.85), (9.0, 10.85))
 
     text(axes, 19.5, 1.0, f"columns, {taps:,} × {pixels:,}: never stored", 11, weight="bold")
     axes.plot([13.0, 26.0, 26.0, 13.0, 13.0], [1.8, 1.8, 7.6, 7.6, 1.8], color=GREY, linestyle="--", linewidth=1.4)
@@ -104,7 +104,8 @@ def implicit_tile(
     text(axes, 5.4, 10.85, f"{bo} × {bk}", 10.5)
     text(axes, 18.8, 4.3, f"{bk} × {bp}", 10.5)
     rounds = -(-taps // bk)
-    said = f"full colour: tiles in shared\nmemory, sums in registers.\n{rounds:,} rounds of {bk} taps\n(black arrows)"
+    said = "full colour: tiles in shared\nmemory, sums in registers.\n"
+    said += f"{rounds:,} rounds of {bk} values of k\n(black arrows)"
     text(axes, 26.9, 12.2, said, 10.5, ha="left")
     return Drawing(
         figure,

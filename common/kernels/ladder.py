@@ -100,8 +100,9 @@ class Ladder:
 
         precision: "fp32" or "fp16", of the arrays. A composed rung's products are those of the operators it launches.
         """
-        if self.rungs[self._known(variant)].composed:
-            return ARITHMETIC[precision]
+        if self.rungs[self._known(variant)].composed:  # of gemm, which takes 3xTF32 where tensor cores are fast enough
+            three = precision == "fp32" and cuda.compute_capability() % 10 == 0
+            return ARITHMETIC["3xtf32" if three else precision]
         text = self.source(variant)
         if precision == "fp16":
             on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))

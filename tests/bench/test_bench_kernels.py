@@ -322,7 +322,7 @@ def test_what_is_slow_is_timed_by_itself(monkeypatch):
         ("mma_f16(acc, a, b);", ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
         ("wgmma<BN, true>(acc, a, b, 64);", ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
         ("mma_tf32(acc, a, b);", ARITHMETIC["3xtf32"], FP16_ON_FMA),
-        (None, ARITHMETIC["fp32"], ARITHMETIC["fp16"]),
+        (None, ARITHMETIC["3xtf32"], ARITHMETIC["fp16"]),
     ],
 )
 def test_the_arithmetic_of_a_rung(tmp_path, text, fp32, fp16):
@@ -334,6 +334,13 @@ def test_the_arithmetic_of_a_rung(tmp_path, text, fp32, fp16):
     assert ladder.arithmetic("any", "fp16") == fp16
     with pytest.raises(ValueError, match=r"variant must be one of .'any'., got 'other'"):
         ladder.arithmetic("other", "fp32")
+
+
+@pytest.mark.parametrize(("capability", "fp32"), [(75, "fp32"), (80, "3xtf32"), (89, "fp32"), (90, "3xtf32")])
+def test_a_composed_rung_multiplies_as_the_product_that_it_launches(monkeypatch, capability, fp32):
+    monkeypatch.setattr(cuda, "compute_capability", lambda: capability)
+    assert kernels.arithmetic("conv2d", "im2col_gemm", "fp32") == ARITHMETIC[fp32]
+    assert kernels.arithmetic("conv2d", "im2col_gemm", "fp16") == ARITHMETIC["fp16"]
 
 
 # ---- The whole suite

@@ -16,6 +16,12 @@ extern "C" __global__ void __launch_bounds__(256) conv(
     int channel0 = blockIdx.y * TILE, pixel0 = blockIdx.x * TILE;
     int t = threadIdx.y * 16 + threadIdx.x;
     float sums[2][2] = {};
+    // BEGIN SOLUTION
+    // write: the pixel that this thread stages, taken apart (or delete this line)
+    int staged = pixel0 + t % TILE, image = staged / area;  // this thread's pixel
+    int row0 = staged % area / out_width * stride - padding;
+    int col0 = staged % out_width * stride - padding;
+    // END SOLUTION
     for (int k0 = 0; k0 < K; k0 += SLICE) {
         // BEGIN SOLUTION
         // write: stage SLICE × TILE weights in ws, and as many input numbers in xs (0 outside)
@@ -25,12 +31,9 @@ extern "C" __global__ void __launch_bounds__(256) conv(
             ws[i % SLICE][i / SLICE] = inside ? weight[(size_t)o * K + k] : 0.0f;
         }
         for (int i = t; i < TILE * SLICE; i += 256) {
-            int k = k0 + i / TILE, pixel = pixel0 + i % TILE;
-            int image = pixel / area, y = pixel % area / out_width, x = pixel % out_width;
-            int row = y * stride - padding + k % taps / kernel;
-            int col = x * stride - padding + k % kernel;
+            int k = k0 + i / TILE, row = row0 + k % taps / kernel, col = col0 + k % kernel;
             bool inside = row >= 0 && row < height && col >= 0 && col < width;
-            inside = inside && k < K && pixel < pixels;
+            inside = inside && k < K && staged < pixels;
             size_t plane = (size_t)image * in_channels + k / taps;
             xs[i / TILE][i % TILE] = inside ? in[(plane * height + row) * width + col] : 0.0f;
         }

@@ -1,0 +1,98 @@
+"""What notebooks 9 and 10 of chapter 04 say of the records and of the launches, kept true."""
+
+from collections import Counter
+from importlib import import_module
+
+import pytest
+
+from common.draw import card
+from common.measure.roofline import ARITHMETIC
+from common.report import ladders, results, tables
+
+CASE = "conv 3×3 56×56 64>64"
+LATE_CONV = "conv 3×3 7×7 512>512"
+WIDE = "expand 112×112 16>96"
+LATE = "project 7×7 960>160 +residual"
+
+
+def us(case, rung, batch, precision="fp32", layout=None):
+    time = ladders.us(case, rung, batch, precision, layout)
+    assert time is not None, (case, rung, batch)
+    return time
+
+
+@pytest.mark.parametrize(
+    ("case", "rung", "batch", "precision", "steps", "apart"),
+    [
+        (CASE, "conv2d/naive", 32, "fp32", 32 * 64 * (3 * 56 - 2) ** 2 * 64 // 32, 2304),
+        ("project 7×7 960>320", "naive", 256, "fp32", 256 * 49 * 960 * 320 // 32, 3840),
+        ("expand 56×56 24>144", "naive", 256, "fp32", 256 * 56**2 * 24 * 144 // 32, 96),
+        (WIDE, "naive", 256, "fp32", 256 * 112**2 * 16 * 96 // 32, 64),
+        (WIDE, "naive", 256, "fp16", 256 * 112**2 * 16 * 96 // 32, 32),
+    ],
+)
+def test_clocks_of_the_naive_rung_are_those_of_the_lanes_that_share_a_bank(case, rung, batch, precision, steps, apart):
+    h200 = card.measured()
+    clocks = us(case, rung, batch, precision, "NHWC") / 1e6 * h200.clock_hz * h200.sms / steps
+    shared = max(Counter(lane * apart // 4 % 32 for lane in range(32)).values())
+    assert shared < clocks < shared + 2.1
+    lines = len({lane * apart // 128 for lane in range(32)})
+    assert apart != 96 or clocks < lines / 2
+
+
+def test_in_the_stem_neither_lines_nor_banks_set_the_time_of_the_naive_rung():
+    nchw, nhwc = (us("stem 224×224 3>32 stride 2", "naive", 256, layout=x) for x in ("NCHW", "NHWC"))
+    assert nhwc < nchw
+
+
+def test_dense_rungs_in_the_order_that_the_text_says():
+    times = [us(CASE, f"conv2d/{r}", 32) for r in ("tensor_cores", "implicit_gemm", "direct", "naive")]
+    assert times == sorted(times)
+    assert times[0] < us(CASE, "conv2d/halo", 32) < times[1]
+    direct, columns = (us(CASE, f"conv2d/{r}", 32) for r in ("direct", "im2col_gemm"))
+    assert direct < columns
+    for case in (CASE, LATE_CONV):
+        columns = us(case, "conv2d/im2col_gemm", 1)
+        assert all(2 * columns < us(case, f"conv2d/{r}", 1) for r in ("direct", "implicit_gemm"))
+    assert us(LATE_CONV, "conv2d/implicit_gemm", 1) > 13 * us(LATE_CONV, "conv2d/im2col_gemm", 1)
+
+
+def test_halo_is_faster_in_one_layer_of_four():
+    cases = [f"conv 3×3 {shape}" for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512")]
+    pairs = [[us(c, f"conv2d/{r}", 32, "fp16", "NHWC") for r in ("halo", "tensor_cores")] for c in cases]
+    assert sum(halo < windows for halo, windows in pairs) == 1
+
+
+def test_products_of_im2col_gemm_are_recorded_with_their_own_arithmetic():
+    found = results.find(results.load(tables.CARD), suite="kernels", precision="fp32")
+    said = {r["arithmetic"] for r in found if r["implementation"].split("/")[-1] == "im2col_gemm"}
+    assert said == {ARITHMETIC["3xtf32"]}
+
+
+def test_streaming_is_the_fastest_on_many_pixels_and_warpgroups_the_second():
+    rungs = ("naive", "tiled", "channels_last", "tensor_cores", "split_k", "streaming", "warpgroups", "cudnn")
+    order = sorted(rungs, key=lambda rung: us(WIDE, rung, 256, "fp16"))
+    assert order[:3] == ["streaming", "warpgroups", "cudnn"]
+
+
+def test_launches_that_notebook_10_names(monkeypatch):
+    pointwise = import_module("common.kernels.pointwise")
+    monkeypatch.setattr(pointwise.cuda, "multiprocessors", lambda: 132)
+    monkeypatch.setattr(pointwise.cuda, "shared_memory", lambda: 227 * 1024)
+
+    def launched(rung, product):
+        tile = pointwise.ladder.tile(rung) | pointwise.TILES[rung](product)
+        launch = pointwise.GEOMETRY[rung](tile, product)
+        x, y, z = launch.grid
+        return tile, x * y * z, launch.threads // 32
+
+    late, wide = pointwise.Product(49, 960, 160, 2), pointwise.Product(256 * 112**2, 16, 96, 2)
+    tile, blocks, warps = launched("tensor_cores", late)
+    assert (tile["BM"], tile["BN"], blocks, warps) == (64, 32, 5, 4)
+    tile, blocks, warps = launched("split_k", late)
+    assert (16 * tile["TM"], 8 * tile["TN"], blocks, warps) == (16, 16, 40, 15)
+    assert tile["UNROLL"] * 64 // 2 // 16 == 4  # mma of a warp's share: 64-byte pieces of halves, 16 products each
+    tile, blocks, _ = launched("tensor_cores", wide)
+    assert (tile["BM"], tile["BN"], blocks) == (64, 32, 150_528)
+    assert launched("warpgroups", wide)[0]["BN"] == 96
+    assert us(LATE, "split_k", 1, "fp16") < us(LATE, "tensor_cores", 1, "fp16") / 2
