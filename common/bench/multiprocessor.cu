@@ -2,7 +2,7 @@
 // (multiprocessor.py launches the kernels and says what is recorded).
 //
 // Moves   multiply_add, arms: 4 bytes per thread, and 16 per warp for its two clocks. loads: 4·words bytes, once. chase: 4 bytes per
-//         step, each from the address that the step before has loaded.
+//         step, each from the address that the step before has loaded. strided: 128 bytes per warp and step, all of them from L1.
 // Gains   multiply_add: CHAINS sums per thread that do not wait for each other. loads: LOADS loads of one vector each are in flight
 //         in a thread before the first is needed. arms: a chosen number of paths per warp.
 // Costs   no kernel computes anything of use.
@@ -139,4 +139,16 @@ extern "C" __global__ void chase_shared(const unsigned* in, unsigned* end, long 
     for (int k = 0; k < n_steps; ++k) place = links[place];
     end[0] = place;
     note(clocks, start, now());
+}
+
+// Each warp loads n_steps times what its lanes loaded before: lane l the word l·stride, in which l·stride stands, so that every
+// load waits for the one before it. After a first turn all words lie in the L1 cache. end[thread]: the lane's last word.
+extern "C" __global__ void strided(const unsigned* in, unsigned* end, long long* clocks, int stride, int n_steps) {
+    unsigned place = threadIdx.x % 32 * stride;
+    place = in[place];
+    __syncthreads();
+    const long long start = now();
+    for (int k = 0; k < n_steps; ++k) place = in[place];
+    note(clocks, start, now());
+    end[threadIdx.x] = place;
 }

@@ -6,6 +6,7 @@ Experiments, each with cases of its own (kernels of multiprocessor.cu):
     fma         chains of dependent multiply-adds, by warps per scheduler, chains per thread, and registers that a
                 multiply-add reads: instructions per scheduler and cycle ("issue", at most 1), of one block
     divergence  the same work in 1 to 8 arms of an if, chosen by lane or by warp: cycles of one block
+    strides     cycles per request that L1 answers, by the distance between the words of neighbouring lanes
     loads       bytes per second from global memory, by threads per multiprocessor, loads per thread and their width
     waves       µs by the number of blocks, where a multiprocessor holds 1 block, and where it holds 2
     bounds      gemm/register_block with __launch_bounds__ for 1 to 4 blocks per multiprocessor: µs, registers
@@ -60,6 +61,11 @@ WAVE_SHARED = {1: 160 * 1024, 2: 96 * 1024}  # bytes of shared memory per block:
 
 CHASE_STEPS = 2**20
 CHASES = {"L1": 2**14, "L2": 2**22, "global memory": 2**28}  # bytes that the chain goes through
+
+# bytes between the words of neighbouring lanes; all of a warp's words fit into L1
+STRIDES = (4, 8, 16, 32, 36, 60, 64, 68, 96, 100, 108, 124, 128, 132, 160, 192, 196, 256, 260, 384, 512, 1024, 1028, 1920,
+           2048, 2304, 3840, 5120)  # fmt: skip
+STRIDE_STEPS, STRIDE_WARPS = 4096, 32
 
 BOUNDS = (1, 2, 3, 4)  # blocks per multiprocessor, as __launch_bounds__ asks for
 GEMM_SIZE = 4096
@@ -164,6 +170,19 @@ def run_chase(kernel: str, links: np.ndarray, steps: int) -> tuple[float, float]
     return (ended - begun) / steps, seconds * 1e9 / steps
 
 
+def run_strided(stride: int, steps: int = STRIDE_STEPS) -> float:
+    """Cycles per request of one block of STRIDE_WARPS warps, whose lanes load words `stride` bytes apart, from L1."""
+    words, threads = stride // 4, 32 * STRIDE_WARPS
+    places = np.zeros(31 * words + 1, np.uint32)
+    places[::words] = np.arange(32) * words
+    there, end = cuda.asarray(places), cuda.full(threads, 1, np.uint32)
+    program = _kernel("strided", cuda.backend())
+    cycles = _cycles(lambda clocks: program((1,), (threads,), (there, end, clocks, words, steps)), STRIDE_WARPS)
+    if (cuda.asnumpy(end) != np.arange(threads) % 32 * words).any():
+        raise RuntimeError(f"multiprocessor.cu: strided went elsewhere, with {stride} bytes")
+    return cycles / (steps * STRIDE_WARPS)
+
+
 def bounded(blocks: int) -> Any:
     """gemm/register_block with __launch_bounds__(THREADS, blocks); the ladder's file says only THREADS."""
     text = kernels.source("gemm", "register_block")
@@ -220,6 +239,13 @@ def measure_divergence(samples: int) -> Iterator[dict[str, Any]]:
             yield _record("divergence", f"{arms} arms by {how}", arms=arms, by=how, cycles=run_arms(arms, by_warp))
 
 
+def measure_strides(samples: int) -> Iterator[dict[str, Any]]:
+    """Cycles per request by the distance between lanes' words."""
+    for stride in STRIDES:
+        cycles = round(run_strided(stride), 2)
+        yield _record("strides", f"{stride} bytes between lanes", stride=stride, cycles=cycles)
+
+
 def measure_loads(samples: int) -> Iterator[dict[str, Any]]:
     """Bytes per second by bytes in flight per multiprocessor."""
     import cupy
@@ -271,8 +297,8 @@ def measure_bounds(samples: int) -> Iterator[dict[str, Any]]:
 
 
 EXPERIMENTS: Mapping[str, Callable[[int], Iterator[dict[str, Any]]]] = {
-    "latency": measure_latency, "fma": measure_fma, "divergence": measure_divergence, "loads": measure_loads,
-    "waves": measure_waves, "bounds": measure_bounds,
+    "latency": measure_latency, "fma": measure_fma, "divergence": measure_divergence, "strides": measure_strides,
+    "loads": measure_loads, "waves": measure_waves, "bounds": measure_bounds,
 }  # fmt: skip
 
 

@@ -82,7 +82,8 @@ def _by_cupy(nvrtc: Any, source: str, options: Sequence[str], names: Sequence[st
             return Built(None, nvrtc.getProgramLog(program), {})
         log, lowered = nvrtc.getProgramLog(program), {name: nvrtc.getLoweredName(program, name) for name in names}
         cubin = nvrtc.getCUBIN(program) + b"\0"  # CuPy takes it for a text and drops the last byte, which is 0
-        return Built(cubin, log, lowered, nvrtc.getPTX(program))
+        ptx = nvrtc.getPTX(program)  # a text or bytes, by CuPy's version
+        return Built(cubin, log, lowered, ptx.decode(errors="replace") if isinstance(ptx, bytes) else ptx)
     finally:
         nvrtc.destroyProgram(program)
 

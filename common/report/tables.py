@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..cuda.machine_code.occupancy import LEAST_REGISTERS
 from ..measure.roofline import Peaks, Work, rate, share
 from ..optimize.sparse import skips
 from . import results
@@ -708,15 +709,18 @@ MACHINE_REASONS: dict[tuple[str, str], str] = {}
 def machine_differences(record: Record) -> dict[str, tuple[int, int, str]]:
     """By name of a number that differs: (inspected, profiled, reason). ValueError if no reason is known.
 
-    The blocks that shared memory allows count only where they are the fewest: how much of the cache becomes shared
-    memory is chosen for each launch.
+    The blocks that shared memory allows count only where they are fewer than all others: how much of the cache becomes
+    shared memory is chosen for each launch. A thread is given LEAST_REGISTERS, also where its kernel uses fewer.
     """
     inspected, profiled = record["inspected"], record["profiled"]
-    fewest = min(number for name, number in profiled.items() if "blocks" in name)
+    shared = "blocks by shared memory"
+    others = min(number for name, number in profiled.items() if "blocks" in name and name != shared)
     found = {}
     for name, ours in inspected.items():
         theirs = profiled[name]
-        if ours == theirs or (name == "blocks by shared memory" and min(ours, theirs) > fewest):
+        if ours == theirs or (name == shared and min(ours, theirs) >= others):
+            continue
+        if name == "registers" and max(ours, LEAST_REGISTERS) == theirs:
             continue
         if (record["case"], name) not in MACHINE_REASONS:
             raise ValueError(f"{record['case']}: {ours} {name} inspected, {theirs} profiled, and no reason is given")
@@ -733,10 +737,12 @@ def inspections(recorded: Results) -> str:
     version = re.search(r"\d{4}\.\d+\.\d+", environment["ncu"])
     different = {record["case"]: machine_differences(record) for record in records}
     equal = sum(not found for found in different.values())
+    few = sum(record["inspected"]["registers"] < LEAST_REGISTERS for record in records)
     intro = (
         f"{environment['card']}, {environment['date']}, NVRTC {environment['nvrtc']}, Nsight Compute (`ncu`)"
         f" {version[0] if version else 'unknown'}: for {equal} of {len(records)} kernels registers, static shared"
-        " memory and blocks per multiprocessor are those that `cuda.inspect` computes."
+        " memory and blocks per multiprocessor are those that `cuda.inspect` computes. (A thread is given at least"
+        f" {LEAST_REGISTERS} registers; {few} of the kernels use fewer.)"
     )
 
     def cell(record: Record, name: str) -> str:

@@ -47,6 +47,12 @@ def test_a_chain_comes_back_to_its_start():
     suite.run_chase("chase_shared", suite.chain(1024, 1), 1024)
 
 
+@pytest.mark.parametrize("stride", [4, 100, 2304])
+def test_every_lane_loads_its_own_word(stride, monkeypatch):
+    monkeypatch.setattr(suite, "RUNS", 1)
+    suite.run_strided(stride, steps=8)
+
+
 def test_the_bounded_product_is_right():
     random = np.random.default_rng(4)
     a, b = (cuda.asarray(random.standard_normal((130, 130), np.float32)) for _ in range(2))
