@@ -63,8 +63,8 @@ CHASE_STEPS = 2**20
 CHASES = {"L1": 2**14, "L2": 2**22, "global memory": 2**28}  # bytes that the chain goes through
 
 # bytes between the words of neighbouring lanes; all of a warp's words fit into L1
-STRIDES = (4, 8, 16, 32, 36, 60, 64, 68, 96, 100, 108, 124, 128, 132, 160, 192, 196, 256, 260, 384, 512, 1024, 1028, 1920,
-           2048, 2304, 3840, 5120)  # fmt: skip
+STRIDES = (4, 8, 16, 32, 36, 60, 64, 68, 96, 100, 108, 124, 128, 132, 160, 192, 196, 256, 260, 384, 512, 1024, 1028,
+           1920, 2048, 2304, 3840, 5120)  # fmt: skip
 STRIDE_STEPS, STRIDE_WARPS = 4096, 32
 
 BOUNDS = (1, 2, 3, 4)  # blocks per multiprocessor, as __launch_bounds__ asks for
