@@ -72,7 +72,8 @@ def complaints(notebook) -> list[str]:
     for cell in code:
         source = text_of(cell["source"])
         start = f"cell [{cell['execution_count']}]"
-        if "nbval-ignore-output" in tags(cell) and not re.search(r"^\s*assert\b", source, re.M):
+        judged = re.match(r"%%rung |check\.milestone\(", source)  # tests/check and tests/lab hold what they say
+        if "nbval-ignore-output" in tags(cell) and not judged and not re.search(r"^\s*assert\b", source, re.M):
             found.append(f"{start} is not compared and asserts nothing")
         if "NBVAL" in source or {"nbval-skip"} & set(tags(cell)):
             found.append(f"{start} is skipped, or marked by a comment instead of a tag")
