@@ -79,8 +79,9 @@ def _by_cupy(nvrtc: Any, source: str, options: Sequence[str], names: Sequence[st
         try:
             nvrtc.compileProgram(program, assemble_cupy_compiler_options(tuple(options)))
         except nvrtc.NVRTCError:
-            return Built(None, nvrtc.getProgramLog(program), {})
-        log, lowered = nvrtc.getProgramLog(program), {name: nvrtc.getLoweredName(program, name) for name in names}
+            return Built(None, nvrtc.getProgramLog(program).rstrip("\0"), {})
+        log = nvrtc.getProgramLog(program).rstrip("\0")
+        lowered = {name: nvrtc.getLoweredName(program, name) for name in names}
         cubin = nvrtc.getCUBIN(program) + b"\0"  # CuPy takes it for a text and drops the last byte, which is 0
         ptx = nvrtc.getPTX(program)  # a text or bytes, by CuPy's version
         return Built(cubin, log, lowered, ptx.decode(errors="replace") if isinstance(ptx, bytes) else ptx)
