@@ -14,6 +14,7 @@ counters. Names of the numbers in a record, and the sections that show them:
     requests, sectors                       of loads from global memory
     local_loads, local_stores               sectors of register spills
     l2_bytes, dram_bytes, instructions      moved; executed by all warps
+    tensor, clock_hz                        cycles in which the tensor cores are active, as a share; the SMs' clock
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from rich.console import Console
 
 from .. import cuda, kernels
 from ..cuda.graphs import NoGpu
+from ..kernels.ladder import Launch, recorded
 from . import driver, trace
 from .driver import Measured, Options
 from .profile import ncu, rows_of
@@ -54,11 +56,22 @@ METRICS = {
     "l2_bytes": "lts__t_bytes.sum",
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
+    "tensor": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "clock_hz": "sm__cycles_elapsed.avg.per_second",
 }
-SHARES = ("compute_throughput", "memory_throughput", "l1", "l2", "dram", "theoretical", "achieved")  # ncu gives percent
+SHARES = (
+    "compute_throughput",
+    "memory_throughput",
+    "l1",
+    "l2",
+    "dram",
+    "theoretical",
+    "achieved",
+    "tensor",
+)  # ncu gives percent
 COUNTS = (
     "registers", "shared_loads", "shared_stores", "conflicts", "requests", "sectors", "local_loads", "local_stores",
-    "l2_bytes", "dram_bytes", "instructions",
+    "l2_bytes", "dram_bytes", "instructions", "clock_hz",
 )  # fmt: skip
 WAITS = (
     "barrier", "branch_resolving", "dispatch_stall", "drain", "imc_miss", "lg_throttle", "long_scoreboard",
@@ -70,43 +83,60 @@ _WAIT = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
 @dataclass(frozen=True)
 class Case:
-    """A rung of a ladder on one size. shapes: of its arguments; batch: of the record."""
+    """Rungs of a ladder on one size. shapes: of the arrays; more: arguments after them; batch: of the record."""
 
     operator: str
     shapes: tuple[tuple[int, ...], ...]
     variants: tuple[str, ...]
     batch: int
     size: str
+    precision: str = "fp32"
+    layout: str = "NCHW"
+    more: tuple[Any, ...] = ()
 
-    def launches(self) -> Iterator[tuple[str, Any]]:
-        """(rung, a call that launches it) for each rung."""
-        random = np.random.default_rng(3)
-        arrays = [cuda.asarray(random.standard_normal(shape, np.float32)) for shape in self.shapes]
+    def launches(self) -> Iterator[tuple[str, list[Any], Any]]:
+        """(rung, all steps of a call, the launch of the rung's own kernel among them) for each rung."""
+        random, dtype = np.random.default_rng(3), {"fp32": np.float32, "fp16": np.float16}[self.precision]
+        arrays = [cuda.asarray(random.standard_normal(shape, np.float32).astype(dtype)) for shape in self.shapes]
+        if self.layout != "NCHW":
+            arrays = [cuda.to_layout(one, self.layout) if index == 0 else one for index, one in enumerate(arrays)]
         for variant in self.variants:
-            yield variant, lambda variant=variant: getattr(kernels, self.operator)(*arrays, variant=variant)
+            with recorded() as steps:
+                getattr(kernels, self.operator)(*arrays, *self.more, variant=variant)
+            own = [one for one in steps if isinstance(one, Launch) and one.name == f"{self.operator}/{variant}"]
+            yield variant, list(steps), own[0]
 
 
 GEMM = (
     "naive", "coalesced", "shared_tiles", "register_column", "register_block", "vectorised", "warp_tiles",
     "double_buffered", "three_tf32",
 )  # fmt: skip
+GEMM_FP16 = ("tensor_cores", "warpgroups", "bulk_copies", "producer", "persistent")
+CHANNELS = (32, 144, 56, 56), (144, 1, 3, 3)
+FILTERS = (32, 64, 56, 56), (64, 64, 3, 3)
 CASES = (
     Case("gemm", ((4096, 4096), (4096, 4096)), GEMM, 1, "4096×4096×4096"),
+    Case("gemm", ((4096, 4096), (4096, 4096)), GEMM_FP16, 1, "4096×4096×4096", "fp16"),
     Case("add", ((256, 24, 56, 56),) * 2, ("naive", "vectorised"), 256, "56×56 24"),
     Case("global_avg_pool", ((256, 1280, 7, 7),), ("naive", "warp_per_channel"), 256, "7×7 1280"),
+    Case("depthwise", CHANNELS, ("naive", "rows", "tile"), 32, "56×56 144", more=(None, 1, 1)),
+    Case("depthwise", CHANNELS, ("register_tile", "async_tile"), 32, "56×56 144", layout="NHWC", more=(None, 1, 1)),
+    Case("conv2d", FILTERS, ("direct", "implicit_gemm"), 32, "56×56 64>64", more=(None, 1, 1)),
+    Case("winograd", FILTERS, ("fused_f2x2", "fused_f4x4"), 32, "56×56 64>64", more=(None, 1)),
 )
 
 
 def launch() -> None:
-    """Run each case once as a warm-up, then once for the profiler."""
+    """Run each case once as a warm-up, then the rung's own kernel once for the profiler."""
     import cupy
 
     for case in CASES:
-        for _, call in case.launches():
-            call()
+        for _, steps, own in case.launches():
+            for step in steps:
+                step()
             cuda.synchronize()
             cupy.cuda.profiler.start()
-            call()
+            own()
             cuda.synchronize()
             cupy.cuda.profiler.stop()
 
@@ -136,7 +166,8 @@ def records(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raise ValueError(f"rows must be as many as there are rungs, {len(rungs)}, got {len(rows)}")
     return [
         {
-            "suite": "sections", "case": f"{case.operator} {case.size}", "implementation": variant, "precision": "fp32",
+            "suite": "sections", "case": f"{case.operator} {case.size}", "implementation": variant,
+            "precision": case.precision,
             "batch": case.batch, "operator": case.operator, "order": order, **row,
         }
         for order, ((case, variant), row) in enumerate(zip(rungs, rows, strict=True), 1)

@@ -41,16 +41,28 @@ def test_there_is_one_record_per_rung(tmp_path):
     assert len({(r["case"], r["implementation"]) for r in made}) == rungs
     results.save(tmp_path / "card", "one", {"card": "a card", "date": "2031-02-03"}, made)
     found = results.find(results.load(tmp_path / "card"), suite="sections", operator="gemm")
-    assert [r["implementation"] for r in found] == list(suite.GEMM)
+    assert [r["implementation"] for r in found] == [*suite.GEMM, *suite.GEMM_FP16]
     with pytest.raises(ValueError, match="rows must be as many as there are rungs"):
         suite.records(suite.parse(csv(ROW)))
 
 
 def test_the_rungs_of_a_case_run():
     small = suite.Case("gemm", ((33, 40), (40, 31)), ("naive", "register_block"), 1, "33×31×40")
-    found = {name: cuda.asnumpy(call()) for name, call in small.launches()}
+    found = {}
+    for name, (step,), own in small.launches():
+        assert step is own
+        out = next(one for one in own.args if getattr(one, "shape", ()) == (33, 31))
+        out[...] = np.nan
+        own()
+        found[name] = cuda.asnumpy(out)
     assert list(found) == ["naive", "register_block"]
     assert np.allclose(found["naive"], found["register_block"], atol=1e-4)
+
+
+def test_of_several_launches_the_rungs_own_is_profiled():
+    small = suite.Case("winograd", ((1, 4, 8, 8), (8, 4, 3, 3)), ("naive",), 1, "8×8 4>8", more=(None, 1))
+    ((_, steps, own),) = small.launches()
+    assert [step.name for step in steps] == ["winograd_weight/naive", "winograd/naive"] and own is steps[1]
 
 
 def test_without_a_gpu_it_says_where_the_counts_are(monkeypatch):
