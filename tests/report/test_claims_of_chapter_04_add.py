@@ -59,3 +59,19 @@ def test_rung_3_begins_all_loads_of_a_whole_block_before_it_adds():
         kinds = [one.kind.split(".")[0] for one in found.code if one.kind.startswith(("LDG", "FADD"))]
         runs = [len(list(group)) for kind, group in itertools.groupby(kinds) if kind == "LDG"]
         assert max(runs) == 2 * loads
+
+
+def test_in_fp16_rung_4_takes_a_tenth_less_time_than_rung_3_in_memory_and_in_l2():
+    for case in (LARGEST, "add 28×28 32"):
+        assert us(case, "vectorised", 256, "fp16") / us(case, "unrolled", 256, "fp16") == pytest.approx(0.9, abs=0.02)
+
+
+def test_in_fp16_fewer_threads_of_rung_3_fit_on_a_multiprocessor_and_in_fp32_as_many():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    warps = {}
+    for dtype, numbers in ((np.float32, 4), (np.float16, 8)):
+        for rung, option in (("unrolled", "UNROLL"), ("vectorised", "VECTOR")):
+            found = cuda.inspect(ladder.kernel(rung, dtype, **{option: numbers}), block=256)
+            warps[rung, dtype] = found.occupancy("H200").warps
+    assert warps["unrolled", np.float32] == warps["vectorised", np.float32] == warps["vectorised", np.float16] == 64
+    assert warps["unrolled", np.float16] < 64
