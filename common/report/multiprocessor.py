@@ -179,7 +179,7 @@ def strides(recorded: Results | None = None) -> None:
     axes.plot(places, lines, color=_COLOURS[3], linewidth=1.6, linestyle="--", drawstyle="steps-mid", label=label)
     near = [(apart, clocks) for apart, clocks in found if apart <= WIDEST]
     axes.plot(*zip(*near, strict=True), "o", color=_COLOURS[0], markersize=7, label="measured")
-    axes.set(xlabel="bytes between neighbouring lanes", ylabel="clocks per request", ylim=(0, 34), xlim=(0, WIDEST + 2))
+    axes.set(xlabel="bytes between neighbouring lanes", ylabel="clocks per request", ylim=(0, 34), xlim=(0, WIDEST))
     axes.set_xticks([4, *range(32, WIDEST, 32)])
     axes.set_yticks([1, 4, 8, 16, 32])
     _bare(axes)
@@ -188,8 +188,8 @@ def strides(recorded: Results | None = None) -> None:
     plots.show(
         figure,
         "Clocks per request that L1 answers, over the bytes between neighbouring lanes. One line: the most words in one"
-        " bank, with peaks at multiples of 8 bytes, 32 at multiples of 128. The other: a quarter of the lines, rounded up, at most 8."
-        " Dots, measured, lie at the higher line or little above it: "
+        " bank, with peaks at multiples of 8 bytes, 32 at multiples of 128. The other: a quarter of the lines, rounded"
+        " up, at most 8. Dots, measured, lie at the higher line or little above it: "
         + ", ".join(f"{apart:,} bytes {clocks:.3g}" for apart, clocks in found)
         + ".",
     )
