@@ -3,11 +3,15 @@
     issue()          issue slots used, over the warps per scheduler, a line per number of chains
     in_flight()      bytes per second over the bytes that threads ask for at once, beside Little's law
     blocks()         µs over the number of blocks, for 1 and 2 blocks per multiprocessor
+    strides()        clocks per request that L1 answers, over the distance between lanes, beside the rule
+    l1_clocks([0, 64, 128])    clocks of L1 for one request, by that rule
     value("divergence", "cycles", arms=8, by="lane")     one number of a record
 
 The figures are shown with alternative text.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from . import plots, results, tables
@@ -15,6 +19,7 @@ from .results import Record, Results
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00")
 _MARKERS = "osD^v"
+_BANKS, _LINE_WORDS, _LINES_PER_CLOCK = 32, 32, 4  # of L1; a word has 4 bytes
 
 
 def records(experiment: str, recorded: Results | None = None, **keys: Any) -> list[Record]:
@@ -32,6 +37,28 @@ def value(experiment: str, key: str, recorded: Results | None = None, **keys: An
     if len(found) > 1:
         raise ValueError(f"{len(found)} records of {experiment} have {keys}: name more values")
     return found[0][key]
+
+
+def _words(offsets: Iterable[int], size: int) -> set[int]:
+    return {word for offset in offsets for word in range(offset // 4, (offset + size - 1) // 4 + 1)}
+
+
+def _fullest_bank(words: set[int]) -> int:
+    """How many of these words lie in the bank that has the most of them."""
+    return max(Counter(word % _BANKS for word in words).values())
+
+
+def _lines(words: set[int]) -> int:
+    return len({word // _LINE_WORDS for word in words})
+
+
+def l1_clocks(offsets: Iterable[int], size: int = 4) -> int:
+    """Clocks of L1 for one request: the larger of the most words in one bank and a quarter of the lines, rounded up.
+
+    offsets: bytes from the beginning of a line, per lane. size: bytes per lane; the rule was measured with 4.
+    """
+    words = _words(offsets, size)
+    return max(_fullest_bank(words), -(-_lines(words) // _LINES_PER_CLOCK))
 
 
 def _bare(axes: Any) -> None:
@@ -129,3 +156,40 @@ def blocks(recorded: Results | None = None) -> None:
     figure.legend(loc="outside right center", frameon=False)
     plt.close(figure)
     plots.show(figure, f"µs over the number of blocks, in steps: {'; '.join(said)}.")
+
+
+WIDEST = 264  # bytes between lanes, drawn
+
+
+def strides(recorded: Results | None = None) -> None:
+    """Show the clocks per request that L1 answers, over the bytes between neighbouring lanes, and the rule's two parts.
+
+    Lanes further apart than WIDEST are told in the alternative text only.
+    """
+    import matplotlib.pyplot as plt
+
+    found = sorted((r["stride"], r["cycles"]) for r in records("strides", recorded))
+    figure, axes = plt.subplots(figsize=(plots.WIDTH, 4.2), layout="constrained")
+    places = range(4, WIDEST + 1, 4)
+    words = [_words(range(0, 32 * apart, apart), 4) for apart in places]
+    banks = [_fullest_bank(one) for one in words]
+    lines = [-(-_lines(one) // _LINES_PER_CLOCK) for one in words]
+    axes.plot(places, banks, color=_COLOURS[1], linewidth=1.2, label="most words in one bank")
+    label = "a quarter of the lines, rounded up"
+    axes.plot(places, lines, color=_COLOURS[3], linewidth=1.6, linestyle="--", drawstyle="steps-mid", label=label)
+    near = [(apart, clocks) for apart, clocks in found if apart <= WIDEST]
+    axes.plot(*zip(*near, strict=True), "o", color=_COLOURS[0], markersize=7, label="measured")
+    axes.set(xlabel="bytes between neighbouring lanes", ylabel="clocks per request", ylim=(0, 34), xlim=(0, WIDEST))
+    axes.set_xticks([4, *range(32, WIDEST, 32)])
+    axes.set_yticks([1, 4, 8, 16, 32])
+    _bare(axes)
+    figure.legend(loc="outside upper center", frameon=False, ncols=3)
+    plt.close(figure)
+    plots.show(
+        figure,
+        "Clocks per request that L1 answers, over the bytes between neighbouring lanes. One line: the most words in one"
+        " bank, with peaks at multiples of 8 bytes, 32 at multiples of 128. The other: a quarter of the lines, rounded"
+        " up, at most 8. Dots, measured, lie at the higher line or little above it: "
+        + ", ".join(f"{apart:,} bytes {clocks:.3g}" for apart, clocks in found)
+        + ".",
+    )

@@ -2,7 +2,7 @@
 
     traced("register_block")                      the trace of a small product, as written
     traced("register_block", compiled=True)       with shared accesses as wide as the machine code has them
-    units("register_block")                       Units(lines=0.04, wavefronts=0.33, slots=0.31), clocks per step
+    units("register_block")                       Units(l1=0.04, wavefronts=0.33, slots=0.31), clocks per step
     clocks("register_block")                      measured clocks per step, None without a record
     show(RUNGS)                                   all of them as dots
 
@@ -11,7 +11,7 @@ peak of fp32: with 128 multiply-adds per clock, a step of arithmetic is a quarte
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,36 +21,36 @@ import numpy as np
 
 from .. import cuda, kernels
 from ..kernels.gemm import geometry, ladder
-from . import ladders, plots, results, tables
+from . import ladders, multiprocessor, plots, results, tables
 
 CASE, SIZE = "gemm 4096×4096×4096", 4096
 M, N, K = 128, 128, 32  # the product that is traced: one tile of the largest rungs, a few slices
 STEPS = M * N * K // 32  # of warps in it
 ARITHMETIC = 0.25  # clocks of a multiprocessor per step, for the multiply-adds alone
 MULTIPLY_ADDS = 128  # of a multiprocessor per clock
-COLOURS = {"cache lines": "#cc79a7", "shared wavefronts": "#e69f00", "issue slots": "#009e73", "measured": "#0072b2"}
+COLOURS = {"L1 cache": "#cc79a7", "shared wavefronts": "#e69f00", "issue slots": "#009e73", "measured": "#0072b2"}
 
 
 @dataclass(frozen=True)
 class Units:
-    """Clocks per step of each unit: lines looked up in L1, wavefronts of shared memory, issue slots.
+    """Clocks per step of each unit: L1 for loads from global memory, wavefronts of shared memory, issue slots.
 
-    lines: at one per clock, as measured for rows of 16 KB and of 5 KB; other strides can be faster.
+    l1: by the rule of multiprocessor.l1_clocks. L1 and shared memory are one unit; no rung has much of both.
     """
 
-    lines: float
+    l1: float
     wavefronts: float
     slots: float
 
     @property
     def clocks(self) -> float:
         """The slowest unit's, if nothing ever waits."""
-        return max(self.lines, self.wavefronts, self.slots, ARITHMETIC)
+        return max(self.l1, self.wavefronts, self.slots, ARITHMETIC)
 
     @property
     def slowest(self) -> str:
         """The name of the slowest unit."""
-        return max(zip((self.lines, self.wavefronts, self.slots), COLOURS, strict=False))[1]
+        return max(zip((self.l1, self.wavefronts, self.slots), COLOURS, strict=False))[1]
 
 
 @cache
@@ -74,12 +74,21 @@ def traced(rung: str, compiled: bool = False, transposed: bool = False) -> Any:
 
 
 def lines(report: Any) -> float:
-    """128-byte lines of the L1 cache that loads from global memory look up, per step."""
+    """128-byte lines of the L1 cache that loads from global memory touch, per step."""
+    return _per_step(report, lambda r: len(set(r.offsets[r.offsets >= 0] // 128)))
+
+
+def l1_clocks(report: Any) -> float:
+    """Clocks that L1 takes for loads from global memory, per step."""
+    return _per_step(report, lambda r: multiprocessor.l1_clocks(r.offsets[r.offsets >= 0].tolist(), r.size))
+
+
+def _per_step(report: Any, count: Callable[[Any], int]) -> float:
+    """The mean count of the kept loads from global memory, times all their requests, per step."""
     loads = [r for r in report.requests if r.space == "global" and r.kind == "load"]
     if not loads:
         return 0.0
-    touched = [len(set(r.offsets[r.offsets >= 0] // 128)) for r in loads]
-    return sum(touched) / len(loads) * report.global_loads.requests / STEPS
+    return sum(map(count, loads)) / len(loads) * report.global_loads.requests / STEPS
 
 
 def wavefronts(report: Any) -> float:
@@ -91,7 +100,7 @@ def units(rung: str) -> Units:
     """Clocks per step of each unit, from the trace as compiled and from the machine code's hot loop."""
     report, found = traced(rung, compiled=True), kernels.inspect("gemm", rung)
     issued = sum(found.hot.values()) / found.hot["FFMA"]  # four schedulers, one instruction per clock each
-    return Units(lines(report), wavefronts(report), issued / 4)
+    return Units(l1_clocks(report), wavefronts(report), issued / 4)
 
 
 def clock_hz() -> float:
@@ -120,7 +129,7 @@ def show(rungs: Sequence[str], title: str = "") -> None:
     measured = {rung: us for rung in rungs if (us := clocks(rung))}
     figure, axes = plt.subplots(figsize=(plots.WIDTH, 1.5 + 0.42 * len(rungs)), layout="constrained")
     series = {
-        "cache lines": {rung: u.lines for rung, u in counted.items()},
+        "L1 cache": {rung: u.l1 for rung, u in counted.items()},
         "shared wavefronts": {rung: u.wavefronts for rung, u in counted.items()},
         "issue slots": {rung: u.slots for rung, u in counted.items()},
         "measured": measured,

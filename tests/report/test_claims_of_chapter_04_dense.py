@@ -1,16 +1,16 @@
 """What notebooks 9 and 10 of chapter 04 say of the records and of the launches, kept true."""
 
-from collections import Counter
 from importlib import import_module
 
 import pytest
 
 from common.draw import card
 from common.measure.roofline import ARITHMETIC
-from common.report import ladders, results, tables
+from common.report import ladders, multiprocessor, results, tables
 
 CASE = "conv 3×3 56×56 64>64"
 LATE_CONV = "conv 3×3 7×7 512>512"
+STEM = "stem 224×224 3>32 stride 2"
 WIDE = "expand 112×112 16>96"
 LATE = "project 7×7 960>160 +residual"
 
@@ -29,20 +29,29 @@ def us(case, rung, batch, precision="fp32", layout=None):
         ("expand 56×56 24>144", "naive", 256, "fp32", 256 * 56**2 * 24 * 144 // 32, 96),
         (WIDE, "naive", 256, "fp32", 256 * 112**2 * 16 * 96 // 32, 64),
         (WIDE, "naive", 256, "fp16", 256 * 112**2 * 16 * 96 // 32, 32),
+        (STEM, "naive", 256, "fp32", 256 * 112**2 * 27, 108),
     ],
 )
-def test_clocks_of_the_naive_rung_are_those_of_the_lanes_that_share_a_bank(case, rung, batch, precision, steps, apart):
+def test_clocks_of_the_naive_rung_in_nhwc_are_those_of_l1(case, rung, batch, precision, steps, apart):
+    expected = multiprocessor.l1_clocks(range(0, 32 * apart, apart)) + 1  # and one for x
+    assert expected <= clocks(us(case, rung, batch, precision, "NHWC"), steps) < 1.1 * expected
+
+
+def clocks(time, steps):
     h200 = card.measured()
-    clocks = us(case, rung, batch, precision, "NHWC") / 1e6 * h200.clock_hz * h200.sms / steps
-    shared = max(Counter(lane * apart // 4 % 32 for lane in range(32)).values())
-    assert shared < clocks < shared + 2.1
-    lines = len({lane * apart // 128 for lane in range(32)})
-    assert apart != 96 or clocks < lines / 2
+    return time / 1e6 * h200.clock_hz * h200.sms / steps
 
 
-def test_in_the_stem_neither_lines_nor_banks_set_the_time_of_the_naive_rung():
-    nchw, nhwc = (us("stem 224×224 3>32 stride 2", "naive", 256, layout=x) for x in ("NCHW", "NHWC"))
-    assert nhwc < nchw
+def test_l1_does_not_explain_the_naive_rung_in_nchw():
+    nchw, nhwc = (us(STEM, "naive", 256, layout=x) for x in ("NCHW", "NHWC"))
+    assert nhwc < nchw and clocks(nchw, 256 * 112**2 * 27) > 3 * (1 + multiprocessor.l1_clocks(range(0, 256, 8)))
+    example = clocks(us(CASE, "conv2d/naive", 32, layout="NCHW"), 32 * 64 * (3 * 56 - 2) ** 2 * 64 // 32)
+    assert example > 1.8 * 2
+
+
+def test_the_naive_pointwise_rung_takes_four_times_as_long_in_nhwc():
+    times = [us(WIDE, "naive", 256, layout=x) for x in ("NHWC", "NCHW")]
+    assert times[0] / times[1] == pytest.approx(4.2, abs=0.1)
 
 
 def test_dense_rungs_in_the_order_that_the_text_says():

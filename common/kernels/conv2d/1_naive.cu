@@ -9,8 +9,8 @@
 // Moves   at the least x + weight + residual + y. Asked for are two elements per multiply-add; caches serve most of them.
 // Gains   every stride, padding, dilation and grouping; bias, residual and activation cost no pass of their own.
 //         The taps are the outer loops, so whether a tap lies in the image is tested once for all channels.
-// Costs   two loads per multiply-add, none of them shared between threads. NHWC: 32 neighbouring outputs have weights in 32
-//         lines, which L1 looks up one after the other, where NCHW has three.
+// Costs   two loads per multiply-add, none of them shared between threads. NHWC: the weights of 32 neighbouring outputs lie
+//         kH·kW·C/G apart; if that is a multiple of 32 words, all lie in one bank of L1, and a load takes 32 clocks.
 #include <cuda_fp16.h>
 
 #ifndef NHWC

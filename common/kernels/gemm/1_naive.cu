@@ -6,7 +6,7 @@
 // Moves   2·M·N·K elements loaded, M·N·K multiply-adds. In one step of the loop a warp loads one element in each of 32 rows
 //         of A, 32 sectors of 32 bytes for 128 bytes that are used, and one element of B: 33 sectors.
 // Gains   a reference that is hard to get wrong.
-// Costs   33 lines to look up in L1 per step: 33 clocks for rows of 16 KB, where the arithmetic takes a quarter of one.
+// Costs   33 clocks of L1 per step if K is a multiple of 32: all words of A lie in one bank. Multiply-adds take a quarter of one.
 #include <cuda_fp16.h>
 
 #ifndef TRANSPOSE_B

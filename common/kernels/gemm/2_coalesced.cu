@@ -4,8 +4,8 @@
 //
 // Moves   2·M·N·K elements loaded, M·N·K multiply-adds, as in rung 1. But in one step a warp loads one element of A, the
 //         same for all lanes, and 32 neighbours of B: 1 + 4 sectors where rung 1 has 32 + 1.
-// Gains   2 lines looked up per step instead of 33, for one line of source: neighbours in C are neighbours in memory.
-// Costs   two loads per multiply-add from L1: its lookups are the limit. With TRANSPOSE_B neighbours in a row of C lie in
+// Gains   2 clocks of L1 per step instead of 33, for one line of source: neighbours in C are neighbours in memory.
+// Costs   two loads per multiply-add from L1, the slowest unit. With TRANSPOSE_B neighbours in a row of C lie in
 //         32 rows of B: nothing is gained there.
 #include <cuda_fp16.h>
 
