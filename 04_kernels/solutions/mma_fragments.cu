@@ -20,14 +20,13 @@ extern "C" __global__ void product(const __half* A, const __half* B, float* D, i
     float d[4] = {};
     for (int k = 0; k < K; k += 16) {
         unsigned a[4] = {}, b[2] = {};
-        // BEGIN SOLUTION
-        // write: a, the lane's part of 16×16 of A
-        // write: b, its part of 16×8 of B
         // the second and fourth 8 rows down, the third and fourth 8 columns on
         for (int i = 0; i < 4; ++i) {
             const int row = row0 + g + i % 2 * 8, col = k + 2 * t + i / 2 * 8;
             a[i] = two(A, M, K, row, col, row, col + 1);
         }
+        // BEGIN SOLUTION
+        // write: b, the lane's part of 16×8 of B
         for (int i = 0; i < 2; ++i) {
             const int row = k + 2 * t + i * 8, col = col0 + g;
             b[i] = two(B, K, N, row, col, row + 1, col);

@@ -1,11 +1,11 @@
-"""What tensor cores need: fragments, rows of a tile in the banks of shared memory, a ring of buffers, sums."""
+"""What tensor cores need: fragments, rows of a tile in the banks of shared memory, a ring of buffers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..measure import pipeline
-from .canvas import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, RED, Drawing, canvas, cell, positive, text
+from .canvas import BLUE, GREEN, GREY, ORANGE, PAPER, PURPLE, Drawing, canvas, cell, positive, text
 
 _MATRICES = (BLUE, ORANGE, GREEN, PURPLE)
 BANKS = 8  # groups of four banks, 16 bytes each
@@ -34,8 +34,10 @@ def fragments() -> Drawing:
         ("A", 16, lane_of_a, True), ("B", 8, lane_of_b, True), ("D", 8, lane_of_d, False)
     ):  # fmt: skip
         kind = "halves, two per register" if halves else "floats"
-        text(axes, left + columns / 2, 0.8, f"{name}: 16 × {columns}", 12, weight="bold")
-        text(axes, left + columns / 2, 1.7, kind, 10, color=GREY)
+        text(axes, left + columns / 2, 0.6, f"{name}: 16 × {columns}", 12, weight="bold")
+        text(axes, left + columns / 2, 1.4, kind, 10, color=GREY)
+        for column in range(columns):
+            text(axes, left + column + 0.5, 2.2, str(column), 8, color=GREY)
         registers = set()
         for row in range(16):
             text(axes, left - 0.5, 3.0 + row, str(row), 8, color=GREY)
@@ -149,31 +151,4 @@ def ring(stages: Sequence[int] = (2, 4), copy: float = 2.5, slices: int = 8) -> 
         figure,
         f"Timelines of {slices} slices in rings of buffers; a copy takes {copy:g} times as long as the arithmetic of a"
         f" slice: {'; '.join(said)}.",
-    )
-
-
-def truncated_sums(lengths: Sequence[int], errors: Mapping[str, Sequence[float]], allowed: float) -> Drawing:
-    """Errors of sums over the square root of their length, one line per way to round; both axes logarithmic."""
-    from matplotlib.figure import Figure
-
-    from ..report.plots import CARD, WIDTH
-
-    figure = Figure(figsize=(WIDTH, 4.2), dpi=110, facecolor=CARD, layout="constrained")
-    axes = figure.add_subplot(facecolor=CARD)
-    for (name, values), colour, marker in zip(errors.items(), (RED, BLUE, GREEN), "os^", strict=False):
-        axes.plot(lengths, values, f"{marker}-", color=colour, label=name)
-    axes.axhline(allowed, color=INK, linestyle="--", linewidth=1.2)
-    axes.text(lengths[0], 1.15 * allowed, f"allowed: {allowed:g}", va="bottom", ha="left", fontsize=10.5)
-    axes.set(xscale="log", yscale="log", ylim=(None, 3 * allowed))
-    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
-    axes.minorticks_off()
-    axes.set_xlabel("K, terms in the sum", fontsize=11)
-    axes.set_ylabel("relative error / √K", fontsize=11)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=10.5)
-    ends = "; ".join(f"{name}: {values[0]:.1g} to {values[-1]:.1g}" for name, values in errors.items())
-    return Drawing(
-        figure,
-        f"Relative error over the root of the number of terms, for {lengths[0]} to {lengths[-1]} terms, both"
-        f" logarithmic. {ends}. A dashed line marks what is allowed, {allowed:g}.",
     )

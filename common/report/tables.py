@@ -623,8 +623,9 @@ TRACED = {  # columns of the table, and the counts that they show
 _SCATTERED = (
     "the GPU splits a copy of 16 bytes per lane by the 128-byte lines of its source. If the vectors of one line go to"
     " places apart in shared memory, they are stored one by one: `ncu` counts a 32-byte sector and a wavefront for"
-    " each of them, and no conflict. Where the vectors of a line stay together, as in *cp.async of 16 bytes* and with"
-    " any swizzle within a line, its counts equal the trace's"
+    " each of them, and no conflict. Where the vectors of a line stay together, as in *cp.async of 16 bytes*,"
+    " its counts equal the trace's. With a swizzle within a line, the sectors of *tensor_cores* (gemm, 4096³) are as"
+    " many as its bytes need; the wavefronts of its copies are not recorded"
 )
 REASONS = {
     ("sgemm", "shared load wavefronts"): "the assembler merges shared loads. As written, a warp makes 64 requests in"
