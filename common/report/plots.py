@@ -146,9 +146,9 @@ def ladder_roofline(
 
     series: records of the suite "kernels" by name, {"": records} for one; each is a column of dots, since all rungs of
     a case have the same FLOPs per byte. Columns of the same FLOPs per byte stand side by side, each below a bar at the
-    height of its roof, and words beside the bars say so. peers: names by implementation for those that are not rungs, drawn as
-    squares. Beside each dot of the last column stand the rung's name and its share of the roof. ValueError without
-    records.
+    height of its roof; words beside the bars say so. peers: names by implementation for those that are not rungs,
+    drawn as squares. Beside each dot of the last column stand the rung's name and its share of the roof.
+    ValueError without records.
     """
     import matplotlib.pyplot as plt
 

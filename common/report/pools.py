@@ -82,12 +82,12 @@ def sectors(*requests: tuple[int, int]) -> float:
     return sum((start + end - 1) // 8 - (start + first) // 8 + 1 for start in range(8) for first, end in requests) / 8
 
 
-def issued(rung: str, ways: str) -> int:
+def issued(rung: str, ways: str) -> int | None:
     """The instructions that a warp issues on one way through the machine code, from the first to the last EXIT.
 
     ways: what it does at each conditional branch in turn: "fall" (no lane jumps), "jump" (all lanes do), "split" (some
-    do). Lanes that split come to the branch's target apart, so the BSYNC there is issued twice. ValueError if ways has
-    another number of branches, or a target is no BSYNC where lanes split.
+    do). Lanes that split come to the branch's target apart, so the BSYNC there is issued twice. None if the machine
+    code, of another compiler, has no such way: other branches, or no BSYNC where lanes split.
     """
     code = kernels.inspect("global_avg_pool", rung).code
     left = ways.split()
@@ -99,12 +99,10 @@ def issued(rung: str, ways: str) -> int:
             way = left.pop(0) if left else ""
             target = next(n for n, i in enumerate(code) if i.address == code[at - 1].target)
             if way not in ("fall", "jump", "split") or (way == "split" and not code[target].text.startswith("BSYNC")):
-                raise ValueError(f"{rung} does not {way or 'end'} at {code[at - 1].text}")
+                return None
             count += way == "split"
             at = target if way == "jump" else at
-    if left:
-        raise ValueError(f"{rung} has no branch left for {' '.join(left)}")
-    return count + 1
+    return None if left else count + 1
 
 
 def us(rung: str, batch: int, precision: str = "fp32") -> float | None:

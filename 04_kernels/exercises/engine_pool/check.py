@@ -3,7 +3,6 @@ import math
 from common.check.engine_kernels import check_kernel
 from common.check.kernels import target
 
-
 SHUFFLES = (
     "If numbers are missing in the mean, look at the shuffles: every lane that the mask names must come to each of"
     " them, also one that adds nothing"
