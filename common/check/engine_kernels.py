@@ -35,7 +35,7 @@ class Traced:
 
 
 def check_kernel(
-    source: str, name: str, hints: Mapping[str, str] | None = None, more: Sequence[Dims] = ()
+    source: str, name: str, hints: Mapping[str, str] | None = None, more: Sequence[Dims] = (), also: str = ""
 ) -> list[Traced]:
     """Launch a kernel on every shape that its operator tries; return the traces, in the order of Operator.tried.
 
@@ -44,6 +44,7 @@ def check_kernel(
     name     of the operator and kernel (common.lab.operators)
     hints    as in `launch`
     more     further shapes, after those of Operator.tried
+    also     a sentence after the hint for wrong elements
     """
     operator, random = OPERATORS[name], numpy_random()
     traces = []
@@ -64,8 +65,9 @@ def check_kernel(
         )
         want = operator.expected(inputs, dims, bounds)
         rtol = 0.0 if name == "add" else 4e-6 * operator.terms(dims) ** 0.5
+        hint = ". ".join(part for part in (f"{operator.signature}: {operator.meaning}", also) if part)
         compare(
-            out, want, what=f"{what}: {operator.output}", hint=f"{operator.signature}: {operator.meaning}",
+            out, want, what=f"{what}: {operator.output}", hint=hint,
             mistakes=_mistakes(operator, inputs, dims, bounds, want), rtol=rtol, atol=rtol,
         )  # fmt: skip
         traces.append(Traced(what, dims, report, size))

@@ -146,9 +146,9 @@ def ladder_roofline(
 
     series: records of the suite "kernels" by name, {"": records} for one; each is a column of dots, since all rungs of
     a case have the same FLOPs per byte. Columns of the same FLOPs per byte stand side by side, each below a bar at the
-    height of its roof, and a note says so. peers: names by implementation for those that are not rungs, drawn as
-    squares. Beside each dot of the last column stand the rung's name and its share of the roof. ValueError without
-    records.
+    height of its roof; words beside the bars say so. peers: names by implementation for those that are not rungs,
+    drawn as squares. Beside each dot of the last column stand the rung's name and its share of the roof.
+    ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -182,7 +182,11 @@ def ladder_roofline(
     moved = columns != true
     if moved:  # a column beside its place does not stand below its part of the roof
         for x, top in zip(columns, tops, strict=True):
-            axes.plot([x / 1.3, x * 1.3], [top, top], color="black", linewidth=2.5, solid_capstyle="butt", zorder=2)
+            axes.plot([x / 1.15, x * 1.15], [top, top], color="black", linewidth=2.5, solid_capstyle="butt", zorder=2)
+        axes.annotate(
+            f"all at {true[0]:.3g}", (columns[-1] * 1.15, tops[-1]), (4, 1), textcoords="offset points", va="bottom",
+            fontsize=10, zorder=4,
+        )  # fmt: skip
     for i, (x, name) in enumerate(zip(columns, series, strict=True)):
         beside = [
             j for j, other in enumerate(columns) if max(x, other) / min(x, other) < 8
@@ -194,9 +198,8 @@ def ladder_roofline(
     names = [peers.get(r["implementation"]) or r["implementation"].split("/")[-1] for r in last]
     words = [f"{name}  {percent(share)}" for name, share in zip(names, shares, strict=True)]
     _label_dots(axes, columns[-1], rates[-1], words, tops[-1])
-    note = f"one value of x, {true[0]:.3g}:\ncolumns side by side,\na bar at their roof;\n" if moved else ""
     axes.annotate(
-        f"{note}beside each dot:\nshare of the roof", (1.02, 0.02), xycoords="axes fraction", fontsize=10, va="bottom",
+        "beside each dot:\nshare of the roof", (1.02, 0.02), xycoords="axes fraction", fontsize=10, va="bottom",
         annotation_clip=False,
     )  # fmt: skip
     plt.close(figure)
@@ -208,7 +211,7 @@ def _side_by_side(xs: Sequence[float]) -> list[float]:
     places = []
     for i, x in enumerate(xs):
         same = [j for j, other in enumerate(xs) if math.isclose(x, other, rel_tol=0.05)]
-        places.append(x * 2.2 ** (same.index(i) - (len(same) - 1) / 2))
+        places.append(x * 1.5 ** (same.index(i) - (len(same) - 1) / 2))
     return places
 
 

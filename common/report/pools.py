@@ -4,6 +4,8 @@
     findings(source, "total")                            of one warp
     profiled("warp_per_channel").instructions            of a warp per channel, counted by the profiler at batch 256
     order("warp_per_channel")                            loads and additions of the machine code, between branches
+    sectors((0, 32), (32, 49))                           of a row's requests for these pixels, mean over the row's place
+    issued("warp_per_channel", "fall jump split")        instructions of a warp on one way through the branches
     us("sequential", 256), blocks("sequential", 256)     of 1,280 channels of 7 × 7 pixels per image
 
 Times and counts of the profiler are records of the H200.
@@ -50,19 +52,57 @@ def order(rung: str) -> list[str]:
     """Loads from global memory and the additions of what they load, in the machine code's order, part by part.
 
     A part ends where the machine code may branch, with how often a kind stands there in a row: "4 loads, 4 additions".
+    In parentheses stands what a predicate may switch off.
     """
     code = kernels.inspect("global_avg_pool", rung).code
     line = next(i.line for i in code if i.kind == "FADD")  # the shuffles' additions are on another one
-    parts: list[list[str]] = [[]]
+    parts: list[list[tuple[bool, str]]] = [[]]
     for i in code:
         if i.kind == "BRA":
             parts.append([])
         elif i.kind == "LDG.32":
-            parts[-1].append("load")
+            parts[-1].append((i.text.startswith("@"), "load"))
         elif i.kind == "FADD" and i.line == line:
-            parts[-1].append("addition")
-    rows = ([(kind, len(list(run))) for kind, run in groupby(part)] for part in parts if part)
-    return [", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in row) for row in rows]
+            parts[-1].append((i.text.startswith("@"), "addition"))
+    rows = ([(*what, len(list(run))) for what, run in groupby(part)] for part in parts if part)
+    return [", ".join(_counted(*one) for one in row) for row in rows]
+
+
+def _counted(switched: bool, kind: str, n: int) -> str:
+    """ "4 loads"; in parentheses if a predicate may switch them off."""
+    words = f"{n} {kind}{'s' * (n > 1)}"
+    return f"({words})" if switched else words
+
+
+def sectors(*requests: tuple[int, int]) -> float:
+    """Sectors per row that requests for the pixels from `first` up to `end` touch, in fp32.
+
+    The mean over the 8 places of a sector where a row of 49 may begin, which 8 neighbouring rows take in turn.
+    """
+    return sum((start + end - 1) // 8 - (start + first) // 8 + 1 for start in range(8) for first, end in requests) / 8
+
+
+def issued(rung: str, ways: str) -> int | None:
+    """The instructions that a warp issues on one way through the machine code, from the first to the last EXIT.
+
+    ways: what it does at each conditional branch in turn: "fall" (no lane jumps), "jump" (all lanes do), "split" (some
+    do). Lanes that split come to the branch's target apart, so the BSYNC there is issued twice. None if the machine
+    code, of another compiler, has no such way: other branches, or no BSYNC where lanes split.
+    """
+    code = kernels.inspect("global_avg_pool", rung).code
+    left = ways.split()
+    count, at = 0, 0
+    while code[at].text != "EXIT":
+        count += 1
+        at += 1
+        if code[at - 1].kind == "BRA":
+            way = left.pop(0) if left else ""
+            target = next(n for n, i in enumerate(code) if i.address == code[at - 1].target)
+            if way not in ("fall", "jump", "split") or (way == "split" and not code[target].text.startswith("BSYNC")):
+                return None
+            count += way == "split"
+            at = target if way == "jump" else at
+    return None if left else count + 1
 
 
 def us(rung: str, batch: int, precision: str = "fp32") -> float | None:

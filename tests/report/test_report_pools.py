@@ -116,6 +116,31 @@ def test_rung_7_loads_before_it_adds_and_rung_6_does_not():
 
 
 def test_a_row_of_49_waits_twice_in_rung_6_and_once_in_rung_7():
-    first, *others, last = pools.order("warp_per_channel")
-    assert first == last == "1 load, 1 addition" and others, "the second load waits for the first addition"
+    first, *_, both, last = pools.order("warp_per_channel")
+    assert first == "(1 load), (1 addition)", "a predicate switches them off in every lane of a row of 49"
+    assert (both, last) == ("2 loads, 2 additions", "1 load, 1 addition"), "of lanes 0 to 16, then of 17 to 31"
     assert pools.order("channels_per_warp") == ["8 loads, 8 additions"]
+
+
+SPLIT = "fall jump split split jump"  # lanes 0 to 16 of a row of 49 pass the part with two loads, 17 to 31 the last one
+
+
+def test_the_profiler_counted_the_way_of_a_warp_that_splits():
+    one = pools.profiled("warp_per_channel")
+    per_row = one.requested / 32 / (256 * 1280)
+    assert per_row == pools.sectors((0, 17), (32, 49), (17, 32)) == 8.75
+    assert per_row != pools.sectors((0, 32), (32, 49)) == 7.875, "two requests"
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    assert pools.issued("warp_per_channel", SPLIT) == round(one.instructions) == 99
+    assert pools.issued("warp_per_channel", "fall jump jump fall jump") == 81, "without the part of two loads"
+
+
+def test_sectors_are_those_of_the_trace():
+    traced = pools.traced("warp_per_channel", 8, 49, blocks=1, threads=256).global_loads
+    assert traced.sectors == 8 * pools.sectors((0, 32), (32, 49))
+
+
+@pytest.mark.parametrize("ways", ["fall", SPLIT + " fall", "fall jump leap", "fall split"])
+def test_a_way_that_the_machine_code_does_not_have_has_no_count(ways):
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    assert pools.issued("warp_per_channel", ways) is None

@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.check import launch
-from common.check.kernels import asked, compare, shapes, sprinkled, use
+from common.check.kernels import all_reach_barriers, asked, compare, shapes, sprinkled, use
 from common.check.trials import numpy_random
 
 # images, pixels, channels
@@ -75,4 +75,5 @@ def run(source, x, what):
     with np.errstate(invalid="ignore"):
         want, known = x.mean(axis=1, dtype=np.float64), list(mistakes(x))
     compare(out, want, what=f"{what}: out", hint=hint, mistakes=known, rtol=1e-5, atol=1e-6 * pixels**0.5)
+    all_reach_barriers(report, what=what)
     return report

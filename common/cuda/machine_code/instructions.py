@@ -19,7 +19,8 @@ _ENDS = ("EXIT", "RET", "BRA", "NOP")
 class Instruction:
     """One machine instruction. line: of the kernel's source, 0 if it has none; kind: its class, see mix.py.
 
-    loop: the number of the innermost loop around it, −1 outside of loops.
+    loop: the number of the innermost loop around it, −1 outside of loops. target: the address that it may jump to, −1
+    for none.
     """
 
     address: int
@@ -27,6 +28,7 @@ class Instruction:
     kind: str
     line: int
     loop: int = -1
+    target: int = -1
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ def parse(text: str) -> tuple[list[Instruction], list[Loop]]:
     for address, opcode, operands, shown, line in rows:
         around = [number for number, (low, high) in enumerate(ranges) if low <= address <= high]
         loop = min(around, key=lambda n: ranges[n][1] - ranges[n][0], default=-1)
-        instructions.append(Instruction(address, shown, mix.class_of(opcode, operands), line, loop))
+        target = _target(operands, labels) if opcode.startswith("BRA") else None
+        kind = mix.class_of(opcode, operands)
+        instructions.append(Instruction(address, shown, kind, line, loop, -1 if target is None else target))
     return instructions, [_loop(instructions, ranges, number) for number in range(len(ranges))]
 
 

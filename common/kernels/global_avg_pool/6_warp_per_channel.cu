@@ -3,9 +3,10 @@
 // Moves   as rung 2; where rows of pixels start at multiples of 16 bytes, VECTOR of them per access.
 // Gains   no barrier and no shared memory; 8 channels per block, so an eighth of the blocks.
 // Costs   what a warp does besides loading, it does for each 49 numbers again: index, guards, five shuffles, a division.
-//         About 100 instructions per channel, which at batch 256 take two thirds of all issue slots. And bytes in flight: of a
-//         row of 49, the second load waits for the first addition (in the machine code for sm_90), so each row waits for
-//         memory twice, and 64 warps per SM have at most 8 KB in flight; for 4.3 TB/s at a latency of 650 ns 21 KB are needed.
+//         About 100 instructions per channel, which at batch 256 take two thirds of all issue slots. And bytes in flight: a
+//         row of 49 splits the warp (in the machine code for sm_90): lanes 0–16 load and add both their pixels, then lanes
+//         17–31 theirs. So each row waits for memory twice, and 64 warps per SM have at most 8.7 KB in flight; for 4.3 TB/s
+//         at a latency of 650 ns 21 KB are needed.
 #include "vec.h"
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

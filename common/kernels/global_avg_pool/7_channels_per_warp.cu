@@ -4,8 +4,8 @@
 //   get sums 0 and 1 for them; then lanes 0–7 give sum 1 to lanes 8–15 for their sum 0. Now each lane has one sum, channel
 //   lane / 8, and three more steps add up each eight lanes: 2 + 1 + 3 shuffles instead of 4 · 5.
 //
-// Moves   as rung 6. Lanes without a pixel load the row's last one again, which costs no sector: no load waits for a
-//         condition, so all CHANNELS · ITEMS loads of a lane are in flight before the first is needed.
+// Moves   as rung 6. Lanes without a pixel load the row's last one again, which costs no sector: without a
+//         condition the lanes stay together, so all CHANNELS · ITEMS loads of a lane are in flight before the first is needed.
 // Gains   for 7×7 pixels, one wait for memory for CHANNELS rows instead of two per row, with up to 50 KB in flight per SM; and
 //         what a warp does once, it does for CHANNELS channels: with 4 of them about 40 instructions per channel are left of 100.
 // Costs   registers for what is in flight; channels beyond the last are the last one again, loaded and not used.
