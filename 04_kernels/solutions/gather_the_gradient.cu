@@ -3,6 +3,7 @@
 // 2·ow − 1 + kw) times weight[c][kh][kw], so to that pixel goes weight[c][kh][kw] ·
 // grad[oh][ow]. grad is (planes, oH, oW), weight (C, 3, 3), out (planes, H, W), where plane p
 // is channel p % C of an image, oH = (H + 1) / 2 and oW = (W + 1) / 2.
+// One-dimensional grid and blocks, at least planes · H · W threads.
 extern "C" __global__ void input_gradient(const float* grad, const float* weight, float* out,
                                           int planes, int C, int H, int W,
                                           int oH, int oW, int accumulate) {

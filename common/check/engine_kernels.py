@@ -113,6 +113,25 @@ def _mistakes(
         yield np.swapaxes(want, 0, 1).reshape(want.shape), hint
     if bounds != NONE:
         yield operator.expected(inputs, dims), "the bounds low and high are not applied"
+    if operator.name == "depthwise":
+        yield from _depthwise_mistakes(operator, inputs, dims, bounds)
     if operator.bounded and np.isnan(want).any():
         for bound in bounds:
             yield np.where(np.isnan(want), bound, want), _NAN_HIDDEN
+
+
+def _depthwise_mistakes(
+    operator: Operator, inputs: Arrays, dims: Mapping[str, int], bounds: tuple[float, float]
+) -> Iterator[tuple[np.ndarray, str]]:
+    weight, padding = inputs["weight"], dims["padding"]
+    first = {**inputs, "weight": np.broadcast_to(weight[:1], weight.shape)}
+    yield (
+        operator.expected(first, dims, bounds),
+        "plane 1 is the first wrong one: which weights does it need? Each channel has kernel * kernel of its own",
+    )
+    ends = (padding, 3 * padding)  # so that padding + row of the input is read, not row - padding
+    moved = np.pad(inputs["in"], ((0, 0), (0, 0), ends, ends))[:, :, 2 * padding :, 2 * padding :]
+    yield (
+        operator.expected({**inputs, "in": moved}, {**dims, "padding": 0}, bounds),
+        "the padding has the wrong sign: the first output begins in the padding, at row -padding and column -padding",
+    )

@@ -171,6 +171,8 @@ def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
     ]
     levels = levels[: 4 if blocks > 1 else 3]
     figure, axes = canvas(30, 2.6 * len(levels) + 2.2)
+    note = f"each box is a product; two stand for the {serial:,} of a thread"
+    text(axes, 10.6, 0.7, note, 10, color=GREY)
     for n, (name, who, how, _) in enumerate(levels):
         y, dots = 0.9 + 2.6 * n, (16, 8, 4, 2)[n]
         text(axes, 0.5, y + 0.7, name, 12, ha="left", weight="bold")
@@ -193,7 +195,7 @@ def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
         figure,
         f"A sum of {products:,} products as a tree: "
         + "; ".join(f"{name}: {who}, {' '.join(how.split())}" for name, who, how, _ in levels)
-        + f". The longest chain of additions has {total:,}.",
+        + f". The longest chain of additions has {total:,}. In the top row {note}.",
     )
 
 

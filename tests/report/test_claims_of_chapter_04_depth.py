@@ -7,7 +7,7 @@ import pytest
 from common import cuda, kernels
 from common.kernels.winograd import TILE, ladder
 from common.measure.roofline import Peaks
-from common.report import ladders, products, results, tables
+from common.report import ladders, products, results, sections, tables
 
 WEIGHT = "depthwise backward weight"
 LAYERS = [(112, 32), (56, 144), (28, 192), (14, 384), (14, 576), (7, 960)]
@@ -28,6 +28,17 @@ def test_depthwise_rungs_in_the_order_that_the_text_says():
         assert best < register < vectorised
     fp16, fp32 = (us("depthwise 56×56 144", "async_tile", 256, p) for p in ("fp16", "fp32"))
     assert fp32 / 2 < fp16 < 0.75 * fp32
+
+
+def test_what_limits_the_rungs_of_depthwise_is_what_the_profiler_counted():
+    ncu = {r: sections.of("depthwise", r) for r in ("naive", "rows", "tile", "register_tile", "async_tile")}
+    assert ncu["naive"]["issue"] > 0.8 and ncu["tile"]["issue"] > 0.8 and 0.5 < ncu["rows"]["issue"] < 0.6
+    assert ncu["rows"]["waits"]["long_scoreboard"] > ncu["rows"]["cycles_per_instruction"] / 2
+    assert 32 * ncu["naive"]["sectors"] > 3 * ncu["naive"]["l2_bytes"]  # L1 serves most of the loads
+    for rung in ("register_tile", "async_tile"):
+        r = ncu[rung]
+        assert r["issue"] < 0.4 and r["l2"] == max(r[unit] for unit in ("issue", "l1", "l2", "dram"))
+        assert sections.main_stall(r) == "long_scoreboard"
 
 
 def test_at_batch_1_a_launch_is_most_of_the_time():
@@ -54,6 +65,11 @@ def test_phases_make_the_same_loads_and_are_faster():
     assert us(case, "naive", 32, layout="NCHW") > 3 * us(case, "phases", 32, layout="NCHW")
     naive, phases = (kernels.inspect("depthwise_backward_input", r) for r in ("naive", "phases"))
     assert sum(naive.instructions.values()) > 2 * sum(phases.instructions.values())
+
+
+def test_the_pair_of_14_by_14_layers_tells_the_two_first_rungs_of_the_weight_apart():
+    few, many = ({r: us(f"{WEIGHT} 14×14 {c}", r, 32, layout="NCHW") for r in ("naive", "atomics")} for c in (384, 576))
+    assert many["naive"] < 1.02 * few["naive"] and many["atomics"] > 1.45 * few["atomics"]
 
 
 def test_the_length_of_a_chain_decides_in_both_first_rungs_of_the_weight():
