@@ -94,11 +94,9 @@ def fused(
     clocks = {"shared wavefronts": waves, "issue slots": executed / SCHEDULERS, "FMA units": units / SCHEDULERS}
     print(f"{rung}: {found.registers} registers, {found.spills} bytes spilled")
     print(f"  {found.occupancy('H200')}")
-    print(
-        f"  per step: {executed:.2f} instructions executed, {sum(hot.values()) / useful:.2f} in the loop's text;",
-        end="",
-    )
-    print(f" {useful / hot['LDS.128']:.0f} steps per 16-byte shared load")
+    text = f"{sum(hot.values()) / useful:.2f} in the loop's text (its inner loop once)"
+    print(f"  per step: {executed:.2f} instructions executed, {text}")
+    print(f"  {useful / hot['LDS.128']:.0f} steps per 16-byte shared load")
     print("  clocks per step:", ", ".join(f"{unit} {count:.2f}" for unit, count in clocks.items()))
     return clocks
 

