@@ -74,7 +74,7 @@ COUNTS = (
     "l2_bytes", "dram_bytes", "instructions", "clock_hz",
 )  # fmt: skip
 WAITS = (
-    "barrier", "branch_resolving", "dispatch_stall", "drain", "imc_miss", "lg_throttle", "long_scoreboard",
+    "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle", "long_scoreboard",
     "math_pipe_throttle", "membar", "mio_throttle", "no_instruction", "not_selected", "selected", "short_scoreboard",
     "sleeping", "tex_throttle", "wait",
 )  # fmt: skip

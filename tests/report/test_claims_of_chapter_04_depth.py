@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from common import cuda, kernels
+from common.cuda.report import Request
 from common.kernels.winograd import TILE, ladder
 from common.measure.roofline import Peaks
-from common.report import ladders, products, results, sections, tables
+from common.report import convolutions, ladders, products, results, sections, tables
 
 WEIGHT = "depthwise backward weight"
 LAYERS = [(112, 32), (56, 144), (28, 192), (14, 384), (14, 576), (7, 960)]
@@ -156,12 +158,51 @@ def test_at_batch_1_the_split_sum_wins_and_at_batch_32_winograd():
     assert fp16["cudnn"] < fp16["conv2d/tensor_cores"] < 0.5 * fp16["fused_f4x4"]
 
 
-def test_the_slowest_unit_leaves_half_of_winograds_clocks_open():
+def test_issue_slots_explain_six_tenths_of_f2x2_and_less_than_half_of_f4x4_and_the_rest_is_waiting():
     layer = cuda.zeros((32, 64, 56, 56)), cuda.zeros((64, 64, 3, 3)), None, 1
-    for rung, useful, saved, low, high in (("fused_f2x2", 1024, 9 / 4, 2.0, 2.3), ("fused_f4x4", 768, 4, 2.4, 2.9)):
-        found = kernels.inspect("winograd", rung, *layer)
-        slots = sum(found.hot.values()) / useful / 4
-        steps = 9 * 64 * 64 * 32 * 56 * 56 / 32 / 132 / saved
-        measured = us("conv 3×3 56×56 64>64", rung, 32) * 1e-6 * products.clock_hz() / steps
-        assert low < measured / slots < high
+    for rung, m, saved, low, high in (("fused_f2x2", 2, 9 / 4, 0.58, 0.66), ("fused_f4x4", 4, 4, 0.42, 0.49)):
+        found, ncu = kernels.inspect("winograd", rung, *layer), sections.of("winograd", rung)
+        steps = 9 * 64 * 64 * 32 * 56 * 56 / 32 / saved
+        slots = ncu["instructions"] / steps / 4
+        measured = us("conv 3×3 56×56 64>64", rung, 32) * 1e-6 * products.clock_hz() / (steps / 132)
+        assert low < slots / measured < high and abs(slots / measured - ncu["issue"]) < 0.04
+        assert slots > sum(found.hot.values()) / (1024 if m == 2 else 768) / 4  # executed: more than the loop's text
         assert found.hot["LDL.32"] + found.hot["LDL.64"] < 0.01 * sum(found.hot.values())
+    two, four = (sections.of("winograd", rung) for rung in ("fused_f2x2", "fused_f4x4"))
+    assert two["waits"]["barrier"] < 0.03 * two["cycles_per_instruction"]
+    order = ("short_scoreboard", "not_selected", "long_scoreboard", "barrier", "wait")
+    reasons = [name for name in four["waits"] if name != "selected"]
+    assert tuple(sorted(reasons, key=four["waits"].get, reverse=True)[:5]) == order
+
+
+def test_neither_loads_nor_instructions_alone_explain_the_naive_winograd():
+    x, w = cuda.zeros((32, 8, 56, 56)), cuda.zeros((16, 8, 3, 3))
+    named = {"transformed": kernels.winograd_weight(w, 2)}
+    needs = {}
+    for operator, rung, multiply_adds in (("conv2d", "naive", 9), ("winograd", "naive", 4), ("conv2d", "direct", 9)):
+        more = (1, 1) if operator == "conv2d" else (1,)
+        found = kernels.inspect(operator, rung, x, w, None, *more)
+        more_named = named if operator == "winograd" else {}
+        report = kernels.trace(operator, rung, x, w, None, *more, blocks=range(1, 50), **more_named)[-1]
+        needs[operator, rung] = convolutions.per_output(report, found, multiply_adds)
+    # the rung "direct" that is counted is the one that was timed: its tiles depend on the number of pixels
+    layer = cuda.zeros((32, 64, 56, 56)), cuda.zeros((64, 64, 3, 3)), None, 1, 1
+    assert kernels.inspect("conv2d", "direct", *layer).registers == needs["conv2d", "direct"].registers
+    case = "conv 3×3 56×56 64>64"
+    conv, direct = (us(case, f"conv2d/{rung}", 32, layout="NCHW") for rung in ("naive", "direct"))
+    one, two, three = needs["conv2d", "naive"], needs["winograd", "naive"], needs["conv2d", "direct"]
+    assert abs(one.instructions / two.instructions - conv / us(case, "naive", 32)) < 0.05
+    assert one.l1_cycles / two.l1_cycles < 1.25 and one.loads / two.loads > 2.1
+    assert conv / direct < one.instructions / three.instructions < one.l1_cycles / three.l1_cycles / 2
+    assert one.loads / three.loads > 25
+    ncu = sections.of("conv2d", "direct")
+    assert ncu["issue"] < 0.5 and sections.main_stall(ncu) == "long_scoreboard"
+
+
+def test_the_rule_of_l1_fits_the_strides_that_were_recorded():
+    found = results.find(results.load(tables.CARD), suite="multiprocessor", experiment="strides")
+    assert len(found) > 20
+    for record in found:
+        offsets = np.arange(32, dtype=np.int64) * record["stride"]
+        request = Request(1, "x", "load", 4, "global", (0, 0, 0), 0, offsets)
+        assert abs(convolutions.request_cycles(request) - record["cycles"]) < 2.1, record["case"]
