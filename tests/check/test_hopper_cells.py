@@ -9,6 +9,8 @@ import pytest
 
 from common import cuda, kernels
 from common.check.exercises import REPOSITORY
+from common.cuda import nvrtc
+from common.kernels.gemm import ladder
 from common.kernels.ladder import header_options
 from common.report import generated
 
@@ -80,9 +82,17 @@ def test_copy_box(written, told):
     assert told in said and bool(told) == bool(said)
 
 
-def test_rung_14_can_be_given_a_for_loop():
+def told(rung, text):
+    return nvrtc.compile_cuda(text, "sm_90a", ladder.options(rung, np.float16, ladder.tile(rung))).log
+
+
+def test_only_rung_14_with_a_for_loop_waits_for_each_product():
     text = kernels.source("gemm", "producer")
     assert text.count("int slice = 0;\n        do {") == text.count("} while (++slice < slices);") == 1
+    with_for = text.replace("int slice = 0;\n        do {", "for (int slice = 0; slice < slices; ++slice) {")
+    assert "C7515" in told("producer", with_for.replace("} while (++slice < slices);", "}"))
+    assert "C7515" not in told("producer", text)
+    assert "C7515" not in told("bulk_copies", kernels.source("gemm", "bulk_copies"))
 
 
 def test_registers_of_rung_14_as_the_notebook_computes_them():

@@ -8,7 +8,7 @@ from common.cuda.device import as_if
 from common.draw import card
 from common.kernels.gemm import ladder, tile_of
 from common.measure.roofline import Peaks
-from common.report import ladders, results, tables
+from common.report import ladders, rates, results, sections, tables
 
 CLIMB = ("warpgroups", "bulk_copies", "producer", "persistent")
 LARGE, ONE_WAVE, SHALLOW, SMALL = ("4096×4096×4096", "2048×2048×2048", "12544×1280×320", "1024×1024×1024")
@@ -57,6 +57,33 @@ def test_the_small_product_keeps_32_multiprocessors_busy_or_takes_smaller_tiles(
         one = tile_of("persistent", np.float16, 1024, 1024)
     assert (one["BM"], one["BN"]) == (64, 128)
     assert all(ladder.tile(rung)["BM"] * ladder.tile(rung)["BN"] == 256 * 128 for rung in CLIMB)
+
+
+def profile(rung, precision="fp16"):
+    of = {"suite": "sections", "operator": "gemm", "precision": precision, "implementation": rung}
+    return results.one(results.load(tables.CARD), **of)
+
+
+def test_from_rung_13_on_the_tensor_cores_are_active_in_nine_cycles_of_ten():
+    active = [profile(rung)["tensor"] for rung in CLIMB]
+    assert 0.74 < active[0] < 0.78 and active == sorted(active) and all(0.89 < one < 0.95 for one in active[1:])
+
+
+def test_tensor_cores_lower_the_clock_below_that_of_the_data_sheet():
+    sheet = rates.SHEET["fp16"] / (2 * 2048 * card.measured().sms)
+    assert all(profile(rung)["clock_hz"] < 0.9 * sheet for rung in CLIMB)
+    assert profile("warp_tiles", "fp32")["clock_hz"] > 1.05 * sheet
+
+
+def test_rung_12_is_held_back_at_dispatch_and_rung_13_at_the_barrier():
+    first, second = (profile(rung) for rung in CLIMB[:2])
+    assert first["instructions"] > 1.5 * second["instructions"]
+    assert sections.main_stall(first) == "dispatch_stall" and sections.main_stall(second) == "barrier"
+    assert first["waits"]["dispatch_stall"] > 2 * second["waits"]["dispatch_stall"]
+
+
+def test_the_profiled_runs_take_as_long_as_the_timed_ones():
+    assert all(profile(rung)["us"] == pytest.approx(us(LARGE, rung), rel=0.02) for rung in CLIMB)
 
 
 def test_rung_14_stores_c_without_a_barrier_of_the_block():

@@ -4,33 +4,15 @@ import pytest
 
 from common.bench import sections as suite
 from common.bench import trace
-from common.report import multiprocessor, plots, results, sections, tables
+from common.report import multiprocessor, results, sections, tables
 
 
 @pytest.mark.parametrize(
-    "figure",
-    [
-        multiprocessor.issue,
-        multiprocessor.blocks,
-        multiprocessor.strides,
-        lambda: multiprocessor.in_flight(700, 132),
-    ],
+    "figure", [multiprocessor.issue, multiprocessor.blocks, lambda: multiprocessor.in_flight(700, 132)]
 )
 def test_figures_say_what_they_show(figure, capsys):
     figure()
     assert len(capsys.readouterr().out) > 60
-
-
-def test_the_figure_of_strides_has_dots_between_the_two_lines_of_the_rule(monkeypatch):
-    shown = []
-    monkeypatch.setattr(plots, "show", lambda figure, alt: shown.append((figure, alt)))
-    multiprocessor.strides()
-    ((figure, alt),) = shown
-    banks, lines, dots = figure.axes[0].lines
-    rule = {int(x): max(y) for x, *y in zip(banks.get_xdata(), banks.get_ydata(), lines.get_ydata(), strict=True)}
-    assert rule[64] == 16 and rule[68] == 5 and rule[128] == 32
-    assert dots.get_linestyle() == "None" and all(y > rule[x] - 0.01 for x, y in zip(*dots.get_data(), strict=True))
-    assert "64 bytes 16, 68 bytes 5," in alt and "5,120 bytes 32" in alt
 
 
 def test_one_number_of_a_record():
@@ -60,27 +42,6 @@ def test_stalls_name_the_main_reason(capsys):
 
 def recorded(experiment, key, **keys):
     return multiprocessor.value(experiment, key, **keys)
-
-
-@pytest.mark.parametrize("record", multiprocessor.records("strides"), ids=lambda r: r["case"])
-def test_clocks_of_l1_are_the_words_of_one_bank_or_a_quarter_of_the_lines(record):
-    rule = multiprocessor.l1_clocks(range(0, 32 * record["stride"], record["stride"]))
-    assert record["cycles"] == pytest.approx(rule, abs=max(2, 0.25 * rule))
-    above = record["cycles"] - rule
-    if record["stride"] == 4:
-        latency = recorded("latency", "cycles", case="latency: L1")
-        assert latency < 32 * record["cycles"] < latency + 10, "32 warps wait for their own loads"
-    elif record["stride"] in (160, 196, 1028):
-        assert 0.9 < above < 2.1
-    else:
-        assert abs(above) < 0.02
-
-
-def test_clocks_of_l1_for_other_requests():
-    assert multiprocessor.l1_clocks([64] * 32) == 1, "lanes share a word"
-    assert multiprocessor.l1_clocks(range(0, 64, 2), size=2) == 1
-    assert multiprocessor.l1_clocks(range(0, 512, 16), size=16) == 4
-    assert multiprocessor.l1_clocks([0, 128, 256, 388]) == 3 and multiprocessor.l1_clocks([128]) == 1
 
 
 def test_divergence_costs_within_a_warp_only():
@@ -135,9 +96,8 @@ def test_two_blocks_are_best_for_the_register_block():
 def test_issue_slots_are_warps_over_cycles_per_instruction():
     for r in results.find(results.load(tables.CARD), suite="sections"):
         assert r["active"] / sum(r["waits"].values()) == pytest.approx(r["issue"], rel=0.1)
-        # of rungs with wgmma, the state of waiting for it ("gmma") was not recorded
-        lost = 0.08 if r["precision"] == "fp16" else 0.05
-        assert sum(r["waits"].values()) == pytest.approx(r["cycles_per_instruction"], rel=lost)
+        # counted in several replays of the kernel; and wgmma's rungs have a stall reason that is not recorded
+        assert sum(r["waits"].values()) == pytest.approx(r["cycles_per_instruction"], rel=0.1)
 
 
 def test_the_largest_shares_count_all_cycles():
