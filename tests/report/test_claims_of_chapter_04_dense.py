@@ -6,7 +6,7 @@ import pytest
 
 from common.draw import card
 from common.measure.roofline import ARITHMETIC
-from common.report import ladders, multiprocessor, results, tables
+from common.report import ladders, machine, multiprocessor, results, slots, tables
 
 CASE = "conv 3×3 56×56 64>64"
 LATE_CONV = "conv 3×3 7×7 512>512"
@@ -70,6 +70,50 @@ def test_halo_is_faster_in_one_layer_of_four():
     cases = [f"conv 3×3 {shape}" for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512")]
     pairs = [[us(c, f"conv2d/{r}", 32, "fp16", "NHWC") for r in ("halo", "tensor_cores")] for c in cases]
     assert sum(halo < windows for halo, windows in pairs) == 1
+
+
+def test_occupancy_is_not_why_halo_is_slower():
+    warps = {}
+    for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512"):
+        keys = {"case": f"conv 3×3 {shape}", "batch": 32, "precision": "fp16", "layout": "NHWC"}
+        warps[shape] = tuple(
+            machine.inspection(
+                results.one(results.load(tables.CARD), suite="kernels", implementation=f"conv2d/{rung}", **keys)
+            )
+            .occupancy("H200")
+            .warps
+            for rung in ("tensor_cores", "halo")
+        )
+    assert list(warps.values()) == [(12, 8), (12, 12), (12, 16), (16, 20)]
+
+
+def test_direct_and_implicit_gemm_as_profiled():
+    found = slots.table(CASE, ["direct", "implicit_gemm"], 32)
+    direct, implicit = found["direct"], found["implicit_gemm"]
+    for one in found.values():
+        assert one["peak"] == pytest.approx(one["useful"] * one["issue"] * one["busy"])
+    assert direct["peak"] == pytest.approx(0.21, abs=0.01) and implicit["peak"] == pytest.approx(0.39, abs=0.01)
+    assert direct["useful"] == pytest.approx(0.5, abs=0.05) == direct["issue"]
+    assert direct["busy"] == pytest.approx(0.8, abs=0.01) and direct["waves"] == pytest.approx(1.5, abs=0.02)
+    assert implicit["busy"] > 0.97 and 1.95 < implicit["waves"] <= 2
+    assert direct["global_wait"] > 10 * implicit["global_wait"]
+    assert implicit["requests"] + implicit["wavefronts"] > direct["requests"] + direct["wavefronts"]
+    with pytest.raises(LookupError):
+        slots.table("conv 3×3 28×28 128>128", ["direct"], 32)
+
+
+def test_launches_are_a_small_part_of_im2col_gemm():
+    adds = results.find(results.load(tables.CARD), suite="kernels", operator="add", batch=1)
+    launches, time = 64 * min(r["median_us"] for r in adds), us(CASE, "conv2d/im2col_gemm", 32, layout="NCHW")
+    assert launches < 0.13 * time
+    assert time / 32 == pytest.approx(us(CASE, "conv2d/im2col_gemm", 1, layout="NCHW"), rel=0.1)
+
+
+def test_blocks_and_units_of_the_late_layer_multiply_to_its_speedup():
+    peaks = tables.roofs_of(results.load(tables.CARD))
+    pair = [us(LATE_CONV, f"conv2d/{rung}", 1, layout="NHWC") for rung in ("implicit_gemm", "tensor_cores")]
+    expected = 16 * peaks.flops_per_s("3xtf32") / peaks.flops_per_s("fp32")
+    assert pair[0] / pair[1] == pytest.approx(expected, rel=0.02)
 
 
 def test_products_of_im2col_gemm_are_recorded_with_their_own_arithmetic():
