@@ -3,8 +3,7 @@
 extern "C" __global__ void grid_stride_add(const float* a, const float* b, float* out, int n) {
     unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     // BEGIN SOLUTION
-    // write: each thread adds its share; whatever the grid, neighbouring threads are to touch
-    // write: neighbouring numbers
+    // write: each thread adds its share, whatever the grid
     // i + threads may pass 2³¹ − 1, the largest int
     for (unsigned i = thread; i < n; i += threads) out[i] = a[i] + b[i];
     // END SOLUTION

@@ -238,6 +238,24 @@ def test_the_latency_of_a_busy_card(result, told):
     assert told in said and bool(told) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("rows * columns / (rows + columns)", ""),
+        ("1 / (1 / rows + 1 / columns)", ""),
+        ("2 * rows * columns / (rows + columns)", "in how many products a number takes part"),
+        ("(rows + columns) / 2", "1 × 1: ½"),
+        ("(rows + columns) / (rows * columns)", "1 × 1: ½"),
+        ("rows * columns", "1 × 1: ½"),
+    ],
+)
+def test_products_per_loaded_number(result, told):
+    written = f"def per_number(rows, columns): return {result}"
+    checking = of("5_gemm.ipynb", "got = per_number(").partition("# END SOLUTION")[2]  # one cell: write, then check
+    said = verdict(written, "", checking, RUNGS=[], ladder=None)
+    assert told in said and bool(told) == bool(said)
+
+
 def test_a_wrong_answer_gives_no_later_number():
     """The cells that use the answers to two exercises stop at a wrong one, even if its check was not run."""
     names = {"occupancy": occupancy, "draw": mock.Mock()}
