@@ -15,6 +15,7 @@ from common.bench.peers import Model
 from common.check.exercises import REPOSITORY
 from common.cuda.machine_code import occupancy
 from common.cudnn import emulation
+from common.draw import card
 from common.lab import markup
 from common.network import Network
 from common.report import generated, sections
@@ -47,6 +48,20 @@ def verdict(written, solution, checking, **names):
     return ""
 
 
+class Clock:
+    """What `time` shows on a machine that does nothing else: sleeping takes its time, reading the clock 1 µs."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def perf_counter(self):
+        self.now += 1e-6
+        return self.now
+
+
 CLOCK = "def per_call_us(call, calls):\n    start = time.perf_counter()\n"
 
 
@@ -65,7 +80,7 @@ CLOCK = "def per_call_us(call, calls):\n    start = time.perf_counter()\n"
 )
 def test_the_clock(written, told):
     notebook = "2_time_it_fairly.ipynb"
-    said = verdict(written, cell(notebook, "def per_call_us"), cell(notebook, "few, many ="), torch=torch)
+    said = verdict(written, cell(notebook, "def per_call_us"), cell(notebook, "few, many ="), torch=torch, time=Clock())
     assert told in said and bool(told) == bool(said)
 
 
@@ -216,7 +231,7 @@ LIMITER = """def limiter(r):
 )
 def test_the_first_suspect(memory, among, enough, told):
     written = LIMITER.format(memory=memory, among=among, enough=enough)
-    said = verdict(written, "", of(PROFILER, "assert limiter(case) =="), sections=sections)
+    said = verdict(written, "", of(PROFILER, "assert limiter(case) =="), sections=sections, card=card)
     assert told in said and bool(told) == bool(said)
 
 
