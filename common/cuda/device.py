@@ -62,6 +62,11 @@ def as_if(capability: int, processors: int, shared: int) -> Iterator[None]:
         _pretended.reset(token)
 
 
+def for_a_card() -> bool:
+    """Whether launchers choose for a card: on a GPU, and inside `as_if`."""
+    return _pretended.get() is not None or backend() == "gpu"
+
+
 def compute_capability() -> int:
     """The compute capability of the current GPU: 75 for sm_75 (Turing), 90 for sm_90 (Hopper).
 

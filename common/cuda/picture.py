@@ -41,7 +41,7 @@ def _draw_sectors(axes: Any, lanes: np.ndarray, offsets: np.ndarray, size: int, 
     shown = range(len(sectors)) if len(sectors) <= 16 else range(0, len(sectors), 4)
     axes.set_xticks(list(shown), [f"{32 * int(sectors[i])}" for i in shown], fontsize=10)  # where a sector begins
     axes.set_xlim(0, len(sectors))
-    axes.set_xlabel(f"byte offset in the array at which each touched 32-byte sector starts: {len(sectors)} sectors")
+    axes.set_xlabel(f"byte offset in the array, a line at each sector of 32 bytes: {len(sectors)} sectors touched")
     axes.set_ylabel("lane")
     axes.set_ylim(31.8, -0.8)
 

@@ -156,18 +156,19 @@ def taps(pixels: int = 9, kernel: int = 3, strides: Sequence[int] = (1, 2), pad:
 def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
     """How one long sum is shared: products per thread, lanes, warps, blocks; how many follow one another at each level.
 
-    products: terms of the sum. threads: per block, a multiple of 32. blocks: that share the sum.
+    products: terms of the sum. threads: per block, a multiple of 32. blocks: that share the sum, at most 32: lanes of
+    a second launch add up what they found.
     """
     positive(products=products, threads=threads, blocks=blocks)
-    if threads % 32:
-        raise ValueError(f"threads must be a multiple of 32, got {threads}")
+    if threads % 32 or blocks > 32:
+        raise ValueError(f"threads must be a multiple of 32, blocks at most 32, got {threads} and {blocks}")
     warps = threads // 32
-    serial = -(-products // (threads * blocks))
+    serial, last = -(-products // (threads * blocks)), (blocks - 1).bit_length()
     levels = [
         ("registers", f"{threads * blocks:,} threads", f"{serial:,} products each,\none after the other", serial),
         ("shuffles", "32 lanes → 1 per warp", "5 steps", 5),
         ("shared memory", f"{warps} warps → 1 per block", f"{warps} additions,\none after the other", warps),
-        ("global memory", f"{blocks} blocks → 1 result", f"{blocks} additions,\none after the other", blocks),
+        ("second launch", f"{blocks} blocks → 1 result", f"{last} steps of\nshuffles", last),
     ]
     levels = levels[: 4 if blocks > 1 else 3]
     figure, axes = canvas(30, 2.6 * len(levels) + 2.2)
@@ -181,7 +182,7 @@ def sum_levels(products: int, threads: int, blocks: int) -> Drawing:
         for k in range(dots):
             x, step = 5.6 + 10.0 * (k + 0.5) / dots, 10.0 / dots
             target = 5.6 + 10.0 * (k // group + 0.5) / following
-            if name == "shuffles" or k % group == group - 1:
+            if name in ("shuffles", "second launch") or k % group == group - 1:
                 axes.plot([x, target], [y + 1.0, y + 3.0], color=GREEN, linewidth=1)
             else:  # one after the other: on to the next
                 axes.plot([x + 0.25, x + step - 0.25], [y + 0.7, y + 0.7], color=GREEN, linewidth=1)

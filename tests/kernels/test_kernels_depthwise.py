@@ -16,6 +16,7 @@ from tiers import examples, pairwise
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
+from common.report import sections
 
 pytestmark = pairwise
 
@@ -334,3 +335,12 @@ def test_arrays_of_one_pixel_go_with_either_layout(rng):
     for layout in cuda.LAYOUTS:
         out = cuda.to_layout(poisoned(tuple(want.shape), np.float32), layout)
         agrees(kernels.depthwise(on_device(x), on_device(weight), None, 1, padding, out=out), want, k=9, floor=0.5)
+
+
+@pytest.mark.parametrize("rung", ["register_tile", "async_tile"])
+def test_rungs_are_inspected_as_a_card_runs_them(rung):
+    """With the shape as constants: the registers of the recorded launch."""
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    x, weight = cuda.to_layout(cuda.zeros((32, 144, 56, 56)), "NHWC"), cuda.zeros((144, 1, 3, 3))
+    found = kernels.inspect("depthwise", rung, x, weight, None, 1, 1)
+    assert found.registers == sections.of("depthwise", rung)["registers"]

@@ -52,8 +52,8 @@ def check(source):
     sums = words / chain if chain else 0
     asked(
         sums >= 4,
-        what=f"a turn of the hot loop loads {words} numbers and makes the longest chain of dependent additions"
-        f" {chain} longer: {sums:.3g} independent sums, 4 are possible",
+        what=f"a turn of the hot loop loads {words} numbers and adds {chain} to the longest chain of dependent"
+        f" additions: {sums:.3g} at a time, 4 are possible",
         hint="an addition to the same variable waits for the one before it: use four variables, and go round the loop"
         " for four elements at a time",
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import cuda
 from ...cuda import checks, layout
+from ...cuda.device import for_a_card
 from .. import vectors
 from ..ladder import Ladder, Rung
 
@@ -232,7 +233,7 @@ def _async_tile(shape: Shape, widest: int, residual: bool) -> Launch:
 
 def _nhwc_switches(shape: Shape, residual: bool) -> dict[str, int]:
     # on the simulator, compiling for each shape would cost more than it saves
-    fixed = shape.constants() if cuda.backend() == "gpu" else {}
+    fixed = shape.constants() if for_a_card() else {}
     return shape.geometry | {"RESIDUAL": int(residual)} | fixed
 
 
