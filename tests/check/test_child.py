@@ -146,6 +146,14 @@ def test_objects_of_the_notebook_are_there(exercise):
     assert check.run("double", double)
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A shell starts what runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_ends_the_answer_at_once(exercise):
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
