@@ -105,8 +105,12 @@ def words(drawing):
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
-def test_all_words_are_within_the_figure_and_large_enough(name):
-    figure = DRAWINGS[name]().figure
+def test_all_words_are_within_the_figure_and_large_enough_and_its_alternative_text_is_displayed(name, capsys):
+    drawing = DRAWINGS[name]()
+    assert len(drawing.alt) > 40
+    drawing._ipython_display_()  # outside of a notebook its text is printed
+    assert drawing.alt in capsys.readouterr().out
+    figure = drawing.figure
     figure.canvas.draw()
     width, height = figure.bbox.size
     texts = [text for text in figure.axes[0].texts if text.get_text()]
@@ -115,14 +119,6 @@ def test_all_words_are_within_the_figure_and_large_enough(name):
         box = text.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height, text.get_text()
         assert text.get_fontsize() >= 10, text.get_text()
-
-
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_drawing_displays_itself_with_its_alternative_text(name, capsys):
-    drawing = DRAWINGS[name]()
-    assert len(drawing.alt) > 40
-    drawing._ipython_display_()  # outside of a notebook its text is printed
-    assert drawing.alt in capsys.readouterr().out
 
 
 def test_grid_counts_threads():

@@ -46,7 +46,8 @@ def inspected(source=DOT, name="dot", block=128, options=(), names=(), **more):
 def rungs():
     """(source, options, architecture, kernel) of the ladders' files, for the cards that they run on."""
     every = list(kernels.sources())
-    chosen = every if ALL else {path: (path, options) for path, options in every}.values()  # one dtype each
+    # one dtype each, and every second file
+    chosen = every if ALL else list({path: (path, options) for path, options in every}.values())[::2]
     for path, options in chosen:
         source = path.read_text(encoding="utf-8")
         cards = [arch for arch in ("sm_75", "sm_80", "sm_90") if int(arch[3:]) >= compiled.required(source)]
