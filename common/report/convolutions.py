@@ -1,57 +1,27 @@
 """What convolution kernels need per output or per step: counts of traces and machine code, beside times and profiles.
 
-per_output(report, inspection, 9)         loads, L1 cycles and instructions of a rung
-table({"conv2d naive": (needs, us)})      such counts, with the shares of issue slots and L1 cycles in a recorded time
+per_output(report, inspection, 9)         loads, L1 clocks and instructions of a rung
+table({"conv2d naive": (needs, us)})      such counts, with the shares of issue slots and L1 clocks in a recorded time
 fused(rung, …)                            a fused Winograd rung's clocks per step
 waves(cases, rungs)                       blocks, waves and recorded times of the fused rungs, layer by layer
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..cuda.machine_code import Inspection
-from ..cuda.report import BANKS, Report, Request
+from ..cuda.machine_code.occupancy import SCHEDULERS
+from ..cuda.report import Report
 from ..kernels.winograd import TILE, ladder
-from . import ladders, products, sections
-
-SCHEDULERS = 4  # of a multiprocessor
-LINE = 128  # bytes
-WORD = 4  # bytes
-
-
-def request_cycles(request: Request) -> float:
-    """Cycles in which L1 serves a request that hits: the lanes that meet in one bank, or lines / 4 if that is more.
-
-    This fits the records of the suite "multiprocessor", experiment "strides". Lanes with one word count once.
-    """
-    starts = request.offsets[request.offsets >= 0]
-    words = np.unique(np.concatenate([starts // WORD + k for k in range(max(1, request.size // WORD))]))
-    return max(float(np.bincount(words % BANKS).max()), len(np.unique(words * WORD // LINE)) / 4)
-
-
-def l1_cycles(report: Report) -> float:
-    """L1 cycles of a launch: global loads by `request_cycles` of the requests that were kept; shared wavefronts."""
-    kept = defaultdict(list)
-    for request in report.requests:
-        if request.space == "global" and request.kind == "load":
-            kept[request.line, request.array].append(request_cycles(request))
-    loads = sum(
-        line.counts.requests * float(np.mean(kept[line.line, line.array]))
-        for line in report.lines
-        if line.counts.space == "global" and line.kind == "load"
-    )
-    return loads + report.shared_loads.wavefronts + report.shared_stores.wavefronts
+from . import ladders, multiprocessor, products, sections
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Per output and input channel: loads of a thread, L1 cycles of a warp, instructions. Registers, warps per SM."""
+    """Per output and input channel: loads of a thread, L1 clocks of a warp, instructions. Registers, warps per SM."""
 
     loads: float
-    l1_cycles: float
+    l1_clocks: float
     instructions: float
     registers: int
     warps: int
@@ -59,23 +29,24 @@ class Needs:
 
 def per_output(report: Report, found: Inspection, multiply_adds: int, channels: int = 8) -> Needs:
     """What an output needs per input channel. multiply_adds: among its instructions, this number."""
-    outputs = report.global_stores.bytes / WORD * channels
+    outputs = report.global_stores.bytes / 4 * channels
+    l1 = multiprocessor.load_clocks(report) + report.shared_loads.wavefronts + report.shared_stores.wavefronts
     issued = sum(found.hot.values()) / max(1, found.hot["FFMA"]) * multiply_adds
     return Needs(
-        report.global_loads.accesses / outputs, l1_cycles(report) / outputs * 32, issued, found.registers,
+        report.global_loads.accesses / outputs, l1 / outputs * 32, issued, found.registers,
         found.occupancy("H200").warps,
     )  # fmt: skip
 
 
 def table(kernels: Mapping[str, tuple[Needs, float | None]], outputs: int = 32 * 64 * 64 * 56 * 56) -> None:
     """Print the needs of kernels by name. outputs: of the layer, times its input channels, for the shares in the µs."""
-    print(f"{'':<16}  loads  L1 cycles  instructions  registers  warps     µs  issue slots    L1")
+    print(f"{'':<16}  loads  L1 clocks  instructions  registers  warps     µs  issue slots    L1")
     for name, (needs, us) in kernels.items():
-        print(f"{name:<16}{needs.loads:>7.1f}{needs.l1_cycles:>11.1f}{needs.instructions:>14.0f}", end="")
+        print(f"{name:<16}{needs.loads:>7.1f}{needs.l1_clocks:>11.1f}{needs.instructions:>14.0f}", end="")
         print(f"{needs.registers:>11}{needs.warps:>7}", end="" if us else "\n")
         if us:
             clocks = us * 1e-6 * products.clock_hz() * products.MULTIPROCESSORS / (outputs / 32)
-            print(f"{us:>7,.0f}{needs.instructions / SCHEDULERS / clocks:>13.0%}{needs.l1_cycles / clocks:>6.0%}")
+            print(f"{us:>7,.0f}{needs.instructions / SCHEDULERS / clocks:>13.0%}{needs.l1_clocks / clocks:>6.0%}")
 
 
 def fused(

@@ -5,15 +5,19 @@
     blocks()         µs over the number of blocks, for 1 and 2 blocks per multiprocessor
     strides()        clocks per request that L1 answers, over the distance between lanes, beside the rule
     l1_clocks([0, 64, 128])    clocks of L1 for one request, by that rule
+    load_clocks(report)        clocks of L1 for all loads of a traced launch
     value("divergence", "cycles", arms=8, by="lane")     one number of a record
 
 The figures are shown with alternative text.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from ..cuda.report import Report
 from . import plots, results, tables
 from .results import Record, Results
 
@@ -59,6 +63,20 @@ def l1_clocks(offsets: Iterable[int], size: int = 4) -> int:
     """
     words = _words(offsets, size)
     return max(_fullest_bank(words), -(-_lines(words) // _LINES_PER_CLOCK))
+
+
+def load_clocks(report: Report) -> float:
+    """Clocks of L1 for the loads from global memory of a traced launch, by `l1_clocks` of each line's kept requests."""
+    kept = defaultdict(list)
+    for request in report.requests:
+        if request.space == "global" and request.kind == "load":
+            clocks = l1_clocks(request.offsets[request.offsets >= 0].tolist(), request.size)
+            kept[request.line, request.array].append(clocks)
+    return sum(
+        one.counts.requests * float(np.mean(kept[one.line, one.array]))
+        for one in report.lines
+        if one.counts.space == "global" and one.kind == "load"
+    )
 
 
 def _bare(axes: Any) -> None:

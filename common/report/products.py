@@ -11,7 +11,7 @@ peak of fp32: with 128 multiply-adds per clock, a step of arithmetic is a quarte
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -75,20 +75,16 @@ def traced(rung: str, compiled: bool = False, transposed: bool = False) -> Any:
 
 def lines(report: Any) -> float:
     """128-byte lines of the L1 cache that loads from global memory touch, per step."""
-    return _per_step(report, lambda r: len(set(r.offsets[r.offsets >= 0] // 128)))
+    loads = [r for r in report.requests if r.space == "global" and r.kind == "load"]
+    if not loads:
+        return 0.0
+    touched = sum(len(set(r.offsets[r.offsets >= 0] // 128)) for r in loads)
+    return touched / len(loads) * report.global_loads.requests / STEPS
 
 
 def l1_clocks(report: Any) -> float:
     """Clocks that L1 takes for loads from global memory, per step."""
-    return _per_step(report, lambda r: multiprocessor.l1_clocks(r.offsets[r.offsets >= 0].tolist(), r.size))
-
-
-def _per_step(report: Any, count: Callable[[Any], int]) -> float:
-    """The mean count of the kept loads from global memory, times all their requests, per step."""
-    loads = [r for r in report.requests if r.space == "global" and r.kind == "load"]
-    if not loads:
-        return 0.0
-    return sum(map(count, loads)) / len(loads) * report.global_loads.requests / STEPS
+    return multiprocessor.load_clocks(report) / STEPS
 
 
 def wavefronts(report: Any) -> float:

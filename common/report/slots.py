@@ -9,13 +9,12 @@ multiply-adds. The profiler ran NCHW in fp32.
 
 from collections.abc import Sequence
 
+from ..cuda.machine_code.occupancy import SCHEDULERS
 from ..kernels.inspected import launches_on
 from ..text import aligned
 from . import machine, results, sections, tables
 from .ladders import _show
 from .results import Record
-
-SCHEDULERS = 4  # issue slots per cycle of an SM
 
 
 class Slots(dict[str, dict[str, float]]):

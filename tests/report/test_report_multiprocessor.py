@@ -122,3 +122,12 @@ def test_rung_6_makes_a_quarter_of_the_requests_of_rung_5():
     five, six = (sections.of("gemm", rung) for rung in ("register_block", "vectorised"))
     assert six["requests"] * 4 == five["requests"]
     assert six["shared_loads"] == pytest.approx(five["shared_loads"], rel=0.01)
+
+
+def test_the_rule_of_l1_fits_the_strides_that_were_recorded():
+    found = multiprocessor.records("strides")
+    apart = {
+        r["stride"]: r["cycles"] - multiprocessor.l1_clocks(range(0, 32 * r["stride"], r["stride"])) for r in found
+    }
+    assert len(apart) == 28 and all(-0.1 < more < 2.1 for more in apart.values())
+    assert {stride for stride, more in apart.items() if more > 0.1} == {4, 160, 196, 1028}
