@@ -7,7 +7,20 @@
 and NumPy's on the simulator: `asarray`, `empty`, `zeros` and `full` create them, `asnumpy` copies them to the host.
 """
 
-from .arrays import asarray, asnumpy, empty, full, give_as, operator, shapes_only, stream_of, synchronize, zeros
+from .arrays import (
+    asarray,
+    asnumpy,
+    empty,
+    full,
+    give_as,
+    operator,
+    shapes_only,
+    stream_of,
+    synchronize,
+    workspace,
+    workspace_in,
+    zeros,
+)
 from .cache import cache_dir
 from .device import (
     SHARED_DEFAULT,
@@ -56,5 +69,7 @@ __all__ = [
     "synchronize",
     "to_layout",
     "trace",
+    "workspace",
+    "workspace_in",
     "zeros",
 ]

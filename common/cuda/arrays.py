@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,48 @@ def full(shape: Any, value: Any, dtype: Any = np.float32) -> Any:
 def zeros(shape: Any, dtype: Any = np.float32) -> Any:
     """A new C-contiguous array of the backend, filled with zeros."""
     return full(shape, 0, dtype)
+
+
+@dataclass
+class Workspace:
+    """Memory for the intermediate results of one operator. taken: bytes that `workspace` was asked for so far."""
+
+    memory: Any  # uint8, or None: only count
+    taken: int = 0
+
+
+_workspace: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
+
+
+@contextlib.contextmanager
+def workspace_in(memory: Any) -> Iterator[Workspace]:
+    """Context manager: inside, `workspace` returns parts of `memory`, a uint8 array, as long as they fit.
+
+    memory: aligned to 256 bytes; None: only the bytes are counted. Affects only the current thread (a ContextVar).
+    """
+    space = Workspace(memory)
+    token = _workspace.set(space)
+    try:
+        yield space
+    finally:
+        _workspace.reset(token)
+
+
+def workspace(shape: Any, dtype: Any = np.float32) -> Any:
+    """A new uninitialized C-contiguous array for intermediate results within one operator, as partial sums.
+
+    As `empty`; a network's plan provides its memory, which other steps use before and after the operator (see
+    `workspace_in`). So nothing written to it when launches are only recorded is there when they are made.
+    """
+    space = _workspace.get()
+    if space is None:
+        return empty(shape, dtype)
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    start, size = space.taken, math.prod(shape) * np.dtype(dtype).itemsize
+    space.taken += -(-size // 256) * 256
+    if space.memory is None or space.taken > space.memory.nbytes:
+        return empty(shape, dtype)
+    return space.memory[start : start + size].view(dtype).reshape(shape)
 
 
 def asarray(array: Any, dtype: Any = None) -> Any:

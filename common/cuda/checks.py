@@ -101,6 +101,13 @@ def pair(name: str, value: Any, least: int) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
+def at_least_zero(name: str, value: Any) -> float:
+    """`value` as a float. ValueError unless it is a finite number of at least 0."""
+    if not isinstance(value, (int, float, np.number)) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
 Pads = tuple[tuple[int, int], tuple[int, int]]  # (top, bottom), (left, right)
 
 

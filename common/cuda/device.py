@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
+from ..text import PACKAGE_NAME
+
 SHARED_DEFAULT = 48 * 1024  # bytes of shared memory per block without opt-in, on every card
 SHARED_SM80 = 99 * 1024  # bytes per block with opt-in, on every card from sm_80 on
 SHARED_MAX = 227 * 1024  # bytes per block with opt-in on an H200, and on the simulator
@@ -41,7 +43,7 @@ def backend() -> str:
     if missing is None:
         return "gpu"
     if wanted == "gpu":
-        raise RuntimeError(f"COURSE_DEVICE=gpu, but {missing}. `python -m common doctor` says what to do.")
+        raise RuntimeError(f"COURSE_DEVICE=gpu, but {missing}. `python -m {PACKAGE_NAME} doctor` says what to do.")
     return "simulator"
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..text import PACKAGE_NAME
 from .device import backend
 
 
@@ -23,7 +24,7 @@ def gpu() -> Any:
         raise NoGpu(
             "nothing is timed on the simulator: the time of a kernel there is that of loops on a processor, which says"
             " nothing about a GPU. Times that were recorded on a GPU are in 06_optimize/results;"
-            " `python -m common doctor` says why there is no GPU here."
+            f" `python -m {PACKAGE_NAME} doctor` says why there is no GPU here."
         )
     import cupy
 

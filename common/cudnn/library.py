@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from .. import cuda
+from ..text import PACKAGE_NAME
 
 INSTALL = "pip install 'mobilenetv2-engine-course[gpu]'"
 
@@ -42,7 +43,8 @@ def require() -> Any:
     reason = missing()
     if reason is not None:
         raise RuntimeError(
-            f"{reason}. What it measured on an H200 is in 06_optimize/results; `python -m common doctor` says more."
+            f"{reason}. What it measured on an H200 is in 06_optimize/results;"
+            f" `python -m {PACKAGE_NAME} doctor` says more."
         )
     return _frontend()
 

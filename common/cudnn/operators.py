@@ -30,9 +30,9 @@ class Call:
 
     def __call__(self, scratch: int | None = None) -> None:
         """Enqueue it on CuPy's current stream. scratch: an address; None allocates from CuPy's pool."""
-        import cupy
-
         if scratch is None and self.scratch:
+            import cupy
+
             memory = cupy.empty(self.scratch, np.uint8)  # freed in stream order, after everything is enqueued
             self.run(memory.data.ptr)
         else:

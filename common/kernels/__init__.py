@@ -16,16 +16,20 @@ import numpy as np
 
 from ..cuda.machine_code import Inspection
 from ..cuda.report import Report
-from .activate import activate, hardsigmoid, hardswish, sigmoid
+from .activate import activate, elu, gelu, hardsigmoid, hardswish, leaky_relu, sigmoid, tanh
 from .activate import ladder as _activate
 from .add import add
 from .add import ladder as _add
+from .binary import binary, divide, maximum, minimum, subtract
+from .binary import ladder as _binary
 from .clamp import clamp, relu, relu6
 from .clamp import ladder as _clamp
 from .concat import concat
 from .concat import ladder as _concat
 from .conv2d import conv2d
 from .conv2d import ladder as _conv2d
+from .conv_transpose2d import conv_transpose2d
+from .conv_transpose2d import ladder as _conv_transpose2d
 from .depthwise import depthwise
 from .depthwise import ladder as _depthwise
 from .depthwise_backward_input import depthwise_backward_input
@@ -36,10 +40,16 @@ from .gemm import gemm, linear
 from .gemm import ladder as _gemm
 from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
+from .group_norm import group_norm
+from .group_norm import ladder as _group_norm
 from .im2col import im2col
 from .im2col import ladder as _im2col
 from .inspected import inspect_rung
 from .ladder import Ladder, Launch, compile_together, recorded
+from .layer_norm import ladder as _layer_norm
+from .layer_norm import layer_norm
+from .mean import ladder as _mean
+from .mean import mean
 from .multiply import ladder as _multiply
 from .multiply import multiply
 from .pad import ladder as _pad
@@ -50,8 +60,12 @@ from .pointwise import ladder as _pointwise
 from .pointwise import pointwise
 from .pool2d import avg_pool2d, max_pool2d, pool2d
 from .pool2d import ladder as _pool2d
+from .resize import ladder as _resize
+from .resize import resize
 from .softmax import ladder as _softmax
 from .softmax import softmax
+from .strided_slice import ladder as _strided_slice
+from .strided_slice import strided_slice
 from .traced import trace_call
 from .winograd import ladder as _winograd
 from .winograd import winograd
@@ -65,22 +79,33 @@ __all__ = [
     "add",
     "arithmetic",
     "avg_pool2d",
+    "binary",
     "clamp",
     "compile_together",
     "concat",
     "conv2d",
+    "conv_transpose2d",
     "depthwise",
     "depthwise_backward_input",
     "depthwise_backward_weight",
     "diff",
+    "divide",
+    "elu",
+    "gelu",
     "gemm",
     "global_avg_pool",
+    "group_norm",
     "hardsigmoid",
     "hardswish",
     "im2col",
     "inspect",
+    "layer_norm",
+    "leaky_relu",
     "linear",
     "max_pool2d",
+    "maximum",
+    "mean",
+    "minimum",
     "multiply",
     "pad",
     "permute",
@@ -90,10 +115,14 @@ __all__ = [
     "relu",
     "relu6",
     "requires",
+    "resize",
     "sigmoid",
     "softmax",
     "source",
     "sources",
+    "strided_slice",
+    "subtract",
+    "tanh",
     "trace",
     "variants",
     "winograd",
@@ -105,21 +134,28 @@ _LADDERS = {
     for ladder in (
         _activate,
         _add,
+        _binary,
         _clamp,
         _concat,
         _conv2d,
+        _conv_transpose2d,
         _depthwise,
         _depthwise_backward_input,
         _depthwise_backward_weight,
         _gemm,
         _global_avg_pool,
+        _group_norm,
         _im2col,
+        _layer_norm,
+        _mean,
         _multiply,
         _pad,
         _permute,
         _pointwise,
         _pool2d,
+        _resize,
         _softmax,
+        _strided_slice,
         _winograd,
         _winograd_weight,
     )

@@ -1,4 +1,7 @@
-"""Reduce the number of dimensions over which several strided arrays are traversed together."""
+"""How arrays are traversed: several strided ones together in few dimensions, one along a dimension."""
+
+import math
+from typing import Any
 
 
 def coalesce_dims(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -23,3 +26,17 @@ def coalesce_dims(shape: tuple[int, ...], *steps: tuple[int, ...]) -> list[tuple
 def pad_to_4d(dimensions: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
     """Prepend dimensions of size 1 to at most four dimensions (size, stride of each of `arrays` arrays)."""
     return [(1,) + (0,) * arrays] * (4 - len(dimensions)) + dimensions
+
+
+def around(shape: tuple[int, ...], dim: Any, layout: str) -> tuple[int, int, int]:
+    """(outer, size, inner): the elements before, along and after dimension `dim` in the order of memory of a layout.
+
+    dim: negative from the end. ValueError unless it is a dimension of the shape.
+    """
+    rank = len(shape)
+    if not isinstance(dim, int) or not -rank <= dim < rank:
+        raise ValueError(f"dim must be an integer from {-rank} to {rank - 1}, got {dim!r}")
+    order = (0, 2, 3, 1) if layout == "NHWC" and rank == 4 else tuple(range(rank))
+    sizes = [shape[i] for i in order]
+    at = order.index(dim % rank)
+    return math.prod(sizes[:at]), sizes[at], math.prod(sizes[at + 1 :])

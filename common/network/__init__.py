@@ -1,7 +1,8 @@
 """Inference of a network: layers, weights and a backend; images in, class scores out (chapter 05).
 
-    net = Network.from_onnx("mobilenetv2.onnx")     on the kernels of this course
+    net = Network("mobilenetv2.onnx")               on the kernels of this course
     logits = net(x)                                 x (N, C, H, W) of NumPy, CuPy or PyTorch; logits of the same library
+    a, b = net(x, y)                                several inputs and outputs, in the file's order
 
     net = Network(model, Kernels(dtype="fp16", optimize="latency"))
 
@@ -15,6 +16,8 @@ What is where:
     steps     the default pass: a convolution with its epilogue
     arena     the memory planner: offsets of activations in one allocation
     program   steps as launches over buffers, and the plan of them
+    saved     compiled networks in files, with encoding, graphs as JSON values
+    context   calls over buffers of their own, one context per thread
     kernels   the steps on common.kernels
     cudnn     the steps on cuDNN and cuBLAS
     reference the layers on PyTorch, and the ONNX file on ONNX Runtime
@@ -23,22 +26,29 @@ What is where:
 """
 
 import os
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import cuda, topology
-from . import operators  # noqa: F401 (which registers them)
+from .. import topology
+from . import operators as _operators  # noqa: F401 (which registers them)
 from .backends import BACKENDS, DTYPES, Backend, Cudnn, Kernels, OnnxRuntime, Torch, backend_of
+from .context import ExecutionContext, check_inputs, check_shape
 from .passes import DEFAULT, resolve
 
 if TYPE_CHECKING:
+    from ..topology.graph import Signature
     from .profile import Placement, Profile
     from .program import Captured, Plan, Program
 
 __all__ = [
-    "BACKENDS", "DEFAULT", "DTYPES", "Cudnn", "Kernels", "Network", "OnnxRuntime", "Torch", "available",
+    "BACKENDS", "DEFAULT", "DTYPES", "Cudnn", "ExecutionContext", "Kernels", "Network", "OnnxRuntime", "Torch",
+    "available",
 ]  # fmt: skip
+
+
+def as_tuple(shape: Any) -> "Signature":
+    """An input shape, or one shape per input, as tuples."""
+    return tuple(tuple(one) if isinstance(one, (tuple, list)) else one for one in shape)
 
 
 def available() -> tuple[str, ...]:
@@ -51,8 +61,8 @@ def available() -> tuple[str, ...]:
 class Network:
     """A network read from an ONNX file, ready to run.
 
-    Thread-safe: calls from several threads run one after the other. The first call with an input shape allocates its
-    buffers; later calls reuse them.
+    Thread-safe: calls from several threads run one after the other; a `context` per thread lets them run at once. The
+    first call with an input shape allocates its buffers; later calls reuse them.
     """
 
     def __init__(
@@ -70,20 +80,82 @@ class Network:
         Raises what topology.read_onnx raises; ValueError for options that a backend does not support, TypeError for
         unknown options, RuntimeError if cuDNN is missing.
         """
-        self.target: Any = backend_of(backend, options)
-        self.backend, self.dtype, self.layout = self.target.name, self.target.dtype, self.target.layout
-        self.arithmetic = self.target.arithmetic
-        self.optimize: str | None = getattr(getattr(self.target, "optimize", None), "name", None)
-        own = getattr(self.target, "passes", None)
+        target: Any = backend_of(backend, options)
+        own = getattr(target, "passes", None)
         if passes is not None and own is None:
-            raise ValueError(f"passes: backend {self.backend!r} has no choice of it, leave it out")
-        pipeline = [] if own is None else resolve(own if passes is None else passes, self.target)
-        self.model = topology.load_model(model)
-        self.graph = topology.read_onnx(self.model)
-        self._lock = threading.Lock()
-        self.runner = self.target.runner(self.model, pipeline)
+            raise ValueError(f"passes: backend {target.name!r} has no choice of it, leave it out")
+        pipeline = [] if own is None else resolve(own if passes is None else passes, target)
+        self._model = topology.load_model(model)
+        graph = topology.read_onnx(self._model)
+        self._set(target, graph, target.runner(self._model, pipeline))
 
-    def program(self, shape: tuple[int, ...], arena: bool = False) -> "Program":
+    def _set(self, target: Any, graph: topology.Graph, runner: Any) -> None:
+        self.target, self.graph, self.runner = target, graph, runner
+        self.backend, self.dtype, self.layout = target.name, target.dtype, target.layout
+        self.arithmetic = target.arithmetic
+        self.optimize: str | None = getattr(getattr(target, "optimize", None), "name", None)
+        self._context = ExecutionContext(runner, self.input_shape)
+
+    @property
+    def model(self) -> Any:
+        """The onnx.ModelProto. ValueError for a loaded network, which has none."""
+        if self._model is None:
+            raise ValueError("a network that was loaded from a saved plan has no ONNX model")
+        return self._model
+
+    def save(self, path: str | os.PathLike, shapes: "Iterable[Signature] | None" = None) -> None:
+        """Write the compiled network to a file that `load` reads: weights as they lie in memory, plans, options.
+
+        path     a name that ends in ".plan"; an existing file is replaced once the new one is complete
+        shapes   the input shapes (N, C, H, W) to plan, which the loaded network runs; default: the model's own. Of
+                 several inputs a tuple of shapes each. From a plan for one image it derives those for other batches,
+                 unless tiles were chosen (`optimize`)
+
+        A plan has the results of passes (steps, tiles) and of the memory planner. Functions given as `operators` are
+        not saved, only which operators they replace; `load` takes them again.
+        ValueError for backends other than "kernels", for a shape that does not fit, for a Composition other than
+        "latency" and "throughput", and for a step with a field that is no data or a fusion that is not registered;
+        OSError if the file cannot be written.
+        """
+        from . import saved
+
+        if self.backend != "kernels":
+            raise ValueError(f"backend {self.backend!r} cannot be saved, only 'kernels' can")
+        wanted = [as_tuple(shape) for shape in ([self.input_shape] if shapes is None else shapes)]
+        if not wanted:
+            raise ValueError("shapes must have at least one input shape, got none")
+        for shape in wanted:
+            check_shape(shape, self.input_shape)
+        with self._context.lock:
+            plans = self.runner.compiled_plans(wanted)
+        saved.write(path, self.target, plans)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, *, operators: Mapping[str, Callable[..., Any]] | None = None) -> "Network":
+        """The network that `save` wrote to a file, ready to run on the input shapes that `save` names.
+
+        operators: the functions that replace operators, as when it was saved, see Kernels. Needs no ONNX file, runs no
+        passes and no search; `stages` and `explain` are not possible. Runs no code from the file. The logits are those
+        of the saved network, bit for bit, on a card of the same name.
+        ValueError, with the file's name, what was expected and what came, for a file of another format, of another
+        version of the course, or of another device, compute capability or (with tiles) card; for a damaged file; for
+        operators or fusions of modules that are not imported, with the module; OSError if it cannot be opened.
+        """
+        from . import saved
+
+        target, plans = saved.read(path, operators)
+        net = cls.__new__(cls)
+        try:
+            runner: Any = target.runner(plans, [])
+            for shape in plans.plans:
+                runner.plan(shape)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+        net._model = None
+        net._set(target, next(iter(plans.plans.values())).graph, runner)
+        return net
+
+    def program(self, shape: "Signature", arena: bool = False) -> "Program":
         """A new program.Program: the network's launches for an input shape (N, C, H, W), over buffers of its own.
 
         arena: whether activations share one allocation, as in calls of the network; by default each has a buffer of
@@ -91,38 +163,39 @@ class Network:
         ValueError for backends other than "kernels" and "cudnn", and for a shape that does not fit.
         """
         run = self._stepped("program")
-        self._check_shape(tuple(shape))
-        with self._lock:
-            return run.program(tuple(shape), arena)
+        shape = as_tuple(shape)
+        check_shape(shape, self.input_shape)
+        with self._context.lock:
+            return run.program(shape, arena)
 
-    def plan(self, shape: tuple[int, ...] | None = None) -> "Plan":
+    def plan(self, shape: "Signature | None" = None) -> "Plan":
         """The plan for an input shape (default: the model's own): steps, kernels, memory. `print(net)` shows it.
 
         Nothing is allocated or launched, so networks larger than the memory can be planned.
         ValueError for backends other than "kernels" and "cudnn", and for a shape that does not fit.
         """
         run = self._stepped("plan")
-        shape = tuple(shape or self.input_shape)
-        self._check_shape(shape)
-        with self._lock:
+        shape = as_tuple(shape or self.input_shape)
+        check_shape(shape, self.input_shape)
+        with self._context.lock:
             return run.plan(shape)
 
-    def stages(self, shape: tuple[int, ...] | None = None) -> Iterator[tuple[str, topology.Graph]]:
+    def stages(self, shape: "Signature | None" = None) -> Iterator[tuple[str, topology.Graph]]:
         """(name, graph): as read, with batch-norms folded, and after each pass. For printing.
 
         shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
         """
         run = self._stepped("passes")
-        shape = tuple(shape or self.input_shape)
-        self._check_shape(shape)
+        shape = as_tuple(shape or self.input_shape)
+        check_shape(shape, self.input_shape)
         return run.stages(shape)
 
-    def explain(self, shape: tuple[int, ...] | None = None) -> str:
+    def explain(self, shape: "Signature | None" = None) -> str:
         """A text with the number of layers after each pass, and the matches that fusions refused, with the reasons.
 
         shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
         """
-        return self._stepped("passes").explain(tuple(shape or self.input_shape))
+        return self._stepped("passes").explain(as_tuple(shape or self.input_shape))
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Capture the network for `batch` images in a CUDA graph, which later calls with that shape replay.
@@ -131,17 +204,21 @@ class Network:
         output arrays, for callers that need neither checks nor copies.
         ValueError for backends other than "kernels" and "cudnn", and for a batch below 1.
         """
-        run = self._stepped("graph")
-        if not isinstance(batch, int) or batch < 1:
-            raise ValueError(f"batch must be an integer of at least 1, got {batch!r}")
-        shape = (batch, self.input_shape[1], *(size or self.input_shape[2:]))
-        self._check_shape(shape)
-        with self._lock:
-            return run.capture(shape)
+        self._stepped("graph")
+        return self._context.capture(batch, size)
+
+    def context(self) -> ExecutionContext:
+        """A new execution context: called as the network is, with buffers of its own over the network's weights.
+
+        One per thread lets threads run at once; see ExecutionContext for what they share.
+        ValueError for backends other than "kernels" and "cudnn".
+        """
+        return ExecutionContext(self._stepped("context").context(), self.input_shape)
 
     def profile(self, x: Any, runs: int = 100, placement: "Placement" = "gpu", *, progress: bool = True) -> "Profile":
         """Run the network `runs` times on x, (N, C, H, W); return time and memory of each step and of the copies.
 
+        x           the input; of several inputs a tuple of them
         placement   the steps that run on the GPU (on the simulator, if there is no GPU): "gpu", "cpu", a glob pattern
                     of layer names, or a function of a Step; the others run on the CPU through PyTorch
         progress    whether to show a progress bar if stderr is a terminal
@@ -154,9 +231,10 @@ class Network:
             raise ValueError(f"profiles are of backend 'kernels' in fp32, got {self.backend!r} in {self.dtype}")
         if not isinstance(runs, int) or runs < 1:
             raise ValueError(f"runs must be an integer of at least 1, got {runs!r}")
-        self._check_input(x)
-        with self._lock:
-            return profile(self.runner, x, runs, placement, progress)
+        inputs = x if isinstance(x, tuple) else (x,)
+        check_inputs(inputs, self.input_shape)
+        with self._context.lock:
+            return profile(self.runner, inputs, runs, placement, progress)
 
     def _stepped(self, what: str) -> Any:
         if not self._planned:
@@ -176,33 +254,19 @@ class Network:
         return cls(path_or_model, backend, **options)
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """(N, C, H, W) as in the file; calls may use another N, H or W."""
-        return self.graph.input_shape
+    def input_shape(self) -> "Signature":
+        """(N, C, H, W) as in the file; of several inputs a tuple of such. Calls may use another N, H or W."""
+        return self.graph.signature
 
-    def __call__(self, x: Any) -> Any:
-        """The network's output for x, as an array of the same library and on the same device.
+    def __call__(self, *inputs: Any) -> Any:
+        """The network's output for x, as an array of the same library and on the same device: net(x).
 
         x: (N, C, H, W) of any memory layout, a floating-point NumPy, CuPy or PyTorch array. Returns (N, classes) for a
-        classifier, float32. TypeError for what is not a floating-point array, ValueError for a wrong shape.
+        classifier, float32. A network of several inputs is called with all of them, in the order of `graph.inputs`, and
+        one of several outputs returns a tuple, in the order of `graph.outputs`: a, b = net(x, y).
+        TypeError for another number of inputs and what is not a floating-point array, ValueError for a wrong shape.
         """
-        self._check_input(x)
-        if str(x.dtype) == "torch.bfloat16":
-            x = x.float()  # NumPy has no such type
-        with self._lock, cuda.stream_of(x):
-            return cuda.give_as(self.runner(x), x)
-
-    def _check_input(self, x: Any) -> None:
-        if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-            raise TypeError(f"x must be an array, got {type(x).__name__}")
-        self._check_shape(tuple(x.shape))
-        if "float" not in str(x.dtype):
-            raise TypeError(f"x must be floating point (a normalised image, not its bytes), got {x.dtype}")
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        channels = self.input_shape[1]
-        if len(shape) != 4 or shape[1] != channels or min(shape) < 1:
-            raise ValueError(f"x must have shape (N, {channels}, H, W), got {shape}")
+        return self._context(*inputs)
 
     def __str__(self) -> str:
         return str(self.plan() if self._planned else self.graph)

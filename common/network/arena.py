@@ -1,23 +1,25 @@
 """The memory planner: one allocation for all activations, each at an offset during its live range.
 
-An activation's live range goes from the step that writes it to the last step that reads it. Activations whose live
-ranges do not overlap may use the same bytes. Choosing offsets means packing rectangles (width: live range, height:
-size) into a strip of least height, which is NP-hard. A greedy rule comes close to the bound: largest first, each at
-the lowest free offset (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-arXiv:2001.03288, section 5.2).
+An activation's live range goes from the step that writes it to the last step that reads it. A workspace, the scratch
+memory of a step's kernels, is live during this step alone. Those whose live ranges do not overlap may use the same
+bytes. Choosing offsets means packing rectangles (width: live range, height: size) into a strip of least height, which
+is NP-hard. A greedy rule comes close to the bound: largest first, each at the lowest free offset (Pisarchyk and Lee,
+"Efficient Memory Management for Deep Neural Net Inference", arXiv:2001.03288, section 5.2).
 """
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 ALIGNMENT = 256  # bytes, as of cudaMalloc; vector types and cache lines need less
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """An activation: its size in bytes, and its live range, from step `first` to step `last` inclusive."""
+    """An activation or a workspace: its bytes, and its live range, from step `first` to step `last` inclusive."""
 
     name: str
     bytes: int
@@ -55,6 +57,15 @@ class Arena:
         """Bytes without sharing: the sum of all activations."""
         return sum(aligned(one.bytes) for one in self.lifetimes)
 
+    def part(self, memory: Any, name: str) -> Any:
+        """The bytes of an activation in `memory`, a uint8 array as large as the arena; none if it is not placed."""
+        start = self.offsets.get(name, 0)
+        return memory[start : start + self._sizes.get(name, 0)]
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {one.name: one.bytes for one in self.lifetimes}
+
     def needed(self, step: int) -> int:
         """Bytes of the activations that are live at a step."""
         return sum(aligned(one.bytes) for one in self.lifetimes if one.first <= step <= one.last)
@@ -65,22 +76,32 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def place(lifetimes: Iterable[Lifetime]) -> Arena:
+def place(lifetimes: Iterable[Lifetime], beside: Arena | None = None) -> Arena:
     """Place activations in an arena: largest first, each at the lowest offset that no overlapping live range uses.
 
+    beside: a placement that is kept and completed, for example that of the activations by workspaces.
     ValueError for two of one name, for a size below 1 byte, and for a live range that ends before it begins.
     """
     every = tuple(lifetimes)
-    names: set[str] = set()
+    kept = beside.lifetimes if beside else ()
+    names = {one.name for one in kept}
     for one in every:
         if one.name in names:
             raise ValueError(f"lifetimes: there are several of {one.name!r}")
         if one.bytes < 1 or one.last < one.first:
             raise ValueError(f"lifetimes: {one} needs at least a byte, and an end that is not before its beginning")
         names.add(one.name)
-    offsets: dict[str, int] = {}
+    offsets = dict(beside.offsets) if beside else {}
     alive: dict[int, list[Lifetime]] = defaultdict(list)  # those placed so far, by each step of their live range
     begun: dict[int, list[Lifetime]] = defaultdict(list)  # and by its first step
+
+    def note(one: Lifetime) -> None:
+        begun[one.first].append(one)
+        for step in range(one.first, one.last + 1):
+            alive[step].append(one)
+
+    for one in kept:
+        note(one)
     for one in sorted(every, key=lambda one: (-one.bytes, one.first)):
         later = (other for step in range(one.first + 1, one.last + 1) for other in begun[step])
         offset = 0
@@ -89,7 +110,38 @@ def place(lifetimes: Iterable[Lifetime]) -> Arena:
                 break  # it fits into the gap below
             offset = max(offset, offsets[other.name] + aligned(other.bytes))
         offsets[one.name] = offset
-        begun[one.first].append(one)
-        for step in range(one.first, one.last + 1):
-            alive[step].append(one)
-    return Arena(every, offsets)
+        note(one)
+    return Arena((*kept, *every), offsets)
+
+
+def for_batch(offsets: Mapping[str, int], batch: int) -> dict[str, int]:
+    """The offsets of activations for a batch of images, from those for one image: `batch` times as large.
+
+    Valid because each activation is `batch` times as large too: the gaps grow as the activations do, and multiples of
+    ALIGNMENT stay multiples. The arena takes at most `batch` times that for one image. Not for workspaces, whose sizes
+    the kernels choose. ValueError for a batch below 1.
+    """
+    if batch < 1:
+        raise ValueError(f"batch must be at least 1, got {batch}")
+    return {name: batch * offset for name, offset in offsets.items()}
+
+
+def placed_at(lifetimes: Iterable[Lifetime], offsets: Mapping[str, int]) -> Arena:
+    """A placement that was made before, checked: the Arena of these activations at these offsets in bytes.
+
+    ValueError unless each activation has an offset, a multiple of ALIGNMENT from 0 on, and activations whose live
+    ranges overlap have different bytes.
+    """
+    every = tuple(lifetimes)
+    if missing := {one.name for one in every} ^ offsets.keys():
+        raise ValueError(f"offsets: must be of the activations, {sorted(missing)[0]!r} is only in one of the two")
+    for i, one in enumerate(every):
+        start = offsets[one.name]
+        if start < 0 or start % ALIGNMENT:
+            raise ValueError(f"offsets: {one.name!r} must be at a multiple of {ALIGNMENT} from 0 on, got {start}")
+        for other in every[:i]:
+            below = offsets[other.name] + aligned(other.bytes) <= start
+            above = start + aligned(one.bytes) <= offsets[other.name]
+            if one.meets(other) and not (below or above):
+                raise ValueError(f"offsets: {other.name!r} and {one.name!r} are live together and share bytes")
+    return Arena(every, dict(offsets))

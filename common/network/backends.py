@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 from .. import cuda
+from ..text import PACKAGE_NAME
 from .passes import DEFAULT, Pipeline
 
 DTYPES = ("fp32", "fp16")
@@ -19,16 +20,16 @@ DTYPES = ("fp32", "fp16")
 # Names for `optimize`, as "module:object" like entry points. Imported on use, because common.optimize depends on this
 # package. A Composition object can be given instead of a name.
 COMPOSITIONS = {
-    "latency": "common.optimize.compositions:LATENCY",
-    "throughput": "common.optimize.compositions:THROUGHPUT",
+    "latency": f"{PACKAGE_NAME}.optimize.compositions:LATENCY",
+    "throughput": f"{PACKAGE_NAME}.optimize.compositions:THROUGHPUT",
 }
 
 
 class Runner(Protocol):
-    """What runs a network on one input."""
+    """What runs a network."""
 
-    def __call__(self, x: Any) -> Any:
-        """The output, a float32 NumPy or CuPy array, for x (N, C, H, W)."""
+    def __call__(self, *inputs: Any) -> Any:
+        """The output, a float32 NumPy or CuPy array, for an input (N, C, H, W); of several outputs a tuple."""
         ...
 
 
@@ -55,7 +56,7 @@ class Kernels:
     operators   functions that replace operators of common.kernels, {"global_avg_pool": mine}, called with the same
                 arguments: arrays of the backend, among them `out`, which they must write. NHWC arrays have logical
                 shape (N, C, H, W) and NHWC strides; pass common.cuda.layout.as_stored(x) to a kernel. For "add",
-                "multiply", "clamp" and "activate" `out` may alias an input
+                "binary", "multiply", "clamp" and "activate" `out` may alias an input
 
     Convolutions whose operator is in `variants` or `operators` are not fused into blocks.
     ValueError and TypeError from the constructor for options that do not fit.
@@ -109,7 +110,7 @@ class Kernels:
         return (*DEFAULT, *(self.optimize.passes if self.optimize else ()))
 
     def runner(self, model: Any, pipeline: Pipeline) -> Runner:
-        """The runner of a model, see Backend.runner."""
+        """The runner of a model, see Backend.runner; or of program.CompiledPlans, with an empty pipeline."""
         from .kernels import KernelBackend
 
         return KernelBackend(model, self, pipeline)

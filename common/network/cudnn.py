@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda
+from .. import cuda, kernels
 from ..cuda import layout as layouts
 from ..cudnn import library, operators, pooling
+from ..kernels import vectors
+from ..topology.graph import Signature
 from .passes import Pipeline
 from .program import Captured, Launch, Plan, StepBackend, in_turn
 
@@ -23,7 +25,7 @@ class CudnnBackend(StepBackend):
         self._tune, self._arithmetic = target.tune, target.arithmetic
         super().__init__(model, target, pipeline)
 
-    def plan(self, shape: tuple[int, ...]) -> Plan:
+    def plan(self, shape: Signature) -> Plan:
         """The plan for an input shape, without tuning.
 
         Until the network has run at this shape, operators show the engine that cuDNN's heuristics rank first, which
@@ -69,6 +71,15 @@ class CudnnBackend(StepBackend):
         together = in_turn(launches)
         return operators.Call(lambda _: together(), told=described), None
 
+    def run(self, operator: str, *args: Any, **named: Any) -> Bound:
+        """The launches of an operator of common.kernels, for layers that gain nothing from a cuDNN graph.
+
+        args, named: of the operator, as for KernelBackend.run.
+        """
+        with kernels.recorded() as launches:
+            getattr(kernels, operator)(*args, **named)
+        return self.without_scratch(list(launches), " + ".join(launch.name for launch in launches))
+
     def copy(self, x: Any, out: Any, dims: tuple[int, ...] | None = None) -> Launch:
         """A launch that copies x, permuted by `dims` if given, to out, element by element in the logical order."""
         source = x if dims is None else x.transpose(dims)
@@ -92,7 +103,7 @@ class CudnnBackend(StepBackend):
         All steps share one scratch allocation, as they run one after the other.
         """
         scratch = cuda.empty(max([1, *(call.scratch for call, _ in bound)]), np.uint8)
-        address = scratch.data.ptr
+        address = vectors.address(scratch)
 
         def launch_of(call: operators.Call, before: Launch | None) -> Launch:
             def launch() -> None:

@@ -70,7 +70,7 @@ class KernelBackend(StepBackend):
         """(x as (N, features) in the logical order, launches to run first): a view if x is NCHW, else a copy."""
         before: list[Named] = []
         if not layouts.has(x, "NCHW"):
-            source, x = x, cuda.empty(x.shape, x.dtype)
+            source, x = x, cuda.workspace(x.shape, x.dtype)
             before = self.permute(source, x, (0, 1, 2, 3))
         return x.reshape(len(x), -1), before
 
@@ -80,7 +80,7 @@ class KernelBackend(StepBackend):
         if layouts.has(out, "NCHW"):
             return self.run("permute", x, dims, out=out.reshape(shape))
         if shape != out.shape:  # reshape between layouts: through an array in the logical order
-            between = cuda.empty(shape, x.dtype)
+            between = cuda.workspace(shape, x.dtype)
             return [
                 *self.run("permute", x, dims, out=between),
                 *self.permute(between.reshape(out.shape), out, (0, 1, 2, 3)),

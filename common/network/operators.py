@@ -1,6 +1,6 @@
 """The operators of common.topology's layers: one entry per type of layer, with its implementation on each backend.
 
-A new operator can have its layer, its ONNX reader and its kernel in one file, tests/network/leaky_relu.py for example;
+A new operator can have its layer, its ONNX reader and its kernel in one file, tests/network/celu.py for example;
 importing that file registers it.
 """
 
@@ -16,7 +16,8 @@ from ..topology import layers as kinds
 from .registry import Arrays, Operator, Step, register
 from .steps import activation_of
 
-# Methods are as documented in registry.Operator.
+# Methods are as documented in registry.Operator. `cudnn = kernels`: cuDNN would gain nothing, so the operator of
+# common.kernels runs the layer on backend "cudnn" as well; `run.run` of both backends takes its arguments.
 
 
 @register
@@ -49,6 +50,35 @@ class Conv2d(Operator):
         bias = p[layer.bias] if layer.bias else None
         x = F.pad(x, _sides(layer.padding))
         return F.conv2d(x, p[layer.weight], bias, layer.stride, 0, layer.dilation, layer.groups)
+
+    def terms(self, layer: Any) -> int:
+        return layer.in_channels // layer.groups * math.prod(layer.kernel_size)
+
+
+@register
+class ConvTranspose2d(Operator):
+    """A transposed convolution, with the step's epilogue."""
+
+    layer = kinds.ConvTranspose2d
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        layer = step.layer
+        return run.run(
+            "conv_transpose2d", arrays.x, *run.weights(layer), layer.stride, layer.padding, layer.output_padding,
+            layer.groups, layer.dilation, residual=arrays.residual, activation=step.activation, out=arrays.out,
+        )  # fmt: skip
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        F, x = _functional(), inputs[0]
+        (top, bottom), (left, right) = layer.padding
+        bias = p[layer.bias] if layer.bias else None
+        whole = F.conv_transpose2d(
+            x, p[layer.weight], bias, layer.stride, 0, layer.output_padding, layer.groups, layer.dilation
+        )
+        rows, columns = whole.shape[2:]
+        return whole[:, :, top : rows - bottom, left : columns - right]
 
     def terms(self, layer: Any) -> int:
         return layer.in_channels // layer.groups * math.prod(layer.kernel_size)
@@ -104,6 +134,56 @@ class BatchNorm2d(Operator):
             p[name].reshape(per_channel) for name in (layer.running_mean, layer.running_var, layer.weight, layer.bias)
         )
         return (x - mean) / (variance + layer.eps).sqrt() * gamma + beta
+
+
+class _Norm(Operator):
+    """Normalisation by statistics of the input, then weight and bias, each of which may be missing."""
+
+    @staticmethod
+    def _affine(layer: Any, parameters: Any) -> tuple[Any, Any]:
+        return tuple(None if name is None else parameters[name] for name in (layer.weight, layer.bias))  # type: ignore
+
+
+@register
+class LayerNorm(_Norm):
+    """Normalisation along layer.dim."""
+
+    layer = kinds.LayerNorm
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        layer = step.layer
+        affine = self._affine(layer, run.parameters)
+        return run.run("layer_norm", arrays.x, *affine, layer.dim, layer.eps, out=arrays.out)
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        x = inputs[0].movedim(layer.dim, -1)
+        normalized = _functional().layer_norm(x, x.shape[-1:], *self._affine(layer, p), layer.eps)
+        return normalized.movedim(-1, layer.dim)
+
+    def terms(self, layer: Any) -> int:
+        return layer.channels
+
+
+@register
+class GroupNorm(_Norm):
+    """Normalisation of groups of channels over all pixels."""
+
+    layer = kinds.GroupNorm
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        layer = step.layer
+        affine = self._affine(layer, run.parameters)
+        return run.run("group_norm", arrays.x, layer.num_groups, *affine, layer.eps, out=arrays.out)
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return _functional().group_norm(inputs[0], layer.num_groups, *self._affine(layer, p), layer.eps)
+
+    def terms(self, layer: Any) -> int:
+        return math.prod(layer.output_shape[1:]) // layer.num_groups
 
 
 @register
@@ -173,9 +253,15 @@ class _Activation(Operator):
     function: ClassVar[str]  # its name for common.kernels.activate
     takes: ClassVar[tuple[str, ...]] = ()  # fields of the layer that are passed as arguments
 
+    def arguments(self, layer: Any) -> tuple[str, dict[str, float]]:
+        """(function, further arguments) of common.kernels.activate."""
+        return self.function, {name: getattr(layer, name) for name in self.takes}
+
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
-        given = {name: getattr(step.layer, name) for name in self.takes}
-        return run.run("activate", arrays.x, self.function, **given, out=arrays.out)
+        function, given = self.arguments(step.layer)
+        return run.run("activate", arrays.x, function, **given, out=arrays.out)
+
+    cudnn = kernels
 
 
 @register
@@ -209,6 +295,69 @@ class HardSwish(_Activation):
 
 
 @register
+class Tanh(_Activation):
+    """tanh(x)."""
+
+    layer, function = kinds.Tanh, "tanh"
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return inputs[0].tanh()
+
+
+@register
+class Erf(_Activation):
+    """erf(x)."""
+
+    layer, function = kinds.Erf, "erf"
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return inputs[0].erf()
+
+
+@register
+class Sqrt(_Activation):
+    """√x."""
+
+    layer, function = kinds.Sqrt, "sqrt"
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return inputs[0].sqrt()
+
+
+@register
+class LeakyReLU(_Activation):
+    """x, or α·x where x < 0."""
+
+    layer, function, takes = kinds.LeakyReLU, "leaky_relu", ("alpha",)
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return _functional().leaky_relu(inputs[0], layer.alpha)
+
+
+@register
+class ELU(_Activation):
+    """x, or α·(exp(x) − 1) where x < 0."""
+
+    layer, function, takes = kinds.ELU, "elu", ("alpha",)
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return _functional().elu(inputs[0], layer.alpha)
+
+
+@register
+class GELU(_Activation):
+    """x · Φ(x), with Φ the normal distribution's, by erf or approximated by tanh."""
+
+    layer = kinds.GELU
+
+    def arguments(self, layer: Any) -> tuple[str, dict[str, float]]:
+        return {"none": "gelu", "tanh": "gelu_tanh"}[layer.approximate], {}
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return _functional().gelu(inputs[0], approximate=layer.approximate)
+
+
+@register
 class ResidualAdd(Operator):
     """a + b, of equal shapes, where the addition is not a convolution's epilogue."""
 
@@ -235,8 +384,62 @@ class Mul(Operator):
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         return run.run("multiply", *arrays.inputs, out=arrays.out)
 
+    cudnn = kernels
+
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return inputs[0] * inputs[1]
+
+
+class _Binary(Operator):
+    """Functions of common.kernels.binary."""
+
+    in_place = True
+    function: ClassVar[str]  # its name for common.kernels.binary, and in PyTorch
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        return run.run("binary", *arrays.inputs, self.function, out=arrays.out)
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        import torch
+
+        return getattr(torch, self.function)(*inputs)
+
+
+@register
+class Add(_Binary):
+    """a + b of shapes that differ."""
+
+    layer, function = kinds.Add, "add"
+
+
+@register
+class Sub(_Binary):
+    """a − b."""
+
+    layer, function = kinds.Sub, "subtract"
+
+
+@register
+class Div(_Binary):
+    """a / b."""
+
+    layer, function = kinds.Div, "divide"
+
+
+@register
+class Maximum(_Binary):
+    """max(a, b)."""
+
+    layer, function = kinds.Maximum, "maximum"
+
+
+@register
+class Minimum(_Binary):
+    """min(a, b)."""
+
+    layer, function = kinds.Minimum, "minimum"
 
 
 # ---- Windows and sums
@@ -262,6 +465,80 @@ class GlobalAveragePool(Operator):
 
 
 @register
+class Mean(Operator):
+    """The mean along layer.dim."""
+
+    layer = kinds.Mean
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        return run.run("mean", arrays.x, step.layer.dim, out=arrays.out)
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return inputs[0].mean(layer.dim, keepdim=True)
+
+    def terms(self, layer: Any) -> int:
+        return layer.input_shapes[0][layer.dim]
+
+
+@register
+class Resize(Operator):
+    """The image in another size, by the nearest pixel or bilinear interpolation."""
+
+    layer = kinds.Resize
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        layer = step.layer
+        return run.run(
+            "resize", arrays.x, layer.size, mode=layer.mode, coordinates=layer.coordinates, rounding=layer.rounding,
+            scales=layer.scales, out=arrays.out,
+        )  # fmt: skip
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        """By index: torch.nn.functional.interpolate does not have all coordinates and roundings."""
+        x = inputs[0]
+        for axis in (2, 3):
+            before, after = x.shape[axis], layer.size[axis - 2]
+            at = _positions(layer, before, after, layer.scales[axis - 2] if layer.scales else after / before)
+            if layer.mode == "nearest":
+                nearest = _ROUNDING[layer.rounding](at).clip(0, before - 1).astype(np.int64)
+                x = x.index_select(axis, _tensor(nearest, x))
+                continue
+            at = at.clip(0, before - 1)
+            first = at.astype(np.int64)
+            second = np.minimum(first + 1, before - 1)
+            share = _tensor(at - first, x).to(x.dtype).reshape((-1,) + (1,) * (3 - axis))
+            x = x.index_select(axis, _tensor(first, x)) * (1 - share) + x.index_select(axis, _tensor(second, x)) * share
+        return x
+
+    def terms(self, layer: Any) -> int:
+        return 4 if layer.mode == "linear" else 1
+
+
+_ROUNDING: dict[str, Any] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda at: np.ceil(at - np.float32(0.5)),
+    "round_prefer_ceil": lambda at: np.floor(at + np.float32(0.5)),
+}
+
+
+def _positions(layer: Any, before: int, after: int, scale: float) -> np.ndarray:
+    """The positions in the input of the pixels of an axis of Resize's output, in float32 as ONNX Runtime has them."""
+    i, half = np.arange(after, dtype=np.float32), np.float32(0.5)
+    if layer.coordinates == "align_corners":
+        return i * np.float32(before - 1) / np.float32(max(after - 1, 1))
+    if layer.coordinates == "asymmetric":
+        return i / np.float32(scale)
+    if layer.coordinates == "pytorch_half_pixel" and after == 1:
+        return 0 * i
+    return (i + half) / np.float32(scale) - half
+
+
+@register
 class MaxPool2d(Operator):
     """The maximum of each window; padding counts as −∞."""
 
@@ -273,6 +550,8 @@ class MaxPool2d(Operator):
             "pool2d", arrays.x, layer.kernel_size, layer.stride, layer.padding, layer.dilation, kind="max",
             ceil_mode=layer.ceil_mode, out=arrays.out,
         )  # fmt: skip
+
+    cudnn = kernels
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         F, sides = _functional(), _pool_sides(layer, inputs[0], layer.dilation)
@@ -293,6 +572,8 @@ class AveragePool2d(Operator):
             "pool2d", arrays.x, layer.kernel_size, layer.stride, layer.padding, kind="average",
             ceil_mode=layer.ceil_mode, count_include_pad=layer.count_include_pad, out=arrays.out,
         )  # fmt: skip
+
+    cudnn = kernels
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         F, x, sides = _functional(), inputs[0], _pool_sides(layer, inputs[0], (1, 1))
@@ -354,10 +635,35 @@ class Concat(Operator):
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         return run.run("concat", arrays.inputs, step.layer.dim, out=arrays.out)
 
+    cudnn = kernels
+
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         import torch
 
         return torch.cat(list(inputs), layer.dim)
+
+
+@register
+class Slice(Operator):
+    """layer.sizes elements of each axis after the batch, from layer.starts in steps of layer.steps."""
+
+    layer = kinds.Slice
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        layer, n = step.layer, len(arrays.x)
+        return run.run(
+            "strided_slice", arrays.x, (0, *layer.starts), (n, *layer.sizes), (1, *layer.steps), out=arrays.out
+        )
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        import torch
+
+        x = inputs[0]
+        for axis, (start, size, by) in enumerate(zip(layer.starts, layer.sizes, layer.steps, strict=True), 1):
+            x = x.index_select(axis, torch.arange(size, device=x.device) * by + start)  # slices have no negative steps
+        return x
 
 
 @register
@@ -368,6 +674,8 @@ class Pad(Operator):
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         return run.run("pad", arrays.x, step.layer.padding, step.layer.value, out=arrays.out)
+
+    cudnn = kernels
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return _functional().pad(inputs[0], _sides(layer.padding), value=layer.value)
@@ -387,6 +695,28 @@ class Permute(Operator):
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return inputs[0].permute(layer.dims)
+
+
+@register
+class ChannelShuffle(Operator):
+    """The channels of layer.groups groups interleaved: one permutation, of the channels in groups."""
+
+    layer = kinds.ChannelShuffle
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        x, out = layouts.as_stored(arrays.x), layouts.as_stored(arrays.out)
+        groups, each = step.layer.groups, arrays.x.shape[1] // step.layer.groups
+        if layouts.has(arrays.x, "NCHW"):
+            n, _, *area = x.shape
+            dims, apart, turned = (0, 2, 1, 3, 4), (n, groups, each, *area), (n, each, groups, *area)
+        else:
+            dims, apart, turned = (0, 1, 2, 4, 3), (*x.shape[:3], groups, each), (*x.shape[:3], each, groups)
+        return run.run("permute", x.reshape(apart), dims, out=out.reshape(turned))
+
+    cudnn = kernels
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return _functional().channel_shuffle(inputs[0], layer.groups)
 
 
 @register
@@ -412,6 +742,13 @@ def _functional() -> Any:
     import torch.nn.functional
 
     return torch.nn.functional
+
+
+def _tensor(array: np.ndarray, like: Any) -> Any:
+    """The array as a tensor on the device of `like`."""
+    import torch
+
+    return torch.from_numpy(array).to(like.device)
 
 
 def _sides(padding: Any) -> tuple[int, int, int, int]:

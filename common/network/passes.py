@@ -35,8 +35,8 @@ class _Nodes:
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.nodes = graph, graph.layers
-        self.written = {graph.input: -1} | {node.output: i for i, node in enumerate(graph.layers)}
-        self._readers: dict[str, list[int]] = {graph.output: [-1]}  # the caller
+        self.written = dict.fromkeys(graph.inputs, -1) | {node.output: i for i, node in enumerate(graph.layers)}
+        self._readers: dict[str, list[int]] = {name: [-1] for name in graph.outputs}  # the caller
         for i, node in enumerate(graph.layers):
             for name in node.inputs:
                 self._readers.setdefault(name, []).append(i)
@@ -174,10 +174,15 @@ def stages(graph: Graph, pipeline: Pipeline) -> Iterator[tuple[str, Graph]]:
         after = one(graph)
         if not isinstance(after, Graph):
             raise TypeError(f"pass {name!r} must give a Graph, got {type(after).__name__}")
-        for what in ("input", "input_shape", "output", "output_shape"):
+        for what in ("input", "input_shape", "more_inputs", "output", "more_outputs"):
             if getattr(after, what) != getattr(graph, what):
                 raise ValueError(
                     f"pass {name!r} must keep the {what} {getattr(graph, what)}, got {getattr(after, what)}"
+                )
+        for output in graph.outputs:
+            if after.shapes[output] != graph.shapes[output]:
+                raise ValueError(
+                    f"pass {name!r} must keep the output_shape {graph.shapes[output]}, got {after.shapes[output]}"
                 )
         if unknown := after.parameter_shapes.keys() - graph.parameter_shapes.keys():
             raise ValueError(f"pass {name!r} must use the graph's own parameters, got {sorted(unknown)[0]!r}")

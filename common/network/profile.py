@@ -24,6 +24,7 @@ from .. import cuda
 from ..files import replacing
 from ..measure import environment
 from ..text import aligned
+from ..topology.graph import Signature, show_shapes, signature_of
 from .program import Plan, StepBackend
 from .reference import run_layer
 from .steps import Step
@@ -78,7 +79,7 @@ class Profile:
     network: str
     placement: str
     device: str
-    input_shape: tuple[int, ...]
+    input_shape: Signature
     runs: int
     total_ms: float
     rows: tuple[Row, ...]
@@ -117,7 +118,7 @@ class Profile:
                 f"{row.activations + row.parameters:,}" if row.step else "", f"{row.alive:,}" if row.step else "",
             )  # fmt: skip
             table.append((*cells, f"{row.kernel_us:.2f}" if row.kernel_us is not None else "") if kernel else cells)
-        shape = " × ".join(map(str, self.input_shape))
+        shape = show_shapes(self.input_shape)
         before, after = (size / 1e6 for size in self.memory)
         return "\n".join(
             [
@@ -159,7 +160,7 @@ def places(placement: Placement, steps: Sequence[Step]) -> list[bool]:
 class Placed:
     """A network whose steps run on the GPU (or simulator) or on the CPU, as `placement` selects."""
 
-    def __init__(self, backend: StepBackend, shape: tuple[int, ...], placement: Placement) -> None:
+    def __init__(self, backend: StepBackend, shape: Signature, placement: Placement) -> None:
         import torch
 
         self.program = backend.program(shape, arena=True)
@@ -172,11 +173,11 @@ class Placed:
         self._last_read: list[list[str]] = [[] for _ in self.program.steps]  # by step: tensors not read after it
         for name, i in last.items():
             self._last_read[i].append(name)
-        self.input, self.output = self.program.ends
+        self.graph = self.program.graph
         self.copied = [0] * (len(self.program.steps) + 1)  # bytes copied before each step, and before the result
 
-    def run(self, x: Any, times: Any) -> Any:
-        """The network's output for x, both NumPy arrays.
+    def run(self, inputs: Sequence[Any], times: Any) -> tuple[Any, ...]:
+        """The network's outputs for its inputs, all NumPy arrays.
 
         times: (steps + 1, 2), which receives seconds: [:, 0] of the steps, [:, 1] of the copies before them; the last
         row is the copy of the result.
@@ -184,7 +185,8 @@ class Placed:
         import torch
 
         program = self.program
-        here: dict[str, Any] = {self.input: torch.from_numpy(x)}  # tensors on the CPU, by name
+        # tensors on the CPU, by name
+        here: dict[str, Any] = dict(zip(self.graph.inputs, map(torch.from_numpy, inputs), strict=True))
         there: set[str] = set()  # names of the tensors in buffers of the GPU
         for i, step in enumerate(program.steps):
             start = time.perf_counter()
@@ -198,13 +200,13 @@ class Placed:
                 here[step.output] = run_layer(step, [here[name] for name in step.inputs], self._parameters)
             times[i] = time.perf_counter() - middle, middle - start
             for name in self._last_read[i]:
-                if name != self.output:
+                if name not in self.graph.outputs:
                     here.pop(name, None)
                     there.discard(name)
         start = time.perf_counter()
-        self.copied[-1] = self._bring(self.output, False, here, there)
+        self.copied[-1] = sum(self._bring(name, False, here, there) for name in self.graph.outputs)
         times[-1] = 0.0, time.perf_counter() - start
-        return here[self.output].numpy()
+        return tuple(here[name].numpy() for name in self.graph.outputs)
 
     def _bring(self, name: str, to_gpu: bool, here: dict[str, Any], there: set[str]) -> int:
         """Copy a tensor to the GPU or to the CPU, unless it is there already; return the number of bytes copied."""
@@ -222,24 +224,26 @@ class Placed:
         return buffer.nbytes
 
 
-def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progress: bool = True) -> Profile:
-    """Run the network `runs` times on x, each step where `placement` puts it. See Network.profile."""
+def profile(
+    backend: StepBackend, inputs: Sequence[Any], runs: int, placement: Placement, progress: bool = True
+) -> Profile:
+    """Run the network `runs` times on its inputs, each step where `placement` puts it. See Network.profile."""
     import torch
     from tqdm import tqdm
 
-    x = np.ascontiguousarray(cuda.asnumpy(x), np.float32)
-    placed = Placed(backend, x.shape, placement)
+    given = [np.ascontiguousarray(cuda.asnumpy(x), np.float32) for x in inputs]
+    placed = Placed(backend, signature_of(x.shape for x in given), placement)
     steps, plan = placed.program.steps, placed.plan
     times = np.zeros((runs, len(steps) + 1, 2), np.float32)
     totals = np.zeros(runs)
     with torch.no_grad():
         for _ in range(min(WARM_UP, runs)):
-            placed.run(x, times[0])
+            placed.run(given, times[0])
         before = memory_in_use()
         shown = tqdm(range(runs), desc="inferences", unit="", leave=False, disable=None if progress else True)
         for run in shown:
             start = time.perf_counter()
-            placed.run(x, times[run])
+            placed.run(given, times[run])
             totals[run] = time.perf_counter() - start
         after = memory_in_use()
 
@@ -265,7 +269,7 @@ def profile(backend: StepBackend, x: Any, runs: int, placement: Placement, progr
     described = placement if isinstance(placement, str) else getattr(placement, "__name__", "a rule")
     total_ms = float(1e3 * np.median(totals))
     device = "the CPU" if not any(placed.on_gpu) else environment.card() if gpu == "gpu" else NOT_A_GPU
-    return Profile(plan.name, described, device, x.shape, runs, total_ms, tuple(rows), (before, after))
+    return Profile(plan.name, described, device, plan.input_shape, runs, total_ms, tuple(rows), (before, after))
 
 
 def _kernel_us(placed: Placed, index: int) -> float | None:

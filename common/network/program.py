@@ -1,12 +1,14 @@
 """A network as launches over buffers: the kernels of each step, and the placement of its activations."""
 
 import abc
+import copy
 import math
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,8 +16,9 @@ from .. import cuda, topology, weights
 from ..cuda import layout as layouts
 from ..text import aligned
 from ..topology import layers as kinds
+from ..topology.graph import Signature, shapes_of, show_shapes, signature_of, with_batch
 from . import passes, registry
-from .arena import Arena, Lifetime, place
+from .arena import Arena, Lifetime, for_batch, place, placed_at
 from .registry import Arrays, Step
 
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
@@ -30,13 +33,14 @@ def lives(
 ) -> list[Lifetime]:
     """The live range of each activation, in steps: one Lifetime per tensor that needs memory of its own.
 
-    itemsize: bytes per element. shares: as returned by `sharing`. The input is live during all steps, so that a network
-    can run on it again; the output until after the last step.
+    itemsize: bytes per element. shares: as returned by `sharing`. Inputs are live during all steps, so that a network
+    can run on them again; outputs until after the last step.
     """
     root: dict[str, str] = {}
     for name in graph.shapes:
         root[name] = root[shares[name]] if shares and name in shares else name
-    first, last = {graph.input: 0}, {root[graph.input]: len(steps), root[graph.output]: len(steps)}
+    first = dict.fromkeys(graph.inputs, 0)
+    last = {root[name]: len(steps) for name in (*graph.inputs, *graph.outputs)}
     for i, step in enumerate(steps):
         first.setdefault(root[step.output], i)
         for name in (*step.reads, step.output):
@@ -57,7 +61,7 @@ def sharing(
     in_place   whether steps whose operator allows it write over an input of the output's shape that no later step reads
     """
     until = {name: i for i, step in enumerate(steps) for name in step.reads}  # the last step that reads this memory
-    until[graph.output] = until[graph.input] = len(steps)
+    until |= dict.fromkeys((*graph.inputs, *graph.outputs), len(steps))
     shares: dict[str, str] = {}
     roots: dict[str, str] = {}  # for those in shares: the tensor that owns the memory
 
@@ -77,6 +81,17 @@ def sharing(
     return shares
 
 
+def workspace_of(step: Step) -> str:
+    """The name of a step's workspace in an arena."""
+    return f"workspace of {step.output}"
+
+
+def arrays_of(step: Step, buffers: Mapping[str, Any]) -> Arrays:
+    """The arrays of a step, from those by tensor name."""
+    residual = buffers[step.residual] if step.residual else None
+    return Arrays([buffers[name] for name in step.inputs], residual, buffers[step.output])
+
+
 @dataclass(frozen=True)
 class Plan:
     """The plan of a program for one input shape: the steps, what runs each, and the memory of its output.
@@ -84,8 +99,10 @@ class Plan:
     told          the implementation of each step, in words: "pointwise/split_k"
     lifetimes     the live ranges of tensors with memory of their own
     shares        tensor → the tensor whose memory it uses
-    arena         the placement; None if each activation has a buffer of its own
+    arena         the placement of the activations; None if each has a buffer of its own
     composition   name of the Composition of `optimize`, if any
+    complete      the arena completed by the workspaces of kernels, which depend on the card
+    input_shape   the Graph.signature: of several inputs a tuple of shapes
 
     str(plan) is a table of all steps.
     """
@@ -94,13 +111,14 @@ class Plan:
     backend: str
     dtype: str
     layout: str
-    input_shape: kinds.Shape
+    input_shape: Signature
     steps: list[Step]
     told: list[str]
     lifetimes: list[Lifetime]
     shares: dict[str, str]
     arena: Arena | None
     composition: str | None = None
+    complete: Arena | None = None
 
     @property
     def itemsize(self) -> int:
@@ -120,13 +138,19 @@ class Plan:
     @property
     def kept(self) -> int:
         """Bytes of all activations without sharing: the sum of their sizes."""
-        shapes = [self.input_shape, *(step.output_shape for step in self.steps)]
+        shapes = [*shapes_of(self.input_shape), *(step.output_shape for step in self.steps)]
         return self.itemsize * sum(math.prod(shape) for shape in shapes)
 
     @property
     def memory(self) -> int:
-        """Bytes of memory allocated for activations."""
+        """Bytes of memory for activations, without workspaces."""
         return self.arena.bytes if self.arena else sum(one.bytes for one in self.lifetimes)
+
+    @property
+    def workspaces(self) -> dict[str, int]:
+        """Bytes in the arena for intermediate results of kernels, by workspace_of(step); each is live in one step."""
+        placed = self.complete.lifetimes if self.complete else ()
+        return {one.name: one.bytes for one in placed if one.name not in self._sizes}
 
     def step_bytes(self, index: int) -> int:
         """Bytes that a step reads and writes; 0 for a view."""
@@ -165,7 +189,12 @@ class Plan:
                 f" {self.kept / self.arena.bytes:.1f} times less than the {self.kept / 1e6:,.2f} MB of all;"
                 f" no placement takes less than {self.arena.bound / 1e6:,.2f} MB"
             )
-        shape = " × ".join(map(str, self.input_shape))
+            if self.complete and self.workspaces:
+                memory += (
+                    f"; {self.complete.bytes / 1e6:,.2f} MB with kernels' workspaces,"
+                    f" up to {max(self.workspaces.values()) / 1e6:,.2f} MB per step"
+                )
+        shape = show_shapes(self.input_shape)
         made = f", optimized: {self.composition}" if self.composition else ""
         return "\n".join(
             [
@@ -187,23 +216,26 @@ class Program:
     """A network's launches for one input shape, over buffers of its own.
 
     Write to `input`, call `launch()`, read `output`: arrays of the backend in the network's layout and dtype, of
-    logical shape (N, C, H, W). `launch` enqueues on CuPy's current stream and allocates nothing, so a CUDA graph can
-    capture it.
+    logical shape (N, C, H, W). `inputs` and `outputs` have the arrays of all inputs and outputs. `launch` enqueues on
+    CuPy's current stream and allocates nothing, so a CUDA graph can capture it.
 
     steps, told     the steps, and the implementation of each, in words
     buffers         tensor name → array. With an arena a buffer is valid only during the tensor's live range
     parameters      name → array
-    ends            the names of the input and output tensors
+    graph           of the steps
     single_launch   one launch for all steps (a persistent kernel), which `launch` uses if it is not None
     """
 
     def __init__(
-        self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], ends: tuple[str, str],
+        self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], graph: topology.Graph,
         launches: list[Launch], single_launch: Launch | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.steps, self.told = plan, plan.steps, plan.told
         self.buffers, self.parameters = buffers, parameters
-        self.ends, self.input, self.output = ends, buffers[ends[0]], buffers[ends[1]]
+        self.graph = graph
+        self.inputs = tuple(buffers[name] for name in graph.inputs)
+        self.outputs = tuple(buffers[name] for name in graph.outputs)
+        self.input, self.output = self.inputs[0], self.outputs[0]
         self._launches, self.single_launch = launches, single_launch
 
     def launch(self) -> None:
@@ -217,13 +249,14 @@ class Program:
 
 
 class Captured:
-    """A program captured in a CUDA graph: write to `input`, call `launch()`, read `output`.
+    """A program captured in a CUDA graph: write to `input`, call `launch()`, read `output`; or `inputs`, `outputs`.
 
     On the simulator, which has no CUDA graphs, `launch` runs the steps one by one, with the same result.
     """
 
     def __init__(self, program: Program) -> None:
         self.program, self.input, self.output = program, program.input, program.output
+        self.inputs, self.outputs = program.inputs, program.outputs
         self._graph = None
         if cuda.backend() == "gpu":
             from ..cuda.graphs import capture
@@ -238,11 +271,51 @@ class Captured:
             self._graph.launch()
 
 
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A plan for one input shape.
+
+    graph        of steps
+    workspaces   bytes of the workspaces that steps' kernels need, by name; None: to be found and placed
+    offsets      in bytes in the arena, of each activation and workspace, by name
+    """
+
+    graph: topology.Graph
+    workspaces: Mapping[str, int] | None
+    offsets: Mapping[str, int]
+
+    @property
+    def for_one_batch(self) -> bool:
+        """Whether steps were chosen for this batch: those of fusions other than the default's, with their tiles."""
+        fusions = (step.fusion for step in passes.as_steps(self.graph))
+        return any(fusion and fusion.name not in passes.DEFAULT for fusion in fusions)
+
+    def for_batch(self, batch: int) -> "CompiledPlan":
+        """The plan for a batch of images, derived from this one for one image."""
+        layers = [registry.with_batch(layer, batch) for layer in self.graph.layers]
+        offsets = {name: offset for name, offset in self.offsets.items() if name not in (self.workspaces or ())}
+        return CompiledPlan(self.graph.with_batch(batch, layers), None, for_batch(offsets, batch))
+
+
+@dataclass(frozen=True)
+class CompiledPlans:
+    """What a StepBackend needs in place of a model: the results of passes, memory planner and weight preparation.
+
+    plans        by input shape
+    parameters   name → (elements in the order of memory, logical shape): in the backend's dtype and layout
+    """
+
+    plans: Mapping[Signature, CompiledPlan]
+    parameters: Mapping[str, tuple[np.ndarray, tuple[int, ...]]]
+
+
 class StepBackend(abc.ABC):
     """Runs a network's steps in order; the programs of the last KEPT input shapes are cached.
 
-    model: an onnx.ModelProto. target: the backend's options, with dtype and layout. pipeline: the passes, with their
-    names. Calls share buffers, so calls on different streams are ordered by events.
+    An input shape is a Graph.signature everywhere here: (N, C, H, W), or a tuple of shapes for several inputs.
+    model: an onnx.ModelProto, or the CompiledPlans of one. target: the backend's options, with dtype and layout.
+    pipeline: the passes, with their names; not used with CompiledPlans. Calls share buffers, so calls on different
+    streams are ordered by events. Not thread-safe, except that several `context`s may run at once.
     """
 
     KEPT = 4  # input shapes
@@ -251,16 +324,34 @@ class StepBackend(abc.ABC):
     composed: str | None = None  # name of the Composition, see common.optimize
 
     def __init__(self, model: Any, target: Any, pipeline: passes.Pipeline) -> None:
-        self._model, self.target, self._pipeline = model, target, pipeline
+        self.target, self._pipeline = target, pipeline
         self._dtype, self._layout = target.dtype, target.layout
-        graph, parameters = self.folded()
-        for layer in graph.layers:
-            parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
-        self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
+        self._source: Any = replace(model, parameters={}) if isinstance(model, CompiledPlans) else model
+        self.parameters: dict[str, Any] = {}
+        if isinstance(model, CompiledPlans):
+            for plan in model.plans.values():
+                self.check(plan.graph)
+            for name, (elements, shape) in model.parameters.items():
+                self.parameters[name] = layouts.shaped(cuda.asarray(elements), shape, self._layout)
+        else:
+            graph, parameters = self.folded()
+            for layer in graph.layers:
+                parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
+            self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
         cuda.synchronize()  # calls may use other streams
-        self._programs: OrderedDict[tuple[int, ...], Program | Captured] = OrderedDict()
-        self._captured: dict[tuple[int, ...], Captured] = {}
+        self._preparing = threading.RLock()  # of all contexts: one at a time makes a program or captures it
+        self._start()
+
+    def _start(self) -> None:
+        self._programs: OrderedDict[Signature, Program | Captured] = OrderedDict()
+        self._captured: dict[Signature, Captured] = {}
         self._last: Any = None  # (stream, event) of the last call
+
+    def context(self) -> Self:
+        """A runner over the same parameters with programs of its own, which may run while this one does."""
+        other = copy.copy(self)
+        other._start()
+        return other
 
     def _on_device(self, value: np.ndarray) -> Any:
         array = cuda.asarray(value, DTYPES[self._dtype])
@@ -269,6 +360,28 @@ class StepBackend(abc.ABC):
     def weights(self, layer: Any) -> tuple[Any, Any]:
         """A layer's weight and bias, or None where it has none."""
         return self.parameters[layer.weight], self.parameters[layer.bias] if layer.bias else None
+
+    @property
+    def _model(self) -> Any:
+        """The onnx.ModelProto. ValueError if there is none."""
+        if isinstance(self._source, CompiledPlans):
+            raise ValueError("this network was loaded from a saved plan, without ONNX graph and passes: Network(model)")
+        return self._source
+
+    def known(self, shape: Signature) -> CompiledPlan | None:
+        """The plan that CompiledPlans have for an input shape, or one derived from that for one image; else ValueError.
+
+        None with a model.
+        """
+        if not isinstance(self._source, CompiledPlans):
+            return None
+        plans = self._source.plans
+        if shape in plans:
+            return plans[shape]
+        one = plans.get(with_batch(shape, 1))
+        if one and not one.for_one_batch:
+            return one.for_batch(shapes_of(shape)[0][0])
+        raise ValueError(f"x must have one of the input shapes saved, {', '.join(map(str, plans))}, got {shape}")
 
     # Layers
 
@@ -282,16 +395,15 @@ class StepBackend(abc.ABC):
                 )
 
     def refuses(self, layer: topology.Layer) -> str | None:
-        """Why this backend cannot run a layer: "runs …, not …"; None if it can."""
+        """Why this backend cannot run a layer: "runs no …"; None if it can."""
         entry = registry.operator_of(layer)
         if isinstance(entry, registry.Fusion):
             return None if entry.runs_on(self.name) else f"runs no fusion {entry.name!r}"
         if entry is None or not entry.runs_on(self.name):
-            able = ", ".join(kind.__name__ for kind in registry.layers_on(self.name))
-            return f"runs {able}, not {type(registry.first(layer)).__name__}"
+            return f"runs no {type(registry.first(layer)).__name__}"
         return entry.refuses(self.name, registry.first(layer))
 
-    def folded(self, shape: tuple[int, ...] | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
+    def folded(self, shape: Signature | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
         """(graph, parameters) for an input shape, with batch-norms folded; parameters: float32 NumPy arrays by name.
 
         The file is read again for each shape, because padding may depend on the size. UnsupportedModel as of `check`.
@@ -300,7 +412,7 @@ class StepBackend(abc.ABC):
         self.check(graph)
         return graph, parameters
 
-    def stages(self, shape: tuple[int, ...]) -> Iterator[tuple[str, topology.Graph]]:
+    def stages(self, shape: Signature) -> Iterator[tuple[str, topology.Graph]]:
         """(name, graph) for an input shape: as read, with batch-norms folded, and after each pass."""
         yield "read", topology.read_onnx(self._model, shape)
         graph, _ = self.folded(shape)
@@ -313,58 +425,104 @@ class StepBackend(abc.ABC):
         self.check(done[-1])
         return done[-1]
 
-    def explain(self, shape: tuple[int, ...]) -> str:
+    def graph(self, shape: Signature) -> topology.Graph:
+        """The graph for an input shape after all passes. UnsupportedModel as of `check`."""
+        known = self.known(shape)
+        return known.graph if known else self.rewritten(self.folded(shape)[0])
+
+    def explain(self, shape: Signature) -> str:
         """A text: the number of layers after each pass, and the refused matches, see passes.explain."""
         return passes.explain(self.folded(shape)[0], self._pipeline)
 
     # Plans and programs
 
-    def plan(self, shape: tuple[int, ...]) -> Plan:
+    def compiled_plans(self, shapes: Iterable[Signature]) -> "CompiledPlans":
+        """The plans for some input shapes, with the parameters, for a runner that needs neither model nor passes."""
+        plans: dict[Signature, CompiledPlan] = {}
+        for shape in shapes:
+            plan = self.plan(shape)
+            assert plan.complete is not None
+            graph = replace(self.graph(shape), layers=tuple(plan.steps))
+            plans[shape] = CompiledPlan(graph, plan.workspaces, plan.complete.offsets)
+        parameters = {
+            name: (cuda.asnumpy(layouts.flat(array)), tuple(array.shape)) for name, array in self.parameters.items()
+        }
+        return CompiledPlans(plans, parameters)
+
+    def plan(self, shape: Signature) -> Plan:
         """The plan for an input shape. Nothing is allocated or launched."""
         with cuda.shapes_only():
             return self.program(shape, arena=True, compiled=False).plan
 
-    def program(self, shape: tuple[int, ...], arena: bool = False, compiled: bool = True) -> Program:
+    def program(self, shape: Signature, arena: bool = False, compiled: bool = True) -> Program:
         """A new program for an input shape.
 
         arena      whether activations share one allocation
         compiled   whether to compile the kernels now, and the single launch for all steps if there is one
         """
-        folded, _ = self.folded(shape)
-        graph, dtype = self.rewritten(folded), np.dtype(DTYPES[self._dtype])
+        with self._preparing:
+            return self._program(shape, arena, compiled)
+
+    def _program(self, shape: Signature, arena: bool, compiled: bool) -> Program:
+        graph = self.graph(shape)
         steps = passes.as_steps(graph)
         shares = sharing(graph, steps, self.is_view, in_place=arena) if self.shares else {}
-        lifetimes = lives(folded, steps, dtype.itemsize, shares)
-        placed = place(lifetimes) if arena else None
-        buffers = self._buffers(folded.shapes, lifetimes, shares, placed, dtype)
-        single_launch = self.single_launch(graph, buffers) if compiled else None
-        bound = []
-        for step in steps:
-            residual = buffers[step.residual] if step.residual else None
-            arrays = Arrays([buffers[name] for name in step.inputs], residual, buffers[step.output])
-            bound.append(self.bind(step, arrays))
+        lifetimes = lives(graph, steps, np.dtype(DTYPES[self._dtype]).itemsize, shares)
+        placed, complete = self._place(shape, lifetimes) if arena else (None, None)
+        given = graph, steps, lifetimes, shares, compiled
+        buffers, single_launch, bound, workspaces = self._bound(*given, complete)
+        if placed is not None and complete is placed and workspaces:
+            del buffers, single_launch, bound  # and the memory of this attempt, which had workspaces of its own
+            complete = place(workspaces, beside=placed)
+            buffers, single_launch, bound, _ = self._bound(*given, complete)
         if compiled:
             self.compile(bound)
         launches, described = self.finish(bound)
         plan = Plan(
-            graph.name, self.name, self._dtype, self._layout, graph.input_shape, steps, described, lifetimes, shares,
-            placed, self.composed,
+            graph.name, self.name, self._dtype, self._layout, graph.signature, steps, described, lifetimes, shares,
+            placed, self.composed, complete,
         )  # fmt: skip
-        return Program(plan, buffers, self.parameters, (graph.input, graph.output), launches, single_launch)
+        return Program(plan, buffers, self.parameters, graph, launches, single_launch)
+
+    def _place(self, shape: Signature, lifetimes: list[Lifetime]) -> tuple[Arena, Arena]:
+        """(the placement of the activations, the same completed by the workspaces); one object if none are known."""
+        known = self.known(shape)
+        if known is None or known.workspaces is None:
+            placed = placed_at(lifetimes, known.offsets) if known else place(lifetimes)
+            return placed, placed
+        number = {workspace_of(step): i for i, step in enumerate(passes.as_steps(known.graph))}
+        workspaces = [Lifetime(name, size, number[name], number[name]) for name, size in known.workspaces.items()]
+        complete = placed_at([*lifetimes, *workspaces], known.offsets)
+        return Arena(tuple(lifetimes), {one.name: complete.offsets[one.name] for one in lifetimes}), complete
+
+    def _bound(
+        self, graph: topology.Graph, steps: list[Step], lifetimes: list[Lifetime], shares: Mapping[str, str],
+        compiled: bool, arena: Arena | None,
+    ) -> tuple[dict[str, Any], Launch | None, list[Any], list[Lifetime]]:  # fmt: skip
+        """The steps bound to new memory: (buffers, the single launch, what `bind` returned, the workspaces taken)."""
+        memory = cuda.empty(arena.bytes, np.uint8) if arena else None
+        buffers = self._buffers(graph.shapes, lifetimes, shares, arena, memory, np.dtype(DTYPES[self._dtype]))
+        single_launch = self.single_launch(graph, buffers) if compiled else None
+        bound, workspaces = [], []
+        for i, step in enumerate(steps):
+            name = workspace_of(step)
+            with cuda.workspace_in(arena.part(memory, name) if arena else None) as space:
+                bound.append(self.bind(step, arrays_of(step, buffers)))
+            if space.taken:
+                workspaces.append(Lifetime(name, space.taken, i, i))
+        return buffers, single_launch, bound, workspaces
 
     def _buffers(
         self, shapes: Mapping[str, kinds.Shape], lifetimes: list[Lifetime], shares: Mapping[str, str],
-        placed: Arena | None, dtype: np.dtype,
+        placed: Arena | None, memory: Any, dtype: np.dtype,
     ) -> dict[str, Any]:  # fmt: skip
-        """An array for each tensor: in the arena if there is one, or a view of the tensor whose memory it shares."""
-        memory = cuda.empty(placed.bytes, np.uint8) if placed else None
+        """An array for each tensor: in the arena's `memory` if there is one, or a view of the tensor that it shares."""
         buffers: dict[str, Any] = {}
         for one in lifetimes:
             if placed is None:
                 buffers[one.name] = layouts.empty(shapes[one.name], dtype, self._layout)
             else:
-                start = placed.offsets[one.name]
-                elements = memory[start : start + one.bytes].view(dtype)  # type: ignore[index]
+                elements = placed.part(memory, one.name).view(dtype)
                 buffers[one.name] = layouts.shaped(elements, shapes[one.name], self._layout)
         for name, source in shares.items():
             buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)
@@ -394,7 +552,7 @@ class StepBackend(abc.ABC):
     def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
         """(launches, descriptions), one per step, from what `bind` returned for all steps."""
 
-    def program_for(self, shape: tuple[int, ...]) -> Program | Captured:
+    def program_for(self, shape: Signature) -> Program | Captured:
         """The program that calls with an input shape run: a captured one, else a cached one, else a new one."""
         if shape in self._captured:
             return self._captured[shape]
@@ -406,22 +564,24 @@ class StepBackend(abc.ABC):
             self._programs.popitem(last=False)
         return self._programs[shape]
 
-    def capture(self, shape: tuple[int, ...]) -> Captured:
+    def capture(self, shape: Signature) -> Captured:
         """Capture the network in a CUDA graph, which calls with this input shape run from now on."""
         if shape not in self._captured:
             self._programs.pop(shape, None)
-            self._captured[shape] = Captured(self.program(shape, arena=True))
+            with self._preparing:
+                self._captured[shape] = Captured(self.program(shape, arena=True))
         return self._captured[shape]
 
-    def __call__(self, x: Any) -> Any:
-        """The output for x (N, C, H, W): a new float32 array of the backend."""
-        program = self.program_for(tuple(x.shape))
+    def __call__(self, *inputs: Any) -> Any:
+        """The output for an input (N, C, H, W): a new float32 array of the backend; of several outputs a tuple."""
+        program = self.program_for(signature_of(tuple(x.shape) for x in inputs))
         self._wait()
-        program.input[...] = cuda.asarray(x, np.float32)
+        for array, x in zip(program.inputs, inputs, strict=True):
+            array[...] = cuda.asarray(x, np.float32)
         program.launch()
-        result = program.output.astype(np.float32)
+        results = tuple(array.astype(np.float32) for array in program.outputs)
         self._done()
-        return result
+        return results if len(results) > 1 else results[0]
 
     def _wait(self) -> None:
         """Make the current stream wait for the last call, which used the same buffers."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda, topology
+from ..topology.graph import Signature, shapes_of, signature_of
 from .registry import Fusion, first, operator_of
 
 
@@ -21,13 +22,13 @@ class TorchBackend:
         self._parameters = {
             name: torch.from_numpy(np.array(value)).to(self._device) for name, value in parameters.items()
         }
-        self._graphs: dict[tuple[int, ...], topology.Graph] = {}
+        self._graphs: dict[Signature, topology.Graph] = {}
 
-    def __call__(self, x: Any) -> Any:
-        """The network's output for x (N, C, H, W): a float32 NumPy array."""
+    def __call__(self, *inputs: Any) -> Any:
+        """The network's output for its inputs (N, C, H, W): a float32 NumPy array; of several outputs a tuple."""
         import torch
 
-        shape = tuple(x.shape)
+        shape = signature_of(tuple(x.shape) for x in inputs)
         if shape not in self._graphs:
             self._graphs[shape] = topology.read_onnx(self._model, shape)
         graph = self._graphs[shape]
@@ -35,11 +36,13 @@ class TorchBackend:
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         try:
             with torch.no_grad():
-                tensors = {graph.input: torch.from_numpy(cuda.asnumpy(x).astype(np.float32)).to(self._device)}
+                arrays = (torch.from_numpy(cuda.asnumpy(x).astype(np.float32)).to(self._device) for x in inputs)
+                tensors = dict(zip(graph.inputs, arrays, strict=True))
                 for layer in graph.layers:
-                    inputs = [tensors[name] for name in layer.inputs]
-                    tensors[layer.output] = run_layer(layer, inputs, self._parameters)
-                return tensors[graph.output].cpu().numpy()
+                    given = [tensors[name] for name in layer.inputs]
+                    tensors[layer.output] = run_layer(layer, given, self._parameters)
+                results = tuple(tensors[name].cpu().numpy() for name in graph.outputs)
+                return results if len(results) > 1 else results[0]
         finally:
             torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = strict
 
@@ -61,9 +64,9 @@ class OnnxRuntimeBackend:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._sessions: dict[tuple[int, ...] | None, Any] = {}
+        self._sessions: dict[Signature | None, Any] = {}
         self._sessions[None] = self._open(model)
-        self._declared = self._sessions[None].get_inputs()[0].shape
+        self._declared = [value.shape for value in self._sessions[None].get_inputs()]
 
     @staticmethod
     def _open(model: Any) -> Any:
@@ -73,26 +76,38 @@ class OnnxRuntimeBackend:
         options.log_severity_level = 3  # errors only, without warnings about unused initializers
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def __call__(self, x: Any) -> Any:
-        """The network's output for x (N, C, H, W), a NumPy array. ValueError if ONNX Runtime cannot run that shape."""
-        x = cuda.asnumpy(x).astype(np.float32)
-        session = self._session(x.shape)
-        batch = session.get_inputs()[0].shape[0]
-        # a file exported for a fixed batch size runs the images in chunks of that size
-        chunks = [x] if not isinstance(batch, int) or batch == len(x) else np.split(x, range(batch, len(x), batch))
-        name = session.get_inputs()[0].name
-        try:
-            return np.concatenate([session.run(None, {name: chunk})[0] for chunk in chunks])
-        except Exception as error:  # ONNX Runtime's exceptions have no common base class
-            raise ValueError(f"ONNX Runtime cannot run this network on x of shape {x.shape}: {error}") from None
+    def __call__(self, *inputs: Any) -> Any:
+        """The network's output for its inputs (N, C, H, W): a NumPy array; of several outputs a tuple.
 
-    def _session(self, shape: tuple[int, ...]) -> Any:
+        ValueError if ONNX Runtime cannot run these shapes.
+        """
+        arrays = [cuda.asnumpy(x).astype(np.float32) for x in inputs]
+        session = self._session(signature_of(x.shape for x in arrays))
+        names, batch = [value.name for value in session.get_inputs()], session.get_inputs()[0].shape[0]
+        # a file exported for a fixed batch size runs the images in chunks of that size
+        chunks = [tuple(arrays)]
+        if isinstance(batch, int) and batch != len(arrays[0]):
+            chunks = list(zip(*(np.split(x, range(batch, len(x), batch)) for x in arrays), strict=True))
+        try:
+            every = [session.run(None, dict(zip(names, chunk, strict=True))) for chunk in chunks]
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            shapes = ", ".join(str(x.shape) for x in arrays)
+            raise ValueError(f"ONNX Runtime cannot run this network on x of shape {shapes}: {error}") from None
+        results = tuple(np.concatenate(parts) for parts in zip(*every, strict=True))
+        return results if len(results) > 1 else results[0]
+
+    def _session(self, signature: Signature) -> Any:
         """The session of the file, or of the file rewritten for an image size that it does not allow."""
-        fits = all(not isinstance(d, int) or d == s for d, s in zip(self._declared[2:], shape[2:], strict=True))
-        batch = self._declared[0]
-        if fits and (not isinstance(batch, int) or shape[0] % batch == 0):
+        shapes = shapes_of(signature)
+        fits = all(
+            not isinstance(allowed, int) or allowed == size
+            for declared, shape in zip(self._declared, shapes, strict=True)
+            for allowed, size in zip(declared[1:], shape[1:], strict=True)
+        )
+        batch = self._declared[0][0]
+        if fits and (not isinstance(batch, int) or shapes[0][0] % batch == 0):
             return self._sessions[None]
-        if shape not in self._sessions:
-            graph, parameters = topology.read_onnx_with_parameters(self._model, shape)
-            self._sessions[shape] = self._open(topology.write_onnx(graph, parameters))
-        return self._sessions[shape]
+        if signature not in self._sessions:
+            graph, parameters = topology.read_onnx_with_parameters(self._model, signature)
+            self._sessions[signature] = self._open(topology.write_onnx(graph, parameters))
+        return self._sessions[signature]

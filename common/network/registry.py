@@ -1,7 +1,7 @@
 """The registry of operators and fusions, and the steps that they run.
 
     @register
-    class LeakyReLU(Operator): ...       a type of layer: its ONNX form, its implementations, its cost
+    class CELU(Operator): ...            a type of layer: its ONNX form, its implementations, its cost
     @register
     class ConvHardSwish(Fusion): ...     a chain of layers run as one: Network(model, passes=["conv-hard-swish", …])
 
@@ -10,7 +10,7 @@ An entry is a class, which `register` adds. operators.py has the entries for com
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -123,6 +123,17 @@ class Step(Layer):
         return itemsize * sum(math.prod(shape) for shape in (*shapes.values(), self.output_shape))
 
 
+def with_batch(node: Layer, batch: int) -> Any:
+    """A layer or a step, with its layers and parts, for another batch size."""
+    shapes = tuple((batch, *shape[1:]) for shape in node.input_shapes)
+    if not isinstance(node, Step):
+        return replace(node, input_shapes=shapes)
+    parts = {name: with_batch(part, batch) for name, part in node.parts.items()}
+    return replace(
+        node, input_shapes=shapes, layers=tuple(with_batch(layer, batch) for layer in node.layers), parts=parts
+    )
+
+
 def as_step(node: Layer) -> Step:
     """A node of a graph as a step: itself, or a step of this one layer."""
     return node if isinstance(node, Step) else Step.of(node)
@@ -141,7 +152,7 @@ class Operator:
 
     layer      the type of layer
     in_place   whether the kernels may write the output over an input of the same shape
-    onnx       readers of ONNX operators, {"LeakyRelu": read} with read(Translation, Node) → Activation, as in
+    onnx       readers of ONNX operators, {"Celu": read} with read(Translation, Node) → Activation, as in
                common.topology.operators. Layers of common.topology need neither `onnx` nor `write`
     """
 
@@ -162,6 +173,7 @@ class Operator:
 
         run: the KernelBackend, which has `parameters`, `run`, `launch` and `permute`. arrays: what the step reads and
         writes.
+        Called again, with other arrays, if kernels of the network ask for workspaces (cuda.workspace).
         """
         raise NotImplementedError
 

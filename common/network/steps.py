@@ -34,7 +34,7 @@ class Epilogue(Fusion):
 
     name = "epilogue"
     pattern = (
-        Part("convolution", (kinds.Conv2d, kinds.BatchNorm2d)),
+        Part("convolution", (kinds.Conv2d, kinds.ConvTranspose2d, kinds.BatchNorm2d)),
         Part("add", kinds.ResidualAdd, optional=True),
         Part("activation", (kinds.ReLU6, kinds.ReLU, kinds.Clip), optional=True),
     )

@@ -65,7 +65,8 @@ class Composition:
 
         run: the KernelBackend. buffers: arrays by tensor name; the output's is replaced by the kernel's own array.
         """
-        match = next(matches(graph, WholeNetwork()), None) if self.persistent else None
+        single = len(graph.inputs) == len(graph.outputs) == 1
+        match = next(matches(graph, WholeNetwork()), None) if self.persistent and single else None
         if match is None or WholeNetwork().condition(match) is not True:
             return None
         from .persistent import Persistent

@@ -27,7 +27,7 @@ from .. import cuda
 from ..files import replacing
 from ..kernels.ladder import INCLUDE
 from ..measure import environment
-from ..text import printable
+from ..text import PACKAGE_NAME, printable
 from . import cost, generate
 from .features import missing
 from .generate import Block, Geometry, Tile, ceil_div
@@ -292,7 +292,7 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
             made = Table(content["found"])
         elif path != SHIPPED:
             warnings.warn(
-                f"{path}: tuned for {'; '.join(other)}: it is left aside. python -m common tune makes it anew",
+                f"{path}: tuned for {'; '.join(other)}: it is left aside. python -m {PACKAGE_NAME} tune makes it anew",
                 stacklevel=3,
             )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

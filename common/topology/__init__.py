@@ -6,7 +6,8 @@
     fusion    which layers run as one kernel, and the bytes that the kernels move
     module    MobileNetV2 as a PyTorch module, and its export to ONNX
     resnet    ResNet-20 as a Graph, and (resnet_module) as a PyTorch module
-    builder   Builder, with which table and resnet build their graphs
+    densenet  a small DenseNet as a Graph
+    builder   Builder, with which table, resnet and densenet build their graphs
     reader    reads an ONNX file as a Graph, with its parameters
     writer    writes a Graph as an ONNX model
 
@@ -20,20 +21,34 @@ All names in `__all__` can be imported from here; PyTorch and onnx are imported 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from .densenet import densenet
 from .errors import InvalidModel, UnsupportedModel
 from .graph import Graph
 from .layers import (
+    ELU,
+    GELU,
+    Add,
     AveragePool2d,
     BatchNorm2d,
+    ChannelShuffle,
     Clip,
     Concat,
     Conv2d,
+    ConvTranspose2d,
+    Div,
+    Erf,
     GlobalAveragePool,
+    GroupNorm,
     HardSigmoid,
     HardSwish,
     Layer,
+    LayerNorm,
+    LeakyReLU,
     Linear,
+    Maximum,
     MaxPool2d,
+    Mean,
+    Minimum,
     Mul,
     Pad,
     Permute,
@@ -41,8 +56,13 @@ from .layers import (
     ReLU6,
     Reshape,
     ResidualAdd,
+    Resize,
     Sigmoid,
+    Slice,
     Softmax,
+    Sqrt,
+    Sub,
+    Tanh,
 )
 from .resnet import resnet20
 from .table import TABLE, build, make_divisible
@@ -55,20 +75,33 @@ if TYPE_CHECKING:
     from .writer import write_onnx
 
 __all__ = [
+    "ELU",
+    "GELU",
     "TABLE",
+    "Add",
     "AveragePool2d",
     "BatchNorm2d",
+    "ChannelShuffle",
     "Clip",
     "Concat",
     "Conv2d",
+    "ConvTranspose2d",
+    "Div",
+    "Erf",
     "GlobalAveragePool",
     "Graph",
+    "GroupNorm",
     "HardSigmoid",
     "HardSwish",
     "InvalidModel",
     "Layer",
+    "LayerNorm",
+    "LeakyReLU",
     "Linear",
     "MaxPool2d",
+    "Maximum",
+    "Mean",
+    "Minimum",
     "MobileNetV2",
     "Mul",
     "Pad",
@@ -78,10 +111,16 @@ __all__ = [
     "ResNet20",
     "Reshape",
     "ResidualAdd",
+    "Resize",
     "Sigmoid",
+    "Slice",
     "Softmax",
+    "Sqrt",
+    "Sub",
+    "Tanh",
     "UnsupportedModel",
     "build",
+    "densenet",
     "export_onnx",
     "load_model",
     "make_divisible",

@@ -48,10 +48,12 @@ def fold(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
     return result
 
 
-def axes_of(node: Node, inputs: Arrays, since: int, position: int = 1) -> tuple[int, ...] | None:
+def axes_of(
+    node: Node, inputs: Arrays, since: int, position: int = 1, attribute: str = "axes"
+) -> tuple[int, ...] | None:
     """The node's axes: an attribute before operator set `since`, else the input at `position`. None if missing."""
     if node.opset < since:
-        return node.integers("axes")
+        return node.integers(attribute)
     if len(inputs) <= position or inputs[position] is None:
         return None
     return tuple(integers(inputs[position]))
@@ -175,8 +177,16 @@ def shape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
 
 
 def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
-    """Slice: start, end, axis and step per sliced axis; attributes before operator set 10 (no steps), then inputs."""
+    """Slice of a constant."""
     array = present(inputs[0])
+    return array[slices(node, inputs, array.shape)]
+
+
+def slices(node: Node, inputs: Arrays, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    """A Python slice per axis of `shape` for a Slice node; inputs: its constant ones, the first is not used.
+
+    ONNX gives start, end, axis and step per sliced axis: attributes before operator set 10 (no steps), then inputs.
+    """
     if node.opset < 10:
         starts, ends = node.integers("starts") or (), node.integers("ends") or ()
         axes, steps = node.integers("axes"), None
@@ -188,11 +198,11 @@ def slice_(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
         steps = axes_of(node, inputs, since=10, position=4)
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
-    where = [slice(None)] * array.ndim
+    where = [slice(None)] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         # a backward slice up to and including element 0 has an end far below 0, which Python needs as None
-        where[axis] = slice(start, None if step < 0 and end < -array.shape[axis] else end, step)
-    return array[tuple(where)]
+        where[axis] = slice(start, None if step < 0 and end < -shape[axis] else end, step)
+    return tuple(where)
 
 
 def reshape(node: Node, inputs: Arrays, budget: Budget) -> np.ndarray:
@@ -257,6 +267,7 @@ FOLD: dict[str, Callable[[Node, Arrays, Budget], np.ndarray]] = {
     "Add": elementwise(np.add),
     "Cast": cast,
     "CastLike": cast,
+    "Ceil": elementwise(np.ceil),
     "Concat": concat,
     "Constant": constant,
     "ConstantOfShape": constant_of_shape,
@@ -264,6 +275,7 @@ FOLD: dict[str, Callable[[Node, Arrays, Budget], np.ndarray]] = {
     "Equal": elementwise(np.equal),
     "Expand": expand,
     "Flatten": flatten,
+    "Floor": elementwise(np.floor),
     "Gather": gather,
     "Identity": lambda node, inputs, budget: present(inputs[0]),
     "Mul": elementwise(np.multiply),

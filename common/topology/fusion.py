@@ -35,7 +35,7 @@ def traffic(graph: Graph, groups: Sequence[Kernel]) -> list[tuple[int, int]]:
     found = []
     for i, kernel in enumerate(groups):
         written = {layer.output for layer in kernel}
-        outside = {graph.output}.union(*(names for j, names in enumerate(reads) if j != i))
+        outside = set(graph.outputs).union(*(names for j, names in enumerate(reads) if j != i))
         found.append((sum(size[n] for n in reads[i] - written), sum(size[n] for n in written & outside)))
     return found
 

@@ -153,6 +153,82 @@ class Conv2d(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConvTranspose2d(Layer):
+    """The transpose of a Conv2d, as torch.nn.ConvTranspose2d: every input pixel adds weight · in to a window of out.
+
+    On each axis, in[n, i, h] reaches out[n, o, h · stride − before + k · dilation] by weight[i, o mod O/groups, k].
+    weight: (in_channels, out_channels / groups, kH, kW), bias: (out_channels,) or None. padding is cut off the output,
+    output_padding adds rows and columns after it, before the cut.
+    """
+
+    in_channels: int
+    out_channels: int
+    kernel_size: Pair
+    stride: Pair = (1, 1)
+    padding: Padding = ((0, 0), (0, 0))
+    output_padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+    weight: str
+    bias: str | None = None
+
+    def _infer_shape(self) -> Shape:
+        n, channels, *extent = image_shape(self)
+        if channels != self.in_channels:
+            raise ValueError(f"input has {channels} channels, the weight is for {self.in_channels}")
+        if self.groups < 1 or self.in_channels % self.groups or self.out_channels % self.groups:
+            raise ValueError(
+                f"{self.groups} groups do not divide {self.in_channels} input and {self.out_channels} output channels"
+            )
+        check_extents("kernel size", self.kernel_size, least=1)
+        check_extents("stride", self.stride, least=1)
+        check_extents("dilation", self.dilation, least=1)
+        check_extents("padding", self.padding[0] + self.padding[1], least=0)
+        size = []
+        for before, k, step, pads, more, d in zip(
+            extent, self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation, strict=True
+        ):
+            if not 0 <= more < max(step, d):
+                raise ValueError(f"output padding {more} is not between 0 and below stride {step} or dilation {d}")
+            after = (before - 1) * step - sum(pads) + d * (k - 1) + 1 + more
+            if after < 1:
+                raise ValueError(f"padding {pads} leaves none of {after + sum(pads)} pixels")
+            size.append(after)
+        return (n, self.out_channels, *size)
+
+    @property
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """Shapes of weight and bias, by parameter name."""
+        shapes: dict[str, Shape] = {
+            self.weight: (self.in_channels, self.out_channels // self.groups, *self.kernel_size)
+        }
+        if self.bias is not None:
+            shapes[self.bias] = (self.out_channels,)
+        return shapes
+
+    @property
+    def macs(self) -> int:
+        """out_channels / groups · kH · kW per input element, at this batch size, with those that padding cuts off."""
+        return math.prod(self.input_shapes[0]) * self.out_channels // self.groups * math.prod(self.kernel_size)
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        shown = [
+            str(self.in_channels),
+            str(self.out_channels),
+            show_pair(self.kernel_size),
+            show_pair(self.stride),
+            show_padding(self.padding),
+            str(self.groups),
+        ]
+        if self.output_padding != (0, 0):
+            shown.append(f"output_padding={show_pair(self.output_padding)}")
+        if self.dilation != (1, 1):
+            shown.append(f"dilation={show_pair(self.dilation)}")
+        return tuple(shown)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Linear(Layer):
     """out[n] = weight · flatten(in[n]) + bias: the input is flattened from dimension 1.
 
@@ -226,6 +302,80 @@ class BatchNorm2d(Layer):
         return (str(self.num_features),)
 
 
+class Norm(Layer):
+    """Base of the layers that normalise by statistics of their input: (in − mean) / √(variance + eps) · weight + bias.
+
+    The variance is the biased one. weight, bias: names of parameters, one number per channel, or None.
+    """
+
+    eps: float
+    weight: str | None
+    bias: str | None
+
+    @property
+    def channels(self) -> int:
+        """The length of weight and bias."""
+        return self.input_shapes[0][1]
+
+    @property
+    def parameter_shapes(self) -> dict[str, Shape]:
+        """(channels,) for weight and bias, by parameter name."""
+        return {name: (self.channels,) for name in (self.weight, self.bias) if name is not None}
+
+    def _check_eps(self) -> None:
+        if not (math.isfinite(self.eps) and self.eps >= 0):
+            raise ValueError(f"eps is {self.eps}, not a finite number from 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNorm(Norm):
+    """Normalises along dimension `dim`: 1, the channels of each pixel, as ConvNeXt's LayerNorm2d."""
+
+    dim: int = 1
+    eps: float = 1e-5
+    weight: str | None = None
+    bias: str | None = None
+
+    @property
+    def channels(self) -> int:
+        """The elements along `dim`."""
+        return self.input_shapes[0][self.dim]
+
+    def _infer_shape(self) -> Shape:
+        self._check_eps()
+        if not 0 < self.dim < len(self.input_shapes[0]):
+            raise ValueError(f"dimension {self.dim} is not one after the batch of {self.input_shapes[0]}")
+        return self.input_shapes[0]
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (str(self.channels), *([f"dim={self.dim}"] if self.dim != 1 else []))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNorm(Norm):
+    """Normalises groups of neighbouring channels of an image over all pixels, as torch.nn.GroupNorm.
+
+    Input (N, C), or (N, C, …). A group per channel is torch.nn.InstanceNorm2d.
+    """
+
+    num_groups: int
+    eps: float = 1e-5
+    weight: str | None = None
+    bias: str | None = None
+
+    def _infer_shape(self) -> Shape:
+        self._check_eps()
+        shape = self.input_shapes[0]
+        if len(shape) < 2 or self.num_groups < 1 or shape[1] % self.num_groups:
+            raise ValueError(f"{self.num_groups} groups do not divide the channels of {shape}")
+        return shape
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (str(self.num_groups), str(self.channels))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReLU6(Layer):
     """out = min(max(in, 0), 6)"""
@@ -266,14 +416,75 @@ class HardSigmoid(Layer):
     beta: float = 0.5
 
     def _infer_shape(self) -> Shape:
-        if not (math.isfinite(self.alpha) and math.isfinite(self.beta)):
-            raise ValueError(f"alpha {self.alpha} and beta {self.beta} are not finite")
+        check_finite("alpha", self.alpha)
+        check_finite("beta", self.beta)
         return self.input_shapes[0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HardSwish(Layer):
     """out = in · min(max(in / 6 + 1/2, 0), 1)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tanh(Layer):
+    """out = tanh(in)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erf(Layer):
+    """out = erf(in), the error function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sqrt(Layer):
+    """out = √in"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakyReLU(Layer):
+    """out = in, or alpha · in where in is negative."""
+
+    alpha: float = 0.01
+
+    def _infer_shape(self) -> Shape:
+        check_finite("alpha", self.alpha)
+        return self.input_shapes[0]
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (f"{self.alpha:g}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ELU(Layer):
+    """out = in, or alpha · (exp(in) − 1) where in is negative."""
+
+    alpha: float = 1.0
+
+    def _infer_shape(self) -> Shape:
+        check_finite("alpha", self.alpha)
+        return self.input_shapes[0]
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (f"{self.alpha:g}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GELU(Layer):
+    """out = in · (1 + erf(in / √2)) / 2; approximate "tanh": in · (1 + tanh(√(2/π) · (in + 0.044715 · in³))) / 2."""
+
+    approximate: str = "none"
+
+    def _infer_shape(self) -> Shape:
+        if self.approximate not in ("none", "tanh"):
+            raise ValueError(f"approximate is {self.approximate!r}, not 'none' or 'tanh'")
+        return self.input_shapes[0]
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return () if self.approximate == "none" else (self.approximate,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,9 +520,8 @@ class ResidualAdd(Layer):
         return self.inputs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mul(Layer):
-    """out = in_0 · in_1; dimensions of size 1 in one of them are broadcast to the other."""
+class Broadcast(Layer):
+    """Base of the elementwise layers of two inputs: dimensions of size 1 in one of them are broadcast to the other."""
 
     arity: ClassVar[int | None] = 2
 
@@ -325,6 +535,36 @@ class Mul(Layer):
     @property
     def _arguments(self) -> tuple[str, ...]:
         return self.inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mul(Broadcast):
+    """out = in_0 · in_1, with broadcasting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Broadcast):
+    """out = in_0 + in_1, with broadcasting. Two inputs of one shape are a ResidualAdd, which convolutions take in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sub(Broadcast):
+    """out = in_0 − in_1, with broadcasting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Div(Broadcast):
+    """out = in_0 / in_1, with broadcasting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maximum(Broadcast):
+    """out = max(in_0, in_1), with broadcasting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum(Broadcast):
+    """out = min(in_0, in_1), with broadcasting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,12 +590,99 @@ class Concat(Layer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Slice(Layer):
+    """out[n, i, …] = in[n, starts[0] + i · steps[0], …], of shape (N, *sizes); a negative step goes backwards."""
+
+    starts: tuple[int, ...]
+    sizes: Shape
+    steps: tuple[int, ...]
+
+    def _infer_shape(self) -> Shape:
+        n, *extents = self.input_shapes[0]
+        if not len(extents) == len(self.starts) == len(self.sizes) == len(self.steps):
+            raise ValueError(f"{self.starts}, {self.sizes} and {self.steps} are not one number per axis of {extents}")
+        for extent, start, size, step in zip(extents, self.starts, self.sizes, self.steps, strict=True):
+            if size < 1 or not (0 <= start < extent and 0 <= start + (size - 1) * step < extent):
+                raise ValueError(
+                    f"{size} elements from {start} in steps of {step} do not lie in the {extent} of an axis"
+                )
+        return (n, *self.sizes)
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        """Each axis after the batch as Python writes it, ":" for all of it."""
+        shown = []
+        ranges = zip(self.input_shapes[0][1:], self.starts, self.sizes, self.steps, strict=True)
+        for extent, start, size, step in ranges:
+            end = start + size * step
+            text = f"{start}:{'' if end < 0 else end}" + (f":{step}" if step != 1 else "")
+            shown.append(":" if (start, size, step) == (0, extent, 1) else text)
+        return tuple(shown)
+
+
+@dataclass(frozen=True, kw_only=True)
 class GlobalAveragePool(Layer):
     """out[n, c] = mean of in[n, c] over height and width: (N, C, H, W) → (N, C, 1, 1)."""
 
     def _infer_shape(self) -> Shape:
         n, channels, *_ = image_shape(self)
         return (n, channels, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(Layer):
+    """out = the mean of in along dimension `dim`, which has size 1 in the output."""
+
+    dim: int = 1
+
+    def _infer_shape(self) -> Shape:
+        shape = self.input_shapes[0]
+        if not 0 < self.dim < len(shape):
+            raise ValueError(f"dimension {self.dim} is not one after the batch of {shape}")
+        return (*shape[: self.dim], 1, *shape[self.dim + 1 :])
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (f"dim={self.dim}",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize(Layer):
+    """The image in the size (height, width), as ONNX's Resize and torch.nn.functional.interpolate; see RESIZE.
+
+    scales: (height, width), of which the positions are computed; None: the quotients of the sizes.
+    """
+
+    size: Pair
+    mode: str = "linear"
+    coordinates: str = "half_pixel"
+    rounding: str = "floor"
+    scales: tuple[float, float] | None = None
+
+    def _infer_shape(self) -> Shape:
+        n, channels, *_ = image_shape(self)
+        for name, known in RESIZE.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, not one of {', '.join(known)}")
+        check_extents("size", self.size, least=1)
+        for scale in self.scales or ():
+            if not 0 < scale < math.inf:
+                raise ValueError(f"scale {scale} is not a positive number")
+        return (n, channels, *self.size)
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        rounded = [self.rounding] if self.mode == "nearest" and self.rounding != "floor" else []
+        return (show_pair(self.size), self.mode, self.coordinates, *rounded)
+
+
+# The values of Resize's fields. mode: the nearest pixel, or the four around a position, weighted by distance.
+# coordinates: the position of a pixel of the output in the input. rounding: of positions, with mode "nearest".
+RESIZE = {
+    "mode": ("nearest", "linear"),
+    "coordinates": ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"),
+    "rounding": ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,6 +781,23 @@ class Permute(Layer):
         return tuple(str(dim) for dim in self.dims)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChannelShuffle(Layer):
+    """Channel i · C / groups + j of the input is channel j · groups + i of the output, as torch.nn.ChannelShuffle."""
+
+    groups: int
+
+    def _infer_shape(self) -> Shape:
+        shape = image_shape(self)
+        if self.groups < 1 or shape[1] % self.groups:
+            raise ValueError(f"{self.groups} groups do not divide {shape[1]} channels")
+        return shape
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (str(self.groups),)
+
+
 def windows(
     extent: list[int],
     kernel_size: Pair,
@@ -496,6 +840,12 @@ def check_extents(what: str, values: tuple[int, ...], least: int) -> None:
     for value in values:
         if not least <= value <= MAX_EXTENT:
             raise ValueError(f"{what} {value} is not between {least} and {MAX_EXTENT}")
+
+
+def check_finite(what: str, value: float) -> None:
+    """Raise ValueError unless the value is a finite number; `what` names it in the message."""
+    if not math.isfinite(value):
+        raise ValueError(f"{what} {value} is not finite")
 
 
 def check_pool_windows(extent: list[int], kernel_size: Pair, stride: Pair, padding: Padding, dilation: Pair) -> None:

@@ -80,6 +80,11 @@ class Node:
             raise self.invalid(f"attribute {name!r} is NaN")
         return value
 
+    def floats(self, name: str) -> list[float]:
+        """An attribute that is a list of floats; empty if it is missing."""
+        attribute = self._attribute(name, AttributeProto.FLOATS)
+        return [] if attribute is None else list(attribute.floats)
+
     def text(self, name: str, default: str) -> str:
         """A string attribute, or `default` if it is missing; bytes that are not UTF-8 are replaced."""
         attribute = self._attribute(name, AttributeProto.STRING)

@@ -20,18 +20,19 @@ from .translation import Activation, Translation, as_written
 DEFAULT_SIZE = 224  # height and width if the file does not fix them, as in the paper
 
 
-def read_onnx(source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None) -> Graph:
+def read_onnx(source: str | os.PathLike | ModelProto, input_shape: tuple | None = None) -> Graph:
     """The layers of an ONNX model; arguments and errors as for `read_onnx_with_parameters`."""
     return read_onnx_with_parameters(source, input_shape)[0]
 
 
 def read_onnx_with_parameters(
-    source: str | os.PathLike | ModelProto, input_shape: tuple[int | None, ...] | None = None
+    source: str | os.PathLike | ModelProto, input_shape: tuple | None = None
 ) -> tuple[Graph, dict[str, np.ndarray]]:
     """The layers of an ONNX model and their parameters by name.
 
-    input_shape: (N, C, H, W), overrides the file's; None, as a whole or for a size, keeps it. A batch that the file
-    does not fix is 1, an open height or width is 224.
+    input_shape: (N, C, H, W), overrides the file's; None, as a whole or for a size, keeps it. Of a model with several
+    inputs a tuple of such, one per input in the file's order. A batch that the file does not fix is 1, an open height
+    or width is 224.
 
     The parameters are C-contiguous float32 under their ONNX names, in the layers' layout: convolution
     (out_channels, in_channels / groups, kH, kW), linear (out_features, in_features) with Gemm's alpha and beta
@@ -44,51 +45,59 @@ def read_onnx_with_parameters(
     return translate(load_model(source), input_shape)
 
 
-def translate(model: ModelProto, input_shape: tuple[int | None, ...] | None) -> tuple[Graph, dict[str, np.ndarray]]:
+def translate(model: ModelProto, input_shape: tuple | None) -> tuple[Graph, dict[str, np.ndarray]]:
     """`read_onnx_with_parameters` for a model returned by `load_model`."""
     graph, opset = model.graph, opset_version(model)
     nodes = nodes_in_order(graph, opset)
-    if len(graph.output) != 1:
-        raise UnsupportedModel(f"the model has {len(graph.output)} outputs, not one")
-    output = graph.output[0].name
+    outputs = [value.name for value in graph.output]
+    if not outputs:
+        raise InvalidModel("the model has no output")
     for node in nodes:
         check_operator(node)
-    wanted = {name for node in nodes for name in node.inputs} | {output}
+    wanted = {name for node in nodes for name in node.inputs} | set(outputs)
 
     tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name in wanted}
     if graph.sparse_initializer:
         raise UnsupportedModel("the model stores sparse initializers")
     inputs = [value for value in graph.input if value.name in wanted and value.name not in tensors]
-    if len(inputs) != 1:
-        raise UnsupportedModel(f"the model has {len(inputs)} inputs, not one")
-    shape, file_batch = requested_shape(inputs[0], input_shape)
-    dtype = element_type(inputs[0].type.tensor_type.elem_type, f"the input {inputs[0].name!r}")
-    if dtype not in FLOATS:
-        raise UnsupportedModel(f"the input {inputs[0].name!r} is {dtype}, not floating-point")
+    if not inputs:
+        raise UnsupportedModel("the model's outputs depend on no input")
+    shapes, file_batch = requested_shapes(inputs, input_shape)
+    dtypes = {
+        value.name: element_type(value.type.tensor_type.elem_type, f"the input {value.name!r}") for value in inputs
+    }
+    for name, dtype in dtypes.items():
+        if dtype not in FLOATS:
+            raise UnsupportedModel(f"the input {name!r} is {dtype}, not floating-point")
 
     # the bytes stored, not the shapes, which may claim more than the file holds
     stored = sum(tensor.ByteSize() for tensor in [*tensors.values(), *(t for node in nodes for t in node.tensors())])
     values: dict[str, Activation | np.ndarray] = {name: decode(tensor) for name, tensor in tensors.items()}
-    values[inputs[0].name] = as_written(inputs[0].name, shape, dtype)
+    for value, shape in shapes.items():
+        values[value] = as_written(value, shape, dtypes[value])
     names = set(values) | {name for node in nodes for name in node.outputs}
     state = Translation(values, names, file_batch, Budget(4 * stored + 2**20))
     for node in nodes:
         run(state, node)
 
-    result = values.get(output)
-    if not isinstance(result, Activation):
-        raise UnsupportedModel(f"the output {output!r} does not depend on the input")
-    if result.averaged:
-        raise UnsupportedModel(f"the output {output!r} is a mean over only one of height and width")
-    if not result.is_direct:
-        result = state.materialize(nodes[-1], result, output)
+    found = []
+    for output in outputs:
+        result = values.get(output)
+        if not isinstance(result, Activation):
+            raise UnsupportedModel(f"the output {output!r} does not depend on the input")
+        while not result.is_direct:  # a mean may leave a view
+            result = state.materialize(nodes[-1], result, output)
+        found.append(result.tensor)
+    (name, shape), *more = shapes.items()
     try:
         network = Graph(
             name=graph.name or "model",
-            input=inputs[0].name,
+            input=name,
             input_shape=shape,
-            layers=tuple(simplify(state.layers, result.tensor, state.parameters)),
-            output=result.tensor,
+            layers=tuple(simplify(state.layers, found, state.parameters)),
+            output=found[0],
+            more_inputs=tuple(more),
+            more_outputs=tuple(found[1:]),
         )
     except ValueError as error:
         raise InvalidModel(f"its layers do not fit together: {error}") from error
@@ -158,6 +167,26 @@ def run(state: Translation, node: Node) -> None:
     if node.outputs[0]:
         state.values[node.outputs[0]] = result
         state.writer[node.outputs[0]] = node.name
+
+
+def requested_shapes(inputs: list[ValueInfoProto], input_shape: tuple | None) -> tuple[dict[str, Shape], int | None]:
+    """(the inputs' shapes by name, the batch size that the file fixes or None); input_shape overrides the file's."""
+    asked: tuple = (None,) * len(inputs)
+    if len(inputs) == 1:
+        asked = (input_shape,)
+    elif input_shape is not None:
+        if len(input_shape) != len(inputs) or not all(one is None or isinstance(one, tuple) for one in input_shape):
+            raise ValueError(f"input_shape must be {len(inputs)} shapes, one per input, got {input_shape}")
+        asked = input_shape
+    read = {value.name: requested_shape(value, one) for value, one in zip(inputs, asked, strict=True)}
+    shapes = {name: shape for name, (shape, _) in read.items()}
+    batches = [batch for _, batch in read.values()]
+    if len({shape[0] for shape in shapes.values()}) > 1:
+        raise UnsupportedModel(
+            f"the inputs {', '.join(map(repr, shapes))} have the batch sizes"
+            f" {', '.join(str(shape[0]) for shape in shapes.values())}, not one"
+        )
+    return shapes, next((batch for batch in batches if batch is not None), None)
 
 
 def requested_shape(value: ValueInfoProto, input_shape: tuple[int | None, ...] | None) -> tuple[Shape, int | None]:

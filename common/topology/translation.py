@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .constants import Budget
-from .layers import Layer, Permute, Reshape, Shape
+from .errors import UnsupportedModel
+from .layers import ChannelShuffle, Layer, Mean, Permute, Reshape, Shape
 from .node import Node
 from .tensors import as_float32
 
@@ -26,16 +27,23 @@ class Activation:
     dtype: np.dtype
     dims: tuple[int, ...] | None = None  # axis i of `shape` is dimension dims[i] of `stored`; None: reshaped
     averaged: frozenset[int] = frozenset()  # dimensions of `stored` whose mean is pending
+    in_line: bool = False  # whether `shape` has all elements of all samples in one axis
 
     @property
     def permuted(self) -> bool:
-        """Whether the axes of `shape` are those of `stored` in another order."""
-        return self.dims is not None and self.dims != tuple(range(len(self.stored)))
+        """Whether the elements are in another order than those of `stored`; axes of size 1 may be anywhere."""
+        moved = [dim for dim in self.dims or () if self.stored[dim] > 1]
+        return moved != sorted(moved)
 
     @property
     def is_direct(self) -> bool:
         """Whether this tensor equals the layer's output, without a view."""
         return self.shape == self.stored and not self.permuted and not self.averaged
+
+
+def not_first(node: Node, before: Shape, after: Shape) -> UnsupportedModel:
+    """The error, not raised, of a node for a view in which the batch is not the first dimension."""
+    return node.unsupported(f"it makes {after} of {before}, which does not keep the batch first")
 
 
 def as_written(tensor: str, shape: Shape, dtype: np.dtype) -> Activation:
@@ -80,6 +88,7 @@ class Translation:
         self.writer: dict[str, str] = {}  # name of the node that writes each tensor
         self._layer_names = Names()
         self._tensor_names = Names(names)  # new names must differ from those of tensors not reached yet
+        self._reshaped: dict[str, Activation] = {}  # what the Reshape layers read, by their output
         self._written: set[str] = set()  # tensors that layers write
         self._stored: dict[tuple, str] = {}  # by _constant_key, the name of the parameter
 
@@ -99,8 +108,10 @@ class Translation:
             raise node.invalid(f"input {position} is missing")
         if not isinstance(value, Activation):
             raise node.unsupported(f"input {position} is a constant, where a computed tensor is expected")
+        if value.in_line and node.op_type not in ("Gather", "Reshape"):
+            raise not_first(node, value.stored, value.shape)
         if value.averaged and node.op_type != "ReduceMean":
-            raise node.unsupported("it reads a mean over only one of height and width")
+            return self.materialize(node, value, node.inputs[position])
         return value
 
     def constant(self, node: Node, position: int) -> np.ndarray | None:
@@ -115,43 +126,70 @@ class Translation:
         return self.materialize(node, self.activation(node, position), node.inputs[position])
 
     def materialize(self, node: Node, value: Activation, name: str) -> Activation:
-        """Append a layer for the reshape or transpose in `value`, if any; return its output, the tensor `name`."""
+        """Append a layer for the reshape, transpose or mean of `value`, if any; return its output, tensor `name`."""
         if value.is_direct:
             return value
+        if value.in_line:
+            raise not_first(node, value.stored, value.shape)
+        if value.averaged:
+            return self._mean(node, value, name)
         source = as_written(value.tensor, value.stored, value.dtype)
         if value.permuted:
             result = self.emit(Permute, node, [source], view=name, dims=value.dims)
         else:
             result = self.emit(Reshape, node, [source], view=name, shape=value.shape[1:])
+            self._reshaped[result.tensor] = source
+        self.values[name] = result
+        return result
+
+    def _mean(self, node: Node, value: Activation, name: str) -> Activation:
+        """Append a Mean layer for the pending mean in `value`, over height or width; return its output as a view."""
+        (dim,) = value.averaged
+        assert value.dims is not None
+        result = self.emit(Mean, node, [as_written(value.tensor, value.stored, value.dtype)], view=name, dim=dim)
+        dims = value.dims if dim in value.dims else (*value.dims, dim)
+        result = replace(result, shape=tuple(result.stored[one] for one in dims), dims=dims)
+        result = self.view(node, result, value.shape) if result.shape != value.shape else result
         self.values[name] = result
         return result
 
     def emit(
-        self, kind: type[Layer], node: Node, sources: list[Activation], view: str | None = None, **fields
+        self,
+        kind: type[Layer],
+        node: Node,
+        sources: list[Activation],
+        view: str | None = None,
+        output: str | None = None,
+        **fields,
     ) -> Activation:
         """Append a layer that reads the tensors of `sources`, ignoring their views; return its output.
 
-        It writes the node's output, or the tensor `view` if given. InvalidModel if the shapes do not fit the layer.
+        It writes `output`, by default the node's first output, or the tensor `view` if given. InvalidModel if the
+        shapes do not fit the layer.
         """
         if view is None:
-            output, name = node.outputs[0], node.name
+            tensor, name = output or node.outputs[0], node.name
         else:
-            output = self._tensor_names.take(f"{view}.view") if view in self._written else view
+            tensor = self._tensor_names.take(f"{view}.view") if view in self._written else view
             name = self.writer.get(view, view)
-        name = self._layer_names.take(name, output)
-        self._written.add(output)
+        name = self._layer_names.take(name, tensor)
+        self._written.add(tensor)
         try:
             layer = kind(
                 name=name,
                 inputs=tuple(source.tensor for source in sources),
-                output=output,
+                output=tensor,
                 input_shapes=tuple(source.stored for source in sources),
                 **fields,
             )
         except ValueError as error:
             raise node.invalid(error) from error
         self.layers.append(layer)
-        return as_written(output, layer.output_shape, sources[0].dtype)
+        return as_written(tensor, layer.output_shape, sources[0].dtype)
+
+    def new_tensor(self, name: str) -> str:
+        """A tensor name that the file does not use: `name`, or `name` and a number."""
+        return self._tensor_names.take(name)
 
     def pointwise(self, kind: type[Layer], node: Node, value: Activation, **fields) -> Activation:
         """Append an elementwise layer; the view of `value` applies to its output as well."""
@@ -194,15 +232,31 @@ class Translation:
                 raise node.invalid(f"its numbers are {constant.dtype}, its input is {value.dtype}")
 
     def view(self, node: Node, value: Activation, shape: Shape) -> Activation:
-        """`value` reshaped. InvalidModel if the shape does not fit, UnsupportedModel if the batch is not first."""
+        """`value` reshaped. InvalidModel if the shape does not fit, UnsupportedModel if the batch is not first.
+
+        It is a view, unless `value` is transposed and a layer has to bring its elements into that order.
+        """
+        if (shuffled := self._channel_shuffle(node, value, shape)) is not None:
+            return shuffled
         if value.permuted:
             value = self.materialize(node, value, node.inputs[0])
         if math.prod(shape) != math.prod(value.shape):
             raise node.invalid(f"{value.shape} cannot be seen as {shape}")
-        if not shape or shape[0] != value.stored[0]:
-            raise node.unsupported(f"it makes {shape} of {value.shape}, which does not keep the batch first")
-        dims = tuple(range(len(shape))) if shape == value.stored else None
-        return replace(value, shape=shape, dims=dims)
+        if shape and shape[0] == value.stored[0]:
+            dims = tuple(range(len(shape))) if shape == value.stored else None
+            return replace(value, shape=shape, dims=dims, in_line=False)
+        if len(shape) == 1:
+            return replace(value, shape=shape, dims=None, in_line=True)  # to see whether the next node undoes it
+        raise not_first(node, value.shape, shape)
+
+    def _channel_shuffle(self, node: Node, value: Activation, shape: Shape) -> Activation | None:
+        """A ChannelShuffle layer, if `value` is an image of that shape, in groups of channels that are transposed."""
+        image = self._reshaped.get(value.tensor)
+        if image is None or not value.permuted or value.dims != (0, 2, 1, *range(3, len(value.stored))):
+            return None
+        if len(shape) != 4 or shape != image.stored or math.prod(value.stored[3:]) != math.prod(shape[2:]):
+            return None
+        return self.emit(ChannelShuffle, node, [image], groups=value.stored[1])
 
     def transposed(self, node: Node, value: Activation, perm: tuple[int, ...]) -> Activation:
         """`value` transposed by `perm`. InvalidModel for an invalid `perm`, UnsupportedModel if the batch moves."""
@@ -213,11 +267,8 @@ class Translation:
             raise node.unsupported(f"it moves the batch dimension to {perm.index(0)}")
         shape = tuple(value.shape[axis] for axis in perm)
         if value.dims is not None:
-            dims: tuple[int, ...] | None = tuple(value.dims[axis] for axis in perm)
-            moved = [dim for dim in dims or () if value.stored[dim] > 1]
-            if moved == sorted(moved):  # only axes of size 1 move: the elements keep their order
-                dims = tuple(range(rank)) if shape == value.stored else None
-            return replace(value, shape=shape, dims=dims)
+            turned = replace(value, shape=shape, dims=tuple(value.dims[axis] for axis in perm))
+            return replace(turned, dims=tuple(range(rank))) if turned.is_direct else turned
         moved = [axis for axis in perm if value.shape[axis] > 1]
         if moved == sorted(moved):
             return self.view(node, value, shape)

@@ -6,7 +6,7 @@ import pytest
 from common import cuda, kernels
 from common.cuda import checks
 
-IN_PLACE = ("add", "activate", "clamp", "multiply")
+IN_PLACE = ("add", "activate", "binary", "clamp", "multiply")
 
 
 def arrays(*shapes):
@@ -24,6 +24,7 @@ X, W, B = (1, 4, 6, 6), (4, 4, 3, 3), (4,)
 CALLS = {
     "permute": ("x", (2, 3), (3, 2), lambda x, out: kernels.permute(x, (1, 0), out=out)),
     "pad": ("x", X, (1, 4, 8, 8), lambda x, out: kernels.pad(x, ((1, 1), (1, 1)), out=out)),
+    "strided_slice": ("x", X, (1, 2, 6, 6), lambda x, out: kernels.strided_slice(x, (0, 1, 0, 0), out.shape, out=out)),
     "softmax": ("x", (3, 5), (3, 5), lambda x, out: kernels.softmax(x, -1, out=out)),
     "gemm": ("a", (4, 4), (4, 4), lambda x, out: kernels.gemm(x, arrays((4, 4))[0], out=out)),
     "gemm of b": ("b", (4, 4), (4, 4), lambda x, out: kernels.gemm(arrays((4, 4))[0], x, out=out)),
@@ -49,6 +50,15 @@ CALLS = {
     "depthwise_backward_weight": (
         "x", X, (4, 1, 3, 3), lambda x, out: kernels.depthwise_backward_weight(*arrays(X), x, (3, 3), 1, 1, out=out),
     ),
+    "resize": ("x", X, (1, 4, 9, 9), lambda x, out: kernels.resize(x, 9, out=out)),
+    "conv_transpose2d": ("x", X, (1, 4, 8, 8), lambda x, out: kernels.conv_transpose2d(x, *arrays(W), out=out)),
+    "conv_transpose2d's residual": (
+        "residual", X, X, lambda x, out: kernels.conv_transpose2d(*arrays((1, 4, 4, 4), W), residual=x, out=out),
+    ),
+    "layer_norm": ("x", X, X, lambda x, out: kernels.layer_norm(x, out=out)),
+    "group_norm": ("x", X, X, lambda x, out: kernels.group_norm(x, 2, out=out)),
+    "group_norm's bias": ("bias", B, X, lambda x, out: kernels.group_norm(*arrays(X), 2, *arrays(B), x, out=out)),
+    "mean": ("x", X, (1, 1, 6, 6), lambda x, out: kernels.mean(x, out=out)),
     "winograd": ("x", X, X, lambda x, out: kernels.winograd(x, *arrays(W), None, 1, out=out)),
     "winograd_weight": ("weight", W, (16, 8, 64), lambda x, out: kernels.winograd_weight(x, out=out)),
 }  # fmt: skip
@@ -74,6 +84,7 @@ def test_in_place_is_right_and_a_part_is_not(operator, rng):
     call = {
         "add": lambda x, out: kernels.add(x, arrays(x.shape)[0], out=out),
         "multiply": lambda x, out: kernels.multiply(x, arrays(x.shape)[0], out=out),
+        "binary": lambda x, out: kernels.divide(x, arrays(x.shape)[0], out=out),
         "clamp": lambda x, out: kernels.clamp(x, -1.0, 1.0, out=out),
         "activate": lambda x, out: kernels.activate(x, "sigmoid", out=out),
     }[operator]

@@ -43,6 +43,33 @@ def calls(rng, dtype):
     return {
         "activate": (kernels.hardswish, (x,), torch.nn.functional.hardswish(f64(x))),
         "multiply": (kernels.multiply, (x, scale), f64(x) * f64(scale)),
+        "binary": (kernels.subtract, (x, scale), f64(x) - f64(scale)),
+        "strided_slice": (
+            lambda x, **rest: kernels.strided_slice(x, (0, 1, 6, 0), (2, 2, 3, 5), (1, 1, -3, 1), **rest),
+            (x,),
+            f64(x)[:, 1:, [6, 3, 0]],
+        ),
+        "resize": (
+            lambda x, **rest: kernels.resize(x, (11, 9), **rest),
+            (x,),
+            torch.nn.functional.interpolate(f64(x), (11, 9), mode="bilinear"),
+        ),
+        "conv_transpose2d": (
+            kernels.conv_transpose2d,
+            (x, weight[:3]),
+            torch.nn.functional.conv_transpose2d(f64(x), f64(weight[:3])),
+        ),
+        "layer_norm": (
+            kernels.layer_norm,
+            (x,),
+            torch.nn.functional.layer_norm(f64(x).permute(0, 2, 3, 1), (3,)).permute(0, 3, 1, 2),
+        ),
+        "group_norm": (
+            lambda x, **rest: kernels.group_norm(x, 3, **rest),
+            (x,),
+            torch.nn.functional.group_norm(f64(x), 3),
+        ),
+        "mean": (kernels.mean, (x,), f64(x).mean(1, keepdim=True)),
         "pool2d": (
             lambda x, **rest: kernels.max_pool2d(x, 3, 2, 1, **rest),
             (x,),

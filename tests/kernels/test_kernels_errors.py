@@ -128,6 +128,13 @@ POINTWISE = {
     "global_avg_pool": kernels.global_avg_pool,
     "sigmoid": kernels.sigmoid,
     "multiply": lambda a, **rest: kernels.multiply(a, ones(3, 7), **rest),
+    "divide": lambda a, **rest: kernels.divide(a, ones(3, 7), **rest),
+    "strided_slice": lambda x, **rest: kernels.strided_slice(x, (0, 1), (2, 3), **rest),
+    "resize": lambda x, **rest: kernels.resize(x, 3, **rest),
+    "conv_transpose2d": lambda x, **rest: kernels.conv_transpose2d(x, ones(1, 1, 1, 1), **rest),
+    "layer_norm": kernels.layer_norm,
+    "group_norm": lambda x, **rest: kernels.group_norm(x, 1, **rest),
+    "mean": kernels.mean,
     "max_pool2d": lambda x, **rest: kernels.max_pool2d(x, 1, **rest),
     "pad": lambda x, **rest: kernels.pad(x, 1, **rest),
 }

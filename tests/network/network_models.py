@@ -27,6 +27,11 @@ class Nodes:
         self.initializers.append(numpy_helper.from_array(np.asarray(values, np.float32), name))
         return name
 
+    def integers(self, *values):
+        name = f"number{len(self.initializers)}"
+        self.initializers.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return name
+
     def __call__(self, op_type, *inputs, **attributes):
         output = f"{op_type.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [output], name=f"/{output}", **attributes))
@@ -45,11 +50,16 @@ class Nodes:
     def clip(self, x, low, high):
         return self("Clip", x, self.number(low), self.number(high))
 
-    def model(self, output, shape=("n", 3, 9, 8)):
-        unknown = helper.make_empty_tensor_value_info(output)
-        unknown.type.tensor_type.elem_type = TensorProto.FLOAT
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
-        graph = helper.make_graph(self.nodes, "small", [x], [unknown], self.initializers)
+    def model(self, output, shape=("n", 3, 9, 8), **more):
+        """output: one name or a list. more: shapes of further inputs by name."""
+        outputs = [
+            helper.make_empty_tensor_value_info(name) for name in ([output] if output == str(output) else output)
+        ]
+        for unknown in outputs:
+            unknown.type.tensor_type.elem_type = TensorProto.FLOAT
+        shapes = {"x": shape} | more
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, given) for name, given in shapes.items()]
+        graph = helper.make_graph(self.nodes, "small", inputs, outputs, self.initializers)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
         return model
 
@@ -76,9 +86,11 @@ def random_parameters(rng, graph):
     return {n: (rng.random(s) + 0.5).astype(np.float32) for n, s in graph.parameter_shapes.items()}
 
 
-def run_onnxruntime(model, x):
-    """The reference without any of this project's code."""
+def run_onnxruntime(model, *inputs):
+    """The reference without any of this project's code: the output, or of several a tuple."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: x})[0]
+    names = [value.name for value in session.get_inputs()]
+    results = tuple(session.run(None, dict(zip(names, inputs, strict=True))))
+    return results if len(results) > 1 else results[0]

@@ -340,11 +340,19 @@ def test_programs_that_there_are_not(tiny):
 
 
 def test_a_layer_that_a_backend_does_not_run_is_named():
-    graph = layers((1, 3, 9, 8), (topology.ReLU, {}), (topology.Sigmoid, {}))
+    class Unknown(topology.Sigmoid):
+        """A layer that nobody registers."""
+
+    graph = layers((1, 3, 9, 8), (topology.ReLU, {}), (Unknown, {}))
     with pytest.raises(topology.UnsupportedModel) as caught:
         CudnnBackend.check(object.__new__(CudnnBackend), graph)
     message = str(caught.value)
-    assert "layer 1 ('layer1')" in message and "'cudnn'" in message and "Sigmoid" in message and "'torch'" in message
+    assert (
+        "layer 1 ('layer1')" in message
+        and "'cudnn'" in message
+        and "runs no Unknown" in message
+        and "'torch'" in message
+    )
 
 
 def test_cudnn_refuses_a_softmax_over_channels_of_many_pixels():

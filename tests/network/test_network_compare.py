@@ -7,8 +7,9 @@ from network_models import Nodes
 from common import cuda, topology
 from common.network import available
 from common.network import compare as comparing
-from common.network.compare import TOLERANCES, compare, compare_steps, first_drift, relative_error, top
+from common.network.compare import TOLERANCES, close_top, compare, compare_steps, first_drift, relative_error, top
 from common.network.kernels import KernelBackend
+from common.network.reference import OnnxRuntimeBackend
 from common.network.steps import fuse
 
 
@@ -50,11 +51,11 @@ def test_cudnn_is_left_out_where_it_runs_not_all_layers(rng, monkeypatch):
     monkeypatch.setattr(comparing, "available", lambda: ("kernels", "cudnn", "torch", "onnxruntime"))
     monkeypatch.setattr("common.cudnn.library.require", lambda: None)  # it refuses the layer before it needs a GPU
     nodes = Nodes(rng, opset=14)
-    model = nodes.model(nodes("HardSwish", nodes.conv("x", 3, 8)))
+    model = nodes.model(nodes("Softmax", nodes.conv("x", 3, 8), axis=1))
     rows = compare(model, inputs=1)
     assert [row.backend for row in rows] == ["onnxruntime", "kernels", "torch"]
     assert all(row.within_contract for row in rows)
-    with pytest.raises(topology.UnsupportedModel, match=r"'cudnn' runs .*, not HardSwish"):
+    with pytest.raises(topology.UnsupportedModel, match=r"'cudnn' runs Softmax along the last dimension, not"):
         compare(model, inputs=1, backends=["cudnn"])  # asked for by name, it is an error
 
 
@@ -98,6 +99,66 @@ def test_another_order_of_classes_is_outside_the_contract(model, monkeypatch):
     monkeypatch.setattr(KernelBackend, "__call__", lambda self, x: original(self, x)[:, ::-1].copy())
     ours = compare(model, inputs=2, backends=["kernels"])[1]
     assert ours.same_top5 < 2 and not ours.within_contract
+
+
+def test_close_classes_may_change_places():
+    """Ten scores of root mean square 1: with a tolerance of 5e-3 two are close up to 0.01 apart."""
+    reference = np.array([[1.508, 1.5, 1.4, 1.3, 1.2, 0.1, 0.05, 0.0, -0.3, -0.4]], np.float32)
+    reference /= np.sqrt(np.mean(reference**2))
+    apart = reference[0, 0] - reference[0, 1]
+    assert 0.007 < apart < 0.01
+
+    def close(*exchanged: int, tolerance: float = 5e-3) -> bool:
+        scores = reference.copy()
+        scores[:, exchanged] = reference[:, exchanged[::-1]]
+        return bool(close_top(scores, reference, tolerance)[0])
+
+    assert close(0, 0) and close(0, 1) and not close(0, 1, tolerance=1e-3)
+    assert not close(1, 2) and not close(4, 5) and close(7, 8), "the last two are not among the first five"
+    assert not close_top(np.full_like(reference, np.nan), reference[:, ::-1], 5e-3)[0]
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("fp32", False), ("fp16", True)])
+def test_classes_that_rounding_exchanges(model, monkeypatch, dtype, within):
+    """The best two scores are nearly equal and stand in each other's place: fp32 allows the error, not the order."""
+    original = KernelBackend.__call__
+    tied = {}
+
+    def call(self, x):
+        scores = np.array(original(self, x))
+        first, second = tied["top"][:2]
+        scores[:, [first, second]] = tied["scores"][:, [second, first]]
+        return scores
+
+    reference = OnnxRuntimeBackend.__call__
+
+    def nearly_tied(self, x):
+        scores = np.array(reference(self, x))
+        first, second = top(scores)[0, :2]
+        scores[:, second] = scores[:, first] * np.float32(1 - 1e-6)
+        tied.update(top=(first, second), scores=scores)
+        return scores
+
+    monkeypatch.setattr(OnnxRuntimeBackend, "__call__", nearly_tied)
+    monkeypatch.setattr(KernelBackend, "__call__", call)
+    ours = compare(model, inputs=1, backends=["kernels"], dtype=dtype)[1]
+    assert ours.error <= TOLERANCES[dtype] and ours.same_top5 == 0 and ours.within_contract is within
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_classes_far_apart_must_not_change_places(model, monkeypatch, dtype):
+    """The fifth class and the sixth have exchanged scores that are no tie."""
+    original = KernelBackend.__call__
+
+    def call(self, x):
+        scores = np.array(original(self, x))
+        fifth, sixth = np.argsort(-scores[0])[4:6]
+        scores[:, [fifth, sixth]] = scores[:, [sixth, fifth]]
+        return scores
+
+    monkeypatch.setattr(KernelBackend, "__call__", call)
+    ours = compare(model, inputs=1, backends=["kernels"], dtype=dtype, seed=3)[1]
+    assert ours.close_top5 == 0 and not ours.within_contract
 
 
 def test_a_seed_draws_the_same_inputs_again(model):

@@ -7,10 +7,13 @@ from network_models import layers, random_parameters, run_onnxruntime
 from common import topology
 from common.network import Network
 from common.network.compare import TOLERANCES, relative_error
+from common.network.registry import OPERATORS
 from common.topology import layers as kinds
 from common.topology import write_onnx
 
 UNEVEN = ((0, 1), (2, 1))
+ACROSS = {"in_channels": 4, "out_channels": 6, "kernel_size": (3, 2), "stride": (2, 3), "padding": UNEVEN,
+          "output_padding": (0, 1), "dilation": (1, 2), "groups": 2, "weight": "w", "bias": "b"}  # fmt: skip
 CASES = {
     "conv": [
         (
@@ -47,8 +50,43 @@ CASES = {
     "sigmoid": [(kinds.Sigmoid, {})],
     "hard-sigmoid": [(kinds.HardSigmoid, {"alpha": 0.2, "beta": 0.4})],
     "hard-swish": [(kinds.HardSwish, {})],
+    "tanh": [(kinds.Tanh, {})],
+    "erf": [(kinds.Erf, {})],
+    "leaky-relu": [(kinds.LeakyReLU, {}), (kinds.LeakyReLU, {"alpha": 0.2})],
+    "elu": [(kinds.ELU, {}), (kinds.ELU, {"alpha": 0.3})],
+    "gelu": [(kinds.GELU, {})],
+    "gelu-tanh": [(kinds.GELU, {"approximate": "tanh"})],
+    "gelu-of-features": [(kinds.Reshape, {"shape": (288,)}), (kinds.GELU, {})],
     "softmax-channels": [(kinds.Softmax, {"dim": 1})],
     "softmax-columns": [(kinds.Softmax, {"dim": 3})],
+    "sqrt": [(kinds.Sigmoid, {}), (kinds.Sqrt, {})],
+    "mean-of-channels": [(kinds.Mean, {})],
+    "mean-of-columns": [(kinds.Mean, {"dim": 3})],
+    "mean-of-tokens": [(kinds.Reshape, {"shape": (36, 8)}), (kinds.Mean, {"dim": 1})],
+    "layer-norm": [(kinds.LayerNorm, {"weight": "w", "bias": "b"})],
+    "layer-norm-without-weights": [(kinds.LayerNorm, {"eps": 0.1})],
+    "layer-norm-of-rows": [(kinds.LayerNorm, {"dim": 2, "weight": "w", "bias": "b"})],
+    "layer-norm-of-features": [(kinds.Reshape, {"shape": (288,)}), (kinds.LayerNorm, {"weight": "w"})],
+    "group-norm": [(kinds.GroupNorm, {"num_groups": 2, "weight": "w", "bias": "b"})],
+    "group-norm-without-weights": [(kinds.GroupNorm, {"num_groups": 1, "eps": 0.1})],
+    "instance-norm": [(kinds.GroupNorm, {"num_groups": 4, "bias": "b"})],
+    "resize-linear": [(kinds.Resize, {"size": (13, 5)})],
+    "resize-corners": [(kinds.Resize, {"size": (5, 17), "coordinates": "align_corners"})],
+    "resize-to-a-pixel": [(kinds.Resize, {"size": (1, 3), "coordinates": "pytorch_half_pixel"})],
+    "resize-by-scales": [(kinds.Resize, {"size": (15, 4), "scales": (1.7, 0.6), "coordinates": "asymmetric"})],
+    "resize-nearest": [(kinds.Resize, {"size": (18, 24), "mode": "nearest", "coordinates": "asymmetric"})],
+    "resize-nearest-up": [(kinds.Resize, {"size": (7, 11), "mode": "nearest", "rounding": "ceil"})],
+    "resize-nearest-half": [
+        (kinds.Resize, {"size": (18, 16), "mode": "nearest", "rounding": rounding})
+        for rounding in ("round_prefer_floor", "round_prefer_ceil")
+    ],
+    "conv-transpose": [(kinds.ConvTranspose2d, ACROSS)],
+    "conv-transpose-epilogue": [
+        (kinds.ConvTranspose2d, ACROSS),
+        (kinds.Sigmoid, {}),
+        (kinds.ConvTranspose2d, ACROSS | {"in_channels": 6, "out_channels": 4, "weight": "w2", "bias": None}),
+        (kinds.ReLU, {}),
+    ],
     "residual": [(kinds.Sigmoid, {}), (kinds.ResidualAdd, {"inputs": ("input", "t0")})],
     "mul": [(kinds.Sigmoid, {}), (kinds.Mul, {"inputs": ("input", "t0")})],
     "squeeze-and-excite": [
@@ -60,6 +98,25 @@ CASES = {
         (kinds.GlobalAveragePool, {}),
         (kinds.Sigmoid, {}),
         (kinds.Mul, {"inputs": ("t1", "input")}),
+    ],
+    "add-of-means": [(kinds.GlobalAveragePool, {}), (kinds.Add, {"inputs": ("input", "t0")})],
+    "sub": [(kinds.Sigmoid, {}), (kinds.Sub, {"inputs": ("input", "t0")})],
+    "sub-of-means": [(kinds.GlobalAveragePool, {}), (kinds.Sub, {"inputs": ("t0", "input")})],
+    "div": [(kinds.Sigmoid, {}), (kinds.Sigmoid, {}), (kinds.Div, {"inputs": ("input", "t1")})],
+    "div-by-channel": [
+        (kinds.GlobalAveragePool, {}),
+        (kinds.Sigmoid, {}),
+        (kinds.Div, {"inputs": ("input", "t1")}),
+    ],
+    "maximum": [(kinds.Sigmoid, {}), (kinds.Maximum, {"inputs": ("input", "t0")})],
+    "minimum": [(kinds.GlobalAveragePool, {}), (kinds.Minimum, {"inputs": ("input", "t0")})],
+    "slice-channels": [(kinds.Slice, {"starts": (1, 0, 0), "sizes": (2, 9, 8), "steps": (1, 1, 1)})],
+    "slice-steps": [(kinds.Slice, {"starts": (3, 1, 7), "sizes": (4, 4, 3), "steps": (-1, 2, -3)})],
+    "split-and-joined": [
+        (kinds.Slice, {"starts": (0, 0, 0), "sizes": (1, 9, 8), "steps": (1, 1, 1)}),
+        (kinds.Slice, {"starts": (1, 0, 0), "sizes": (3, 9, 8), "steps": (1, 1, 1), "inputs": ("input",)}),
+        (kinds.ReLU, {}),
+        (kinds.Concat, {"inputs": ("t2", "t0"), "dim": 1}),
     ],
     "concat-channels": [(kinds.Sigmoid, {}), (kinds.Concat, {"inputs": ("t0", "input", "t0"), "dim": 1})],
     "concat-rows": [(kinds.Sigmoid, {}), (kinds.Concat, {"inputs": ("input", "t0"), "dim": 2})],
@@ -75,6 +132,13 @@ CASES = {
         (kinds.ReLU, {"inputs": ("t0",)}),
         (kinds.Reshape, {"shape": (4, 72)}),
         (kinds.ResidualAdd, {"inputs": ("t1", "t3")}),
+    ],
+    "channel-shuffle": [(kinds.ChannelShuffle, {"groups": 2})],
+    "channel-shuffle-of-one-pixel": [(kinds.GlobalAveragePool, {}), (kinds.ChannelShuffle, {"groups": 2})],
+    "row-shuffle": [
+        (kinds.Reshape, {"shape": (4, 3, 3, 8)}),
+        (kinds.Permute, {"dims": (0, 1, 3, 2, 4)}),
+        (kinds.Reshape, {"shape": (4, 9, 8)}),
     ],
     "shuffle": [
         (kinds.Reshape, {"shape": (2, 2, 9, 8)}),
@@ -106,10 +170,52 @@ everywhere = pytest.mark.parametrize(
 )
 
 
+def test_a_transposed_convolution_takes_in_its_epilogue(rng):
+    """The residual and the clamp are part of its launch; a batch-norm after it, of its weight."""
+    norm = {"num_features": 6, "weight": "n", "bias": "m", "running_mean": "m", "running_var": "v"}
+    graph = layers(
+        (2, 4, 9, 8),
+        (kinds.ConvTranspose2d, ACROSS | {"weight": "w2", "bias": None}),
+        (kinds.ConvTranspose2d, ACROSS | {"inputs": ("input",)}),
+        (kinds.BatchNorm2d, norm),
+        (kinds.ResidualAdd, {"inputs": ("t0", "t2")}),
+        (kinds.Clip, {"min": -1.0, "max": 7.0}),
+    )
+    net = Network(write_onnx(graph, random_parameters(rng, graph)), layout="NHWC")
+    assert [step.title for step in net.plan().steps][1].endswith("+ ResidualAdd + Clip")
+    assert len(net.plan().steps) == 2
+    for how in ({"layout": "NCHW"}, {"layout": "NHWC", "dtype": "fp16"}):
+        check(graph, rng, "kernels", **how)
+
+
 @everywhere
 @pytest.mark.parametrize("name", CASES)
 def test_layer(rng, name, how):
     check(layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in CASES[name]]), rng, **how)
+
+
+BY_KERNELS = {kind for kind, entry in OPERATORS.items() if type(entry).cudnn is type(entry).kernels}
+POOL = {"kernel_size": (3, 2), "stride": (2, 1), "padding": ((1, 1), (0, 1)), "ceil_mode": True}
+ON_CUDNN = {name: row for name, row in CASES.items() if {kind for kind, _ in row} <= BY_KERNELS} | {
+    "max-pool": [(kinds.MaxPool2d, POOL)],
+    "average-pool": [(kinds.AveragePool2d, POOL)],
+}
+
+
+@pytest.mark.parametrize("name", ON_CUDNN)
+@pytest.mark.parametrize("how", [{"layout": "NCHW"}, {"layout": "NHWC"}, {"layout": "NHWC", "dtype": "fp16"}], ids=str)
+def test_a_layer_that_backend_cudnn_runs_by_the_kernels(rng, name, how, monkeypatch):
+    """These need no cuDNN, and run without it."""
+    monkeypatch.setattr("common.cudnn.library.require", lambda: None)
+    check(layers((2, 4, 9, 8), *[(kind, dict(fields)) for kind, fields in ON_CUDNN[name]]), rng, "cudnn", **how)
+
+
+def test_which_layers_backend_cudnn_runs_by_the_kernels():
+    """All but the ones that it runs on cuDNN or cuBLAS, or copies; `OPERATORS` also has those of other tests."""
+    own = {kinds.Conv2d, kinds.BatchNorm2d, kinds.Linear, kinds.ReLU, kinds.ReLU6, kinds.Clip, kinds.ResidualAdd}
+    own |= {kinds.GlobalAveragePool, kinds.Softmax, kinds.Permute, kinds.Reshape}
+    every = {kind for row in CASES.values() for kind, _ in row} | {kinds.MaxPool2d, kinds.AveragePool2d}
+    assert every - BY_KERNELS == own
 
 
 def test_every_kind_of_layer_is_tested():

@@ -52,9 +52,9 @@ def test_every_placement_computes_the_same(resnet, x, placement):
     times = np.zeros((len(placed.program.steps) + 1, 2))
     want = Network(weights.resnet20_model(), "onnxruntime")(x)
     for _ in range(2):
-        assert relative_error(placed.run(x, times), want) <= TOLERANCE
+        assert relative_error(placed.run([x], times)[0], want) <= TOLERANCE
     assert (times[:-1, 0] > 0).all()
-    assert sum(placed.copied) == copies(placed.plan, placed.on_gpu, placed.input, placed.output)
+    assert sum(placed.copied) == copies(placed.plan, placed.on_gpu, placed.graph.input, placed.graph.output)
 
 
 def test_a_random_placement_computes_the_same(resnet, x, rng):
@@ -62,9 +62,9 @@ def test_a_random_placement_computes_the_same(resnet, x, rng):
     for _ in range(5):
         chosen = {step.output for step in fuse(resnet.graph) if rng.random() < 0.5}
         placed = Placed(resnet.runner, x.shape, lambda step, chosen=chosen: step.output in chosen)
-        result = placed.run(x, np.zeros((24, 2)))
+        (result,) = placed.run([x], np.zeros((24, 2)))
         assert relative_error(result, want) <= TOLERANCE
-        assert sum(placed.copied) == copies(placed.plan, placed.on_gpu, placed.input, placed.output)
+        assert sum(placed.copied) == copies(placed.plan, placed.on_gpu, placed.graph.input, placed.graph.output)
 
 
 def test_concatenations_and_other_layers_on_either_side(rng):
@@ -78,7 +78,7 @@ def test_concatenations_and_other_layers_on_either_side(rng):
     for placement in ("cpu", "*conv*", "*concat*", "*pool*"):
         placed = Placed(net.runner, image.shape, placement)
         steps = len(placed.program.steps)
-        assert relative_error(placed.run(image, np.zeros((steps + 1, 2))), want) <= TOLERANCE
+        assert relative_error(placed.run([image], np.zeros((steps + 1, 2)))[0], want) <= TOLERANCE
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=lambda p: getattr(p, "__name__", p))

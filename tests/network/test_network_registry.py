@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from leaky_relu import LeakyReLU, LeakyReLUOperator
+from celu import CELU, CELUOperator
 from network_models import Nodes, layers, random_parameters, run_onnxruntime
 
 from common import cuda, topology, weights
@@ -33,10 +33,10 @@ from common.topology import operators, writer
 @pytest.fixture(autouse=True, scope="module")
 def from_outside():
     """Registered while this file's tests run: other tests ask what the course itself has."""
-    for entry in (LeakyReLUOperator, ConvHardSwish):
+    for entry in (CELUOperator, ConvHardSwish):
         register(entry)
     yield
-    for entry in (LeakyReLUOperator, ConvHardSwish):
+    for entry in (CELUOperator, ConvHardSwish):
         unregister(entry)
 
 
@@ -46,35 +46,35 @@ def from_outside():
 def test_an_operator_of_ones_own(rng):
     """Read, folded, run on kernels and PyTorch, written, in place, compared step by step: from one entry."""
     nodes = Nodes(rng)
-    model = nodes.model(nodes("LeakyRelu", nodes("LeakyRelu", nodes.same("x", 3), alpha=0.2)))
+    model = nodes.model(nodes("Celu", nodes("Celu", nodes.same("x", 3), alpha=0.2)))
     x = rng.standard_normal((2, 3, 9, 8), dtype=np.float32)
     want = run_onnxruntime(model, x)
     for layout in cuda.LAYOUTS:
         net = Network(model, layout=layout)
         assert relative_error(net(x), want) <= TOLERANCE
         plan = net.plan(x.shape)
-        assert plan.told[1:] == ["leaky_relu", "leaky_relu"] and "LeakyReLU(0.2)" in str(net)
+        assert plan.told[1:] == ["celu", "celu"] and "CELU(0.2)" in str(net)
         assert list(plan.shares) == [plan.steps[1].output, plan.steps[2].output]  # written where it is read
     assert relative_error(Network(model, "torch")(x), want) <= TOLERANCE
     assert first_drift(compare_steps(model, x=x)) is None
     graph, parameters = topology.read_onnx_with_parameters(model)
-    assert [type(layer).__name__ for layer in graph] == ["Conv2d", "LeakyReLU", "LeakyReLU"]
+    assert [type(layer).__name__ for layer in graph] == ["Conv2d", "CELU", "CELU"]
     again = topology.read_onnx(topology.write_onnx(graph, parameters))
-    assert [layer.slope for layer in again if isinstance(layer, LeakyReLU)] == [0.2, 0.01]
+    assert [layer.alpha for layer in again if isinstance(layer, CELU)] == [0.2, 1.0]
 
 
 def test_a_backend_without_the_operator_refuses_it():
-    graph = layers((1, 3, 9, 8), (LeakyReLU, {}))
+    graph = layers((1, 3, 9, 8), (CELU, {}))
     from common.network.cudnn import CudnnBackend
 
-    with pytest.raises(topology.UnsupportedModel, match=r"'cudnn' runs BatchNorm2d, .*, not LeakyReLU"):
+    with pytest.raises(topology.UnsupportedModel, match="'cudnn' runs no CELU; backends 'torch'"):
         CudnnBackend.check(object.__new__(CudnnBackend), graph)
-    assert LeakyReLU in layers_on("kernels") and LeakyReLU not in layers_on("cudnn")
+    assert CELU in layers_on("kernels") and CELU not in layers_on("cudnn")
 
 
 def test_what_cannot_be_registered():
     class Other(Operator):
-        layer = LeakyReLU
+        layer = CELU
 
     class Nameless(Fusion):
         pattern = (Part("add", kinds.ResidualAdd),)
@@ -88,7 +88,7 @@ def test_what_cannot_be_registered():
 
     with pytest.raises(TypeError, match="must be a class made from Operator or Fusion, got <class 'int'>"):
         register(int)
-    with pytest.raises(ValueError, match="Other: 'LeakyReLU' is registered by LeakyReLUOperator already"):
+    with pytest.raises(ValueError, match="Other: 'CELU' is registered by CELUOperator already"):
         register(Other)
     with pytest.raises(TypeError, match="Nameless must have name, got none"):
         register(Nameless)
@@ -96,18 +96,18 @@ def test_what_cannot_be_registered():
         register(ReadsRelu)
     before = len(OPERATORS)
     assert Mine not in OPERATORS
-    assert register(LeakyReLUOperator) is LeakyReLUOperator and len(OPERATORS) == before  # made anew
+    assert register(CELUOperator) is CELUOperator and len(OPERATORS) == before  # made anew
 
 
 def test_what_is_unregistered_is_unknown():
     tables = [dict(table) for table in (OPERATORS, FUSIONS, operators.TRANSLATE, writer.WRITE)]
-    for entry in (LeakyReLUOperator, ConvHardSwish):
+    for entry in (CELUOperator, ConvHardSwish):
         unregister(entry)
         with pytest.raises(KeyError, match=f"{entry.__name__} is not registered"):
             unregister(entry)
-    assert LeakyReLU not in OPERATORS and LeakyReLU not in writer.WRITE and "LeakyRelu" not in operators.TRANSLATE
+    assert CELU not in OPERATORS and CELU not in writer.WRITE and "Celu" not in operators.TRANSLATE
     assert ConvHardSwish.name not in FUSIONS
-    for entry in (LeakyReLUOperator, ConvHardSwish):
+    for entry in (CELUOperator, ConvHardSwish):
         register(entry)
     now = (OPERATORS, FUSIONS, operators.TRANSLATE, writer.WRITE)
     assert [list(table) for table in now] == [list(table) for table in tables]

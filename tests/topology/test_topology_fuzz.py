@@ -16,6 +16,7 @@ from topology_oracle import evaluate, onnx_runtime
 
 from common import topology as t
 from common.topology.constants import FOLD
+from common.topology.layers import Div
 from common.topology.operators import TRANSLATE
 
 REFUSALS = (t.InvalidModel, t.UnsupportedModel)
@@ -128,7 +129,8 @@ def test_what_is_accepted_after_a_mistake_means_what_onnx_runtime_makes_of_it(da
     got = evaluate(graph, parameters, x)
     assert got.shape == expected.shape
     if (np.abs(got) < 1e30).all():  # beyond, float32 overflows where the float64 of `evaluate` does not
-        assert np.allclose(got, expected, rtol=1e-4, atol=1e-4)
+        divides = any(isinstance(layer, Div) for layer in graph)  # by nearly nothing, which magnifies rounding
+        assert np.allclose(got, expected, rtol=1e-4, atol=1e-4 * (1 + divides * np.abs(expected).max()))
 
 
 def test_a_small_file_cannot_ask_for_large_constants():

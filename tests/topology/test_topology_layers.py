@@ -81,6 +81,34 @@ def test_pooling_shapes_are_those_of_torch(extent, kernel, stride, pad, ceil_mod
         assert made.output_shape == tuple(expected)
 
 
+ACROSS = {"in_channels": 6, "out_channels": 4, "kernel_size": (3, 3), "stride": (2, 2), "padding": ((1, 1), (1, 1)),
+          "output_padding": (1, 1), "groups": 2, "weight": "w", "bias": "b"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        (3, 1, 0, 0, 1, 1),
+        (2, 2, 0, 0, 1, 1),
+        ((3, 4), (2, 3), (1, 0), (1, 2), 3, (2, 1)),
+    ],
+    ids=str,
+)
+def test_the_shape_of_a_transposed_convolution_is_that_of_torch(how):
+    k, stride, pads, more, groups, dilation = how
+    module = torch.nn.ConvTranspose2d(6, 9, k, stride, pads, more, groups, dilation=dilation)
+    want = tuple(module(torch.zeros(2, 6, 5, 7)).shape)
+    top, left = module.padding
+    made = layer(
+        t.ConvTranspose2d, (2, 6, 5, 7), in_channels=6, out_channels=9, kernel_size=module.kernel_size,
+        stride=module.stride, padding=((top, top), (left, left)), output_padding=module.output_padding,
+        dilation=module.dilation, groups=groups, weight="w", bias="b",
+    )  # fmt: skip
+    assert made.output_shape == want
+    assert made.parameter_shapes == {"w": tuple(module.weight.shape), "b": (9,)}
+    assert made.macs == 2 * 6 * 5 * 7 * module.weight[0].numel()
+
+
 @pytest.mark.parametrize(
     ("made", "text"),
     [
@@ -103,6 +131,26 @@ def test_pooling_shapes_are_those_of_torch(extent, kernel, stride, pad, ceil_mod
         (layer(t.Pad, (1, 1, 5, 5), padding=((0, 1), (0, 1))), "Pad(((0, 1), (0, 1)), value=0)"),
         (layer(t.Permute, (1, 2, 3), dims=(0, 2, 1)), "Permute(0, 2, 1)"),
         (layer(t.Reshape, (1, 6), shape=(2, 3)), "Reshape(2, 3)"),
+        (layer(t.LeakyReLU, (1, 5)), "LeakyReLU(0.01)"),
+        (layer(t.Resize, (1, 3, 5, 4), size=(10, 8)), "Resize((10, 8), linear, half_pixel)"),
+        (
+            layer(t.Resize, (1, 3, 5, 5), size=(9, 9), mode="nearest", coordinates="asymmetric", rounding="ceil"),
+            "Resize(9, nearest, asymmetric, ceil)",
+        ),
+        (layer(t.ConvTranspose2d, (1, 6, 5, 4), **ACROSS), "ConvTranspose2d(6, 4, 3, 2, 1, 2, output_padding=1)"),
+        (layer(t.LayerNorm, (1, 6, 5, 4)), "LayerNorm(6)"),
+        (layer(t.LayerNorm, (1, 6, 5, 4), dim=3), "LayerNorm(4, dim=3)"),
+        (layer(t.GroupNorm, (1, 6, 5, 4), num_groups=3), "GroupNorm(3, 6)"),
+        (layer(t.Mean, (1, 6, 5, 4)), "Mean(dim=1)"),
+        (layer(t.ELU, (1, 5), alpha=0.3), "ELU(0.3)"),
+        (layer(t.GELU, (1, 5)), "GELU"),
+        (layer(t.GELU, (1, 5), approximate="tanh"), "GELU(tanh)"),
+        (layer(t.Sub, (1, 5), (1, 1)), "Sub(x0, x1)"),
+        (layer(t.ChannelShuffle, (1, 6, 5, 5), groups=3), "ChannelShuffle(3)"),
+        (
+            layer(t.Slice, (1, 6, 5, 7), starts=(2, 0, 6), sizes=(4, 5, 3), steps=(1, 1, -3)),
+            "Slice(2:6, :, 6::-3)",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -148,6 +196,31 @@ def test_counts():
         (lambda: layer(t.Reshape, (1, 6), shape=(4,)), "cannot be seen as"),
         (lambda: layer(t.Permute, (1, 6), dims=(1, 0)), "does not permute"),
         (lambda: layer(t.HardSigmoid, (1, 6), alpha=math.inf), "not finite"),
+        (lambda: layer(t.Resize, (1, 6), size=(2, 2)), "is not \\(N, C, H, W\\)"),
+        (lambda: layer(t.Resize, (1, 3, 5, 4), size=(0, 2)), "size 0 is not between 1"),
+        (lambda: layer(t.Resize, (1, 3, 5, 4), size=(2, 2), mode="cubic"), "mode is 'cubic', not one of nearest, lin"),
+        (lambda: layer(t.Resize, (1, 3, 5, 4), size=(2, 2), coordinates="corners"), "coordinates is 'corners', not"),
+        (lambda: layer(t.Resize, (1, 3, 5, 4), size=(2, 2), rounding="up"), "rounding is 'up', not one of floor"),
+        (lambda: layer(t.Resize, (1, 3, 5, 4), size=(2, 2), scales=(0.5, -1.0)), "scale -1.0 is not a positive"),
+        (lambda: layer(t.ConvTranspose2d, (1, 4, 5, 4), **ACROSS), "input has 4 channels, the weight is for 6"),
+        (lambda: layer(t.ConvTranspose2d, (1, 6, 5, 4), **ACROSS | {"groups": 4}), "4 groups do not divide 6 input"),
+        (lambda: layer(t.ConvTranspose2d, (1, 6, 5, 4), **ACROSS | {"output_padding": (0, 2)}), "output padding 2 is"),
+        (lambda: layer(t.ConvTranspose2d, (1, 6, 1, 4), **ACROSS | {"padding": ((2, 2), (0, 0))}), "leaves none of 4"),
+        (lambda: layer(t.LayerNorm, (1, 6), dim=0), "dimension 0 is not one after the batch"),
+        (lambda: layer(t.LayerNorm, (1, 6), eps=-1.0), "eps is -1.0, not a finite number from 0"),
+        (lambda: layer(t.GroupNorm, (1, 6, 5, 4), num_groups=4), "4 groups do not divide the channels of"),
+        (lambda: layer(t.GroupNorm, (1, 6), num_groups=2, eps=math.inf), "eps is inf, not a finite number"),
+        (lambda: layer(t.Mean, (1, 6), dim=2), "dimension 2 is not one after the batch"),
+        (lambda: layer(t.LeakyReLU, (1, 6), alpha=math.nan), "alpha nan is not finite"),
+        (lambda: layer(t.GELU, (1, 6), approximate="erf"), "approximate is 'erf', not 'none' or 'tanh'"),
+        (lambda: layer(t.Div, (1, 3), (1, 4)), "do not fit"),
+        (lambda: layer(t.Maximum, (1, 3), (2, 3)), "do not fit"),
+        (lambda: layer(t.ChannelShuffle, (1, 6, 5, 5), groups=4), "4 groups do not divide 6 channels"),
+        (lambda: layer(t.ChannelShuffle, (1, 6), groups=2), "is not \\(N, C, H, W\\)"),
+        (lambda: layer(t.Slice, (1, 6), starts=(0,), sizes=(2, 1), steps=(1,)), "not one number per axis"),
+        (lambda: layer(t.Slice, (1, 6), starts=(4,), sizes=(3,), steps=(1,)), "3 elements from 4 in steps of 1 do not"),
+        (lambda: layer(t.Slice, (1, 6), starts=(4,), sizes=(3,), steps=(-3,)), "3 elements from 4 in steps of -3"),
+        (lambda: layer(t.Slice, (1, 6), starts=(0,), sizes=(0,), steps=(1,)), "0 elements from 0"),
         (lambda: layer(t.MaxPool2d, (1, 1, 5, 5), kernel_size=(2, 2), padding=((2, 0), (0, 0))), "not below"),
     ],
 )

@@ -456,3 +456,158 @@ def test_the_result_is_the_same_from_a_path_and_from_a_model(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert t.read_onnx(path) == t.read_onnx(str(path)) == t.read_onnx(model)
+
+
+# -- slices and activations --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 18])
+def test_slices(opset):
+    m = Model(opset)
+
+    def cut(x, starts, ends, axes, steps):
+        if opset < 10:  # has no steps
+            return m.op("Slice", x, starts=starts, ends=ends, axes=axes)
+        return m.op("Slice", x, *(m.ints(*values) for values in (starts, ends, axes, steps)))
+
+    x = cut("x", [1, -8], [2**31 - 1, -1], [1, 2], [1, 3])
+    x = cut(m.op("Relu", x), [5, 0], [-(2**31) if opset >= 10 else 7, 1], [3, 1], [-2, 1])
+    graph = agree(m.build(x, (2, 4, 9, 8)))
+    assert [type(layer) for layer in graph] == [t.Slice, t.ReLU, t.Slice]
+    if opset >= 10:
+        assert str(graph.layers[0]) == "Slice(1:4, 1:10:3, :)" and str(graph.layers[2]) == "Slice(0:1, :, 5::-2)"
+
+
+def test_slices_of_views():
+    """Of an NHWC picture the last axis is the channels; of a reshaped one it is none of the layer's before."""
+    m = Model(13)
+    x = m.op("Transpose", m.op("Relu", "x"), perm=[0, 2, 3, 1])
+    x = m.op("Slice", x, m.ints(1), m.ints(3), m.ints(-1))
+    x = m.op("Reshape", m.op("Transpose", x, perm=[0, 3, 1, 2]), m.ints(2, 6, -1))
+    graph = agree(m.build(m.op("Slice", x, m.ints(5, 1), m.ints(0, 20), m.ints(1, 2), m.ints(-2, 4)), (2, 4, 9, 8)))
+    assert [type(layer) for layer in graph] == [t.ReLU, t.Slice, t.Reshape, t.Slice]
+    assert graph.layers[1].sizes == (2, 9, 8)
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_splits(opset):
+    m = Model(opset)
+    how = {"split": [1, 3]} if opset < 13 else {}
+    first, second = m.op("Split", "x", *([] if how else [m.ints(1, 3)]), outputs=2, axis=-3, **how)
+    halves = m.op("Split", m.op("Sigmoid", second), outputs=4, axis=3)
+    y = m.op("Mul", m.op("Concat", halves[2], halves[0], axis=1), m.op("Split", first, outputs=4, axis=3)[1])
+    graph = agree(m.build(y, (2, 4, 9, 8)))
+    assert graph.census() == {"Slice": 5, "Sigmoid": 1, "Concat": 1, "Mul": 1}  # of what is read, no more
+
+
+def test_a_split_into_one_part_is_no_layer():
+    m = Model(13)
+    (same,) = [m.op("Split", m.op("Relu", "x"), outputs=1, axis=1)]
+    assert agree(m.build(same)).census() == {"ReLU": 1}
+
+
+def test_activations():
+    m = Model(20)
+    x = m.op("LeakyRelu", m.op("LeakyRelu", m.op("Elu", m.op("Tanh", "x"), alpha=0.3)), alpha=0.2)
+    graph = agree(m.build(m.op("Gelu", m.op("Gelu", m.op("Erf", x)), approximate="tanh")))
+    assert [str(layer) for layer in graph] == [
+        "Tanh", "ELU(0.3)", "LeakyReLU(0.01)", "LeakyReLU(0.2)", "Erf", "GELU", "GELU(tanh)",
+    ]  # fmt: skip
+
+
+def gelu_parts(m, x, order):
+    """GELU in the spellings of PyTorch's two exporters and of tf2onnx."""
+    c = lambda value: m.const(np.array(value))  # noqa: E731
+    if order == "torch":
+        raised = m.op("Add", m.op("Erf", m.op("Div", x, c(2**0.5))), c(1.0))
+        return m.op("Mul", m.op("Mul", x, raised), c(0.5))
+    if order == "half first":
+        raised = m.op("Add", c(1.0), m.op("Erf", m.op("Mul", x, c(0.5**0.5))))
+        return m.op("Mul", raised, m.op("Mul", c(0.5), x))
+    if order == "half inside":
+        erf = m.op("Erf", m.op("Mul", x, c(0.5**0.5)))
+        return m.op("Mul", x, m.op("Add", m.op("Mul", erf, c(0.5)), c(0.5)))
+    cube = m.op("Pow", x, c(3.0)) if order == "tanh of a power" else m.op("Mul", x, m.op("Mul", x, x))
+    inner = m.op("Mul", c((2 / np.pi) ** 0.5), m.op("Add", x, m.op("Mul", c(0.044715), cube)))
+    raised = m.op("Add", c(1.0), m.op("Tanh", inner))
+    return m.op("Mul", m.op("Mul", c(0.5), x), raised)
+
+
+@pytest.mark.parametrize("order", ["torch", "half first", "half inside", "tanh", "tanh of a power"])
+def test_a_gelu_in_parts(order):
+    m = Model(13)
+    x = m.conv("x", 3, 4)
+    y = gelu_parts(m, gelu_parts(m, m.conv(gelu_parts(m, x, order), 4, 4, 1), order), order)
+    graph = agree(m.build(y))
+    gelu = f"GELU{'(tanh)' if order.startswith('tanh') else ''}"
+    assert [str(layer) for layer in graph if isinstance(layer, t.GELU)] == [gelu] * 3
+    assert [type(layer) for layer in graph] == [t.Conv2d, t.GELU, t.Conv2d, t.GELU, t.GELU]
+
+
+def test_a_part_of_a_gelu_that_others_read_stays():
+    m = Model(13)
+    raised = m.op("Add", m.op("Erf", m.op("Div", "x", m.const(np.array(2**0.5)))), m.const(np.array(1.0)))
+    gelu = m.op("Mul", m.op("Mul", "x", raised), m.const(np.array(0.5)))
+    graph = agree(m.build(m.op("Sub", gelu, raised)))
+    assert graph.census() == {"BatchNorm2d": 2, "Erf": 1, "GELU": 1, "Sub": 1}
+
+
+@pytest.mark.parametrize("changed", [{"scale": 0.70}, {"one": 1.001}, {"half": 0.501}, {"other": True}])
+def test_what_is_nearly_a_gelu_is_none(changed):
+    m = Model(13)
+    c = lambda value: m.const(np.array(value))  # noqa: E731
+    erf = m.op("Erf", m.op("Mul", "x", c(changed.get("scale", 0.5**0.5))))
+    factor = m.op("Relu", "x") if "other" in changed else "x"
+    y = m.op("Mul", m.op("Mul", factor, m.op("Add", erf, c(changed.get("one", 1.0)))), c(changed.get("half", 0.5)))
+    assert "GELU" not in agree(m.build(y)).census()
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Div", "Max", "Min"])
+def test_two_computed_tensors(op_type):
+    m = Model(13)
+    one, other = m.op("Relu", "x"), m.op("Sigmoid", m.op("Sigmoid", "x"))
+    y = m.op(op_type, one, other)
+    y = m.op(op_type, y, m.op("Sigmoid", m.op("GlobalAveragePool", "x")))  # broadcast
+    turned = (m.op("Transpose", z, perm=[0, 2, 3, 1]) for z in (y, other))
+    graph = agree(m.build(m.op(op_type, *turned)))
+    kind = {"Add": t.ResidualAdd, "Sub": t.Sub, "Div": t.Div, "Max": t.Maximum, "Min": t.Minimum}[op_type]
+    made = [type(layer) for layer in graph]
+    assert (
+        made.count(kind) + made.count(t.Add) == 3
+        and made.count(t.Add) == (op_type == "Add")
+        and type(graph.layers[-1]) is t.Permute
+    )
+
+
+def test_squares_and_cubes():
+    m = Model(13)
+    y = m.op("Add", m.op("Pow", "x", m.const(np.array(2.0))), m.op("Pow", m.op("Relu", "x"), m.const(np.array([3.0]))))
+    assert agree(m.build(y)).census() == {"Mul": 3, "ReLU": 1, "ResidualAdd": 1}
+
+
+@pytest.mark.parametrize(("apart", "perm"), [((2, 3, 2, 9, 8), (0, 2, 1, 3, 4)), ((2, 2, -1, 72), (0, 2, 1, 3))])
+def test_a_channel_shuffle(apart, perm):
+    m = Model(13)
+    x = m.op("Transpose", m.op("Reshape", m.op("Relu", "x"), m.ints(*apart)), perm=list(perm))
+    x = m.op("Reshape", x, m.ints(2, 6, 9, 8))
+    graph = agree(m.build(m.op("Concat", x, m.op("Sigmoid", x), axis=1), (2, 6, 9, 8)))
+    assert [str(layer) for layer in graph.layers[:2]] == ["ReLU", f"ChannelShuffle({apart[1]})"]
+    assert graph.census()["ChannelShuffle"] == 1 and len(graph) == 4
+
+
+def test_what_is_no_channel_shuffle():
+    """Another order, or another shape at the end."""
+    for perm, target in (([0, 1, 3, 2, 4], [2, 6, 9, 8]), ([0, 2, 1, 3, 4], [2, 6, 8, 9])):
+        m = Model(13)
+        turned = m.op("Transpose", m.op("Reshape", "x", m.ints(2, 3, 2, 9, 8)), perm=perm)
+        census = agree(m.build(m.conv(m.op("Reshape", turned, m.ints(*target)), 6, 2), (2, 6, 9, 8))).census()
+        assert census == {"Reshape": 2, "Permute": 1, "Conv2d": 1}
+
+
+def test_the_groups_of_a_channel_shuffle_can_be_read_too():
+    m = Model(13)
+    turned = m.op("Transpose", m.op("Reshape", "x", m.ints(2, 3, 2, 9, 8)), perm=[0, 2, 1, 3, 4])
+    shuffled = m.op("Reshape", turned, m.ints(2, 6, 9, 8))
+    again = m.op("Reshape", m.op("Relu", m.op("Transpose", turned, perm=[0, 1, 2, 4, 3])), m.ints(2, 6, 9, 8))
+    census = agree(m.build(m.op("Concat", shuffled, again, axis=1), (2, 6, 9, 8))).census()
+    assert census["ChannelShuffle"] == 1 and census["Permute"] == 1

@@ -29,33 +29,58 @@ def invalid(model, *words, input_shape=None):
     assert all(word in str(caught.value) for word in words), caught.value
 
 
+def resized(m, scales=(1, 1, 2, 2), sizes=None, **attributes):
+    if sizes is not None:
+        return m.op("Resize", "x", "", "", m.ints(*sizes), **attributes)
+    return m.op("Resize", "x", "", m.const(np.array(scales, np.float64)), **attributes)
+
+
 @pytest.mark.parametrize(
     ("opset", "write", "words"),
     [
         (13, lambda m: m.op("LRN", "x", size=3), ["'/LRN_2' (LRN)", "no layer for this operator"]),
         (13, lambda m: m.op("Gelu", "x", domain="com.microsoft"), ["Gelu", "com.microsoft"]),
         (13, lambda m: m.op("Transpose", "x", perm=[1, 0, 2, 3]), ["Transpose", "moves the batch"]),
-        (13, lambda m: m.op("Sub", "x", m.op("Relu", "x")), ["Sub", "both of its inputs"]),
+        (13, lambda m: m.op("Div", m.normal(1, 3, 1, 1), "x"), ["Div", "divides a constant"]),
+        (13, lambda m: m.op("Pow", "x", m.const(np.array(0.5))), ["Pow", "not the number 2 or 3"]),
+        (13, lambda m: m.op("Pow", "x", m.normal(3, 1, 1)), ["Pow", "not the number 2 or 3"]),
         (13, lambda m: m.op("Add", "x", m.normal(9, 8)), ["Add", "not one number a channel"]),
         (13, lambda m: m.op("Mul", "x", m.normal(1, 3, 9, 8)), ["Mul", "not one number a channel"]),
-        (13, lambda m: m.op("Add", "x", m.op("GlobalAveragePool", "x")), ["Add", "shapes that differ"]),
         (13, lambda m: m.op("Sum", "x", "x", "x"), ["Sum", "3 inputs"]),
-        (13, lambda m: m.op("Max", "x", m.op("Relu", "x")), ["Max", "2 computed inputs"]),
+        (13, lambda m: m.op("Max", "x", m.op("Relu", "x"), "x"), ["Max", "3 computed inputs"]),
+        (13, lambda m: m.op("Min", "x", m.op("Relu", "x"), m.normal(1)), ["Min", "2 computed inputs and 1 const"]),
         (13, lambda m: m.op("Conv", "x", m.op("Relu", "x")), ["Conv", "computed at run time"]),
         (13, lambda m: m.op("Pad", "x", m.ints(*[1] * 8), mode="reflect"), ["Pad", "reflect"]),
         (13, lambda m: m.pad("x", [0, 1, 0, 0, 0, 0, 0, 0]), ["Pad", "other axes"]),
         (13, lambda m: m.pad("x", [0, 0, -1, 0, 0, 0, 0, 0]), ["Pad", "cut"]),
-        (13, lambda m: m.mean("x", 1), ["ReduceMean", "not over height and width"]),
+        (13, lambda m: m.mean("x", 1, 2), ["ReduceMean", "not over height and width or one other axis"]),
         (13, lambda m: m.op("ReduceMean", "x"), ["ReduceMean", "over the batch"]),
-        (13, lambda m: m.op("Relu", m.mean("x", 2)), ["Relu", "only one of height and width"]),
-        (13, lambda m: m.mean("x", 3), ["only one of height and width"]),
         (13, lambda m: m.op("Reshape", "x", m.ints(3, 1, 9, 8)), ["Reshape", "keep the batch first"]),
         (13, lambda m: m.op("Flatten", "x", axis=2), ["Flatten", "axis 2"]),
         (13, lambda m: m.op("Squeeze", m.op("GlobalAveragePool", "x")), ["Squeeze", "keep the batch first"]),
         (13, lambda m: m.op("Concat", "x", "x", axis=0), ["Concat", "along the batch"]),
         (13, lambda m: m.op("Concat", "x", m.normal(1, 3, 9, 8), axis=1), ["Concat", "constant"]),
         (9, lambda m: m.op("Softmax", "x"), ["Softmax", "3 axes"]),
-        (13, lambda m: m.op("MatMul", "x", m.normal(8, 2)), ["MatMul", "one vector a sample"]),
+        (13, lambda m: m.op("MatMul", "x", m.normal(8, 2)), ["MatMul", "neither one vector a sample nor"]),
+        (13, lambda m: m.op("ConvTranspose", "x", m.normal(3, 2, 3, 3), output_shape=[9, 8]), ["output_shape"]),
+        (13, lambda m: m.op("ConvTranspose", "x", m.normal(3, 2, 3, 3), auto_pad="SAME_UPPER"), ["auto_pad SAME"]),
+        (13, lambda m: m.op("ConvTranspose", "x", m.op("Relu", "x")), ["ConvTranspose", "computed at run time"]),
+        (13, lambda m: resized(m, mode="cubic"), ["Resize", "its mode is 'cubic', not one of nearest, linear"]),
+        (13, lambda m: resized(m, coordinate_transformation_mode="tf_crop_and_resize"), ["coordinates", "tf_crop"]),
+        (19, lambda m: resized(m, coordinate_transformation_mode="half_pixel_symmetric"), ["half_pixel_symmetric"]),
+        (13, lambda m: resized(m, nearest_mode="round"), ["its rounding is 'round'"]),
+        (13, lambda m: resized(m, exclude_outside=1), ["Resize", "exclude_outside"]),
+        (18, lambda m: resized(m, mode="linear", antialias=1), ["Resize", "antialias"]),
+        (18, lambda m: resized(m, sizes=(1, 3, 18, 18), keep_aspect_ratio_policy="not_larger"), ["keep_aspect_ratio"]),
+        (13, lambda m: resized(m, scales=(1, 2, 2, 2)), ["Resize", "other axes than height and width"]),
+        (13, lambda m: resized(m, scales=(2, 1, 2, 2)), ["Resize", "other axes than height and width"]),
+        (18, lambda m: resized(m, scales=(2,), axes=[2]), ["Resize", "one of the two alone"]),
+        (13, lambda m: m.op("Resize", "x", "", "", m.op("Relu", "x")), ["Resize", "computed at run time"]),
+        (10, lambda m: m.op("Resize", "x", m.const(np.array([1, 1, 0.5, 0.5]))), ["before operator set 11"]),
+        (9, lambda m: m.op("Upsample", "x", m.const(np.array([1, 1, 2.0, 2.0])), mode="cubic"), ["mode is 'cubic'"]),
+        (17, lambda m: m.op("LayerNormalization", "x", m.normal(3, 9, 8), axis=1), ["3 axes of (1, 3, 9, 8) at once"]),
+        (17, lambda m: m.op("LayerNormalization", "x", m.normal(1, 3, 9, 8), axis=0), ["over the batch"]),
+        (17, lambda m: m.op("LayerNormalization", "x", m.op("Relu", "x")), ["computed at run time"]),
         (13, lambda m: m.op("Gemm", m.op("Flatten", "x"), m.normal(1, 4), transA=1), ["transA"]),
         (13, lambda m: m.op("Gemm", m.op("Flatten", "x"), m.normal(216, 4), m.normal(3, 1)), ["(3, 1)"]),
         (13, lambda m: m.op("Cast", "x", to=TensorProto.INT64), ["Cast", "int64"]),
@@ -73,7 +98,7 @@ def invalid(model, *words, input_shape=None):
         (13, lambda m: m.op("MaxPool", "x", outputs=2, kernel_shape=[2, 2])[0], ["MaxPool", "indices"]),
         (19, lambda m: m.op("AveragePool", "x", kernel_shape=[2, 2], dilations=[2, 2]), ["dilated"]),
         (13, lambda m: m.op("Add", "x", m.op("Relu", m.normal(1, 3))), ["Relu", "constant"]),
-        (13, lambda m: m.op("Identity", m.normal(1, 3)), ["0 inputs"]),
+        (13, lambda m: m.op("Identity", m.normal(1, 3)), ["outputs depend on no input"]),
     ],
 )  # fmt: skip
 def test_unsupported_nodes(opset, write, words):
@@ -142,6 +167,17 @@ def test_unsupported_nodes(opset, write, words):
             lambda m: m.op("Add", "x", m.op("Slice", m.normal(9), m.const(np.int64(0)), m.const(np.int64(1)))),
             ["Slice", "not vectors"],
         ),
+        (lambda m: m.op("Slice", "x", m.ints(0), m.ints(1), m.ints(4)), ["Slice", "do not fit"]),
+        (lambda m: m.op("Slice", "x", m.ints(0), m.ints(4), m.ints(2), m.ints(0)), ["Slice", "do not fit"]),
+        (lambda m: m.op("Slice", "x", m.ints(0, 1), m.ints(4)), ["Slice", "do not fit"]),
+        (lambda m: m.op("Slice", "x", m.ints(3), m.ints(3), m.ints(2)), ["Slice", "0 elements from 3"]),
+        (lambda m: m.op("Split", "x", outputs=2, axis=1)[0], ["Split", "3 elements", "2 equal parts"]),
+        (lambda m: m.op("Split", "x", m.ints(1, 1), outputs=2, axis=1)[0], ["Split", "make the 3 elements"]),
+        (lambda m: m.op("Split", "x", m.ints(1, 2), outputs=3, axis=1)[0], ["Split", "not 3 that make"]),
+        (lambda m: m.op("Split", "x", outputs=3, axis=4)[0], ["Split", "not distinct axes"]),
+        (lambda m: m.op("LeakyRelu", "x", alpha=float("inf")), ["LeakyRelu", "alpha inf is not finite"]),
+        (lambda m: m.op("Elu", "x", alpha=float("nan")), ["Elu", "NaN"]),
+        (lambda m: m.op("Sub", "x", m.op("MaxPool", "x", kernel_shape=[2, 2])), ["Sub", "do not fit"]),
         (lambda m: m.op("Reshape", "x", m.ints(1, 216, *[1] * 20)), ["Reshape", "22 dimensions, over 16"]),
         (lambda m: m.op("MaxPool", "x", kernel_shape=[2, 2], pads=[2] * 4), ["MaxPool", "not below"]),
         (lambda m: m.op("Add", "x", m.op("Relu")), ["Relu", "it has 0 inputs, not 1"]),
@@ -153,6 +189,34 @@ def test_unsupported_nodes(opset, write, words):
 def test_invalid_nodes(write, words):
     m = Model(13)
     invalid(m.build(write(m)), *words)
+
+
+def test_a_batch_is_not_cut():
+    for write in (
+        lambda m: m.op("Slice", "x", m.ints(1), m.ints(2), m.ints(0)),
+        lambda m: m.op("Slice", "x", m.ints(0), m.ints(2**62), m.ints(-4), m.ints(2)),
+        lambda m: m.op("Split", "x", outputs=2)[1],
+    ):
+        m = Model(13)
+        unsupported(m.build(write(m), (4, 3, 9, 8)), "it cuts along the batch")
+    m = Model(13)
+    assert (
+        len(t.read_onnx(m.build(m.op("Slice", m.op("Relu", "x"), m.ints(0), m.ints(4), m.ints(0)), (4, 3, 9, 8)))) == 1
+    )
+
+
+def test_parts_of_the_newest_split():
+    m = Model(18)
+    first, second, third = m.op("Split", "x", outputs=3, axis=2, num_outputs=3)
+    graph = agree(m.build(m.op("Concat", third, first, second, axis=2), (2, 3, 8, 5)))
+    assert [layer.sizes for layer in graph.layers[:3]] == [(3, 3, 5), (3, 3, 5), (3, 2, 5)]
+    m = Model(18)
+    invalid(m.build(m.op("Split", "x", outputs=3, axis=2, num_outputs=2)[0]), "Split", "not its 3 outputs")
+
+
+def test_gelu_of_an_unknown_kind():
+    m = Model(20)
+    invalid(m.build(m.op("Gelu", "x", approximate="sigmoid")), "Gelu", "approximate is 'sigmoid'")
 
 
 def test_gemm_without_a_bias_is_newer_than_operator_set_10():
@@ -247,14 +311,17 @@ def test_graph_structure():
     m = Model(13)
     m.op("Relu", "x")
     invalid(m.build("z"), "no node writes the output 'z'")
-    unsupported(m.build(["relu_1", "x"]), "2 outputs")
-    unsupported(m.build([]), "0 outputs")
+    invalid(m.build([]), "no output")
+    unsupported(m.build(["relu_1", m.op("Identity", m.normal(1, 3))]), "'identity_4' does not depend on the input")
 
     m = Model(13)
     y = m.op("Add", "x", "x2")
     model = m.build(y)
-    model.graph.input.append(helper.make_tensor_value_info("x2", 1, [1, 3, 9, 8]))
-    unsupported(model, "2 inputs")
+    model.graph.input.append(helper.make_tensor_value_info("x2", 1, [2, 3, 9, 8]))
+    unsupported(model, "the inputs 'x', 'x2' have the batch sizes 1, 2, not one")
+    with pytest.raises(ValueError, match=r"input_shape must be 2 shapes, one per input, got \(1, 3, 9, 8\)"):
+        t.read_onnx(model, (1, 3, 9, 8))
+    assert t.read_onnx(model, (None, (1, 3, 9, 8))).signature == ((1, 3, 9, 8), (1, 3, 9, 8))
 
     m = Model(13)
     m.op("Relu", "x")

@@ -77,7 +77,82 @@ def average_pool(layer, p, x):
     return (sums[0] / sums[1])[:, :, : layer.output_shape[2], : layer.output_shape[3]]
 
 
+def sliced(layer, p, x):
+    for axis, (start, size, step) in enumerate(zip(layer.starts, layer.sizes, layer.steps, strict=True), 1):
+        x = torch.stack([x.select(axis, start + i * step) for i in range(size)], axis)
+    return x
+
+
+def channel_shuffle(layer, p, x):
+    n, c, h, w = x.shape
+    return x.reshape(n, layer.groups, c // layer.groups, h, w).transpose(1, 2).reshape(n, c, h, w)
+
+
+def conv_transpose(layer, p, x):
+    bias = None if layer.bias is None else p[layer.bias]
+    how = layer.stride, 0, layer.output_padding, layer.groups, layer.dilation
+    y = F.conv_transpose2d(x, p[layer.weight], bias, *how)
+    (top, bottom), (left, right) = layer.padding
+    return y[:, :, top : y.shape[2] - bottom, left : y.shape[3] - right]
+
+
+def layer_norm(layer, p, x):
+    mean = x.mean(layer.dim, keepdim=True)
+    y = (x - mean) / ((x - mean).square().mean(layer.dim, keepdim=True) + layer.eps).sqrt()
+    along = [-1 if i == layer.dim else 1 for i in range(x.dim())]
+    y = y if layer.weight is None else y * p[layer.weight].reshape(along)
+    return y if layer.bias is None else y + p[layer.bias].reshape(along)
+
+
+def group_norm(layer, p, x):
+    weight, bias = (None if name is None else p[name] for name in (layer.weight, layer.bias))
+    return F.group_norm(x, layer.num_groups, weight, bias, layer.eps)
+
+
+def resize(layer, p, x):
+    """Each output pixel as the sum of all input pixels of its axis, weighted: 1 at the nearest, or 1 − distance."""
+    for axis, size in enumerate(layer.size):
+        extent = x.shape[2 + axis]
+        scale = np.float32(layer.scales[axis] if layer.scales else size / extent)
+        i = np.arange(size, dtype=np.float32)
+        at = {
+            "asymmetric": i / scale,
+            "half_pixel": (i + np.float32(0.5)) / scale - np.float32(0.5),
+            "pytorch_half_pixel": (i + np.float32(0.5)) / scale - np.float32(0.5) if size > 1 else 0 * i,
+            "align_corners": i * np.float32(extent - 1) / np.float32(max(size - 1, 1)),
+        }[layer.coordinates]
+        if layer.mode == "nearest":
+            at = {
+                "floor": np.floor(at),
+                "ceil": np.ceil(at),
+                "round_prefer_floor": np.ceil(at - 0.5),
+                "round_prefer_ceil": np.floor(at + 0.5),
+            }[layer.rounding]
+        distance = np.abs(np.clip(at, 0, extent - 1).astype(np.float64)[:, None] - np.arange(extent))
+        weights = torch.from_numpy(np.maximum(0, 1 - distance))
+        x = torch.tensordot(x, weights, ([2 + axis], [1])).movedim(-1, 2 + axis)
+    return x
+
+
 RUN = {
+    t.ConvTranspose2d: conv_transpose,
+    t.GroupNorm: group_norm,
+    t.LayerNorm: layer_norm,
+    t.Mean: lambda layer, p, x: x.mean(layer.dim, keepdim=True),
+    t.Resize: resize,
+    t.Sqrt: lambda layer, p, x: x.sqrt(),
+    t.ChannelShuffle: channel_shuffle,
+    t.Add: lambda layer, p, x, y: x + y,
+    t.Div: lambda layer, p, x, y: x / y,
+    t.ELU: lambda layer, p, x: torch.where(x < 0, layer.alpha * (torch.exp(x) - 1), x),
+    t.Erf: lambda layer, p, x: torch.erf(x),
+    t.GELU: lambda layer, p, x: F.gelu(x, approximate=layer.approximate),
+    t.LeakyReLU: lambda layer, p, x: torch.where(x < 0, layer.alpha * x, x),
+    t.Maximum: lambda layer, p, x, y: torch.maximum(x, y),
+    t.Minimum: lambda layer, p, x, y: torch.minimum(x, y),
+    t.Slice: sliced,
+    t.Sub: lambda layer, p, x, y: x - y,
+    t.Tanh: lambda layer, p, x: torch.tanh(x),
     t.AveragePool2d: average_pool,
     t.BatchNorm2d: batch_norm,
     t.Clip: lambda layer, p, x: x.clamp(layer.min, layer.max),

@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import os
 import sys
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,7 @@ class Fence:
         ctypes.memset(self.low, 0xFF, self.start - self.low)
 
 
+_lock = threading.RLock()  # of the three below; arrays may be freed in any thread
 _reserved = 0  # addresses of all live guards
 _starts: list[int] = []  # Fence.low of all live fences, sorted, for binary search
 _fences: dict[int, Fence] = {}
@@ -64,11 +66,12 @@ _fences: dict[int, Fence] = {}
 
 def _forget(low: int, guard: int) -> None:
     global _reserved
-    _reserved -= 2 * guard
-    _fences.pop(low, None)
-    i = bisect.bisect_left(_starts, low)
-    if i < len(_starts) and _starts[i] == low:
-        del _starts[i]
+    with _lock:
+        _reserved -= 2 * guard
+        _fences.pop(low, None)
+        i = bisect.bisect_left(_starts, low)
+        if i < len(_starts) and _starts[i] == low:
+            del _starts[i]
 
 
 def _reserve(inside: int) -> tuple[mmap.mmap, int]:
@@ -101,9 +104,10 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
             raise MemoryError(f"{os.strerror(ctypes.get_errno())}: an array of {size} bytes between fences")
     base[guard : guard + inside] = 0xFF
     fence = Fence(low, high - room, high - room + size, high)
-    _fences[low] = fence
-    bisect.insort(_starts, low)
-    _reserved += 2 * guard
+    with _lock:
+        _fences[low] = fence
+        bisect.insort(_starts, low)
+        _reserved += 2 * guard
     weakref.finalize(base, _forget, low, guard)
     return np.ndarray(shape, dtype, buffer=base, offset=fence.start - address)
 
@@ -111,10 +115,11 @@ def fenced(shape: Any, dtype: Any = np.float32) -> np.ndarray:
 def fence_of(array: np.ndarray) -> Fence | None:
     """The Fence of an array's memory; None if it has none."""
     low, high = byte_bounds(array)
-    i = bisect.bisect_right(_starts, low) - 1
-    if i < 0:
-        return None
-    fence = _fences[_starts[i]]
+    with _lock:
+        i = bisect.bisect_right(_starts, low) - 1
+        if i < 0:
+            return None
+        fence = _fences[_starts[i]]
     return fence if fence.start <= low and high <= max(fence.end, fence.start + 1) else None
 
 

@@ -4,14 +4,8 @@
 // Gains   more bytes under way in a thread before it waits, as add's rung 3; VECTOR times fewer threads to start.
 // Costs   a tail of up to VECTOR - 1 elements, taken one by one; a compilation more for arrays that start elsewhere than
 //         at a multiple of 16 bytes.
+#include "activations.h"
 #include "vec.h"
-
-__device__ __forceinline__ float cut(float v, float low, float high) {
-    return v < low ? low : v > high ? high : v;  // a NaN is neither: it stays
-}
-__device__ __forceinline__ float sigmoid(float x, float, float) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float hardsigmoid(float x, float alpha, float beta) { return cut(alpha * x + beta, 0.0f, 1.0f); }
-__device__ __forceinline__ float hardswish(float x, float, float) { return x * (cut(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f)); }
 
 extern "C" __global__ void activate(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, float alpha, float beta, int n) {
     unsigned threads = gridDim.x * blockDim.x, thread = blockIdx.x * blockDim.x + threadIdx.x;

@@ -140,7 +140,7 @@ class Launch:
         if self.parts == 1:
             self.kernel(dtype)((self.blocks,), threads, call.arguments(), shared_mem=self.shared)
             return
-        arguments = call.arguments(cuda.empty((self.parts, call.out.size)))
+        arguments = call.arguments(cuda.workspace((self.parts, call.out.size)))
         self.kernel(dtype)((self.blocks * self.parts,), threads, arguments, shared_mem=self.shared)
         blocks = checks.blocks(call.out.size, 256 * self.switches["VECTOR_OUT"])
         self.kernel(dtype, SUM=self.parts)((blocks,), (256,), arguments)
@@ -280,9 +280,9 @@ def _im2col_gemm(call: Convolution) -> None:
     window = {"dilation": call.dilation, "padding": call.padding, "stride": call.stride}
     pixels = math.prod(call.out.shape[2:])
     finished = call.bias is None and call.residual is None and call.bounds == checks.bounds(None)
-    product = call.out if finished else cuda.empty(call.out.shape, call.out.dtype)
+    product = call.out if finished else cuda.workspace(call.out.shape, call.out.dtype)
     matrix = call.weight.reshape(call.groups, call.outs, -1)
-    columns = cuda.empty((1, matrix.shape[2], pixels), call.x.dtype)  # of one image and group, reused
+    columns = cuda.workspace((1, matrix.shape[2], pixels), call.x.dtype)  # of one image and group, reused
     for image in range(len(call.x)):
         for group in range(call.groups):
             channels = slice(group * call.channels, (group + 1) * call.channels)

@@ -1,9 +1,12 @@
 """Matrix products and batch-norm: Gemm, MatMul, BatchNormalization."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..layers import (
     BatchNorm2d,
+    Conv2d,
     Linear,
 )
 from ..node import Node
@@ -33,15 +36,26 @@ def gemm(state: Translation, node: Node) -> Activation:
 
 
 def matmul(state: Translation, node: Node) -> Activation:
-    """A · B with a constant matrix B, as a Linear layer; A has one vector per sample, (N, K) or (N, 1, …, 1, K)."""
+    """A · B with a constant matrix B: a Linear layer if A has one vector per sample, (N, K) or (N, 1, …, 1, K).
+
+    A pointwise convolution if A is an image with the channels last, (N, H, W, K).
+    """
     source, matrix = state.activation(node), state.constant(node, 1)
     if matrix is None or matrix.ndim != 2:
         raise node.unsupported("its second input is not a matrix")
-    if len(source.shape) < 2 or any(size != 1 for size in source.shape[1:-1]):
-        raise node.unsupported(f"its input of shape {source.shape} is not one vector a sample")
+    last = len(source.shape) == 4 and source.dims is not None and source.dims[-1] == 1  # an image's channels
+    if not last and (len(source.shape) < 2 or any(size != 1 for size in source.shape[1:-1])):
+        raise node.unsupported(
+            f"its input of shape {source.shape} is neither one vector a sample nor an image with the channels last"
+        )
     if source.shape[-1] != matrix.shape[0]:
         raise node.invalid(f"its input has {source.shape[-1]} features, its matrix {matrix.shape[0]} rows")
     state.check_type(node, source, matrix)
+    if last:
+        weight = state.parameter(node.inputs[1], matrix.T[:, :, None, None], node)
+        sizes = {"in_channels": matrix.shape[0], "out_channels": matrix.shape[1], "kernel_size": (1, 1)}
+        convolved = state.emit(Conv2d, node, [source], weight=weight, **sizes)
+        return replace(convolved, shape=(*source.shape[:-1], matrix.shape[1]), dims=source.dims)
     result = linear(state, node, source, matrix.T, None)
     return state.view(node, result, (*source.shape[:-1], matrix.shape[1]))
 

@@ -7,17 +7,28 @@ import numpy as np
 
 from ..constants import normalize_axes
 from ..layers import (
+    ELU,
+    GELU,
+    Add,
     BatchNorm2d,
     Clip,
+    Div,
+    Erf,
     HardSigmoid,
     HardSwish,
     Layer,
+    LeakyReLU,
+    Maximum,
+    Minimum,
     Mul,
     ReLU,
     ReLU6,
     ResidualAdd,
     Sigmoid,
     Softmax,
+    Sqrt,
+    Sub,
+    Tanh,
 )
 from ..node import Node
 from ..tensors import FLOATS
@@ -44,11 +55,16 @@ def clip_node(state: Translation, node: Node) -> Activation:
 
 
 def minimum_maximum(state: Translation, node: Node) -> Activation:
-    """Min or Max of one computed tensor and constants, as a Clip with one bound."""
+    """Min or Max of two computed tensors; or of one and constants, as a Clip with one bound."""
     values = [state.value(node, position) for position in range(len(node.inputs))]
     positions = [position for position, value in enumerate(values) if isinstance(value, Activation)]
+    if len(positions) == len(values) == 2:
+        return combined(state, node, Minimum if node.op_type == "Min" else Maximum)
     if len(positions) != 1:
-        raise node.unsupported(f"it has {len(positions)} computed inputs, not one")
+        raise node.unsupported(
+            f"it has {len(positions)} computed inputs and {len(values) - len(positions)} constants,"
+            " not two computed ones, or one and constants"
+        )
     source = state.activation(node, positions[0])
     bounds = [value for value in values if isinstance(value, np.ndarray)]
     state.check_type(node, source, *bounds)
@@ -98,6 +114,48 @@ def hard_swish(state: Translation, node: Node) -> Activation:
     return state.pointwise(HardSwish, node, state.activation(node))
 
 
+def tanh(state: Translation, node: Node) -> Activation:
+    """Tanh as a layer."""
+    return state.pointwise(Tanh, node, state.activation(node))
+
+
+def erf(state: Translation, node: Node) -> Activation:
+    """Erf as a layer."""
+    return state.pointwise(Erf, node, state.activation(node))
+
+
+def sqrt(state: Translation, node: Node) -> Activation:
+    """Sqrt as a layer."""
+    return state.pointwise(Sqrt, node, state.activation(node))
+
+
+def leaky_relu(state: Translation, node: Node) -> Activation:
+    """LeakyRelu as a LeakyReLU layer."""
+    alpha = decimal(node.number("alpha", 0.01))
+    return state.pointwise(LeakyReLU, node, state.activation(node), alpha=alpha)
+
+
+def elu(state: Translation, node: Node) -> Activation:
+    """Elu as an ELU layer."""
+    return state.pointwise(ELU, node, state.activation(node), alpha=decimal(node.number("alpha", 1.0)))
+
+
+def gelu(state: Translation, node: Node) -> Activation:
+    """Gelu as a GELU layer. Exporters to operator sets before 20 write it in parts, see simplify.parts_into_gelu."""
+    return state.pointwise(GELU, node, state.activation(node), approximate=node.text("approximate", "none"))
+
+
+def power(state: Translation, node: Node) -> Activation:
+    """Pow with the constant exponent 2 or 3, as one or two products."""
+    source, exponent = state.activation(node), state.constant(node, 1)
+    if exponent is None or exponent.size != 1 or exponent.ndim > len(source.shape) or exponent.item() not in (2, 3):
+        raise node.unsupported("its exponent is not the number 2 or 3")
+    factor = source
+    if exponent.item() == 3:
+        factor = state.emit(Mul, node, [source, source], view=state.new_tensor(f"{node.outputs[0]}.square"))
+    return replace(source, tensor=state.emit(Mul, node, [factor, source]).tensor)
+
+
 def softmax(state: Translation, node: Node) -> Activation:
     """Softmax along one axis, as a layer."""
     source = state.activation(node)
@@ -119,25 +177,12 @@ def softmax(state: Translation, node: Node) -> Activation:
 
 def arithmetic(state: Translation, node: Node) -> Activation:
     """Add, Sub, Mul, Div, Sum of two computed tensors; or, with a constant, a per-channel scale and shift."""
+    kinds: dict[str, type[Layer]] = {"Add": Add, "Sum": Add, "Sub": Sub, "Mul": Mul, "Div": Div}
     if len(node.inputs) != 2:
         raise node.unsupported(f"it has {len(node.inputs)} inputs, not 2")
     first, second = state.value(node, 0), state.value(node, 1)
     if isinstance(first, Activation) and isinstance(second, Activation):
-        if node.op_type in ("Sub", "Div"):
-            raise node.unsupported("both of its inputs are computed at run time")
-        kind = Mul if node.op_type == "Mul" else ResidualAdd
-        state.activation(node, 0), state.activation(node, 1)
-        if first.dtype != second.dtype:
-            raise node.invalid(f"its inputs are {first.dtype} and {second.dtype}")
-        if first.dims != second.dims or first.dims is None:
-            first, second = state.direct(node, 0), state.direct(node, 1)
-        shape = tuple(np.broadcast_shapes(first.shape, second.shape)) if fits(first, second) else None
-        if shape is None:
-            raise node.invalid(f"the shapes {first.shape} and {second.shape} do not fit")
-        if kind is ResidualAdd and first.shape != second.shape:
-            raise node.unsupported(f"it adds shapes that differ, {first.shape} and {second.shape}")
-        result = state.emit(kind, node, [first, second])
-        return replace(result, shape=shape, dims=first.dims)
+        return combined(state, node, kinds[node.op_type])
 
     position = 0 if isinstance(first, Activation) else 1
     source, constant = state.activation(node, position), state.constant(node, 1 - position)
@@ -151,7 +196,7 @@ def arithmetic(state: Translation, node: Node) -> Activation:
     if node.op_type in ("Add", "Sum"):
         return affine(state, node, source, ones, numbers, node.inputs[1 - position])
     if node.op_type == "Mul":
-        return affine(state, node, source, numbers, zeros)
+        return affine(state, node, source, numbers, zeros, scale_name=node.inputs[1 - position])
     if node.op_type == "Sub":
         return affine(state, node, source, ones if position == 0 else -ones, -numbers if position == 0 else numbers)
     if position == 1:
@@ -159,6 +204,21 @@ def arithmetic(state: Translation, node: Node) -> Activation:
     if not numbers.all():
         raise node.invalid("it divides by zero")
     return affine(state, node, source, 1 / numbers, zeros)
+
+
+def combined(state: Translation, node: Node, kind: type[Layer]) -> Activation:
+    """An elementwise layer of two computed tensors; a view that both have applies to its output as well."""
+    first, second = state.activation(node, 0), state.activation(node, 1)
+    if first.dtype != second.dtype:
+        raise node.invalid(f"its inputs are {first.dtype} and {second.dtype}")
+    if first.dims != second.dims or first.dims is None:
+        first, second = state.direct(node, 0), state.direct(node, 1)
+    if not fits(first, second):
+        raise node.invalid(f"the shapes {first.shape} and {second.shape} do not fit")
+    if kind is Add and first.shape == second.shape:
+        kind = ResidualAdd
+    result = state.emit(kind, node, [first, second])
+    return replace(result, shape=tuple(np.broadcast_shapes(first.shape, second.shape)), dims=first.dims)
 
 
 def fits(first: Activation, second: Activation) -> bool:
@@ -175,16 +235,17 @@ def affine(
     scale: np.ndarray,
     shift: np.ndarray,
     shift_name: str | None = None,
+    scale_name: str | None = None,
 ) -> Activation:
     """scale · in + shift per channel, both (channels,), as a BatchNorm2d with mean 0, variance 1 and eps 0.
 
-    shift_name: the parameter's name for the shift.
+    shift_name, scale_name: the parameters' names.
     """
     if (scale == 1).all() and (shift == 0).all():
         return source
     output = node.outputs[0]
     fields = {
-        "weight": state.parameter(f"{output}.weight", scale, node),
+        "weight": state.parameter(scale_name or f"{output}.weight", scale, node),
         "bias": state.parameter(shift_name or f"{output}.bias", shift, node),
         "running_mean": state.parameter(f"{output}.running_mean", np.zeros_like(scale), node),
         "running_var": state.parameter(f"{output}.running_var", np.ones_like(scale), node),

@@ -1,4 +1,4 @@
-"""Concatenation, padding, views, and nodes without a computation."""
+"""Concatenation, slices, padding, views, and nodes without a computation."""
 
 import math
 from dataclasses import replace
@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 from onnx import TensorProto
 
-from ..constants import axes_of, integers, normalize_axes, reshaped, squeezed, unsqueezed
+from ..constants import axes_of, integers, normalize_axes, reshaped, slices, squeezed, unsqueezed
 from ..layers import (
     Concat,
     Pad,
+    Slice,
 )
 from ..node import Node
 from ..tensors import FLOATS, element_type
@@ -29,6 +30,104 @@ def concat(state: Translation, node: Node) -> Activation:
         raise node.invalid("its inputs differ in type")
     dims = sources[0].dims or tuple(range(len(sources[0].shape)))
     result = state.emit(Concat, node, sources, dim=dims[axis])
+    return replace(result, shape=tuple(result.stored[dim] for dim in dims), dims=dims)
+
+
+def slice_(state: Translation, node: Node) -> Activation:
+    """Slice of any axes except the batch, with constant bounds and steps, as a layer."""
+    source = state.activation(node)
+    constants = [None, *(state.constant(node, position) for position in range(1, len(node.inputs)))]
+    try:
+        taken = [
+            range(*one.indices(size))
+            for one, size in zip(slices(node, constants, source.shape), source.shape, strict=True)
+        ]
+    except (ValueError, IndexError, TypeError) as error:
+        raise node.invalid(f"its bounds, axes or steps do not fit {source.shape}: {error}") from error
+    return cut(state, node, source, dict(enumerate(taken)))
+
+
+def split(state: Translation, node: Node) -> Activation:
+    """Split along any axis except the batch: a Slice layer for each of its outputs."""
+    source = state.activation(node)
+    (axis,) = normalize_axes((node.integer("axis", 0),), len(source.shape))
+    extent, outputs = source.shape[axis], len(node.outputs)
+    sizes = axes_of(node, [None, state.constant(node, 1)], since=13, attribute="split")
+    if sizes is None:
+        if node.opset >= 18 and node.integer("num_outputs", 0) != outputs:
+            raise node.invalid(f"its num_outputs is not its {outputs} outputs")
+        if node.opset < 18 and extent % outputs:
+            raise node.invalid(f"{extent} elements cannot be split into {outputs} equal parts")
+        part = -(-extent // outputs)
+        sizes = (*(part,) * (outputs - 1), extent - part * (outputs - 1))
+    if len(sizes) != outputs or min(sizes) < 0 or sum(sizes) != extent:
+        raise node.invalid(f"its parts {sizes} are not {outputs} that make the {extent} elements of axis {axis}")
+    results, start = [], 0
+    for name, size in zip(node.outputs, sizes, strict=True):
+        taken = {axis: range(start, start + size)}
+        results.append(cut(state, node, source, taken, name) if name else source)
+        start += size
+    for name, result in zip(node.outputs[1:], results[1:], strict=True):
+        if name:
+            state.values[name], state.writer[name] = result, node.name
+    return results[0]
+
+
+def gather(state: Translation, node: Node) -> Activation:
+    """Gather of evenly spaced constant indices along an axis except the batch, as a Slice; x[:, 2] has one index.
+
+    PyTorch's exporter also writes `as_strided` as Gather of all elements in one axis; those in their order are a view.
+    """
+    source, indices = state.activation(node), state.constant(node, 1)
+    if indices is None or indices.dtype.kind not in "iu" or indices.size == 0:
+        raise node.invalid("its indices are missing or no integers")
+    (axis,) = normalize_axes((node.integer("axis", 0),), len(source.shape))
+    if source.in_line:
+        n = source.stored[0]
+        batch = state.file_batch or n  # of which the indices in the file are
+        every = np.arange(math.prod(source.shape) // n * batch)
+        if indices.shape[:1] != (batch,) or not np.array_equal(indices.ravel(), every):
+            raise node.unsupported("it takes elements of all samples in another order than theirs")
+        return state.view(node, source, (n, *indices.shape[1:]))
+    extent = source.shape[axis]
+    taken = [int(i) + extent if i < 0 else int(i) for i in indices.ravel()]
+    step = taken[1] - taken[0] if len(taken) > 1 else 1
+    if indices.ndim > 1 or step == 0 or taken != list(range(taken[0], taken[0] + step * len(taken), step)):
+        raise node.unsupported("its indices are not evenly spaced along one axis")
+    if not 0 <= min(taken) <= max(taken) < extent:
+        raise node.invalid(f"its indices do not lie in the {extent} elements of axis {axis}")
+    result = cut(state, node, source, {axis: range(taken[0], taken[0] + step * len(taken), step)})
+    return result if indices.ndim else state.view(node, result, (*source.shape[:axis], *source.shape[axis + 1 :]))
+
+
+def cut(
+    state: Translation, node: Node, source: Activation, taken: dict[int, range], output: str | None = None
+) -> Activation:
+    """The elements `taken` of each axis, all of those that are not named, by a Slice layer; `source` if that is all.
+
+    output: the output of the node that the layer writes; the first by default.
+    """
+    whole = {axis: range(size) for axis, size in enumerate(source.shape)}
+    taken = {axis: chosen for axis, chosen in taken.items() if chosen != whole[axis]}
+    if not taken:
+        return source
+    if 0 in taken:
+        raise node.unsupported("it cuts along the batch")
+    if source.dims is None:
+        source = state.materialize(node, source, node.inputs[0])
+    dims = source.dims or tuple(range(len(source.shape)))
+    along = [range(size) for size in source.stored]
+    for axis, chosen in taken.items():
+        along[dims[axis]] = chosen
+    result = state.emit(
+        Slice,
+        node,
+        [source],
+        output=output,
+        starts=tuple(chosen.start for chosen in along[1:]),
+        sizes=tuple(len(chosen) for chosen in along[1:]),
+        steps=tuple(chosen.step if len(chosen) > 1 else 1 for chosen in along[1:]),
+    )
     return replace(result, shape=tuple(result.stored[dim] for dim in dims), dims=dims)
 
 

@@ -94,7 +94,7 @@ struct Worker {
     void* signal_stack;
 };
 static const uint3 NO_THREAD = {~0u, ~0u, ~0u};
-static __thread Worker* this_worker;
+static FAST_TLS __thread Worker* this_worker;
 static bool set_busy(bool busy) {  // what it was before
     if (!this_worker) return false;
     const bool before = this_worker->busy_inside;
@@ -109,7 +109,7 @@ static char printed[PRINTED_MAX];
 static int printed_length;
 static bool printed_overflow;
 static pthread_mutex_t print_lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool printing;
+static FAST_TLS __thread bool printing;
 EXPORTED int sim_printf(const char* format, ...) {
     set_busy(true);
     pthread_mutex_lock(&print_lock);

@@ -18,7 +18,7 @@
 #define FAST_TLS __attribute__((tls_model("initial-exec")))
 #endif
 EXPORTED FAST_TLS __thread SimHere sim_here;
-__thread SimHere sim_here;
+FAST_TLS __thread SimHere sim_here;  // (g++ takes the model of the definition)
 
 typedef void (*Combine)(unsigned lanes, void** operands);
 

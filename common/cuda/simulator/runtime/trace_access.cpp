@@ -79,10 +79,7 @@ static void check_local(Block* b, uint64_t address, uint32_t size, int kind, uin
     find(b->trace, LOCAL_OVERRUN, pc, IN_NOTHING, kind, size, (int64_t)address);
     end_this_thread(b);
 }
-// plain: not volatile
-static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc, bool plain = true) {
-    Block* b = this_block();
-    if (!b || !b->trace) return;
+static void check_access(Block* b, uint64_t address, uint32_t size, int kind, uint64_t pc, bool plain) {
     Trace* t = b->trace;
     if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) return check_local(b, address, size, kind, pc);
     if (address - (uint64_t)&sim_here < sizeof sim_here) return;                  // threadIdx and its relatives
@@ -119,6 +116,11 @@ static void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc, bo
     // (the same word of two blocks of a cluster is two words)
     const uint64_t logged = array == IN_SHARED ? (uint64_t)(rank + 1) << 32 | (SHARED_BASE + offset) : address;
     remember_event(t, thread, Event{pc, logged, t->path[thread], (uint8_t)size, (uint8_t)kind, (int16_t)array});
+}
+// plain: not volatile. (apart from the check: most blocks of a launch are often not traced)
+static inline void on_access(uint64_t address, uint32_t size, int kind, uint64_t pc, bool plain = true) {
+    Block* b = this_block();
+    if (b && b->trace) check_access(b, address, size, kind, pc, plain);
 }
 // A copy of a structure: as many accesses as its size asks for, a float3 is three of 4 bytes.
 static void on_range(uint64_t address, uint64_t size, int kind, uint64_t pc) {
