@@ -8,13 +8,13 @@ import warnings
 from pathlib import Path
 
 import torch
+from mobilenet_engine.cuda.layout import flat
+from mobilenet_engine.network import Network
+from mobilenet_engine.network.compare import relative_error
 from onnx import load_model_from_string as load
 from torch import nn
 
-from common import cuda
-from common.cuda.layout import flat
-from common.network import Network
-from common.network.compare import relative_error
+from mobilenet_engine import cuda
 
 kernel = cuda.RawKernel(Path(__file__).with_name("hardswish.cu").read_text(), "hardswish")
 

@@ -26,7 +26,7 @@ from nbconvert.exporters import NotebookExporter
 from nbconvert.preprocessors import ClearOutputPreprocessor, Preprocessor
 from nbformat import NotebookNode
 
-from ..lab import markup, progress, rungs
+from ..lab import markup, online, progress, rungs
 from .exercises import REPOSITORY, Exercise, find_all
 
 STATE = ".copies.json"
@@ -151,6 +151,15 @@ def _hint_cell(cell: NotebookNode, name: str) -> NotebookNode:
     return new
 
 
+class WithoutSetUp(Preprocessor):
+    """nbconvert preprocessor that leaves out the cell that sets up Google Colab."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """A notebook without that cell (nbconvert's hook)."""
+        nb.cells = [cell for cell in nb.cells if not online.is_set_up(cell)]
+        return nb, resources
+
+
 class Links(Preprocessor):
     """nbconvert preprocessor that adjusts relative links to the copy's folder."""
 
@@ -168,13 +177,14 @@ class Links(Preprocessor):
 _LINK = re.compile(r'(?P<before>\]\(|(?:href|src)=")(?P<target>[^)\s"]+)')
 
 
-def relink(markdown: str, source: Path, target: Path, root: Path = REPOSITORY) -> str:
+def relink(markdown: str, source: Path, target: Path, root: Path = REPOSITORY, work: Path | None = None) -> str:
     """Rewrite the relative links in the Markdown of the file `source` for its copy `target`.
 
-    Links to files that are copied lead to the copies; others lead to the repository's files.
+    Links to files that are copied lead to the copies; others lead to the repository's files. work: the learner's
+    folder; by default, the target's place in it is the source's in the repository.
     """
     copied = set(sources(root))
-    work = target.parents[len(source.parts) - 1]
+    work = work or target.parents[len(source.parts) - 1]
 
     def moved(link: re.Match[str]) -> str:
         path, hash_, anchor = link["target"].partition("#")
@@ -202,6 +212,7 @@ def make(source: Path, target: Path, root: Path = REPOSITORY) -> str:
     exporter = NotebookExporter()
     exercises = {exercise.name: exercise for exercise in find_all(root)}
     for preprocessor in (
+        WithoutSetUp(enabled=True),
         LearnersForm(exercises),
         Links(source, target, root),
         ClearOutputPreprocessor(enabled=True),

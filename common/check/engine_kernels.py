@@ -56,9 +56,12 @@ def check_kernel(
             first = next(iter(inputs))
             inputs[first] = sprinkled(random, inputs[first])
             what += ", NaN and infinities among the inputs"
+            if name.endswith("hard_swish"):  # of −∞ it is 0, or by its formula, as in PyTorch, NaN: both are right
+                inputs[first] = np.where(np.isinf(inputs[first]), np.float32(100), inputs[first])
+                what = what.replace("NaN and infinities", "NaN")
         out = operator.empty(dims)
         args = operator.arguments(inputs, out, dims, bounds)
-        size = _size(source, dims)
+        size = launch_size(source, dims)
         shared = size.shared
         report = launch(
             source, name, size.grid, size.block, args, what=what, outputs=(out,), shared_mem=shared, hints=hints
@@ -89,7 +92,8 @@ def loaded_once(traced: Traced, name: str, reuse: int = 8) -> None:
     )
 
 
-def _size(source: str, dims: Mapping[str, int]) -> launch_lines.Size:
+def launch_size(source: str, dims: Mapping[str, int]) -> launch_lines.Size:
+    """The size of the launch that the file's first comment asks for. Raises Wrong for a file without one."""
     try:
         return launch_lines.size(source, dims)
     except launch_lines.LaunchError as error:
@@ -113,6 +117,16 @@ def _mistakes(
         yield np.swapaxes(want, 0, 1).reshape(want.shape), hint
     if bounds != NONE:
         yield operator.expected(inputs, dims), "the bounds low and high are not applied"
+    if operator.name.endswith("_hard_swish"):
+        plain = OPERATORS[operator.name.removesuffix("_hard_swish")].expected(inputs, dims)
+        yield plain, "the hard-swish is not applied"
+        yield np.clip(plain / 6 + 0.5, 0, 1), "this is the gate alone: the hard-swish is the sum times the gate"
+        yield (
+            plain * np.maximum(plain / 6 + 0.5, 0),
+            "from 3 on the hard-swish is the sum itself: the gate is at most 1",
+        )
+        yield plain * np.minimum(plain / 6 + 0.5, 1), "up to −3 the hard-swish is 0: the gate is at least 0"
+        yield np.nan_to_num(want), "a NaN is lost: a comparison with NaN is false, so a branch may store 0"
     if operator.name == "depthwise":
         yield from _depthwise_mistakes(operator, inputs, dims, bounds)
     if operator.bounded and np.isnan(want).any():

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..lab import markup, progress
 from . import feedback
 from .exercises import REPOSITORY, Exercise, find
-from .unfold import Written, find_written, sections
+from .unfold import HELD_BACK, Written, find_written, held_back, sections
 
 _given: dict[str, int] = {}  # number of hints shown in this session, by exercise
 
@@ -14,11 +14,16 @@ _given: dict[str, int] = {}  # number of hints shown in this session, by exercis
 def hint(name: str, *, restart: bool = False) -> None:
     """Show the next hint for an exercise or a cell to write; after the last one the solution and its explanation.
 
+    An exercise that the teacher holds back (handout.py) has neither, and says so.
+
     restart: begin with the first hint again.
 
     Raises LookupError for an unknown name.
     """
     exercise = _find(name)
+    if held_back(exercise):
+        _show(f"**{exercise.name}**: {HELD_BACK}")
+        return
     steps = _steps(exercise)
     number = min(1 if restart else _given.get(exercise.name, 0) + 1, len(steps))
     _given[exercise.name] = number

@@ -13,7 +13,7 @@ from ..cuda.simulator import compiler
 from ..kernels.ladder import header_options
 from ..lab import markup, progress
 from ..lab.engine import NotWrittenError
-from . import child, feedback, worker
+from . import child, feedback, unfold, worker
 from .child import Ended
 from .exercises import Exercise, find
 from .judge import Verdict, ended, judge_for_parent, judge_here
@@ -78,6 +78,8 @@ def kernel(name: str, solution: bool = False) -> Any:
     """
     exercise = find(name)
     text = markup.plain(exercise.source, cuda=True) if solution else _right.get(name)
+    if solution and unfold.held_back(exercise):
+        raise NotWrittenError(f"{name}: {unfold.HELD_BACK}")
     if text is None:
         raise NotWrittenError(
             f"no kernel of this session passes {name} yet. Do its cell first, or take the course's:"

@@ -22,7 +22,7 @@ OFF_BY = (
     "A *milestone* runs the engine that you have written on networks that it has never seen. A dash: there is "
     "nothing to count yet, or, under predictions, nothing to predict."
 )
-_SET_UP = re.compile(r"^## Start\n.*?(?=^## )", re.MULTILINE | re.DOTALL)  # of the README: done, if one reads this
+HOW = Path("docs/course.md")  # what the page ends with
 _PREDICT = re.compile(r"^\s*check\.predict\(\s*\"([\w-]+)\"", re.MULTILINE)
 
 
@@ -116,10 +116,7 @@ def milestone(number: str, data: dict[str, Any]) -> str:
 
 
 def page(work: Path, root: Path = REPOSITORY) -> str:
-    """The start page as Markdown: the next notebook, the progress by chapter, then the repository's README.
-
-    The README's section on setting up is left out.
-    """
+    """The start page as Markdown: the next notebook, the progress by chapter, then how the course works (HOW)."""
     data = progress.load(work)
     all_chapters = chapters(root)
     begun = any(data[section] for section in progress.SECTIONS)
@@ -154,14 +151,9 @@ def page(work: Path, root: Path = REPOSITORY) -> str:
     lines += ["", OFF_BY, ""]
     if (work / calibration.PICTURE).exists():
         lines += [f"![{calibration.alt(data['predictions'])}]({calibration.PICTURE})", ""]
-    readme = _SET_UP.sub("", (root / "README.md").read_text(encoding="utf-8"))
-    lines += [
-        "---",
-        "",
-        "The rest of this page is the project's README. You need not read it to begin.",
-        "",
-        copies.relink(readme, Path("README.md"), work / PAGE, root),
-    ]
+    if (root / HOW).exists():
+        how = (root / HOW).read_text(encoding="utf-8")
+        lines += ["---", "", copies.relink(how, HOW, work / PAGE, root, work)]
     return "\n".join(lines).rstrip() + "\n"
 
 

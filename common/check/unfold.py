@@ -2,7 +2,8 @@
 
 <chapter>/exercises/hints.md has a section `# <name>` for each exercise: two or three sections `## Hint`, each more
 specific than the one before, and one `## Solution` with the explanation; the code is solutions/<name>.py or .cu.
-`python -m common generate` writes them into the Markdown cells tagged `hints-<name>`.
+`python -m common generate` writes them into the Markdown cells tagged `hints-<name>`. Links lead from hints.md's own
+folder; in the cell they lead from the notebook's.
 
 A cell with a solution region that is no exercise has such a section under the name of a part of the engine
 (`%%engine graph.py constants`) or of a function or class that it defines. `generate` puts the Markdown cell below it.
@@ -10,7 +11,7 @@ A cell with a solution region that is no exercise has such a section under the n
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,28 @@ def sections(exercise: Exercise | Written) -> tuple[list[str], str]:
     named = _named(exercise.hints_file)
     if exercise.name not in named:
         raise ValueError(f"{exercise.name} has no hints in hints.md")
-    before, *rest = _HEADING.split(named[exercise.name])
+    before, *rest = _HEADING.split(named[exercise.name].replace("](../", "]("))  # to the notebook's folder
     headings, texts = rest[::2], [text.strip() for text in rest[1::2]]
     if before.strip() or not all(texts) or headings != ["Hint"] * (len(headings) - 1) + ["Solution"]:
         raise ValueError(f"{exercise.name}: hints.md must have sections '## Hint' and one '## Solution', none empty")
     return texts[:-1], texts[-1]
+
+
+# the explanation of an exercise that is held back, see handout.py
+HELD_BACK = "The hints and the solution of this exercise are held back: ask your teacher."
+
+
+def held_back(exercise: Exercise | Written) -> bool:
+    """Whether the hints and the solution of an exercise are held back in this copy of the course."""
+    return HELD_BACK in _named(exercise.hints_file).get(exercise.name, "")
+
+
+def without_hints(text: str, names: Collection[str]) -> str:
+    """The text of a hints.md in which the sections of these exercises say that they are held back."""
+    before, *parts = _EXERCISE.split(text)
+    held = {name: f"\n\n## Solution\n\n{HELD_BACK}\n\n" for name in names}
+    sections = [f"# {name}{held.get(name, own)}" for name, own in zip(parts[::2], parts[1::2], strict=True)]
+    return "".join([before, *sections])
 
 
 def _details(summary: str, text: str) -> str:
@@ -72,6 +90,8 @@ def _details(summary: str, text: str) -> str:
 def render(exercise: Exercise | Written) -> str:
     """Markdown: the hints, each folded inside the one before, and the folded solution with its explanation."""
     hints, explanation = sections(exercise)
+    if held_back(exercise):
+        return HELD_BACK
     folded = ""
     for number in range(len(hints), 0, -1):
         folded = _details(f"Hint {number}", f"{hints[number - 1]}\n\n{folded}".rstrip())

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..text import PACKAGE_NAME
 from . import child
 from .exercises import REPOSITORY
 
@@ -69,7 +70,7 @@ def _worker() -> tuple[subprocess.Popen, child.Child]:
         (result, output, crash), (result_in, output_in, crash_in) = zip(*pipes, strict=True)
         folders = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
-            [sys.executable, "-c", f"from common.check.worker import main; main({result_in}, {crash_in})"],
+            [sys.executable, "-c", f"from {PACKAGE_NAME}.check.worker import main; main({result_in}, {crash_in})"],
             stdin=subprocess.PIPE,
             stdout=output_in,
             stderr=output_in,

@@ -1,6 +1,7 @@
 """Drawings of how a GPU works and of how a network and its numbers are stored, from real parameters.
 
     draw.whole_way()                         the course: what goes into each chapter, what comes out, the engine's files
+    draw.architecture()                      the packages of `common` in the order of imports, and the way of the data
     draw.block(32, 192, 32, stride=1)        an inverted residual: its tensors and its layers
     draw.convolutions(channels=4)            dense, grouped, depthwise and pointwise convolution, and their weights
     draw.windows(size=8, kernel=3)           where a convolution's window fits
@@ -64,6 +65,18 @@
     draw.halo_tile(28, 128)                  output pixels of one block and their halo
     draw.regimes(layers)                     the tiles of three products, spread over a card's multiprocessors
     draw.epilogue()                          bias, residual and ReLU6 as kernels, and within one
+    draw.programs(weights, {"batch 1": n})   an engine: its weights, and the arenas of its programs
+    draw.relocation(offset, 0x1000, 0x2000)  a launch's address in one arena, in a file, in another arena
+    draw.turns(launches=5, interrupted=2)    two threads that run one network, over one arena or two
+    draw.two_errors(wrong=1)                 what each step reads for the error so far and for the own error
+    draw.steps({"title": (graph, steps)})    small networks: layers, tensors, and a frame per step
+    draw.fusion_kinds(192, (64, 96, 16))        vertical and horizontal fusion
+    draw.saved_bytes(moved, {"ReLU6": saved})   bytes per step, and those that fusion saves
+    draw.live_ranges(ranges)                 from which step to which each tensor is in memory
+    draw.arena({"title": (ranges, offsets)}) tensors at their offsets over the steps, and the sum of all that is alive
+    draw.fused_pair(read, written)           two kernels in a row, and one that computes both: the bytes moved
+    draw.neighbours(chains)                  chains of layers, and outputs that are read twice
+    draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -71,17 +84,20 @@ Each returns a Drawing, which a notebook displays: a Matplotlib figure with alte
 from .banks import tile_banks
 from .canvas import Drawing
 from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
-from .course import whole_way
+from .course import architecture, whole_way
 from .depthwise import halo_share, halos, phases, register_tile, sliding_rows, sum_levels, taps
+from .engines import programs, relocation, turns, two_errors
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
+from .fusions import fused_pair, neighbours, placement
 from .hardware import latency, memory
 from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .libraries import column_major, cudnn_graph, strips
 from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
+from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
@@ -92,13 +108,85 @@ from .timeline import launches, queues, timeline
 from .winograd import winograd
 
 __all__ = [
-    "Drawing", "accumulators", "block", "block_limits", "buffers", "bytes_in_flight", "channel_spreads",
-    "column_major", "convolution_outputs", "convolutions", "cudnn_graph", "divergence", "epilogue", "float_bits",
-    "folding", "grid", "grid_stride", "guard", "halo_share", "halo_tile", "halos", "halving", "headroom", "im2col",
-    "implicit_tile", "issue_slots", "kernel_borders", "lane_words", "latency", "launches", "levels", "links",
-    "loads_in_flight", "matrix", "memory", "multiprocessor", "onnx_parts", "outputs", "paddings", "phases",
-    "product_tiles", "queues", "receptive_field", "regimes", "register_tile", "roofline", "rounding", "row_major",
-    "short_name", "shuffle_tree", "slices", "sliding_rows", "spacing", "strips", "sum_levels", "taps", "tensor_fields",
-    "tile_banks", "timeline", "transposed_tile", "tree", "walk", "waves", "weight_layouts", "weight_sizes",
-    "whole_way", "windows", "winograd",
+    "Drawing",
+    "accumulators",
+    "architecture",
+    "arena",
+    "block",
+    "block_limits",
+    "buffers",
+    "bytes_in_flight",
+    "channel_spreads",
+    "column_major",
+    "convolution_outputs",
+    "convolutions",
+    "cudnn_graph",
+    "divergence",
+    "epilogue",
+    "float_bits",
+    "folding",
+    "fused_pair",
+    "fusion_kinds",
+    "grid",
+    "grid_stride",
+    "guard",
+    "halo_share",
+    "halo_tile",
+    "halos",
+    "halving",
+    "headroom",
+    "im2col",
+    "implicit_tile",
+    "issue_slots",
+    "kernel_borders",
+    "lane_words",
+    "latency",
+    "launches",
+    "levels",
+    "links",
+    "live_ranges",
+    "loads_in_flight",
+    "matrix",
+    "memory",
+    "multiprocessor",
+    "neighbours",
+    "onnx_parts",
+    "outputs",
+    "paddings",
+    "phases",
+    "placement",
+    "product_tiles",
+    "programs",
+    "queues",
+    "receptive_field",
+    "regimes",
+    "register_tile",
+    "relocation",
+    "roofline",
+    "rounding",
+    "row_major",
+    "saved_bytes",
+    "short_name",
+    "shuffle_tree",
+    "slices",
+    "sliding_rows",
+    "spacing",
+    "steps",
+    "strips",
+    "sum_levels",
+    "taps",
+    "tensor_fields",
+    "tile_banks",
+    "timeline",
+    "transposed_tile",
+    "tree",
+    "turns",
+    "two_errors",
+    "walk",
+    "waves",
+    "weight_layouts",
+    "weight_sizes",
+    "whole_way",
+    "windows",
+    "winograd",
 ]  # fmt: skip

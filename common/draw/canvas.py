@@ -38,8 +38,9 @@ def canvas(width: float, height: float, scale: float = 1.0) -> tuple[Figure, Any
 
 def cell(axes: Any, x: float, y: float, width: float, height: float, colour: str = PAPER, **style: Any) -> None:
     """Draw a box with square corners: a light fill and a full edge of the colour."""
-    edge = GREY if colour == PAPER else colour
-    alpha = style.pop("alpha", 1.0 if colour == PAPER else 0.3)
+    empty = colour in (PAPER, CARD)
+    edge = GREY if empty else colour
+    alpha = style.pop("alpha", 1.0 if empty else 0.3)
     axes.add_patch(Rectangle((x, y), width, height, facecolor=colour, alpha=alpha, edgecolor="none", **style))
     axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=edge, linewidth=1.0, **style))
 

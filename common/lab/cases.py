@@ -29,7 +29,9 @@ class Case:
     network    builds the graph and its parameters
     spelling   rewrites applied to the model, in order
     opset      ONNX operator set
-    refused    True if no layer expresses the network, so that an engine must raise an error
+    refused    True if no layer expresses the network, so that an engine must raise an error; in chapter 05, if no
+               kernel of chapter 04 computes one of its layers: an engine raises an error, or its logits are right
+    digits     the number of held-out digits that an engine has to read with it
     """
 
     name: str
@@ -37,6 +39,7 @@ class Case:
     spelling: tuple[Callable[[ModelProto], None], ...] = ()
     opset: int = 17
     refused: bool = False
+    digits: int = 0
 
     def model(self) -> ModelProto:
         """Build the ONNX model."""
@@ -155,6 +158,137 @@ def windows() -> tuple[Graph, Numbers]:
     return graph, drawn(graph)
 
 
+def shortcuts() -> tuple[Graph, Numbers]:
+    """Inverted residuals, and every neighbourhood of convolution, addition and activation that decides about fusion."""
+    net = Builder(2, 3, (14, 11), 5)
+
+    def conv(name: str, source: Layer | None, channels: int, kernel: int = 1, stride: int = 1, **options: Any) -> Layer:
+        depthwise = channels if options.get("depthwise") else 1
+        norm = f"{name}.norm" if options.get("norm", True) else None
+        return net.conv(name, norm, channels, kernel, stride, depthwise, source)
+
+    def act(name: str, source: Layer, kind: type[Layer] = topology.ReLU6) -> Layer:
+        return net.add(kind, name, source)
+
+    def add(name: str, *sources: Layer) -> Layer:
+        return net.add(topology.ResidualAdd, name, *sources)
+
+    def block(name: str, source: Layer, stride: int, channels: int) -> Layer:
+        wide = 3 * source.output_shape[1]
+        x = act(f"{name}.act1", conv(f"{name}.expand", source, wide))
+        x = act(f"{name}.act2", conv(f"{name}.depthwise", x, wide, 3, stride, depthwise=True))
+        return conv(f"{name}.project", x, channels)
+
+    stem = act("stem.act", conv("stem", None, 8, 3, 2))
+    first = add("add1", stem, block("block1", stem, 1, 8))
+    second = block("block2", first, 2, 12)
+    third = act("act3", add("add3", block("block3", second, 1, 12), second), topology.ReLU)  # added, then bounded
+    meeting = add("add4", conv("left", third, 12), conv("right", third, 12, norm=False))  # two convolutions meet
+    fifth = add("add5", meeting, act("act5", conv("bounded", meeting, 12)))  # bounded, then added
+    plain = conv("plain", fifth, 12, norm=False)
+    sixth = add("add6", act("act6", plain, topology.ReLU), plain)  # a convolution's output is read twice
+    early = conv("early", sixth, 12)  # its addition needs what is computed later
+    seventh = add("add7", early, act("act7", conv("late", sixth, 12, 5, depthwise=True)))
+    act("dead.act", conv("dead", seventh, 7, 3))  # nobody reads it
+
+    def norm(name: str, source: Layer) -> Layer:
+        statistics = {field: f"{name}.{field}" for field in ("weight", "bias", "running_mean", "running_var")}
+        return net.add(BatchNorm2d, name, source, num_features=12, **statistics)
+
+    raw = conv("chained", seventh, 12, norm=False)
+    act("dead.second", raw)  # only what nobody needs keeps the batch-norm from being folded
+    chained = add("add9", sixth, add("add8", norm("chained.norm", raw), third))  # two additions, one after the other
+    doubled = act("act8", norm("own", chained))  # a batch-norm that no convolution takes
+    doubled = add("add10", doubled, doubled)
+    head = {"in_channels": 12, "out_channels": 20, "kernel_size": (3, 3), "stride": (2, 2), "weight": "head.weight"}
+    act("head.act", net.add(Conv2d, "head", doubled, padding=((0, 1), (0, 1)), **head))  # as TensorFlow pads
+    graph = net.finish_with_classifier("classifier", "shortcuts")
+    return graph, drawn(graph)
+
+
+def small_resnet() -> tuple[Graph, Numbers]:
+    """A ResNet of four blocks: convolutions of 3×3, shortcuts of stride 2 with a convolution of 1×1."""
+    net = Builder(1, 3, (12, 9), 6)
+    x = net.add(topology.ReLU, "act", net.conv("stem", "stem.norm", 8, 3))
+    for number, (channels, stride) in enumerate(((8, 1), (12, 2), (12, 1), (16, 2))):
+        name = f"block{number}"
+        y = net.conv(f"{name}.1", f"{name}.norm1", channels, 3, stride, source=x)
+        y = net.conv(f"{name}.2", f"{name}.norm2", channels, 3, source=net.add(topology.ReLU, f"{name}.act1", y))
+        if stride == 2:
+            x = net.conv(f"{name}.shortcut", f"{name}.norm3", channels, 1, stride, source=x)
+        x = net.add(topology.ReLU, f"{name}.act2", net.add(topology.ResidualAdd, f"{name}.add", y, x))
+    graph = net.finish_with_classifier("classifier", "small ResNet")
+    return graph, drawn(graph)
+
+
+def hard_swishes(images: int = 2, size: tuple[int, int] = (17, 14)) -> tuple[Graph, Numbers]:
+    """MobileNetV3's blocks without squeeze-and-excite, and the neighbourhoods in which a hard-swish must stay alone."""
+    net = Builder(images, 3, size, 5)
+
+    def conv(
+        name: str, source: Layer | None, channels: int, kernel: int = 1, stride: int = 1, deep: bool = True
+    ) -> Layer:
+        return net.conv(name, f"{name}.norm", channels, kernel, stride, 1 if deep else channels, source)
+
+    def swish(name: str, source: Layer) -> Layer:
+        return net.add(topology.HardSwish, name, source)
+
+    def block(name: str, source: Layer, kernel: int, stride: int, wide: int, channels: int) -> Layer:
+        x = swish(f"{name}.act1", conv(f"{name}.expand", source, wide))
+        x = swish(f"{name}.act2", conv(f"{name}.depthwise", x, wide, kernel, stride, deep=False))
+        return conv(f"{name}.project", x, channels)
+
+    def add(name: str, *sources: Layer) -> Layer:
+        return net.add(topology.ResidualAdd, name, *sources)
+
+    stem = swish("stem.act", conv("stem", None, 8, 3, 2))
+    first = add("add1", stem, block("block1", stem, 3, 1, 24, 8))
+    second = block("block2", first, 5, 2, 20, 12)
+    third = swish("act3", add("add3", block("block3", second, 3, 1, 36, 12), second))  # added before
+    fourth = swish("act4", net.add(topology.ReLU, "relu4", conv("bounded", third, 12)))  # bounded before
+    twice = conv("twice", fourth, 12)
+    fifth = add("add5", swish("act5", twice), twice)  # the convolution's output is read twice
+    sixth = swish("act6b", swish("act6a", conv("doubled", fifth, 10, 3)))  # the second one is alone
+    added = add("add7", conv("dense", sixth, 10, 3), sixth)  # a dense convolution takes no addition in, so that
+    seventh = swish("act7", net.add(topology.ReLU, "relu7", added))  # the ReLU is a step, on the kernel depthwise
+    eighth = conv("branch", seventh, 9)
+    ninth = add("add8", swish("act8", net.add(topology.ReLU6, "relu8", eighth)), eighth)  # so is this ReLU6
+    swish("last.act", conv("last", conv("plain", ninth, 7), 20))  # a convolution reads a convolution
+    graph = net.finish_with_classifier("classifier", "hard swishes")
+    return graph, drawn(graph)
+
+
+def one_other(name: str, kernel: tuple[int, int] = (3, 3), out_channels: int = 8, **fields: Any) -> Network:
+    """A network with one convolution, called `name`, that no kernel of chapter 04 computes, between two that they do.
+
+    It has 6 input channels. fields: of its Conv2d.
+    """
+
+    def make() -> tuple[Graph, Numbers]:
+        net = Builder(1, 3, (11, 9), 4)
+        net.add(topology.ReLU, "act1", net.conv("first", None, 6, 3))
+        sides = {"in_channels": 6, "out_channels": out_channels, "kernel_size": kernel, "weight": f"{name}.weight"}
+        net.add(Conv2d, name, **sides, **fields)
+        net.add(topology.ReLU, "act2", net.conv("last", None, 10, 1))
+        graph = net.finish_with_classifier("classifier", name)
+        return graph, drawn(graph)
+
+    return make
+
+
+def at_each_side(padding: int) -> dict[str, Any]:
+    """The field `padding` of a Conv2d, equal at all sides."""
+    return {"padding": ((padding, padding), (padding, padding))}
+
+
+dilated = one_other("dilated", dilation=(2, 2), **at_each_side(2))
+
+
+def digits() -> tuple[Graph, Numbers]:
+    """The trained MobileNetV2 that reads handwritten digits."""
+    return weights.network("digits")
+
+
 def norms_in_a_row() -> tuple[Graph, Numbers]:
     """Two batch-norms after each other, twice. Of each pair a convolution can take in the first one only."""
     net = Builder(2, 5, (17, 12), 4)
@@ -241,5 +375,15 @@ CASES: dict[int, tuple[Any, ...]] = {
         Case("two batch-norms in a row", norms_in_a_row),
         Case("equal arrays stored once", untrained, (spellings.equal_arrays_once,)),
     ),
+    5: (
+        Case("residuals", shortcuts),
+        Case("ResNet", small_resnet),
+        Case("dilation", dilated, refused=True),
+        Case("two groups", one_other("grouped", groups=2, **at_each_side(1)), refused=True),
+        Case("multiplier", one_other("multiplied", out_channels=12, groups=6, **at_each_side(1)), refused=True),
+        Case("3 × 1 kernel", one_other("tall", (3, 1)), refused=True),
+        Case("382 digits", digits, digits=382),
+    ),
     4: tuple(KernelCase(name) for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise")),
 }  # fmt: skip
+OWN_FUSION = Case("your fusion", hard_swishes)  # of milestone 5, for an engine with a fusion of its own

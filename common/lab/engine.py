@@ -171,7 +171,9 @@ def save(file: str, part: str, text: str) -> str:
     progress.write_text(folder() / file, joined(_ordered(these, file), file))
     _record_owner(file)
     message = f"✓ engine/{file}: saved" + (f", part {part}" if part else "")
-    missing = [name for name in known if name not in these] if part else []
+    chapter = Path(FILES[file].notebook).parent
+    expected = [name for name in known if Path(FILES[file].notebook_of(name)).parent == chapter]
+    missing = [name for name in expected if name not in these] if part else []
     return message + (f" (still to come: {', '.join(missing)})" if missing else "") + _not_own(these, file)
 
 
@@ -316,7 +318,8 @@ class _Loader(machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> Any:
         path = self.get_filename(fullname)
         linecache.checkcache(path)
-        return self.source_to_code(self.get_data(path), path)
+        absent = fullname == PACKAGE and not Path(path).exists()  # an engine handed in without its __init__.py
+        return self.source_to_code(b"" if absent else self.get_data(path), path)
 
 
 KERNELS = f"{PACKAGE}.kernels"

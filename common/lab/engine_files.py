@@ -54,47 +54,66 @@ _WEIGHTS = {
     " else reads; the convolution's arrays are the folded weight and bias",
 }
 _PLAN = {
-    "fuse(graph) -> steps": "which layers share a launch: a convolution with its ReLU6 and its ResidualAdd",
-    "live_ranges(steps) -> {tensor: (first, last)}": "the steps between which a tensor has to be kept",
-    "arena(steps) -> ({tensor: offset}, size)": "a place for each activation in one buffer, in bytes",
+    "dead_code(graph) -> graph": "a new graph without the layers that the output does not need, the others in order",
+    "fuse(graph, arrays) -> steps": "a list of Step, in the order in which they run; each layer is in one of them",
+    "Step": "kernel (the name of a kernel), layers (in order, each reads what the one before writes), workspace (bytes"
+    " of scratch memory, 0 for none), inputs (the tensors that it reads, none of its own), output (a tensor)",
+    "live_ranges(graph, steps) -> ranges": "{tensor: (bytes, first, last)}: the steps between which a tensor has to be"
+    " kept, first and last included; the network's output until len(steps). A workspace is a tensor of any name",
+    "arena(ranges) -> ({tensor: offset}, size)": "a place for each tensor in one buffer, in bytes: offsets are"
+    " multiples of 256, and tensors that live at the same step have no byte in common",
+    "make_plan(graph, arrays) -> plan": "of any graph that `fold` returns: steps, offsets and size. Two tensors may"
+    " have one offset if the kernel `add` reads the first one for the last time and writes the second one: in place",
 }
 _ENGINE = {
-    "bind(model) -> Engine": "kernels compiled, weights and arena in the device's memory",
-    "run(engine, x) -> logits": "one inference: x (N, C, H, W), logits (N, classes)",
+    "bind(model) -> engine": "of a path or an onnx.ModelProto; an error for a layer that no kernel computes",
+    "prepare(engine, shape) -> program": "for an input shape (N, C, H, W): plan (what make_plan returned), memory (the"
+    " arena, an array of bytes on the device), launches (a function without arguments for each step, which launches"
+    " kernels of engine.kernels and finds each tensor in the arena at its offset)",
+    "run(engine, x) -> logits": "one inference: x (N, C, H, W) of any N, H and W, logits (N, classes); NumPy arrays of"
+    " float32. x does not change",
 }
 
 
-def _kernel(name: str, notebook: str) -> EngineFile:
-    """The file of a kernel, launched as its first comment says (launch_lines.py)."""
+def _kernel(name: str, notebook: str, chapter: int = 4) -> EngineFile:
+    """The file of a kernel, launched as its first comment says (launch_lines.py). notebook: its path without suffix."""
     operator = OPERATORS[name]
-    return EngineFile(
-        4, f"04_kernels/{notebook}.ipynb", {operator.signature: operator.meaning}, exercise=f"engine_{name}"
-    )
+    return EngineFile(chapter, f"{notebook}.ipynb", {operator.signature: operator.meaning}, exercise=f"engine_{name}")
 
 
 _LIST = "01_topology/3_list_any_network.ipynb"
 _FOLD = "02_weights/2_fold_the_batch_norm.ipynb"
+_OWN = "05_network/6_your_own_network.ipynb"
 
 FILES: dict[str, EngineFile] = {
     "graph.py": EngineFile(
         1, "01_topology/2_read_an_onnx_graph.ipynb", _GRAPH,
-        elsewhere=dict.fromkeys(("same_padding", "window", "describe", "cost", "read"), _LIST),
+        elsewhere=dict.fromkeys(("same_padding", "window", "describe", "cost", "read"), _LIST) | {"hard_swish": _OWN},
         kept={"clip_bounds": "4 · What kind of layer is a node?", "same_padding": "2 · Padding"},
     ),
     "weights.py": EngineFile(
         2, "02_weights/1_extract_the_weights.ipynb", _WEIGHTS, ("graph.py",),
         elsewhere={"fold_conv_bn": _FOLD, "fold": _FOLD}, kept={"fold_conv_bn": "4 · All 52, in your engine"},
     ),
-    "kernels/add.cu": _kernel("add", "2_add"),
-    "kernels/pool.cu": _kernel("pool", "4_global_average_pool"),
-    "kernels/gemm.cu": _kernel("gemm", "5_gemm"),
-    "kernels/conv.cu": _kernel("conv", "9_convolution_as_gemm"),
-    "kernels/pointwise.cu": _kernel("pointwise", "10_pointwise"),
-    "kernels/depthwise.cu": _kernel("depthwise", "11_depthwise"),
-    "plan.py": EngineFile(5, "05_network/1_from_layers_to_a_plan.ipynb", _PLAN, ("graph.py",)),
-    "engine.py": EngineFile(
-        5, "05_network/3_against_onnx_runtime.ipynb", _ENGINE, ("graph.py", "weights.py", "plan.py")
+    "kernels/add.cu": _kernel("add", "04_kernels/2_add"),
+    "kernels/pool.cu": _kernel("pool", "04_kernels/4_global_average_pool"),
+    "kernels/gemm.cu": _kernel("gemm", "04_kernels/5_gemm"),
+    "kernels/im2col.cu": _kernel("im2col", "04_kernels/9_convolution_as_gemm"),
+    "kernels/conv.cu": _kernel("conv", "04_kernels/9_convolution_as_gemm"),
+    "kernels/pointwise.cu": _kernel("pointwise", "04_kernels/10_pointwise"),
+    "kernels/depthwise.cu": _kernel("depthwise", "04_kernels/11_depthwise"),
+    "plan.py": EngineFile(
+        5, "05_network/1_from_layers_to_a_plan.ipynb", _PLAN,
+        elsewhere=dict.fromkeys(("live_ranges", "arena", "make_plan"), "05_network/2_memory.ipynb")
+        | dict.fromkeys(("hard_swish", "own_fusion"), _OWN),
     ),
+    "engine.py": EngineFile(
+        5, "05_network/3_your_engine_runs.ipynb", _ENGINE, ("graph.py", "weights.py", "plan.py"),
+        elsewhere=dict.fromkeys(("hard_swish", "own_fusion"), _OWN),
+    ),
+    "kernels/hard_swish.cu": _kernel("hard_swish", "05_network/6_your_own_network", 5),
+    "kernels/conv_hard_swish.cu": _kernel("conv_hard_swish", "05_network/6_your_own_network", 5),
+    "kernels/depthwise_hard_swish.cu": _kernel("depthwise_hard_swish", "05_network/6_your_own_network", 5),
     "kernels/block.cu": EngineFile(
         6, "06_optimize/5_fusion.ipynb", {"block(in, weights, out, sizes)": "an inverted residual in one launch"}
     ),

@@ -4,7 +4,11 @@ A file engine/kernels/add.cu defines the kernel `add`; how many blocks and threa
 first comment (launch_lines.py).
 """
 
+import contextlib
 import functools
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,45 @@ from .. import cuda
 from ..kernels.ladder import header_options
 from . import launch_lines
 from .operators import OPERATORS
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a kernel of the engine: its name, its arguments, and the trace's Report if it was traced."""
+
+    name: str
+    args: tuple[Any, ...]
+    report: Any = None
+
+
+_watching: ContextVar[tuple[list[Launch], bool] | None] = ContextVar("watching", default=None)
+
+
+@contextlib.contextmanager
+def watched(traced: bool = False) -> Iterator[list[Launch]]:
+    """Context manager: inside, each launch of a kernel of the engine is added to the list, of this thread alone.
+
+    traced: whether launches are traced (cuda.trace), which takes 10 to 100 times as long.
+    """
+    launches: list[Launch] = []
+    token = _watching.set((launches, traced))
+    try:
+        yield launches
+    finally:
+        _watching.reset(token)
+
+
+_replaced: ContextVar[Mapping[str, str]] = ContextVar("replaced", default={})  # noqa: B039 (never changed)
+
+
+@contextlib.contextmanager
+def replaced(sources: Mapping[str, str]) -> Iterator[None]:
+    """Context manager: inside, kernels of the engine have these sources, {name: text}, in this thread alone."""
+    token = _replaced.set(sources)
+    try:
+        yield
+    finally:
+        _replaced.reset(token)
 
 
 class EngineKernel:
@@ -27,8 +70,9 @@ class EngineKernel:
 
     @property
     def source(self) -> str:
-        """The file's text."""
-        return self.path.read_text(encoding="utf-8")
+        """The file's text, or what `replaced` puts in its place."""
+        found = _replaced.get().get(self.name)
+        return self.path.read_text(encoding="utf-8") if found is None else found
 
     @property
     def kernel(self) -> Any:
@@ -44,6 +88,13 @@ class EngineKernel:
 
         Raises TypeError and ValueError for arguments that do not fit, LaunchError for a file without launch lines.
         """
+        watching = _watching.get()
+        if watching is not None:
+            launches, traced = watching
+            report = self.trace(*args) if traced else None
+            launches.append(Launch(self.name, args, report))
+            if traced:
+                return
         size, kernel = self.size(*args), self.kernel
         cuda.allow_shared(kernel, size.shared)
         kernel(size.grid, size.block, args, shared_mem=size.shared)

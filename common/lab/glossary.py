@@ -194,12 +194,17 @@ def linked(texts: list[str], known: dict[str, Entry], up: str) -> list[str]:
 
 
 def files(root: Path) -> list[Path]:
-    """Notebooks in the course's order, notebooks without a number (appendices), the chapters' READMEs, and the root's.
+    """Notebooks in the course's order, notebooks without a number (appendices), all READMEs, and docs/.
 
     A term's place is the first of these that has it in bold.
     """
     notebooks = sorted(root.glob("[0-9][0-9]_*/*.ipynb"), key=_position)
-    return [*notebooks, *sorted(root.glob("[0-9][0-9]_*/README.md")), *root.glob("README.md")]
+    return [
+        *notebooks,
+        *sorted(root.glob("[0-9][0-9]_*/README.md")),
+        *root.glob("README.md"),
+        *sorted(root.glob("docs/*.md")),
+    ]
 
 
 def _position(path: Path) -> tuple[bool, str, int, str]:

@@ -13,16 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..text import PACKAGE_NAME
 from . import progress
 from .engine import PACKAGE, folder, missing, parts, reference_text, whose
+from .engine_files import FILES
 
 SECONDS = 30.0  # time limit per case; the reference takes less than one
-CHAPTERS = (1, 2, 4)  # those with a milestone
+SECONDS_OF_DIGITS = 600.0  # of a case that reads all held-out digits; the reference takes ten
+CHAPTERS = (1, 2, 4, 5)  # those with a milestone
 LAST = 6
 WIDTH = 95
 
@@ -32,12 +35,14 @@ class Column:
     """A column of scores: heading, format, factor applied before formatting.
 
     Scores below `least` are rounding errors that differ between machines and are shown as 0.
+    alone: whether the engine's score is shown without the reference's.
     """
 
     heading: str
     form: str = "{:,.0f}"
     scale: float = 1.0
     least: float = 0.0
+    alone: bool = False
 
     def text(self, score: float | None) -> str:
         """The score as text; "–" if it is None or not finite."""
@@ -66,6 +71,16 @@ COLUMNS: dict[int, dict[str, Column]] = {
         "findings": Column("findings"),
         "µs": Column("µs", "{:,.2f}"),
         "roof": Column("roof, %", "{:.0f}", 100),
+    },
+    5: {
+        "launches": Column("launches"),
+        "bytes moved": Column("kB moved", "{:,.0f}", 1e-3),
+        "peak memory": Column("arena, kB", "{:,.0f}", 1e-3),
+        "own error": Column("own", "{:.0e}", alone=True),
+        "error": Column("so far", "{:.0e}", alone=True),
+        "findings": Column("findings", alone=True),
+        "digits": Column("digits"),
+        "µs": Column("µs"),
     },
 }
 
@@ -111,27 +126,39 @@ def run(chapter: int | None = None, console: Any = None, engine: Path | None = N
         say.print(none_yet(chapter))
         return Milestone(chapter, False, {})
 
-    from . import judging
-
-    files = judging.RUN[chapter]
-    absent = [file for file in files if not whose(place / file)]
-    if absent:
-        say.print(f"✗ milestone {chapter}: {missing(absent[0])}", markup=False)
-        return Milestone(chapter, False, {}, (), missing(absent[0]))
-    outcomes = list(_judged(chapter, place))
-    taken = tuple(file for file in files if whose(place / file) == "reference")
-    failed = [outcome for outcome in outcomes if not outcome.passed]
-    flaw = f"{failed[0].case}: {failed[0].flaw}" if failed else ""
-    result = Milestone(chapter, not failed, {one.case: one.scores for one in outcomes}, taken, flaw)
-    _show(result, outcomes, _reference(chapter), [_taken(place / file) for file in taken], say)
+    result, outcomes = examine(chapter, place)
+    if not outcomes:
+        say.print(f"✗ milestone {chapter}: {result.flaw}", markup=False)
+        return result
+    taken = [_taken(place, file, chapter) for file in result.reference_files]
+    _show(result, outcomes, reference(chapter, place, outcomes), taken, say)
     if work is not None:
         scores = {
             case: {key: score if math.isfinite(score) else None for key, score in own.items()}
             for case, own in result.scores.items()
         }
-        entry = {"passed": result.passed, "scores": scores, "reference_files": list(taken)}
+        entry = {"passed": result.passed, "scores": scores, "reference_files": list(result.reference_files)}
         progress.update(lambda data: data["milestones"].update({str(chapter): entry}), work)
     return result
+
+
+def examine(chapter: int, place: Path) -> tuple[Milestone, list[Any]]:
+    """Run the engine in the folder `place` on a chapter's held-out cases; nothing is printed or recorded.
+
+    Returns the result and the judging.Outcome of each case; no outcomes if a file that the milestone runs is missing.
+    Raises OSError or ValueError for a file of the engine that cannot be read as text.
+    """
+    from . import judging
+
+    files = judging.RUN[chapter]
+    absent = [file for file in files if not whose(place / file)]
+    if absent:
+        return Milestone(chapter, False, {}, (), missing(absent[0])), []
+    taken = tuple(file for file in files if whose(place / file) == "reference")
+    outcomes = list(_judged(chapter, place))
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    flaw = f"{failed[0].case}: {failed[0].flaw}" if failed else ""
+    return Milestone(chapter, not failed, {one.case: one.scores for one in outcomes}, taken, flaw), outcomes
 
 
 def none_yet(chapter: int) -> str:
@@ -165,7 +192,7 @@ def _judged(chapter: int, place: Path) -> Iterator[Any]:
     """The outcome of each case, from a child process. A case that ends the child or exceeds SECONDS has failed."""
     from . import judging
 
-    cases = judging.CASES[chapter]
+    cases = judging.cases(chapter, place)
     done = 0
     while done < len(cases):
         failure = ""
@@ -184,14 +211,16 @@ def _child(chapter: int, place: Path, first: int) -> Iterator[Any]:
     """Outcomes of the cases from `first` on as they arrive; then a sentence on how the child ended."""
     from . import judging
 
+    cases = judging.cases(chapter, place)
     with tempfile.TemporaryDirectory() as scratch:
         results, printed = Path(scratch) / "results", Path(scratch) / "printed"
         results.touch()
         repository = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join([repository, *filter(None, [os.environ.get("PYTHONPATH")])])
+        module = f"{PACKAGE_NAME}.lab.judging"
         with printed.open("w") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", "common.lab.judging", str(place), str(chapter), str(first), str(results)],
+                [sys.executable, "-m", module, str(place), str(chapter), str(first), str(results)],
                 stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=place.parent, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             )  # fmt: skip
@@ -203,13 +232,15 @@ def _child(chapter: int, place: Path, first: int) -> Iterator[Any]:
                 for line in complete[seen:]:
                     yield judging.Outcome(**json.loads(line))
                     seen, since = seen + 1, time.monotonic()
-                if ended or time.monotonic() - since > SECONDS:
+                now = cases[min(first + seen, len(cases) - 1)]  # the case that runs
+                limit = SECONDS_OF_DIGITS if getattr(now, "digits", 0) else SECONDS
+                if ended or time.monotonic() - since > limit:
                     break
                 time.sleep(0.02)
         finally:
             _kill(child)
         if not ended:
-            yield f"not finished after {SECONDS:g} s: does every loop come to its end?"
+            yield f"not finished after {limit:g} s: does every loop come to its end?"
         else:
             said = printed.read_text(encoding="utf-8", errors="replace").split("\n")
             last = next((line for line in reversed(said) if line.strip()), "")
@@ -226,17 +257,41 @@ def _kill(child: subprocess.Popen) -> None:
         child.wait()
 
 
-def _reference(chapter: int) -> dict[str, dict[str, float]]:
-    """The scores of the reference engine by case."""
+def reference(chapter: int, place: Path | None = None, outcomes: Sequence[Any] = ()) -> dict[str, dict[str, float]]:
+    """The scores of the reference engine by case.
+
+    place, outcomes: of an engine that was judged: if it is the reference, it is not judged again.
+    """
     from . import judging
 
+    if chapter == 5:  # its files import each other as the package `engine`
+        if place is not None and _is_reference(place, judging.RUN[chapter]):
+            return {one.case: one.scores for one in outcomes}
+        with tempfile.TemporaryDirectory() as temporary:
+            _write_reference(Path(temporary) / PACKAGE, judging.RUN[chapter] + judging.FUSION)
+            return {one.case: one.scores for one in _judged(chapter, Path(temporary) / PACKAGE)}
     modules: dict[str, Any]
     if chapter in judging.MODULES:
         names = judging.MODULES[chapter]
-        modules = {name: importlib.import_module(f"common.lab.reference.engine.{name}") for name in names}
+        modules = {name: importlib.import_module(f".reference.engine.{name}", __package__) for name in names}
     else:
         modules = {file: reference_text(file) for file in judging.RUN[chapter]}
     return {case.name: judging.judge(chapter, case, modules).scores for case in judging.CASES[chapter]}
+
+
+def _is_reference(place: Path, files: Sequence[str]) -> bool:
+    """Whether files of an engine have the reference's text, whoever saved it."""
+    texts = [(parts((place / file).read_text(encoding="utf-8")), parts(reference_text(file))) for file in files]
+    return all([one.text for one in own.values()] == [one.text for one in other.values()] for own, other in texts)
+
+
+def _write_reference(place: Path, files: Sequence[str]) -> None:
+    """Write files of the reference engine as a package."""
+    for file in ("__init__.py", *files):
+        path = place / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = reference_text(file).replace(" (reference)", "") if file in files else ""  # as a learner's own
+        path.write_text(text, encoding="utf-8")
 
 
 # ---- Output
@@ -250,11 +305,15 @@ def _console() -> Any:
     )
 
 
-def _taken(path: Path) -> str:
-    """A file of the engine with the parts that are the reference's, or its name alone if all are."""
-    these = parts(path.read_text(encoding="utf-8"))
+def _taken(place: Path, file: str, chapter: int) -> str:
+    """A file of the engine with the parts that are the reference's, or its name alone if all are.
+
+    Parts that a later chapter writes do not count.
+    """
+    every = parts((place / file).read_text(encoding="utf-8"))
+    these = {name: part for name, part in every.items() if int(FILES[file].notebook_of(name)[:2]) <= chapter}
     names = [name for name, part in these.items() if part.reference]
-    return path.name if len(names) == len(these) else f"{path.name} ({', '.join(names)})"
+    return Path(file).name if len(names) == len(these) else f"{Path(file).name} ({', '.join(names)})"
 
 
 def _show(
@@ -273,7 +332,8 @@ def _show(
         table.add_column(column.heading, justify="right", no_wrap=True)
     for one in outcomes:
         scores = [
-            f"{column.text(one.scores.get(key))} / {column.text(reference[one.case].get(key))}"
+            column.text(one.scores.get(key))
+            + ("" if column.alone else f" / {column.text(reference[one.case].get(key))}")
             for key, column in columns.items()
         ]
         table.add_row("✓" if one.passed else "✗", one.case, *scores)

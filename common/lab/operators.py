@@ -1,7 +1,7 @@
 """The operators whose kernels a learner writes: signature, meaning in float64, shapes to try.
 
-OPERATORS lists them by the name of the kernel. The first six are files of the engine (engine_files.py); all of them
-have a slot for a learner's own rung (rungs.py). Kernels are extern "C" and take contiguous NCHW arrays of float32 that
+OPERATORS lists them by the name of the kernel. Files of the engine are listed in engine_files.py, slots for a learner's
+own rung in rungs.py. Kernels are extern "C" and take contiguous NCHW arrays of float32 that
 start at multiples of 256 bytes and have fewer than 2³¹ elements.
 """
 
@@ -129,6 +129,13 @@ def _conv(a: Arrays, d: Dims) -> np.ndarray:
     return out + a["bias"][:, None, None]
 
 
+def _columns(a: Arrays, d: Dims) -> np.ndarray:
+    padded = np.pad(a["x"], ((0, 0), (0, 0), (d["pad"], d["pad"]), (d["pad"], d["pad"])))
+    views = np.lib.stride_tricks.sliding_window_view(padded, (d["kH"], d["kW"]), (2, 3))
+    views = views[:, :, :: d["stride"], :: d["stride"]]  # (N, C, oH, oW, kH, kW)
+    return views.transpose(1, 4, 5, 0, 2, 3).reshape(d["C"] * d["kH"] * d["kW"], -1)
+
+
 def _pointwise(a: Arrays, d: Dims) -> np.ndarray:
     out = np.einsum("oc,ncp->nop", a["weight"], a["in"]) + a["bias"][:, None]
     return out + a["residual"] if "residual" in a else out
@@ -137,6 +144,10 @@ def _pointwise(a: Arrays, d: Dims) -> np.ndarray:
 def _depthwise(a: Arrays, d: Dims) -> np.ndarray:
     windows = _windows(a["in"], d["kernel"], d["stride"], d["padding"])
     return np.einsum("nchwyx,cyx->nchw", windows, a["weight"]) + a["bias"][:, None, None]
+
+
+def _hard_swish(x: np.ndarray) -> np.ndarray:
+    return x * np.clip(x / 6 + 0.5, 0, 1)
 
 
 def _backward_input(a: Arrays, d: Dims) -> np.ndarray:
@@ -171,6 +182,15 @@ def _dense(images: int, channels: int, size: tuple[int, int], out: int, kernel: 
     dims = window(images, channels, *size, kernel, stride)
     order = {"images": images, "in_channels": channels, "height": size[0], "width": size[1], "out_channels": out}
     return order | {name: dims[name] for name in ("out_height", "out_width", "kernel", "stride", "padding")}
+
+
+def _columned(
+    images: int, channels: int, size: tuple[int, int], kernel: tuple[int, int], stride: int, pad: int
+) -> dict[str, int]:
+    """Dims of im2col, in the kernel's order."""
+    out = [(one + 2 * pad - k) // stride + 1 for one, k in zip(size, kernel, strict=True)]
+    sizes = (images, channels, *size, *out, *kernel, stride, pad)
+    return dict(zip(("N", "C", "H", "W", "oH", "oW", "kH", "kW", "stride", "pad"), sizes, strict=True))
 
 
 def _product(m: int, n: int, k: int) -> dict[str, int]:
@@ -232,6 +252,14 @@ OPERATORS: dict[str, Operator] = {
             _product(256, 1000, 1280),
         ),
         Operator(
+            "im2col", "columns (C · kH · kW, N · oH · oW): the numbers under each window of x, 0 in the padding",
+            {"x": lambda d: (d["N"], d["C"], d["H"], d["W"]),
+             "columns": lambda d: (d["C"] * d["kH"] * d["kW"], d["N"] * d["oH"] * d["oW"])},
+            "columns", ("N", "C", "H", "W", "oH", "oW", "kH", "kW", "stride", "pad"), _columns, lambda d: 1,
+            (_columned(1, 3, (5, 7), (2, 3), 1, 0), _columned(2, 2, (13, 11), (2, 3), 2, 3)), (),
+            _columned(1, 3, (224, 224), (3, 3), 2, 1),
+        ),
+        Operator(
             "conv", "a convolution with a square kernel, groups = 1; then bias, then the bounds low and high",
             {"in": lambda d: _plane(d, "in_channels"),
              "weight": lambda d: (d["out_channels"], d["in_channels"], d["kernel"], d["kernel"]),
@@ -289,6 +317,32 @@ OPERATORS: dict[str, Operator] = {
             lambda d: 9 * d["in_channels"],
             (_square(1, 3, 8, 10, 5), _square(1, 1, 1, 1, 1), _square(2, 2, 7, 5, 3)), (),
             _square(32, 64, 56, 56, 64), bounded=True,
+        ),
+        Operator(
+            "hard_swish", "out[i] = x[i] · clamp(x[i] / 6 + 1/2, 0, 1), i in [0, n); out may be x",
+            dict.fromkeys(("x", "out"), lambda d: (d["n"],)), "out", ("n",),
+            lambda a, d: _hard_swish(a["x"]), lambda d: 1,
+            ({"n": 1000}, {"n": 1}, {"n": 33}, {"n": 257}, {"n": 2049}), (), {"n": 32 * 16 * 112 * 112},
+        ),
+        Operator(
+            "conv_hard_swish", "a convolution with a square kernel, groups = 1; then bias, then the hard-swish",
+            {"in": lambda d: _plane(d, "in_channels"),
+             "weight": lambda d: (d["out_channels"], d["in_channels"], d["kernel"], d["kernel"]),
+             "bias": lambda d: (d["out_channels"],), "out": lambda d: _out_plane(d, "out_channels")},
+            "out", _DENSE, lambda a, d: _hard_swish(_conv(a, d)), lambda d: d["in_channels"] * d["kernel"] ** 2,
+            (_dense(2, 3, (9, 11), 33, 3, 2), _dense(1, 1, (1, 1), 1, 1, 1), _dense(1, 17, (7, 10), 5, 1, 1),
+             _dense(1, 4, (10, 10), 3, 1, 2), _dense(3, 2, (5, 8), 7, 5, 1)),
+            (), _dense(32, 3, (224, 224), 16, 3, 2),
+        ),
+        Operator(
+            "depthwise_hard_swish",
+            "a convolution with a square kernel, groups = channels; then bias, then the hard-swish",
+            {"in": _plane, "weight": _filters, "bias": lambda d: (d["channels"],), "out": _out_plane},
+            "out", ("images", "channels", *_WINDOW), lambda a, d: _hard_swish(_depthwise(a, d)),
+            lambda d: d["kernel"] ** 2,
+            (window(2, 5, 9, 11, 3, 1), window(1, 1, 1, 1, 3, 1), window(2, 3, 10, 7, 3, 2), window(1, 4, 12, 40, 5, 1),
+             window(3, 2, 6, 6, 1, 1)),
+            (), window(32, 120, 28, 28, 5, 1),
         ),
     )
 }  # fmt: skip

@@ -47,7 +47,7 @@ def mean_over_axes(model: ModelProto) -> None:
 
 
 def mean_over_channels(model: ModelProto) -> None:
-    """Add the mean over channels before the global average pooling: no layer of the course computes this."""
+    """Add the mean over channels before the global average pooling: no layer of chapter 01 computes this."""
     graph, nodes = model.graph, []
     for node in graph.node:
         if node.op_type == "GlobalAveragePool":

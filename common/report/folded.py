@@ -1,4 +1,4 @@
-"""Tables of records that a chapter's README holds folded: the rungs of a ladder, case by case.
+"""Tables of records that docs/ladders.md holds folded: the rungs of a ladder, case by case.
 
 ladder(recorded, "conv2d")     Markdown: a folded part per case, with the table that ladders.table shows
 names()                        of the ladders that have such tables

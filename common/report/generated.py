@@ -1,4 +1,5 @@
-"""Text between markers, generated from results files, in README files and in Markdown cells of notebooks.
+"""Text between markers, generated from results files, in README files, in docs/ and in Markdown
+cells of notebooks.
 
 A table has lines of its own, a number is within a line:
 
@@ -73,13 +74,21 @@ def filled(markdown: str, texts: Mapping[str, str]) -> str:
 
 
 def files(root: Path) -> list[Path]:
-    """README.md files and notebooks below `root` that contain a marker, except in hidden folders and environments."""
+    """The README.md files, docs/*.md and notebooks below `root` that contain a marker.
+
+    Hidden folders and environments are left out.
+    """
     found = []
     for folder, below, names in os.walk(root):
         below[:] = [
             name for name in below if not name.startswith(".") and not (Path(folder) / name / "pyvenv.cfg").exists()
         ]
-        paths = [Path(folder) / name for name in names if name == "README.md" or name.endswith(".ipynb")]
+        docs = Path(folder).name == "docs"
+        paths = [
+            Path(folder) / name
+            for name in names
+            if name == "README.md" or name.endswith(".ipynb") or (docs and name.endswith(".md"))
+        ]
         found += [path for path in paths if _OPENING.search(path.read_text(encoding="utf-8"))]
     return sorted(found)
 

@@ -10,6 +10,7 @@ from typing import Any
 from ..measure.roofline import ARITHMETIC, Work
 from ..measure.timing import Timing
 from ..network.profile import Profile, Row
+from ..topology.graph import shapes_of
 from .results import Record, record
 
 COLOURS = {"gpu": "#0072b2", "simulator": "#0072b2", "cpu": "#e69f00", "copies": "#d55e00"}
@@ -23,6 +24,7 @@ def records_of(profile: Profile, case: str) -> list[Record]:
     """
     if any(row.where == "simulator" for row in profile.rows):
         raise ValueError("times of the simulator are not saved: they say nothing about a GPU")
+    batch, *_ = shapes_of(profile.input_shape)[0]
     records = []
     for row in profile.rows:
         median, p5, p95 = (row.median_ms, row.p5_ms, row.p95_ms) if row.step else (row.copy_ms,) * 3
@@ -30,7 +32,7 @@ def records_of(profile: Profile, case: str) -> list[Record]:
         records.append(
             record(
                 "steps", f"{case} {row.index} {row.layer}", "ours" if row.where == "gpu" else "torch-cpu",
-                precision="fp32", arithmetic=ARITHMETIC["fp32"], batch=profile.input_shape[0], timing=timing,
+                precision="fp32", arithmetic=ARITHMETIC["fp32"], batch=batch, timing=timing,
                 work=Work(row.activations + row.parameters, 2 * row.macs), network=case,
                 placement=profile.placement, index=row.index, step=row.step,
                 layer=row.layer, where=row.where, runs_as=row.runs_as, copied=row.copied,

@@ -142,8 +142,8 @@ def peaks(recorded: Results) -> str:
 
 
 TRACKS = {  # the shorter tracks: chapters' folders and the numbers of their notebooks
-    "ten hours: write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 5, 11)},
-    "twenty hours: from an ONNX file to your own engine": {
+    "write fast CUDA C++, and prove it": {"03": (0,), "04": (1, 2, 3, 4, 5, 11)},
+    "from an ONNX file to your own engine": {
         "01": (1, 2, 3), "02": (1, 2), "03": (0,), "04": (1, 2, 4, 5, 9, 10, 11), "05": (1, 2, 3),
     },
 }  # fmt: skip
@@ -159,12 +159,17 @@ def minutes(notebook: Path) -> int:
 
 
 def tracks(root: Path) -> str:
-    """A table of the tracks through the course with their notebooks and hours."""
-    time = {(path.parts[-2][:2], path.name.split("_")[0]): minutes(path) for path in root.glob("[0-9]*/*.ipynb")}
+    """A table of the tracks through the course, for a page in docs/: notebooks with their links, and hours."""
+    paths = {(path.parts[-2][:2], path.name.split("_")[0]): path for path in root.glob("[0-9]*/*.ipynb")}
+    time = {one: minutes(path) for one, path in paths.items()}
+    links = {one: f"[{one[1]}](../{path.relative_to(root).as_posix()})" for one, path in paths.items()}
     rows = []
     for name, chosen in TRACKS.items():
         taken = [(chapter, str(number)) for chapter, numbers in chosen.items() for number in numbers]
-        numbers = " · ".join(f"chapter {chapter}: {', '.join(map(str, those))}" for chapter, those in chosen.items())
+        numbers = " · ".join(
+            f"chapter {chapter}: {', '.join(links[chapter, str(number)] for number in those)}"
+            for chapter, those in chosen.items()
+        )
         rows.append([name, numbers, f"{sum(time[one] for one in taken) / 60:.0f}"])
     rows.append(["everything", f"all {len(time)} notebooks", f"{sum(time.values()) / 60:.0f}"])
     return markdown(["track", "notebooks", "hours"], rows, 2)
@@ -278,6 +283,24 @@ def headline(recorded: Results) -> str:
     return _text(intro, parts, marks.footnotes())
 
 
+def headline_short(recorded: Results) -> str:
+    """The headline's times at the smallest and the largest batch size: one table for both precisions."""
+    found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
+    if not any(r["implementation"] == "ours" for r in found):
+        return NOT_YET
+    marks, best, batches = _Marks(), _best(found), (BATCHES[0], BATCHES[-1])
+    columns = [(precision, batch) for precision in ("fp16", "fp32") for batch in batches]
+    rows = []
+    for name in ("ours", "cudnn", "torch-graph", "torch-compile", "xla"):
+        times = [best.get((precision, name, batch)) for precision, batch in columns]
+        if not any(times):
+            continue
+        rows.append([IMPLEMENTATIONS[name], *(us(_shortest(r)) + marks(r) if r else "–" for r in times)])
+    table = markdown(["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)], rows, 1)
+    notes = marks.footnotes() + (["A dash: not measured."] if any("–" in row for row in rows) else [])
+    return "\n\n".join([table, *notes])
+
+
 REPEATS = 0.05  # the largest relative difference of two runs that agree
 
 
@@ -339,9 +362,9 @@ def energy(recorded: Results) -> str:
     fewest, most = (end(r["rounds"] for r in found) for end in (min, max))
     rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
     intro = (
-        f"{provenance(recorded, found)}. Millijoules an image above idle power, by {how}: the median of {rounds} rounds"
-        " in random order, the range that they and idle power leave open, and the median with idle power. Every result"
-        " was checked before and after. Bold is the least of a column."
+        f"{provenance(recorded, found)}. Millijoules per image above idle power, by {how}: the median of {rounds}"
+        " rounds in random order, the range that they and idle power leave open, and the median with idle power. Every"
+        " result was checked before and after. Bold is the least of a column."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
     heads = ["", *(head for batch in batches for head in (f"batch {batch}", "range", "with idle power"))]
@@ -385,7 +408,7 @@ def operators_cudnn(recorded: Results) -> str:
     if not found:
         return NOT_YET
     roofs = roofs_of(recorded)
-    intro = f"{provenance(recorded, found)}. Microseconds a layer, median."
+    intro = f"{provenance(recorded, found)}. Microseconds per layer, median."
     if roofs is not None:
         intro += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
     heads, order = ["layer", "shape", "times", *_batches(OPERATOR_BATCHES)], list(PRECISIONS)
@@ -777,6 +800,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "peaks": peaks,
     "network-peers": network_peers,
     "headline": headline,
+    "headline-short": headline_short,
     "network-repeat": network_repeat,
     "energy": energy,
     "energy-ratio": energy_ratio,

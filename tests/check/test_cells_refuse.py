@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from common import check, cuda
+from common import check, cuda, kernels, topology, weights
 from common.bench.operators import pictures
 from common.bench.peers import Model
 from common.check.exercises import REPOSITORY
@@ -17,6 +17,9 @@ from common.cuda.machine_code import occupancy
 from common.cudnn import emulation
 from common.draw import card
 from common.lab import markup
+from common.lab.cases import drawn
+from common.lab.reference.engine import graph
+from common.lab.reference.engine import weights as own_weights
 from common.network import Network
 from common.report import generated, sections
 from common.report import multiprocessor as recorded
@@ -280,3 +283,39 @@ def test_a_wrong_answer_gives_no_later_number():
     using = of(PROFILER, "assert spilling_lines(case)")
     names = dict.fromkeys(("kernels", "cuda", "bench"), mock.Mock())
     assert "see its check" in verdict("def spilling_lines(lines): return [(1, 5184)]", "", using, **names)
+
+
+# Chapter 05
+
+COLUMNS = (
+    "def columns_bytes(layer, arrays):\n    weight, shape = arrays[layer.output]['weight'].shape, layer.shape\n"
+    "    return {result}"
+)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (None, ""),
+        ("4 * shape[0] * prod(weight[1:]) * prod(shape[2:])", ""),
+        ("4 * prod(weight[1:]) * prod(shape[2:])", "x (2, 16, 18, 14), stride 2: expected 72,576 bytes, got 36,288"),
+        ("4 * shape[0] * prod(weight[1:]) * shape[2] ** 2", "x (2, 16, 18, 14), stride 2: expected 72,576"),
+        ("9 * 4 * prod(shape)", "x (2, 16, 18, 14), stride 2: expected 72,576 bytes, got 145,152"),
+        ("4 * prod(weight) * prod(shape[2:])", "x (2, 16, 18, 14), stride 2: expected 72,576"),
+        ("shape[0] * prod(weight[1:]) * prod(shape[2:])", "expected 72,576 bytes, got 18,144"),
+        ("589_824", "expected 72,576 bytes, got 589,824"),
+    ],
+)
+def test_the_bytes_of_columns(result, told):
+    def read(model):
+        net = graph.read(model)
+        return own_weights.fold(net, own_weights.extract(model, net))
+
+    shown = mock.Mock(spec=check)
+    names = {"read": read, "weights": weights, "topology": topology, "drawn": drawn, "kernels": kernels, "cuda": cuda}
+    written = result and COLUMNS.format(result=result)
+    notebook, chapter = "2_memory.ipynb", REPOSITORY / "05_network"
+    cells = cell(notebook, "def columns_bytes", chapter), cell(notebook, "halved = ", chapter)
+    said = verdict(written, *cells, **names, prod=math.prod, check=shown)
+    assert told in said and bool(told) == bool(said)
+    assert shown.reveal.called != bool(told), "a wrong answer is not revealed as the right one"

@@ -238,12 +238,12 @@ def test_in_this_process_where_there_is_no_other(chapter, capsys, monkeypatch, t
 
 def test_a_kernel_that_is_right_can_be_launched_by_the_cells_below(monkeypatch):
     monkeypatch.setattr(check.runner, "_right", {})
-    with pytest.raises(NotImplementedError, match=r"no kernel of this session passes im2col_index yet.*solution=True"):
-        check.kernel("im2col_index")
-    assert check.kernel("im2col_index", solution=True).name == "im2col"
-    solution = markup.plain(check.find("im2col_index").source, cuda=True)
-    assert not check.run("im2col_index", solution.replace("+ kh", "- kh"))
+    with pytest.raises(NotImplementedError, match=r"no kernel of this session passes implicit_tile yet.*solution=True"):
+        check.kernel("implicit_tile")
+    assert check.kernel("implicit_tile", solution=True).name == "convolve"
+    solution = markup.plain(check.find("implicit_tile").source, cuda=True)
+    assert not check.run("implicit_tile", solution.replace("+ kh", "- kh"))
     with pytest.raises(NotImplementedError):
-        check.kernel("im2col_index")
-    assert check.run("im2col_index", solution)
-    assert check.kernel("im2col_index").name == "im2col"
+        check.kernel("implicit_tile")
+    assert check.run("implicit_tile", solution)
+    assert check.kernel("implicit_tile").name == "convolve"

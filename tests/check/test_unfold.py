@@ -85,6 +85,12 @@ def test_each_hint_is_within_the_one_before(chapter):
     assert unfold.render(exercise_of(chapter)) == FOLDED
 
 
+def test_a_link_of_the_hints_leads_from_the_notebook(chapter):
+    hints = chapter.parent / "exercises" / "hints.md"
+    hints.write_text(hints.read_text().replace("spare.", "spare: [a](../../common/a.h), [b](../2_b.ipynb)."))
+    assert "spare: [a](../common/a.h), [b](2_b.ipynb)." in unfold.render(exercise_of(chapter))
+
+
 def test_the_solution_in_python(chapter):
     solution = exercise_of(chapter).solution
     solution.unlink()

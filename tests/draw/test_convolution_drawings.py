@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_draw import words
+from test_draw import check_words, words
 from torch.nn import functional as F
 
 from common import draw
@@ -19,16 +19,7 @@ DRAWINGS = {
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_words_are_within_the_figure_and_large_enough_and_there_is_a_text(name):
-    drawing = DRAWINGS[name]()
-    figure = drawing.figure
-    figure.canvas.draw()
-    assert len(drawing.alt) > 80
-    for text in figure.axes[0].texts:
-        if text.get_text() and text.get_visible():
-            box = text.get_window_extent()
-            assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text.get_text()
-            assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text.get_text()
-            assert text.get_fontsize() >= 10, text.get_text()
+    check_words(DRAWINGS[name]())
 
 
 def test_columns_are_those_of_unfold():

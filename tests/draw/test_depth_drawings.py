@@ -5,8 +5,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import pytest
-from matplotlib.text import Text
-from test_draw import words
+from test_draw import check_words, words
 
 from common import draw
 
@@ -30,16 +29,7 @@ DRAWINGS = {
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_words_are_within_the_figure_and_large_enough_and_there_is_a_text(name):
-    drawing = DRAWINGS[name]()
-    figure = drawing.figure
-    figure.canvas.draw()
-    assert len(drawing.alt) > 80
-    for text in figure.findobj(Text):
-        if text.get_text() and text in figure.axes[0].texts:
-            box = text.get_window_extent()
-            assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text.get_text()
-            assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text.get_text()
-            assert text.get_fontsize() >= 10, text.get_text()
+    check_words(DRAWINGS[name]())
 
 
 def test_a_halo_costs_what_the_definition_says():

@@ -7,8 +7,7 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 from matplotlib.colors import same_color, to_rgba
-from matplotlib.text import Text
-from test_draw import words
+from test_draw import check_words, words
 
 from common import draw, topology
 from common.report.plots import COLOURS
@@ -27,22 +26,16 @@ DRAWINGS = {
     "accumulators": lambda: draw.accumulators(
         [8, 16, 32], {"short": [1e-3, 2e-3, 4e-3], "long": [2e-4] * 3}, 2e-3, {"depthwise": 9}
     ),
+    "fused_pair": lambda: draw.fused_pair(3 * 64 * 64 * 4, 16 * 32 * 32 * 4),
+    "neighbours": lambda: draw.neighbours([("A", ["conv 1×1", "add", "hard-swish"], 0), ("B", ["depthwise"], None)]),
+    "placement": lambda: draw.placement([False, True, False, True], [[-1], [0], [1, 0], [2]]),
     "channel_spreads": lambda: draw.channel_spreads({"one": [("expand", 2.0), ("depthwise", 31.9)]}),
 }
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_words_are_within_the_figure_and_large_enough_and_there_is_a_text(name):
-    drawing = DRAWINGS[name]()
-    figure = drawing.figure
-    figure.canvas.draw()
-    assert len(drawing.alt) > 80
-    for text in [*figure.axes[0].texts, *figure.findobj(Text)]:
-        if text.get_text() and text.get_visible() and text in figure.axes[0].texts:
-            box = text.get_window_extent()
-            assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text.get_text()
-            assert box.y0 >= 0 and box.y1 <= figure.bbox.height, text.get_text()
-            assert text.get_fontsize() >= 10, text.get_text()
+    check_words(DRAWINGS[name]())
 
 
 def test_folding_counts_layers_and_parameters():
@@ -68,3 +61,32 @@ def test_layers_that_cannot_be_drawn_are_refused(layers):
 def test_headroom_is_the_limit_over_the_largest():
     shown = words(DRAWINGS["headroom"]())
     assert "largest 13.8, headroom ×4,747" in shown
+
+
+def test_a_fused_pair_saves_what_lies_between():
+    drawing = draw.fused_pair(49152, 65536)
+    assert "245,760 bytes are moved" in drawing.alt and "114,688 bytes are moved" in drawing.alt
+    with pytest.raises(ValueError, match="written must be a whole number of 1 or more, got 0"):
+        draw.fused_pair(1, 0)
+
+
+def test_a_chain_names_the_output_that_is_read_twice():
+    drawing = draw.neighbours([("A", ["conv", "hard-swish"], None), ("B", ["conv", "ReLU", "hard-swish"], 0)])
+    assert drawing.alt.endswith(
+        "A: conv, then hard-swish. B: conv, then ReLU, then hard-swish, and another layer reads the output of its"
+        " conv, too."
+    )
+    with pytest.raises(ValueError, match="row 'A' has no layer 2"):
+        draw.neighbours([("A", ["conv"], 2)])
+
+
+def test_copies_of_a_placement_are_drawn_where_a_tensor_is_missing():
+    """The block's input is on both sides once it was copied: its second reader needs no further copy."""
+    drawing = draw.placement([False, True, False], [[-1], [0], [1, 0]])
+    assert drawing.alt.endswith("are 2 copies: from step 0 to step 1; from step 1 to step 2.")
+    assert (
+        "are 2 copies: from the input to step 0; from step 1 to the output."
+        in draw.placement([True, True], [[-1], [0]]).alt
+    )
+    with pytest.raises(ValueError, match="reads must list"):
+        draw.placement([True], [[0]])

@@ -41,7 +41,8 @@ def reference(name: str) -> str:
 
 
 def test_every_kernel_of_the_engine_has_a_case_and_an_exercise():
-    assert [case.file for case in CASES[4]] == [file for file in FILES if FILES[file].exercise]
+    files = [file for file in FILES if FILES[file].chapter == 4]
+    assert set(files) - {case.file for case in CASES[4]} == {"kernels/im2col.cu"}  # an engine may do without: conv
     for name in NAMES:
         assert len(answers.wrong(EXERCISES[name])) >= 6
 

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from common import topology, weights
 from common.__main__ import app
-from common.lab import engine, judging, milestones, progress
+from common.lab import engine, judging, matching, milestones, progress
 from common.lab.cases import CASES, Case, two_details
+from common.lab.engine_files import FILES
 from common.lab.judging import judge
 
 CHAPTER = {"graph": 1, "weights": 2}
@@ -59,6 +60,15 @@ def judged(place: Path, chapter: int, cases: Sequence[Case] = ()) -> list[judgin
         engine.open_engine()
 
 
+def first_failed(place: Path, chapter: int) -> judging.Outcome | None:
+    """The outcome of the first case of the chapter that the engine fails; the cases behind it are not judged."""
+    engine.open_engine(lambda: place)
+    try:
+        return next((one for case in CASES[chapter] if not (one := judge(chapter, case)).passed), None)
+    finally:
+        engine.open_engine()
+
+
 def console() -> Console:
     return Console(width=95, highlight=False, force_terminal=False, record=True)
 
@@ -77,9 +87,12 @@ def work(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
-def test_a_refused_case_is_valid_onnx_that_no_layers_express(case):
+def test_a_refused_case_is_valid_onnx_that_no_layers_of_chapter_01_express(case):
     model = case.model()
     onnx.checker.check_model(model, full_check=True)
+    if case.name == "a mean over channels":  # the course's own engine has a layer for it
+        assert "Mean" in {type(layer).__name__ for layer in topology.read_onnx(model)}
+        return
     with pytest.raises(topology.UnsupportedModel):
         topology.read_onnx(model)
 
@@ -87,7 +100,7 @@ def test_a_refused_case_is_valid_onnx_that_no_layers_express(case):
 @pytest.mark.parametrize("case", REFUSED, ids=name_of)
 def test_an_engine_that_is_not_written_refuses_nothing(case, tmp_path):
     text = 'def read(model):\n    raise NotImplementedError("write: it")\n'
-    outcome = judged(write_engine(tmp_path / "engine", graph=text), 1)[CASES[1].index(case)]
+    [outcome] = judged(write_engine(tmp_path / "engine", graph=text), 1, [case])
     assert not outcome.passed and "NotImplementedError: write: it" in outcome.flaw
 
 
@@ -101,7 +114,7 @@ def test_a_case_is_valid_onnx_and_says_what_its_network_says(chapter, case):
     assert sorted(layer.output_shape for layer in read) == sorted(layer.output_shape for layer in graph)
     tolerance = 1e-3 if "fp16" in case.name else 0
     sums = [
-        sorted(float(np.abs(arrays[name]).sum()) for layer in layers for name in judging._role_names(layer).values())
+        sorted(float(np.abs(arrays[name]).sum()) for layer in layers for name in matching.role_names(layer).values())
         for layers, arrays in ((graph, parameters), (read, numbers))  # an array that layers share counts for each
     ]
     np.testing.assert_allclose(sums[1], sums[0], rtol=tolerance)
@@ -121,10 +134,10 @@ def test_folding_in_float64_is_what_convolution_and_batch_norm_compute(rng):
         for graph, numbers in ((wanted, exact), weights.fold_batch_norm(wanted, exact)):
             values = {graph.input: x}
             for layer in graph:
-                arrays = {role: numbers[name] for role, name in judging._role_names(layer).items()}
-                values[layer.output] = judging.compute(layer, [values[name] for name in layer.inputs], arrays)
+                arrays = {role: numbers[name] for role, name in matching.role_names(layer).items()}
+                values[layer.output] = matching.compute(layer, [values[name] for name in layer.inputs], arrays)
             outputs.append(values[graph.output])
-        assert judging.relative_error(outputs[1], outputs[0]) < 1e-12, case.name
+        assert matching.relative_error(outputs[1], outputs[0]) < 1e-12, case.name
 
 
 def test_the_judge_computes_what_pytorch_computes(rng):
@@ -137,10 +150,10 @@ def test_the_judge_computes_what_pytorch_computes(rng):
         tensors = {name: torch.from_numpy(array.astype(np.float64)) for name, array in numbers.items()}
         for layer in graph:
             inputs = [values[name] for name in layer.inputs]
-            arrays = {role: numbers[name].astype(np.float64) for role, name in judging._role_names(layer).items()}
-            values[layer.output] = judging.compute(layer, inputs, arrays)
+            arrays = {role: numbers[name].astype(np.float64) for role, name in matching.role_names(layer).items()}
+            values[layer.output] = matching.compute(layer, inputs, arrays)
             theirs = run_layer(layer, [torch.from_numpy(x) for x in inputs], tensors).numpy()
-            assert judging.relative_error(values[layer.output], theirs) < 1e-12, layer
+            assert matching.relative_error(values[layer.output], theirs) < 1e-12, layer
 
 
 def test_the_judges_padding_is_never_the_largest_and_parts_have_an_order():
@@ -148,10 +161,10 @@ def test_the_judges_padding_is_never_the_largest_and_parts_have_an_order():
         return kind(name="a", inputs=inputs, output="y", input_shapes=((1, 1, 2, 2),) * len(inputs), **fields)
 
     pool = one(topology.MaxPool2d, ("x",), kernel_size=(3, 3), stride=(1, 1), padding=((1, 1), (1, 1)))
-    assert (judging.compute(pool, [np.full((1, 1, 2, 2), -3.0)], {}) == -3).all()
+    assert (matching.compute(pool, [np.full((1, 1, 2, 2), -3.0)], {}) == -3).all()
     joined = one(topology.Concat, ("x", "z"), dim=1)
-    assert judging._same_sources(("x", "z"), joined) and not judging._same_sources(("z", "x"), joined)
-    assert judging._same_sources(("z", "x"), one(topology.ResidualAdd, ("x", "z")))
+    assert matching.same_sources(("x", "z"), joined) and not matching.same_sources(("z", "x"), joined)
+    assert matching.same_sources(("z", "x"), one(topology.ResidualAdd, ("x", "z")))
 
 
 # Right engines
@@ -183,6 +196,9 @@ ROLES = {"Conv2d": ("weight", "bias"), "Linear": ("weight", "bias"),
          "BatchNorm2d": ("gamma:weight", "beta:bias", "mean:running_mean", "var:running_var")}
 
 
+KINDS = ("Conv2d", "BatchNorm2d", "ReLU", "ReLU6", "ResidualAdd", "MaxPool2d", "GlobalAveragePool", "Concat", "Linear")
+
+
 def read(model):
     graph = judging.expected_layers(model)[0]
     transposed = {node.input[1]: not any(a.name == "transB" and a.i for a in node.attribute)
@@ -191,6 +207,8 @@ def read(model):
     layers = []
     for layer in graph:
         kind = type(layer).__name__
+        if kind not in KINDS:
+            raise ValueError(f"no layer of this engine computes a {kind}")
         roles = [role.partition(":") for role in ROLES.get(kind, ())]
         names = {role: getattr(layer, field or role) for role, _, field in roles}
         inputs = [renamed[name] for name in layer.inputs]
@@ -261,9 +279,9 @@ def test_another_right_engine_passes(chapter, files, tmp_path):
 @pytest.mark.parametrize(("file", "answer"), [(file, one) for file in WRONG for one in WRONG[file]], ids=name_of)
 def test_a_wrong_engine_is_told_what_is_wrong(file, answer, tmp_path):
     place = write_engine(tmp_path / "engine", **{file: answer.text})
-    failed = [outcome for outcome in judged(place, CHAPTER[file]) if not outcome.passed]
+    failed = first_failed(place, CHAPTER[file])
     assert failed, "this wrong engine passes"
-    assert answer.expect in f"{failed[0].case}: {failed[0].flaw}"
+    assert answer.expect in f"{failed.case}: {failed.flaw}"
 
 
 @pytest.mark.parametrize("file", WRONG)
@@ -291,7 +309,7 @@ def test_there_are_wrong_engines_for_each_file(file):
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_named(text, said, tmp_path):
-    outcome = judged(write_engine(tmp_path / "engine", graph=text), 1)[0]
+    [outcome] = judged(write_engine(tmp_path / "engine", graph=text), 1, CASES[1][:1])
     assert not outcome.passed
     assert said in outcome.flaw
 
@@ -305,7 +323,8 @@ def test_a_wrong_graph_sends_the_second_milestone_to_the_first(tmp_path):
 def test_an_answer_that_was_not_kept_is_named_with_its_cell(tmp_path):
     parts = engine.parts(engine.reference_text("weights.py"))
     del parts["fold_conv_bn"]
-    outcome = judged(write_engine(tmp_path / "engine", weights=engine.joined(parts, "weights.py")), 2)[0]
+    place = write_engine(tmp_path / "engine", weights=engine.joined(parts, "weights.py"))
+    [outcome] = judged(place, 2, CASES[2][:1])
     assert outcome.flaw.startswith(
         'fold_conv_bn is not in weights.py yet. Run keep("weights.py", fold_conv_bn) under “4 · All 52, in your engine”'
         " in 02_weights/2_fold_the_batch_norm.ipynb."
@@ -476,7 +495,7 @@ def test_the_reference_in_use_is_said(work):
 def test_the_parts_that_are_the_references_are_said(work):
     path = work / "engine" / "graph.py"
     these = engine.parts(path.read_text())
-    taken = list(these)[-1]
+    taken = [name for name in these if FILES["graph.py"].notebook_of(name).startswith("01")][-1]
     these[taken] = engine.Part(these[taken].text, reference=True)
     path.write_text(engine.joined(these, "graph.py"))
     say = console()
@@ -518,7 +537,7 @@ def test_a_dying_engine_is_an_answer(body, said, work):
 
 
 def test_chapters_without_a_milestone_say_so(work):
-    for chapter, said in ((3, "it measures libraries"), (5, "no milestone yet"), (6, "no milestone yet")):
+    for chapter, said in ((3, "it measures libraries"), (6, "no milestone yet")):
         say = console()
         assert not milestones.run(chapter, say)
         assert said in say.export_text()

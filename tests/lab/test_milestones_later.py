@@ -26,13 +26,18 @@ SCORES = {
         },
     ),
     5: (
-        ["graph.py", "weights.py", "plan.py", "engine.py"],
+        [
+            "graph.py", "weights.py", "plan.py", "engine.py",
+            *(f"kernels/{name}.cu" for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise")),
+        ],
         {
-            "error": "‖logits − float64‖ / ‖float64‖; at most 1e-5",
-            "digits": "held-out digits that the network `digits` reads as ONNX Runtime does; all of them",
+            "own error": "largest ‖out − float64‖ / ‖float64‖ of a step's launch alone; at most 1e-6·√K, K terms a sum",
+            "error": "the same of its output in the run, after the steps before it; at most 1e-5, of the logits, too",
+            "digits": "held-out digits that the network `digits` reads rightly; all as ONNX Runtime reads them",
             "launches": "kernels that one inference launches; 54 for MobileNetV2",
-            "bytes moved": "by all launches, by the trace",
+            "bytes moved": "arrays of all launches, each once per launch",
             "peak memory": "bytes of the arena",
+            "findings": "what the sanitizer finds in the launches; none allowed",
             "µs": "on a GPU",
         },
     ),
@@ -68,7 +73,7 @@ def test_the_scores(chapter):
     assert set(milestones.COLUMNS[chapter]) == set(SCORES[chapter][1])
 
 
-@pytest.mark.parametrize("chapter", SCORES)
+@pytest.mark.parametrize("chapter", [4, 6])  # of chapter 05: test_engine_milestone.py
 def test_the_reference_passes(chapter):
     chapter_with_a_milestone(chapter)
     for case in CASES[chapter]:
@@ -96,30 +101,18 @@ def test_kernels_are_launched_by_the_names_in_engine_files(rng):
         np.testing.assert_array_equal(cuda.asnumpy(out), a + b)
 
 
-def test_a_plan_has_fewer_launches_than_layers_and_reuses_memory():
-    """Chapter 05: `fuse`, `live_ranges` and `arena` of plan.py, on what `graph.read` gives."""
-    chapter_with_a_milestone(5)
-    from common.lab.reference.engine import graph, plan  # type: ignore[attr-defined]
-
-    for case in CASES[5]:
-        read = graph.read(case.model())
-        steps = plan.fuse(read)
-        assert len(steps) < len(read.layers)
-        ranges, (places, size) = plan.live_ranges(steps), plan.arena(steps)
-        assert places.keys() == ranges.keys()
-        shapes = {layer.output: layer.shape for layer in read.layers}
-        assert size < sum(4 * int(judging.np.prod(shapes[name])) for name in places)
-
-
 @pytest.mark.parametrize("chapter", [5, 6])
 def test_an_engine_reads_the_digits(chapter):
     """Chapters 05 and 06: `bind(model)` once, `run(engine, x)` per batch: x (N, 1, H, W) fp32, logits (N, 10)."""
     chapter_with_a_milestone(chapter)
     from common import weights
-    from common.lab.reference.engine import engine  # type: ignore[attr-defined]
+    from common.lab.engine import open_engine
+
+    open_engine()  # a copy of the reference
+    from engine import engine  # type: ignore[import-not-found]
 
     split = weights.digits_split()
     bound = engine.bind(weights.model("digits"))
-    logits = engine.run(bound, weights.digits_input(split.test_images[:20]))
-    assert logits.shape == (20, 10)
-    assert (logits.argmax(1) == split.test_labels[:20]).mean() > 0.9
+    logits = engine.run(bound, weights.digits_input(split.test_images[:8]))
+    assert logits.shape == (8, 10)
+    assert (logits.argmax(1) == split.test_labels[:8]).mean() > 0.9

@@ -283,3 +283,7 @@ def read(model):
         cost(layer, shapes, known)
     # END SOLUTION
     return net
+
+
+# -- part: hard_swish
+KINDS["HardSwish"] = "HardSwish"  # ONNX's operator → the kind of layer

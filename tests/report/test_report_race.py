@@ -1,0 +1,77 @@
+"""Our steps beside cuDNN's: the faster layout counts, every layer weighs the same; the recorded network."""
+
+from types import SimpleNamespace
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+from common.report import plots, race, results, tables
+
+RECORDED = results.load(tables.CARD)
+
+
+def step(side, case, us, layout="NHWC", **more):
+    return {
+        "suite": "operators", "implementation": side, "precision": "fp16", "batch": 1, "case": case, "layout": layout,
+        "median_us": us, "kind": case.split()[0], "count": 1, **more,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Results with two steps: a pointwise one, of which cuDNN has two layouts, and three like a depthwise one."""
+    records = [
+        step("ours", "expand a", 2.0), step("cudnn", "expand a", 16.0), step("cudnn", "expand a", 8.0, "NCHW"),
+        step("ours", "depthwise b", 4.0, count=3), step("cudnn", "depthwise b", 2.0, count=3),
+    ]  # fmt: skip
+
+    def find(recorded, **keys):
+        return [r for r in records if all(r.get(key) == value for key, value in keys.items())]
+
+    monkeypatch.setattr(results, "find", find)
+    return SimpleNamespace()
+
+
+def test_the_faster_layout_counts_and_every_layer_weighs_the_same(made):
+    assert race.ratios(made, "fp16", 1) == [("expand", 1, 4.0), ("depthwise", 3, 0.5)]
+    assert race.ahead(made, "fp16", 1) == 1
+    assert race.speed_up(made, "fp16", 1) == pytest.approx((4 * 0.5**3) ** (1 / 4))
+    assert race.speed_up(made, "fp16", 1, "depthwise") == pytest.approx(0.5)
+    assert race.steps(made, "cudnn", "fp16", 1, layout="NHWC")["expand a"]["median_us"] == 16.0
+
+
+def test_what_is_not_there_is_named(made):
+    with pytest.raises(ValueError, match="side must be one of ours, cudnn, got 'mine'"):
+        race.steps(made, "mine", "fp16", 1)
+    with pytest.raises(ValueError, match="kind must be one of"):
+        race.speed_up(made, "fp16", 1, "stem")
+
+
+def test_all_layers_of_the_network_are_recorded():
+    for precision in race.PRECISIONS:
+        for batch in race.BATCHES:
+            found = race.ratios(RECORDED, precision, batch)
+            assert sum(count for _, count, _ in found) == 54 and all(ratio > 0 for *_, ratio in found)
+
+
+def test_the_sums_are_in_the_layout_of_the_whole_network():
+    rows = race.sums(RECORDED)
+    assert [(row.precision, row.batch) for row in rows] == [(p, b) for p in race.PRECISIONS for b in race.BATCHES]
+    assert all(0.9 < row.whole[side] / row.summed[side] < 1.2 for row in rows for side in race.SIDES)
+    (_, own), *others = race.peers(RECORDED)
+    assert own == [1.0] * 6 and all(ratio is None or ratio > 1 for _, ratios in others for ratio in ratios)
+
+
+def test_the_drawing_says_each_ratio(monkeypatch):
+    shown = []
+    monkeypatch.setattr(plots, "show", lambda figure, alt: shown.append((figure, alt)))
+    race.draw(RECORDED)
+    ((figure, alt),) = shown
+    assert len(figure.axes) == 2 and f"pool {race.speed_up(RECORDED, 'fp16', 256, 'pool'):.2f}" in alt
+    for panel, precision in zip(figure.axes, race.PRECISIONS, strict=True):  # no dot is cut off
+        low, high = panel.get_xlim()
+        for batch in race.BATCHES:
+            for kind in race.kinds(RECORDED):
+                assert low < race.speed_up(RECORDED, precision, batch, kind) < high
