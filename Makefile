@@ -5,6 +5,7 @@
 #   make test     the tests and every notebook, two files at a time; kernels are compiled with -Og for it
 #   make test-all what takes long as well: stress, fuzzers, clang, more cards, more shapes, with new random numbers each
 #                 time; estimated at an hour on two idle cores
+#   make site     the course as a website, in site/, to be opened at site/index.html; in a minute or two, offline
 #   make doctor   what is installed, what is missing, what to do about it
 #   make lint     code quality alone
 #   make lock     after a change of the dependencies in pyproject.toml: what requirements/ pins; deleted first, all newest
@@ -16,7 +17,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: demo lab test test-all doctor lint lock clean setup
+.PHONY: demo lab site test test-all doctor lint lock clean setup
 
 demo: setup
 	@$(PY) -m common demo
@@ -26,6 +27,10 @@ lab: setup
 
 # Two files at a time, in the order of conftest.py; what is compiled, Python as well, is kept for the other processes
 PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --nbval -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+
+# SITE_REPOSITORY=https://github.com/…: where its links to files lead; see site_src/course_site.py
+site: setup
+	@$(PY) site_src/course_site.py
 
 test: setup
 	@$(PYTEST)
@@ -49,7 +54,7 @@ UV = .venv/bin/uv pip compile pyproject.toml --universal --python-version 3.11 -
 
 lock: setup
 	$(PY) -m pip install --quiet uv
-	$(UV) --extra reference --extra notebooks --extra test -o requirements/base.txt
+	$(UV) --extra reference --extra notebooks --extra test --extra site -o requirements/base.txt
 	$(UV) --extra gpu -c requirements/base.txt --no-emit-package cuda-toolkit -o requirements/gpu.txt
 	$(UV) --extra gpu13 -c requirements/base.txt --no-emit-package cuda-toolkit -o requirements/gpu13.txt
 

@@ -3,6 +3,7 @@
 
     python3 bootstrap.py            set up, or return at once where that has been done
     python3 bootstrap.py --force    set up anew from nothing
+    python3 bootstrap.py --here     install into the Python that runs this file, as on Binder: no .venv/, no stamp
 
 `make demo`, `make test` and `make lab` call it first. What it installs, in order:
 
@@ -16,11 +17,13 @@
 made from nothing.
 
     COURSE_CUPY=cupy-cuda13x    use CuPy for CUDA 13 (also honoured where it is already in .venv/)
-    COURSE_GPU=0                leave the GPU packages out, even where there is a GPU
+    COURSE_GPU=0                leave the GPU packages out, even where there is a GPU; 1 installs them without one, as
+                                for a container that gets its GPU when it runs
 
 An old Python must get far enough in this file to be told that it is too old: nothing here is newer than 3.6.
 """
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -88,8 +91,10 @@ def check_python(version):
 
 
 def has_gpu():
-    """Whether nvidia-smi lists an NVIDIA GPU. COURSE_GPU=0 answers no."""
-    if os.environ.get("COURSE_GPU") == "0" or shutil.which("nvidia-smi") is None:
+    """Whether nvidia-smi lists an NVIDIA GPU. COURSE_GPU=0 answers no, COURSE_GPU=1 yes."""
+    if os.environ.get("COURSE_GPU") in ("0", "1"):
+        return os.environ["COURSE_GPU"] == "1"
+    if shutil.which("nvidia-smi") is None:
         return False
     try:
         listing = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
@@ -112,7 +117,9 @@ def state(cupy):
 
     It is quick: nvidia-smi is looked for but not run.
     """
-    machine = [sys.version, ROOT, shutil.which("nvidia-smi"), os.environ.get("COURSE_GPU"), cupy]
+    wish = os.environ.get("COURSE_GPU")
+    driver = None if wish in ("0", "1") else shutil.which("nvidia-smi")  # which nobody asks then
+    machine = [sys.version, ROOT, driver, wish, cupy]
     versions = hashlib.sha256()
     folder = os.path.join(ROOT, "requirements")
     for path in [os.path.abspath(__file__), *sorted(glob.glob(os.path.join(folder, "*.txt")))]:
@@ -130,8 +137,8 @@ def command(arguments, failure):
 
 
 def pip(*arguments):
-    """The command line of the environment's own pip, without questions and remarks."""
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-warn-script-location"]
+    """The command line of the environment's own pip, without questions and remarks; compile_packages() comes later."""
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-warn-script-location", "--no-compile"]
     return [PYTHON, "-m", "pip", "install", *quiet, *arguments]
 
 
@@ -166,6 +173,13 @@ def install_packages(locks, gpu):
     command(pip(pin), "What PyTorch needs could not be installed.")  # nothing, for the CPU build
 
 
+def compile_packages():
+    """Compile the installed packages to bytecode, on all cores; pip would use one, for twenty seconds."""
+    folders = glob.glob(os.path.join(VENV, "lib", "python*", "site-packages"))
+    with contextlib.suppress(SetupError):  # some packages carry templates, or files for other versions of Python
+        command([PYTHON, "-m", "compileall", "-q", "-j", "0", *folders], "")
+
+
 def install_kernel(prefix):
     """The kernel that the notebooks ask for, `python3`, with a name to recognise it by, and the course's magics."""
     command(
@@ -192,6 +206,26 @@ def install_lab(folder):
         os.symlink(LAB_EXTENSION, link)
 
 
+def install(cupy, gpu, prefix):
+    """Install the packages, this package, and the Jupyter kernel with JupyterLab's settings, below a prefix."""
+    names = ["base.txt", GPU_LOCKS[cupy]] if gpu else ["base.txt"]
+    install_packages([os.path.join(ROOT, "requirements", name) for name in names], gpu)
+    say("this package and its Jupyter kernel")
+    command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
+    if prefix == VENV:
+        compile_packages()
+    install_kernel(prefix)
+    install_lab(os.path.join(prefix, "share", "jupyter"))
+
+
+def set_up_here():
+    """Install everything into the Python that runs this file."""
+    global PYTHON
+    check_python(sys.version_info)
+    PYTHON = sys.executable
+    install(cupy_package(), has_gpu(), sys.prefix)
+
+
 def set_up(force=False):
     """Bring .venv/ to the state that the lock files describe, unless the stamp says that it is."""
     check_python(sys.version_info)
@@ -212,23 +246,21 @@ def set_up(force=False):
         shutil.rmtree(VENV, ignore_errors=True)
         python = getattr(sys, "_base_executable", sys.executable)  # not the one in the .venv/ just removed
         command([python, "-m", "venv", VENV], "The virtual environment could not be made.")
-    names = ["base.txt", GPU_LOCKS[cupy]] if gpu else ["base.txt"]
-    install_packages([os.path.join(ROOT, "requirements", name) for name in names], gpu)
-    say("this package and its Jupyter kernel")
-    command(pip("--no-deps", "--no-build-isolation", "--editable", ROOT), "The package could not be installed.")
-    install_kernel(VENV)
-    install_lab(os.path.join(VENV, "share", "jupyter"))
+    install(cupy, gpu, VENV)
     with open(STAMP, "w") as file:
         file.write("\n".join(wanted))
     say(f"done in {time.time() - began:.0f} s")
 
 
 def main(arguments):
-    if set(arguments) - {"--force"}:
+    if set(arguments) - {"--force"} and arguments != ["--here"]:
         print(__doc__)
         return 0 if set(arguments) <= {"-h", "--help"} else 2
     try:
-        set_up(force="--force" in arguments)
+        if arguments == ["--here"]:
+            set_up_here()
+        else:
+            set_up(force="--force" in arguments)
     except SetupError as error:
         print("[set-up] " + str(error), file=sys.stderr)
         return 1
