@@ -10,14 +10,17 @@ is done here: --all runs everything.
 
 import gc
 import os
+import sys
 from pathlib import Path
 
+import forked_kernels
 import pytest
 from tiers import covering
 
 # What takes long in one file begins first, so that two workers end together
 FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/kernels/", "tests/optimize/", ".ipynb",
          "tests/check/test_copies_run.py", "tests/network/", "tests/test_code_quality.py"]  # fmt: skip
+QUICKLY_COMPILED = "-Og"  # in COURSE_CXXFLAGS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,14 +31,23 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--all"):
         os.environ["COURSE_TESTS"] = "all"  # read by tests/tiers.py, in the workers too
     # kernels of some thousand shapes, each launched once: -Og compiles in half of the time
-    os.environ.setdefault("COURSE_CXXFLAGS", "-Og")
+    os.environ.setdefault("COURSE_CXXFLAGS", QUICKLY_COMPILED)
     os.environ.setdefault("COURSE_SEED", "1")  # for the workers and for the notebooks' kernels as well
     for library in ("OMP", "OPENBLAS"):  # threads that wait for one another burn the cores of the other worker
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if getattr(config.option, "hypothesis_seed", "no hypothesis") is None:
         config.option.hypothesis_seed = int(os.environ["COURSE_SEED"])
+    if sys.platform == "linux":
+        forked_kernels.install()
     if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
         config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The kernel of a notebook that runs whole networks gets what compiles longer and runs in a third of the time."""
+    if item.path.suffix == ".ipynb":
+        os.environ["COURSE_CXXFLAGS"] = "" if item.path.parent.name == "05_network" else QUICKLY_COMPILED
 
 
 def pytest_report_header() -> list[str]:

@@ -2,9 +2,11 @@
 
 import signal
 import sys
+from typing import Annotated
 
 import typer
 
+from . import __version__
 from .bench.commands import app as bench
 from .bench.commands import energy
 from .commands import data, learning, machine, networks
@@ -13,6 +15,23 @@ from .commands.errors import Commands
 app = typer.Typer(
     cls=Commands, help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the course's version and exit.")
+    ] = False,
+) -> None:
+    """Options of all commands."""
+
+
 app.command()(learning.lab)
 app.command()(learning.progress)
 app.command()(networks.demo)
@@ -23,6 +42,7 @@ app.add_typer(bench, name="bench")
 app.command()(energy)
 app.command()(networks.tune)
 app.command()(learning.milestone)
+app.command()(learning.handout)
 app.command()(learning.generate)
 app.command()(learning.doctor)
 app.command()(machine.inspect)

@@ -50,11 +50,14 @@ class Task:
 def task(source: str | None = None, onnx: str | Path | None = None) -> Task:
     """The task for weights by name ("digits", "seeded" (the default), "imagenet") or for an ONNX file.
 
-    ValueError for an unknown name, RuntimeError for a failed download, topology.UnsupportedModel for a model whose
-    input does not have 3 channels, and the errors of topology.load_model.
+    ValueError for an unknown name, RuntimeError for a failed download, topology.UnsupportedModel for a model with
+    several inputs or outputs, or whose input does not have 3 channels, and the errors of topology.load_model.
     """
     if onnx is not None:
         graph = topology.read_onnx(onnx)
+        if graph.more_inputs or graph.more_outputs:
+            found = f"{len(graph.inputs)} and {len(graph.outputs)}"
+            raise topology.UnsupportedModel(f"{onnx}: a classifier has one input and one output, the model has {found}")
         _, channels, height, width = graph.input_shape
         if channels != 3:
             raise topology.UnsupportedModel(f"{onnx}: pictures have 3 channels, the model's input has {channels}")

@@ -5,17 +5,21 @@ Both run on this project's CUDA C++ kernels, on a GPU or on the simulator, and a
 
 import contextlib
 import errno
+import hashlib
 import os
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from . import classify, cuda, files, images
+from . import classify, cuda, files, images, weights
 from .network import Network
 from .network.compare import TOLERANCE, relative_error
-from .text import printable
+from .report.figures import Figure
+from .text import PACKAGE_NAME, printable
 
 SHEET = "digits.png"
 
@@ -77,11 +81,59 @@ def _photo(console: Console) -> bool:
     pairs = zip(classify.best(ours, 5), classify.best(theirs, 5), strict=True)
     for rank, ((mine, p), (other, q)) in enumerate(pairs, 1):
         table.add_row(str(rank), f"class {mine:4d}  {100 * p:6.3f} %", f"class {other:4d}  {100 * q:6.3f} %")
+    console.print("   The weights are random: the work is real, but the classes mean nothing.")
     console.print(table)
     console.print(
-        "   The weights are random: real work, classes without a meaning. For names:"
-        "\n   python -m common classify PICTURE --weights imagenet   (downloads 14 MB)"
+        f"   For classes with names: python -m {PACKAGE_NAME} classify PICTURE --weights imagenet   (downloads 14 MB)",
+        soft_wrap=True,
     )
     console.print(f"   relative error {error:.1e}, allowed are {TOLERANCE:.0e}; {seconds:.3f} s for the picture")
     same = [c for c, _ in classify.best(ours, 5)] == [c for c, _ in classify.best(theirs, 5)]
     return error <= TOLERANCE and same
+
+
+# ---- The picture of the front page
+
+SHOWN = 32  # digits: the first ones, and the first that is read wrongly
+TRANSPOSE = """
+extern "C" __global__
+void transpose(const float* in, float* out, int n) {
+    int x = blockIdx.x * 32 + threadIdx.x;
+    int y = blockIdx.y;
+    if (x >= n) return;
+    float value = in[y * n + x];
+    out[x * n + y] = value;
+}
+"""
+
+
+def front() -> Any:
+    """The drawing of the repository's README, a draw.Drawing: a kernel traced, and held-out digits read."""
+    from .draw.front import front
+
+    n = 64
+    kernel = cuda.RawKernel(TRANSPOSE.strip("\n"), "transpose")
+    arrays = cuda.asarray(np.arange(n * n, dtype=np.float32)), cuda.empty(n * n, np.float32)
+    report = cuda.trace(kernel, (n // 32, n), (32,), (*arrays, np.int32(n)))
+    digits = classify.read_digits("kernels")
+    wrong = np.flatnonzero(digits.predictions != digits.labels)
+    chosen = np.append(np.arange(SHOWN - 1), wrong[wrong >= SHOWN - 1][0])
+    total, last = len(digits.labels), chosen[-1]
+    return front(
+        report,
+        classify.as_grey(digits.images[chosen]),
+        digits.predictions[chosen].tolist(),
+        digits.labels[chosen].tolist(),
+        f"{total - len(wrong)} of {total} new digits read correctly; the last one here is a {digits.labels[last]}",
+    )
+
+
+def _shown(_: Any) -> list[dict[str, Any]]:
+    """What the drawing is made from, for the digest in its file: kernel, digits, look, the trained network."""
+    from .draw.front import LOOK
+
+    trained = Path(weights.__file__).with_name("digits.npz").read_bytes()
+    return [{"kernel": TRANSPOSE, "digits": SHOWN, "look": LOOK, "weights": hashlib.sha256(trained).hexdigest()}]
+
+
+FIGURES = (Figure("demo.svg", _shown, lambda *_: front().figure),)

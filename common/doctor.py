@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from . import cuda
+from .text import PACKAGE_NAME
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "bootstrap.py"  # exists in a clone only, not in an installed package
 SET_UP = "python3 bootstrap.py --force"  # without --force, a completed set-up is not checked again
@@ -190,10 +191,11 @@ def kernel_cache() -> Finding:
     except RuntimeError as error:
         return Finding("kernel cache", _one_line(error), State.MISSING, "COURSE_CACHE=<another folder>")
     sizes = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # other processes may delete files meanwhile
-            if path.is_file():
-                sizes.append(path.stat().st_size)
+    for place, folders, files in os.walk(folder):  # which passes over folders that other processes delete meanwhile
+        folders[:] = [name for name in folders if not name.startswith(cuda.cache.BUILDING)]
+        for file in files:
+            with contextlib.suppress(OSError):
+                sizes.append(os.stat(os.path.join(place, file)).st_size)
     size = sum(sizes) / 1e6
     return Finding("kernel cache", f"{folder}: {len(sizes)} files, {size:.1f} MB; it may be deleted")
 
@@ -266,13 +268,13 @@ def package(name: str, use: str, when_missing: State) -> Finding:
 
 
 def package_name() -> Finding:
-    """Whether `common` is provided by this distribution only; others may install files of the same name over it."""
-    owners = sorted(set(importlib.metadata.packages_distributions().get("common", [])))
+    """Whether the package is provided by this distribution only; others may install files of the same name over it."""
+    owners = sorted(set(importlib.metadata.packages_distributions().get(PACKAGE_NAME, [])))
     others = [name for name in owners if name != "mobilenetv2-engine-course"]
     if others:
-        return Finding("the package common", f"also of {', '.join(others)}", State.MISSING,
+        return Finding(f"the package {PACKAGE_NAME}", f"also of {', '.join(others)}", State.MISSING,
                        f"pip uninstall {' '.join(others)}, then install the course anew")  # fmt: skip
-    return Finding("the package common", str(Path(__file__).parent))
+    return Finding(f"the package {PACKAGE_NAME}", str(Path(__file__).parent))
 
 
 def cupy() -> Finding:

@@ -2,6 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
+# The name under which this package was imported first: common, or mobilenet_engine where it is installed from a wheel
+PACKAGE_NAME = __name__.partition(".")[0]
+
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """One line per row, columns padded to their widest cell and two spaces apart.

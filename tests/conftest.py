@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import sys
 
 import hypothesis
@@ -45,6 +46,9 @@ def torch_draws_from_the_seed() -> None:
 @pytest.fixture(autouse=True, scope="module")
 def optimized(request):
     """The simulator itself, in tests/cuda, is compiled as its users compile; all else as conftest.py says, quickly."""
+    gc.collect()
+    gc.freeze()  # what earlier files left: a collection would visit all of it, for a quarter of a second
+    gc.set_threshold(20_000, 20, 20)  # seldom: results of tests are freed without it
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name == "cuda":
             patch.delenv("COURSE_CXXFLAGS", raising=False)

@@ -1,4 +1,6 @@
-"""Launches every rung of every operator, and what measures the card, at odd sizes: compute-sanitizer's program.
+"""Launches every rung of every operator, a learner's kernels, and what measures the card: compute-sanitizer's program.
+
+Sizes are odd ones.
 
     compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 python tests/every_kernel.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/every_kernel.py
@@ -13,6 +15,12 @@ import numpy as np
 
 from common import cuda, kernels
 from common.bench import peaks
+from common.kernels.activate import FUNCTIONS
+from common.kernels.ladder import header_options
+from common.lab import engine, launch_lines
+from common.lab.engine_files import FILES
+from common.lab.operators import OPERATORS, RELU6
+from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
 from common.optimize.generate import Block, Tile
@@ -51,9 +59,17 @@ def cases(dtype: type) -> dict[str, list]:
     coarse, pointwise_16 = random(2, 6, 9, 7, dtype=dtype), random(16, 8, 1, 1, dtype=dtype)
     added, wide = random(2, 6, 9, 10, dtype=dtype), random(2, 24, 9, 13, dtype=dtype)
     filters, biases = random(24, 1, 3, 3, dtype=dtype), random(24, dtype=dtype)
+    across, across_bias = random(6, 2, 3, 4, dtype=dtype), random(4, dtype=dtype)
     scale, odd, turned = random(2, 6, 1, 1, dtype=dtype), random(1, 3, 5, 7, dtype=dtype), cuda.to_layout(wide, "NHWC")
     return {
-        "activate": [lambda v, f=f: kernels.activate(x, f, variant=v) for f in ("sigmoid", "hardsigmoid", "hardswish")],
+        "activate": [lambda v, f=f: kernels.activate(kernels.multiply(x, x), f, variant=v) for f in FUNCTIONS],
+        "binary": [
+            lambda v: kernels.binary(scale, x, "add", variant=v),
+            lambda v: kernels.subtract(x, y, variant=v),
+            lambda v: kernels.divide(x, scale, variant=v),
+            lambda v: kernels.maximum(scale, cuda.to_layout(x, "NHWC"), variant=v),
+            lambda v: kernels.minimum(x, scale, variant=v),
+        ],
         "multiply": [
             lambda v: kernels.multiply(x, y, variant=v),
             lambda v: kernels.multiply(x, scale, variant=v),
@@ -73,6 +89,30 @@ def cases(dtype: type) -> dict[str, list]:
         "permute": [
             lambda v: kernels.permute(x, (0, 2, 3, 1), variant=v),
             lambda v: kernels.permute(turned, (0, 1, 2, 3), variant=v),
+        ],
+        "resize": [
+            lambda v: kernels.resize(x, (33, 7), variant=v),
+            lambda v: kernels.resize(turned, (5, 27), coordinates="align_corners", variant=v),
+            lambda v: kernels.resize(turned, (18, 26), mode="nearest", coordinates="asymmetric", variant=v),
+        ],
+        "conv_transpose2d": [
+            lambda v: kernels.conv_transpose2d(x, across, across_bias, (2, 3), 1, 1, 2, (2, 1), variant=v),
+            lambda v: kernels.conv_transpose2d(
+                cuda.to_layout(x, "NHWC"), cuda.to_layout(across, "NHWC"), None, 2, activation="relu", variant=v
+            ),
+        ],
+        "layer_norm": [
+            lambda v: kernels.layer_norm(turned, biases, biases, variant=v),
+            lambda v: kernels.layer_norm(a, variant=v, dim=1),
+        ],
+        "group_norm": [
+            lambda v: kernels.group_norm(x, 2, variant=v),
+            lambda v: kernels.group_norm(turned, 8, biases, biases, variant=v),
+        ],
+        "mean": [lambda v: kernels.mean(x, variant=v), lambda v: kernels.mean(turned, variant=v)],
+        "strided_slice": [
+            lambda v: kernels.strided_slice(x, (0, 1, 16, 0), (2, 3, 9, 5), (1, 1, -2, 3), variant=v),
+            lambda v: kernels.strided_slice(turned, (0, 7, 0, 0), (2, 17, 9, 13), variant=v),
         ],
         "add": [lambda v: kernels.add(x, y, variant=v)],
         "clamp": [lambda v: kernels.relu6(x, variant=v)],
@@ -177,9 +217,28 @@ def launch_fused(dtype: type) -> int:
     return len(made) + 3
 
 
-def launch_all() -> int:
-    """Every operator, rung and dtype; returns how many launches."""
+def launch_engine() -> int:
+    """The reference engine's kernels, and those that a learner's rungs begin as; returns how many launches."""
+    paths = [file for file in FILES if file.startswith("kernels/") and engine.reference_parts(file)]
+    sources = [(OPERATORS[path[len("kernels/") : -len(".cu")]], engine.reference_text(path)) for path in paths]
     launches = 0
+    for operator, source in sources + [(slot.operator, slot.naive) for slot in SLOTS.values()]:
+        kernel = cuda.RawKernel(source, operator.name, options=header_options())
+        for dims in operator.tried:
+            inputs = operator.inputs(dims, drawn)
+            there = {name: cuda.asarray(array) for name, array in inputs.items()}
+            out, size = cuda.asarray(operator.empty(dims)), launch_lines.size(source, dims)
+            cuda.allow_shared(kernel, size.shared)
+            kernel(size.grid, size.block, operator.arguments(there, out, dims, RELU6), shared_mem=size.shared)
+            want = operator.expected(inputs, dims, RELU6)
+            np.testing.assert_allclose(cuda.asnumpy(out), want, rtol=1e-4, atol=1e-4, err_msg=f"{operator.name} {dims}")
+            launches += 1
+    return launches
+
+
+def launch_all() -> int:
+    """Every operator, rung and dtype, and the engine's kernels; returns how many launches."""
+    launches = launch_engine()
     for dtype in (np.float32, np.float16):
         if cuda.compute_capability() >= 80:
             launches += launch_fused(dtype)

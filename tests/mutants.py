@@ -267,7 +267,8 @@ MUTANTS = [
     ),
     Mutant(
         "lives-input", "common/network",
-        "{root[graph.input]: len(steps), root[graph.output]", "{root[graph.input]: 0, root[graph.output]",
+        "    last = {root[name]: len(steps) for name in (*graph.inputs, *graph.outputs)}",
+        "    last = {root[name]: len(steps) for name in graph.outputs}",
         "the input is overwritten, and a second launch runs on something else", PLAN,
     ),
     Mutant(
@@ -288,7 +289,10 @@ MUTANTS = [
     ),
     Mutant(
         "terms-of-groups", "common/network",
-        "return layer.in_channels // layer.groups * math.prod", "return layer.in_channels * math.prod",
+        "layer.dilation, layer.groups)\n\n    def terms(self, layer: Any) -> int:\n"
+        "        return layer.in_channels // layer.groups * math.prod",
+        "layer.dilation, layer.groups)\n\n    def terms(self, layer: Any) -> int:\n"
+        "        return layer.in_channels * math.prod",
         "the tolerance of a depthwise step is that of a dense one", "tests/network/test_network_compare.py",
     ),
     # ---- Readers
@@ -309,7 +313,7 @@ MUTANTS = [
     ),
     Mutant(
         "slice-backward", "common/topology/constants.py",
-        "step < 0 and end < -array.shape[axis]", "step < 0 and end <= -array.shape[axis]",
+        "step < 0 and end < -shape[axis]", "step < 0 and end <= -shape[axis]",
         "a backward slice that ends at −n takes the first element as well", READER,
     ),
     Mutant(
@@ -543,17 +547,17 @@ MUTANTS = [
     ),
     # ---- Judging a learner's engine
     Mutant(
-        "judge-concat", "common/lab/judging.py",
+        "judge-concat", "common/lab/matching.py",
         'commutes = type(one).__name__ == "ResidualAdd"', 'commutes = type(one).__name__ in ("ResidualAdd", "Concat")',
         "a concatenation in the wrong order is right", MILESTONES,
     ),
     Mutant(
-        "judge-tolerance", "common/lab/judging.py",
+        "judge-tolerance", "common/lab/matching.py",
         "TOLERANCE = 1e-6", "TOLERANCE = 1e-2",
         "a folded network may be off by a percent", MILESTONES,
     ),
     Mutant(
-        "judge-padding", "common/lab/judging.py",
+        "judge-padding", "common/lab/matching.py",
         "windows(layer, x, -math.inf).max", "windows(layer, x, 0.0).max",
         "the judge's max pool pads with zeros", MILESTONES,
     ),

@@ -2,6 +2,8 @@
 
 import importlib
 import io
+import os
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -173,3 +175,27 @@ def test_a_package_that_pip_installed_has_no_set_up_to_run_again(monkeypatch, tm
     monkeypatch.setattr(doctor, "BOOTSTRAP", tmp_path / "bootstrap.py")
     monkeypatch.setattr(doctor, "DISTRIBUTIONS", {"no_such_package": "distribution"})
     assert doctor.package("no_such_package", "nothing", State.MISSING).mend == "pip install distribution"
+
+
+def test_the_kernel_cache_while_others_compile_and_delete(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
+    for name in ("kept", "gone", "building-x/inside", "folder/kept"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(500_000))
+    (tmp_path / "lost").mkdir()
+    listed, looked = os.scandir, os.stat
+
+    def scandir(path):
+        if Path(path).name == "lost":
+            raise FileNotFoundError(path)
+        return listed(path)
+
+    def stat(path, **options):
+        if Path(path).name == "gone":
+            raise FileNotFoundError(path)
+        return looked(path, **options)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "stat", stat)
+    found = doctor.kernel_cache()
+    assert found.state is doctor.State.FINE and ": 2 files, 1.0 MB" in found.value

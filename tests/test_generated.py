@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.bench import trace
+from common.lab import online, syllabus
 from common.report import folded, generated, results, tables
 
 
@@ -15,7 +16,8 @@ from common.report import folded, generated, results, tables
     "path", generated.files(results.course()), ids=lambda path: str(path.relative_to(results.course()))
 )
 def test_nothing_is_stale(path):
-    assert generated.stale(path, tables.texts() | folded.texts()) == [], "python -m common generate writes it anew"
+    known = tables.texts() | folded.texts() | online.texts() | syllabus.texts()
+    assert generated.stale(path, known) == [], "python -m common generate writes it anew"
 
 
 def test_the_table_of_chapter_04_is_that_of_the_results_file():
@@ -166,6 +168,7 @@ def folder(tmp_path):
         "01_x/README.md": "nothing\n",
         "01_x/1.ipynb": notebook(BLOCK.splitlines(keepends=True), "one string " + INLINE),
         "01_x/notes.md": BLOCK,
+        "docs/a.md": BLOCK,
         ".venv/README.md": BLOCK,
         "env/README.md": BLOCK,
         "env/pyvenv.cfg": "",
@@ -177,19 +180,23 @@ def folder(tmp_path):
 
 
 def test_readmes_and_notebooks_with_markers_are_found(folder):
-    assert [str(path.relative_to(folder)) for path in generated.files(folder)] == ["01_x/1.ipynb", "README.md"]
+    assert [str(path.relative_to(folder)) for path in generated.files(folder)] == [
+        "01_x/1.ipynb",
+        "README.md",
+        "docs/a.md",
+    ]
 
 
 def test_stale_then_written_then_not(folder, capsys):
     files = generated.files(folder)
-    assert [generated.stale(path, KNOWN) for path in files] == [["x", "y"], ["x", "y"]]
+    assert [generated.stale(path, KNOWN) for path in files] == [["x", "y"], ["x", "y"], ["x"]]
     before = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
     assert not generated.run(check=True, root=folder, known=KNOWN)
     assert capsys.readouterr().out.splitlines()[0] == "01_x/1.ipynb: x is stale: python -m common generate"
     assert before == {path: path.read_text(encoding="utf-8") for path in before}
 
     assert generated.run(check=False, root=folder, known=KNOWN)
-    assert capsys.readouterr().out.splitlines() == ["01_x/1.ipynb: written", "README.md: written"]
+    assert capsys.readouterr().out.splitlines() == ["01_x/1.ipynb: written", "README.md: written", "docs/a.md: written"]
     assert generated.run(check=True, root=folder, known=KNOWN) and generated.run(check=False, root=folder, known=KNOWN)
     assert capsys.readouterr().out == ""
     changed = [path for path in before if path.read_text(encoding="utf-8") != before[path]]

@@ -12,7 +12,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from jupyter_client.launcher import launch_kernel
 from jupyter_client.manager import start_new_kernel
+from jupyter_client.provisioning import local_provisioner
 from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -89,9 +91,9 @@ def test_the_steps_without_a_gpu(bootstrap, calls, monkeypatch, failing):
         calls.fails = lambda call: "+cpu" in call
     bootstrap.set_up()
     cpu_builds = ["torch==2.13.0+cpu"] * min(len(failing) + 1, 2)
-    steps = ["-m venv", *cpu_builds, "-r ", "torch==2.13.0", "--editable", "kernel"]
+    steps = ["-m venv", *cpu_builds, "-r ", "torch==2.13.0", "--editable", "compileall", "kernel"]
     assert [text in call for text, call in zip(steps, calls, strict=True)] == [True] * len(steps)
-    assert locks(calls) == ["base.txt"] and not calls[-3].endswith("+cpu")
+    assert locks(calls) == ["base.txt"] and not calls[-4].endswith("+cpu")
     assert Path(bootstrap.STAMP).exists()
     calls.clear()
     bootstrap.set_up()
@@ -116,10 +118,29 @@ def test_with_a_gpu_its_packages_and_the_usual_pytorch_come(bootstrap, calls, mo
     assert calls == []
 
 
+def test_here_installs_into_the_python_that_runs_it(bootstrap, calls):
+    """As on Binder: no .venv/, and no stamp."""
+    assert bootstrap.main(["--here"]) == 0
+    assert locks(calls) == ["base.txt"] and "--editable" in calls[-2] and calls[-1] == "kernel"
+    assert all(call.startswith(sys.executable) for call in calls[:-1]) and not Path(bootstrap.VENV).exists()
+    assert bootstrap.main(["--here", "--force"]) == 2
+
+
 def test_an_unknown_cupy_is_refused(bootstrap, monkeypatch):
     monkeypatch.setenv("COURSE_CUPY", "cupy")
     with pytest.raises(bootstrap.SetupError, match="cupy-cuda12x or cupy-cuda13x"):
         bootstrap.set_up()
+
+
+@pytest.mark.parametrize("wish", ["0", "1"])
+def test_a_container_that_gets_a_driver_when_it_runs_is_set_up_already(bootstrap, calls, monkeypatch, wish):
+    monkeypatch.setenv("COURSE_GPU", wish)
+    monkeypatch.setattr(bootstrap, "has_gpu", lambda: wish == "1")
+    bootstrap.set_up()
+    calls.clear()
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    bootstrap.set_up()
+    assert calls == []
 
 
 @pytest.mark.parametrize(
@@ -127,6 +148,7 @@ def test_an_unknown_cupy_is_refused(bootstrap, monkeypatch):
     [
         ("echo 'GPU 0: A card'", None, True),
         ("echo 'GPU 0: A card'", "0", False),
+        ("echo 'No devices were found'", "1", True),
         ("echo 'No devices were found'", None, False),
         ("echo 'GPU 0: A card'; exit 9", None, False),
     ],
@@ -172,6 +194,17 @@ def test_after_a_change_it_is_set_up_again(bootstrap, calls, tmp_path, monkeypat
     assert any("-r " in call for call in calls) and ("-m venv" in calls[0]) == anew
 
 
+def test_packages_are_compiled_once_and_what_does_not_compile_is_left(bootstrap, tmp_path, monkeypatch):
+    packages = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "right.py").write_text("x = 1\n")
+    (packages / "template.py").write_text("class {{ name }}:\n")
+    monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
+    bootstrap.compile_packages()
+    assert [path.name.partition(".")[0] for path in (packages / "__pycache__").iterdir()] == ["right"]
+    assert "--no-compile" in bootstrap.pip("anything")
+
+
 def test_a_failed_step_shows_what_the_command_said(bootstrap):
     with pytest.raises(bootstrap.SetupError, match=r"(?s)It failed\..*the reason"):
         bootstrap.command([sys.executable, "-c", "print('the reason'); raise SystemExit(3)"], "It failed.")
@@ -203,6 +236,7 @@ def first_cell(bootstrap, tmp_path, monkeypatch):
     bootstrap.install_kernel(str(tmp_path))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setattr(local_provisioner, "launch_kernel", launch_kernel)  # not those of forked_kernels.py
 
     def run(source, packages=REPOSITORY):
         monkeypatch.setenv("PYTHONPATH", str(packages))
@@ -251,7 +285,7 @@ def pins(*names):
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 @pytest.mark.parametrize(
     ("lock", "extras"),
-    [(None, ["reference", "notebooks", "compiler", "test"]), ("gpu.txt", ["gpu"]), ("gpu13.txt", ["gpu13"])],
+    [(None, ["reference", "notebooks", "compiler", "test", "site"]), ("gpu.txt", ["gpu"]), ("gpu13.txt", ["gpu13"])],
 )
 def test_every_environment_gets_one_version_of_what_pyproject_asks_for(lock, extras, python, platform):
     environment = {
@@ -289,7 +323,7 @@ def test_a_lock_names_no_index(name):
 # The files around it
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lab", "doctor"])
+@pytest.mark.parametrize("target", ["demo", "test", "lab", "site", "doctor"])
 def test_make_sets_up_first(target):
     if shutil.which("make") is None:
         pytest.skip("there is no make here")

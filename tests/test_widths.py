@@ -1,16 +1,22 @@
-"""Code in notebooks and exercises fits the column that JupyterLab shows beside its file browser, 95 characters."""
+"""Code in notebooks and exercises fits the column that JupyterLab shows beside its file browser, 95 characters.
+
+What a learner reads of chapter 05 is at most 30 lines per cell.
+"""
 
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from common import check
+from common.check import copies
 from common.lab import links
 from common.report import generated, results
 
 ROOT = results.course()
 COLUMNS = 95
+LINES = 30
 
 # How many lines are wider, where narrower ones would change what a later cell shows.
 WIDER: dict[str, int] = {}  # notebooks with wider lines, and how many
@@ -29,6 +35,14 @@ def test_code_in_notebooks(path):
 
 def test_nothing_is_excepted_that_is_gone():
     assert all((ROOT / name).exists() for name in WIDER)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("05_network/*.ipynb")), ids=lambda path: path.name)
+def test_cells_are_short_in_the_learners_copy(path):
+    form = copies.LearnersForm({exercise.name: exercise for exercise in check.find_all()})
+    nb, _ = form.preprocess(nbformat.read(path, 4), {})
+    longer = {c.id: c.source.count("\n") + 1 for c in nb.cells if c.cell_type == "code"}
+    assert longer and {name: lines for name, lines in longer.items() if lines > LINES} == {}
 
 
 def of_exercises() -> list[Path]:

@@ -74,7 +74,7 @@ def rungs() -> tuple[Rung, ...]:
         Rung("programmatic", "graph", {"optimize": programmatic}, "programmatic launches"),
         Rung("fused blocks", "graph", {}, "fused blocks", suited=True),
     ]
-    if importlib.util.find_spec("common.optimize.persistent"):
+    if importlib.util.find_spec("..optimize.persistent", __package__):
         persistent = Composition("persistent", fuse=always, persistent=True)
         every.append(Rung("persistent", "graph", {"optimize": persistent}, "fused blocks"))
     return tuple(every)

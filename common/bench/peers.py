@@ -246,7 +246,7 @@ class TorchGraph(TorchEager):
         return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], poison, launched_as="graph")
 
 
-NO_TEMPLATES = "its search left out Triton's templates for convolutions"
+NO_TEMPLATES = "its search left out Triton's convolutions; with them it may be faster"
 
 
 class TorchCompile(TorchEager):

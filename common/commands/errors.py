@@ -1,4 +1,5 @@
-"""Errors of commands: one line on standard error for errors that a user can fix, a traceback for bugs.
+"""Errors of commands: one line on standard error for errors that a user can fix (a compiler's has more), a traceback
+for bugs.
 
 Exit status: 0 success, 1 the command's check failed, 2 the command could not run, 130 Ctrl+C, 143 SIGTERM.
 """
@@ -13,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..text import printable
+from ..text import PACKAGE_NAME, printable
 
 MAX_MESSAGE = 500  # characters
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # in an error without a file name: of standard output
@@ -35,11 +36,15 @@ EXTRAS = {
 }
 
 
-def fail(message: object) -> typer.Exit:
-    """Print one line on standard error; return the exception to raise for exit status 2."""
+def fail(message: object, lines: bool = False) -> typer.Exit:
+    """Print one line on standard error; return the exception to raise for exit status 2.
+
+    lines: print the message's lines as they are, as for a compiler's, which shows source code.
+    """
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            print(printable(" ".join(str(message).split()), MAX_MESSAGE), file=sys.stderr)
+            for line in str(message).splitlines() if lines else [" ".join(str(message).split())]:
+                print(printable(line, MAX_MESSAGE), file=sys.stderr)
     return typer.Exit(2)
 
 
@@ -64,7 +69,7 @@ def explanation(error: Exception, command: str = "this command") -> str | None:
         return f"the output cannot be written: {error.strerror}"
     if type(error).__module__.startswith("onnxruntime."):
         return f"ONNX Runtime does not run this network: {error}"
-    if isinstance(error, OSError | ValueError | RuntimeError) or type(error).__module__.startswith("common."):
+    if isinstance(error, OSError | ValueError | RuntimeError) or type(error).__module__.startswith(f"{PACKAGE_NAME}."):
         return str(error) or type(error).__name__
     return None
 

@@ -9,16 +9,21 @@ from typing import Annotated
 
 import typer
 
-from .errors import fail
+from .errors import explanation, fail
 
 
 def lab(
-    no_open: Annotated[bool, typer.Option("--no-open", help="Make the copies and exit.")] = False,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Make the copies and exit; JupyterLab is not started.")
+    ] = False,
     update: Annotated[bool, typer.Option("--update", help="The same, after a git pull.")] = False,
     reset: Annotated[str | None, typer.Option(metavar="NOTEBOOK", help="Set one aside, make it anew, exit.")] = None,
     into: Annotated[Path | None, typer.Option(help="The folder of the copies; work/ if not given.")] = None,
     port: Annotated[int | None, typer.Option(help="JupyterLab's port.")] = None,
-    browser: Annotated[bool, typer.Option(help="Whether JupyterLab opens a browser.")] = True,
+    browser: Annotated[bool, typer.Option(help="Whether JupyterLab, once started, opens a browser.")] = True,
+    allow_root: Annotated[
+        bool, typer.Option("--allow-root", help="Start JupyterLab as root; in a container it needs no permission.")
+    ] = False,
 ) -> None:
     """Make your own copies of the notebooks in work/, and open JupyterLab on the start page.
 
@@ -62,19 +67,31 @@ def lab(
     if importlib.util.find_spec("jupyterlab") is None:
         raise ModuleNotFoundError(name="jupyterlab")
     page = (work / start.PAGE).relative_to(root).as_posix()
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        f"--ServerApp.root_dir={root}",
-        f"--LabApp.default_url=/lab/tree/{page}",
-    ]
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root}"]
+    command += [f"--LabApp.default_url=/lab/tree/{page}"]
     command += [f"--ServerApp.port={port}"] if port is not None else []
     command += [] if browser else ["--no-browser"]
+    command += as_root(allow_root)
     try:
         raise typer.Exit(subprocess.run(command, cwd=work, check=False).returncode)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+
+
+CONTAINERS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # files that Docker and Podman put into a container
+
+
+def as_root(allowed: bool) -> list[str]:
+    """The option with which JupyterLab runs as root; [] for another user.
+
+    allowed: whether outside of a container, too. Raises typer.Exit, after a line that says what to type, if it is not.
+    """
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return []
+    if allowed or any(path.exists() for path in CONTAINERS):
+        return ["--allow-root"]
+    again = f"{os.path.relpath(sys.executable)} -m common lab --allow-root"
+    raise fail(f"lab: JupyterLab does not run as root unless you allow it: {again}")
 
 
 def progress(
@@ -99,16 +116,69 @@ def progress(
 
 
 def milestone(
-    chapter: Annotated[int | None, typer.Argument(min=1, max=6, help="The first one not passed if not given.")] = None,
+    chapter: Annotated[
+        int | None,
+        typer.Argument(min=1, max=6, help="If not given, the first one not passed; with --report all of them."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write a row per learner and milestone; record nothing.")
+    ] = None,
+    learners: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="With --report: a learner's folder, or one with a folder per learner."),
+    ] = None,
 ) -> None:
-    """Try your engine in work/engine on a chapter's held-out networks; exit status 0 if it passes, 1 if not."""
+    """Try your engine in work/engine on a chapter's held-out networks; exit status 0 if it passes, 1 if not.
+
+    With --report the status is 0 when the file is written, whoever passes. The engines' code runs with your rights.
+    """
     from ..lab import milestones
 
-    place = milestones.find_engine()
-    if place is None:
+    if learners and report is None:
+        raise fail("--learners: expected --report FILE.csv with it, for the results")
+    place = None if learners else milestones.find_engine()
+    if not learners and place is None:
         raise fail("there is no folder work/ here: make lab makes it")
+    if report is not None:
+        from ..lab import grades
+
+        if chapter is not None and chapter not in milestones.CHAPTERS:
+            raise fail(f"--report: {milestones.none_yet(chapter)}")
+        try:
+            found = grades.find_learners([place.parent] if place else learners or [])
+        except ValueError as error:
+            raise fail(f"--learners: {error}" if learners else f"--report: {error}") from None
+        chapters = milestones.CHAPTERS if chapter is None else (chapter,)
+        try:
+            grades.write(report, found, chapters)
+        except (ValueError, OSError) as error:
+            raise fail(f"--report: {explanation(error)}") from None
+        print(f"{report}: {len(found) * len(chapters)} rows")
+        return
     if not milestones.run(chapter, engine=place):
         raise typer.Exit(1)
+
+
+def handout(
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder for the course.")],
+    hold_back: Annotated[
+        list[str], typer.Option(metavar="NAME", help="An exercise, or all of a chapter (04) or a notebook (5_gemm).")
+    ],
+) -> None:
+    """For teachers: write the course into a folder, without the hints and the solutions of some exercises."""
+    from ..check import handout
+
+    try:
+        exercises, left = handout.chosen(hold_back)
+    except (LookupError, ValueError) as error:
+        raise fail(f"--hold-back: {error.args[0]}") from None
+    if not exercises:
+        raise fail(f"--hold-back: none of these can be held back: {', '.join(left) or 'there are no exercises'}")
+    count = handout.make(folder, exercises)
+    print(f"{folder}: {count} files, without hints and solutions of {len(exercises)} exercises:")
+    print(", ".join(exercise.name for exercise in exercises))
+    if left:
+        print(f"not held back, as milestones compare with the reference's kernels: {', '.join(left)}")
 
 
 def generate(
@@ -117,14 +187,21 @@ def generate(
     ] = False,
 ) -> None:
     """Make what is made of files anew: tables, plots and figures in sentences, hints, links, the glossary."""
+    from .. import demo
     from ..check import unfold
     from ..draw import course
-    from ..lab import glossary, links
+    from ..lab import glossary, links, online, syllabus
     from ..report import figures, folded, generated, tables
 
-    every = [*figures.FIGURES, *course.FIGURES]
-    known = tables.texts() | folded.texts()
-    fine = [generated.run(check, known), figures.run(check, every), unfold.run(check), links.run(check)]
+    every = [*figures.FIGURES, *course.FIGURES, *demo.FIGURES]
+    known = tables.texts() | folded.texts() | online.texts() | syllabus.texts()
+    fine = [
+        generated.run(check, known),
+        figures.run(check, every),
+        unfold.run(check),
+        links.run(check),
+        online.run(check),
+    ]
     if not all([*fine, glossary.run(check)]):
         print("Stale: python -m common generate", file=sys.stderr)
         raise typer.Exit(1)

@@ -137,8 +137,12 @@ def _photo(onnx: Path | None, weights: str, size: int | None) -> Any:
     """The sample photo as the network's input, None if its inputs are not photographs. size: height and width."""
     from .. import classify, images, topology
 
-    if weights == "resnet20" or (onnx is not None and topology.read_onnx(onnx).input_shape[1] != 3):
+    if weights == "resnet20":
         return None
+    if onnx is not None:
+        graph = topology.read_onnx(onnx)
+        if graph.more_inputs or graph.more_outputs or graph.input_shape[1] != 3:
+            return None
     task = classify.task(None if onnx else weights, onnx)
     if size:
         task = dataclasses.replace(task, input_size=(size, size))
@@ -213,10 +217,11 @@ def profile(
     import numpy as np
 
     from ..network import Network
+    from ..network.compare import random_inputs
     from ..report import steps
 
     net = Network(_model(onnx, weights), layout=layout)
-    x = np.random.default_rng(0).standard_normal((batch, *net.input_shape[1:]), dtype=np.float32)
+    x = random_inputs(net.input_shape, np.random.default_rng(0), batch=batch)
     profiles = [net.profile(x, runs, one) for one in placement or ["gpu"]]
     for number, one in enumerate(profiles, 1):
         print(one, end="\n\n")

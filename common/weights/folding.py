@@ -10,7 +10,8 @@ its weight, so with y = weight ⋆ x + bias the scale can be multiplied into the
     bn(weight ⋆ x + bias)[o] = (s[o] · weight[o]) ⋆ x[o] + (bias[o] − mean[o]) · s[o] + beta[o]
                                 └── weight'[o] ──┘        └────────── bias'[o] ─────────────┘
 
-The same holds for groups and depthwise convolutions: dimension 0 of the weight is always the output channel.
+The same holds for groups and depthwise convolutions: dimension 0 of the weight is always the output channel. Of a
+transposed convolution it is dimension 1, within the group of the input channel.
 Sources: S. Ioffe, C. Szegedy, "Batch Normalization" (arXiv:1502.03167), algorithm 2; B. Jacob et al.,
 "Quantization and Training of Neural Networks" (arXiv:1712.05877), section 3.2.
 """
@@ -21,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..topology import BatchNorm2d, Conv2d, Graph, build
+from ..topology import BatchNorm2d, Conv2d, ConvTranspose2d, Graph, build
 from .checking import check
 from .files import Parameters
 
@@ -53,7 +54,7 @@ def fold(
 
 
 def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple[Graph, Parameters]:
-    """Replace every Conv2d with a BatchNorm2d after it by a Conv2d with a bias.
+    """Replace every Conv2d or ConvTranspose2d with a BatchNorm2d after it by one with a bias.
 
     The convolution keeps its name and its weight's name; a new bias has the weight's name with "bias" for "weight".
     A batch-norm is kept if it does not follow a convolution (DenseNet normalises before convolving), if another layer
@@ -62,7 +63,7 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
     """
     check(graph, parameters)
     readers = Counter(tensor for layer in graph for tensor in layer.inputs)
-    readers[graph.output] += 1
+    readers.update(graph.outputs)
     uses = Counter(name for layer in graph for name in layer.parameter_shapes)
     produced_by = {layer.output: layer for layer in graph}
 
@@ -71,7 +72,7 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
         conv = produced_by.get(norm.inputs[0])
         if (
             isinstance(norm, BatchNorm2d)
-            and isinstance(conv, Conv2d)
+            and isinstance(conv, (Conv2d, ConvTranspose2d))
             and readers[conv.output] == 1
             and all(uses[name] == 1 for name in conv.parameter_shapes)
         ):
@@ -85,12 +86,12 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
     for layer in graph:
         if layer.output in renamed:
             continue
-        if isinstance(layer, Conv2d) and layer.output in pairs:
+        if isinstance(layer, (Conv2d, ConvTranspose2d)) and layer.output in pairs:
             norm = pairs[layer.output]
             bias_name = layer.bias or new_name(layer.weight.removesuffix(".weight") + ".bias", folded)
             try:
                 weight, bias = fold(
-                    parameters[layer.weight],
+                    outputs_first(layer, parameters[layer.weight]),
                     None if layer.bias is None else parameters[layer.bias],
                     parameters[norm.weight],
                     parameters[norm.bias],
@@ -100,12 +101,31 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
                 )
             except ValueError as error:
                 raise ValueError(f"batch-norm {norm.name!r}: {error}") from error
-            folded |= {layer.weight: weight, bias_name: bias}
+            folded |= {layer.weight: inputs_first(layer, weight), bias_name: bias}
             layer = replace(layer, bias=bias_name)
         layers.append(replace(layer, inputs=tuple(renamed.get(tensor, tensor) for tensor in layer.inputs)))
 
-    result = replace(graph, layers=tuple(layers), output=renamed.get(graph.output, graph.output))
+    output, *more = (renamed.get(name, name) for name in graph.outputs)
+    result = replace(graph, layers=tuple(layers), output=output, more_outputs=tuple(more))
     return result, {name: folded[name] for name in result.parameter_shapes}
+
+
+def outputs_first(layer: Conv2d | ConvTranspose2d, weight: np.ndarray) -> np.ndarray:
+    """The weight with the output channels in dimension 0, as a Conv2d has it."""
+    if isinstance(layer, Conv2d):
+        return weight
+    inputs, outputs, *size = weight.shape  # of all groups, per group
+    apart = weight.reshape(layer.groups, inputs // layer.groups, outputs, *size)
+    return apart.swapaxes(1, 2).reshape(layer.out_channels, inputs // layer.groups, *size)
+
+
+def inputs_first(layer: Conv2d | ConvTranspose2d, weight: np.ndarray) -> np.ndarray:
+    """The weight that `outputs_first` was given."""
+    if isinstance(layer, Conv2d):
+        return weight
+    outputs, inputs, *size = weight.shape  # of all groups, per group
+    apart = weight.reshape(layer.groups, outputs // layer.groups, inputs, *size)
+    return np.ascontiguousarray(apart.swapaxes(1, 2)).reshape(layer.in_channels, outputs // layer.groups, *size)
 
 
 def fold_state_dict(

@@ -378,7 +378,7 @@ def test_the_table_of_the_records(tmp_path):
     records = [of("cudnn", 6.0), of("ours", 2.5), of("torch-graph", 12.34), of("ours", 40.0, batch=1)]
     results.save(path, "r", {"card": "NVIDIA H200", "date": "2031-02-03"}, records)
     lines = tables.energy(results.load(path)).splitlines()
-    assert lines[0].startswith("NVIDIA H200, 2031-02-03. Millijoules an image above idle power")
+    assert lines[0].startswith("NVIDIA H200, 2031-02-03. Millijoules per image above idle power")
     assert lines[2:] == [
         "fp16 in memory, sums in fp32:",
         "",

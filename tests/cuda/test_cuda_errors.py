@@ -931,7 +931,7 @@ def test_guards_leave_addresses_for_others():
     """Beyond a quarter of the addresses guards are a gigabyte each; given back, they are counted no more."""
     gc.collect()
     before = memory._reserved
-    many = [cuda.zeros(1) for _ in range(memory.ADDRESSES // memory.GUARD // 2 + 100)]
+    many = [cuda.zeros(1) for _ in range((memory.ADDRESSES - before) // memory.GUARD // 2 + 100)]
     assert memory.ADDRESSES - 2 * memory.GUARD < memory._reserved < memory.ADDRESSES + 300 * (1 << 30)
     del many
     assert memory._reserved <= before

@@ -32,7 +32,8 @@ NAMED = {
     *("AveragePool.auto_pad", "AveragePool.ceil_mode", "AveragePool.count_include_pad", "ReduceMean"),
     *("Gemm.transB", "Gemm.alpha", "Gemm.beta", "MatMul", "Flatten", "Reshape", "Squeeze", "Transpose"),
     *("Add", "Sub", "Mul", "Div", "Sum", "Concat", "Pad", "Clip", "Relu", "Sigmoid", "HardSigmoid", "HardSwish"),
-    *("Softmax", "Identity", "Dropout", "Shape", "Gather", "Unsqueeze", "Constant"),
+    *("ConvTranspose", "InstanceNormalization", "LayerNormalization", "Resize"),
+    *("Tanh", "LeakyRelu", "Elu", "Softmax", "Identity", "Dropout", "Shape", "Gather", "Unsqueeze", "Constant"),
 }
 
 
@@ -188,10 +189,39 @@ class Network(Model):
     def normalization(self) -> None:
         self.x = self.batch_norm(self.x, self.shape[1], epsilon=self.pick(1e-5, 1e-3))
 
+    def group_norm(self) -> None:
+        """As PyTorch writes it, with weight and bias after it; or as an instance norm, with its own."""
+        c = self.shape[1]
+        if self.chance(0.3):
+            self.add("InstanceNormalization", self.x, self.normal(c), self.normal(c), epsilon=self.pick(1e-2, 1e-1))
+            return
+        groups = self.pick(*(g for g in range(1, c + 1) if c % g == 0))
+        before, ones, zeros = self.shape, self.const(np.ones(groups)), self.const(np.zeros(groups))
+        x = self.op("Reshape", self.x, self.ints(0, groups, -1))
+        x = self.op("InstanceNormalization", x, ones, zeros, epsilon=self.pick(1e-2, 1e-1))
+        self.x = self.op("Reshape", x, self.ints(0, *before[1:]))
+        self.add("Mul", self.x, self.normal(c, 1, 1))
+        self.add("Add", self.x, self.normal(c, 1, 1))
+
+    def layer_norm(self, channels: int) -> None:
+        """Of the last axis: one node, or its parts before operator set 17."""
+        x, eps = self.x, 0.05
+        if self.opset >= 17:
+            self.add("LayerNormalization", x, self.normal(channels), self.normal(channels), epsilon=eps)
+            return
+        centred = self.op("Sub", x, self.mean(x, -1))
+        square = (
+            self.op("Mul", centred, centred) if self.chance() else self.op("Pow", centred, self.const(np.array(2.0)))
+        )
+        variance = self.op("Add", self.mean(square, -1), self.const(np.array(eps)))
+        self.add("Div", centred, self.op("Sqrt", variance))
+        self.add("Mul", self.x, self.normal(channels))
+
     def activation(self) -> None:
-        kind = self.pick("Relu", "Relu", "Relu6", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Rare")
+        kinds = ("Relu", "Relu", "Relu6", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Rare")
+        kind = self.pick(*kinds, "Tanh", "LeakyRelu", "Elu")
         match kind:
-            case "Relu" | "Sigmoid":
+            case "Relu" | "Sigmoid" | "Tanh":
                 self.add(kind)
             case "Relu6":
                 self.x = self.relu6(self.x)
@@ -200,6 +230,8 @@ class Network(Model):
                 self.x = self.clip(self.x, low, high)
             case "HardSigmoid":
                 self.add(kind, **self.pick({}, {"alpha": 1 / 6}, {"alpha": 0.25, "beta": 0.4}))
+            case "LeakyRelu" | "Elu":
+                self.add(kind, **self.pick({}, {"alpha": 0.3}))
             case "HardSwish" if self.opset >= 14 and self.chance():
                 self.add(kind)
             case "HardSwish":
@@ -208,7 +240,7 @@ class Network(Model):
             case "Swish":
                 self.add("Mul", *self.shuffled(self.x, self.op("Sigmoid", self.x)))
             case _:
-                rare = self.pick("LeakyRelu", "Neg")
+                rare = self.pick("Softsign", "Neg")
                 self.exotic.add(rare)
                 self.add(rare)
 
@@ -240,6 +272,39 @@ class Network(Model):
         n, c, h, w = self.shape
         self.shape = (n, c, h + top + bottom, w + left + right)
 
+    def resized(self) -> None:
+        n, c, h, w = self.shape
+        if self.opset < 11:
+            return
+        how = {"mode": self.pick("nearest", "linear"), "nearest_mode": self.pick("floor", "ceil")}
+        how["coordinate_transformation_mode"] = self.pick(
+            "asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"
+        )
+        if self.chance():
+            up, across = (self.pick(1, 2, 3) for _ in range(2))
+            scales = self.const(np.array([1, 1, up, across], np.float32), dtype=np.float32)
+            roi = "" if self.opset >= 13 else self.const(np.zeros(0))
+            self.add("Resize", self.x, roi, scales, shape=(n, c, h * up, w * across), **how)
+            return
+        size = tuple(int(self.r.integers(1, 2 * extent + 2)) for extent in (h, w))
+        empty = ["", ""] if self.opset >= 13 else [self.const(np.zeros(0)), self.const(np.zeros(0), dtype=np.float32)]
+        self.add("Resize", self.x, *empty, self.ints(n, c, *size), shape=(n, c, *size), **how)
+        self.fixed_batch = True
+
+    def transposed_convolution(self) -> None:
+        n, c, h, w = self.shape
+        group = self.pick(1, 1, c)
+        out, k, s = self.pick(1, 2, 4), self.pick(1, 2, 3, 4), self.pick(1, 2, 2, 3)
+        pads = [int(p) for p in self.r.integers(0, (k + 1) // 2, 4)]
+        more = [int(m) for m in self.r.integers(0, s, 2)]
+        size = tuple((e - 1) * s + k + m - a - b for e, m, a, b in zip((h, w), more, pads[:2], pads[2:], strict=True))
+        if min(size) < 1:
+            return
+        weight = self.normal(c, out, k, k, scale=(c // group * k * k) ** -0.5)
+        bias = [self.normal(out * group)] if self.chance() else []
+        how = {"strides": [s, s], "pads": pads, "output_padding": more, "group": group}
+        self.add("ConvTranspose", self.x, weight, *bias, shape=(n, out * group, *size), **how)
+
     def nothing(self) -> None:
         self.add(self.pick("Identity", "Dropout"))
 
@@ -254,7 +319,14 @@ class Network(Model):
         n, c, h, w = self.shape
         self.thin()
         self.add("Transpose", perm=[0, 2, 3, 1])
-        match self.pick("bias", "scale", "relu", "mean"):
+        match self.pick("bias", "scale", "relu", "mean", "norm", "linear"):
+            case "norm":
+                self.layer_norm(c)
+            case "linear":
+                wide = self.pick(1, 3, 8)
+                self.x = self.op("MatMul", self.x, self.normal(c, wide, scale=c**-0.5))
+                self.add("Add", *self.shuffled(self.x, self.normal(wide)))
+                c = wide
             case "bias":
                 self.add("Add", self.x, self.normal(c))
             case "scale":
@@ -403,7 +475,8 @@ FEATURES: list[Callable[[Network], None]] = [
     *(4 * [Network.convolution]), *(3 * [Network.activation]), *(3 * [Network.pool]),
     *(2 * [Network.depthwise_separable]), *(2 * [Network.residual]), *(2 * [Network.concat]),
     Network.pointwise, Network.normalization, Network.squeeze_excite, Network.constant, Network.padding,
-    Network.nothing, Network.transposes, Network.moved, Network.softmax, Network.global_pool,
+    Network.resized, Network.transposed_convolution, Network.group_norm, Network.nothing, Network.transposes,
+    Network.moved, Network.softmax, Network.global_pool,
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import theory
+from tiers import long
 
 
 @pytest.mark.parametrize("case", theory.CASES, ids=lambda case: case.name)
@@ -17,6 +18,7 @@ def test_counts_are_those_of_theory(case: theory.Case) -> None:
     assert report.findings == ()
 
 
+@long  # 17 s to compile every kernel again; test_cuda_compilers.py tries this clang in `make test`, too
 def test_clang_gives_the_same_counts_and_lines() -> None:
     """In a process of its own, in which g++ is not to be found: what `pip install ziglang` brings is taken."""
     pytest.importorskip("ziglang")

@@ -1,7 +1,10 @@
 """python -m common inspect: a file's kernel on the command line."""
 
+from pathlib import Path
+
 import pytest
 
+from common import kernels
 from common.cuda import nvrtc
 from common.cuda.machine_code import compiled
 
@@ -11,6 +14,7 @@ try:
 except RuntimeError as error:
     pytest.skip(str(error), allow_module_level=True)
 
+KERNELS = Path(kernels.__file__).parent
 TWO = """// requires: sm_80
 extern "C" __global__ void twice(float* x) {
     x[threadIdx.x] *= 2;
@@ -50,7 +54,6 @@ def test_the_machine_code_of_a_line(inspect):
     ("arguments", "message"),
     [
         (("two.cu",), "name one of its kernels: twice, scaled"),
-        (("two.cu", "scaled"), 'identifier "BY" is undefined'),
         (("two.cu", "none", "-D", "BY=3"), "there is no kernel 'none' in the source, only scaled, twice"),
         (("one.cu", "--arch", "sm_75"), 'say "requires: sm_80": it cannot be compiled for sm_75'),
         (("one.cu", "--line", 1), "line 1 has no machine code"),
@@ -61,6 +64,22 @@ def test_errors_are_one_line(inspect, arguments, message):
     result = inspect(*arguments)
     assert result.exit_code == 2 and message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_name_that_is_undefined_is_shown_in_its_line_with_the_option_that_defines_it(inspect):
+    result = inspect("two.cu", "scaled")
+    assert result.exit_code == 2
+    _, error, line, mend = result.stderr.strip().splitlines()
+    assert error == 'line 6: identifier "BY" is undefined' and "x[threadIdx.x] *= BY;" in line
+    assert mend.endswith("-D BY=VALUE")
+
+
+def test_a_rung_has_its_launchers_options_and_others_in_their_place(invoke):
+    file = KERNELS / "pointwise" / "1_naive.cu"
+    result = invoke("inspect", file)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[-1].startswith("compiled with -D scalar_t=float -D ")
+    assert "HADD2.F32" in invoke("inspect", file, "-D", "scalar_t=__half", "--line", 30).stdout  # __half to float
 
 
 def test_a_file_without_kernels(inspect, tmp_path):
