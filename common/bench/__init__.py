@@ -8,6 +8,7 @@
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
     peaks       the peaks of the card: bytes per second, FLOPs per second
+    families    torchvision's networks: how far off ours is from float64, beside ONNX Runtime and PyTorch
     trace       counts of the simulator's trace, compared with those of the profiler
 
 and python -m common energy: millijoules per image. The commands are in commands.py, the suites' common code in

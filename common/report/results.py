@@ -77,6 +77,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "waits",
     ),
     "multiprocessor": ("experiment",),
+    "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }
@@ -84,7 +85,7 @@ _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has a roofline or a reference
 _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
-    "peaks": ("bytes", "flops"), "energy": ("error",),
+    "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",),
 }  # fmt: skip
 
 
