@@ -77,6 +77,8 @@
     draw.fused_pair(read, written)           two kernels in a row, and one that computes both: the bytes moved
     draw.neighbours(chains)                  chains of layers, and outputs that are read twice
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
+    draw.power_sensor({"title": (card, 0)})  true power, the moments at which a sensor looks, and its readings
+    draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
 """
@@ -86,6 +88,7 @@ from .canvas import Drawing
 from .convolution import epilogue, halo_tile, im2col, implicit_tile, regimes
 from .course import architecture, whole_way
 from .depthwise import halo_share, halos, phases, register_tile, sliding_rows, sum_levels, taps
+from .energy import energy_bars, power_sensor
 from .engines import programs, relocation, turns, two_errors
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
@@ -122,6 +125,7 @@ __all__ = [
     "convolutions",
     "cudnn_graph",
     "divergence",
+    "energy_bars",
     "epilogue",
     "float_bits",
     "folding",
@@ -155,6 +159,7 @@ __all__ = [
     "paddings",
     "phases",
     "placement",
+    "power_sensor",
     "product_tiles",
     "programs",
     "queues",
