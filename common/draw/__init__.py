@@ -78,6 +78,7 @@
     draw.neighbours(chains)                  chains of layers, and outputs that are read twice
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
     draw.power_sensor({"title": (card, 0)})  true power, the moments at which a sensor looks, and its readings
+    draw.skipping({"title": piece})          zeros of activations, and which of them each sparse scheme skips
     draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -105,6 +106,7 @@ from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .shuffles import halving, shuffle_tree
+from .sparsity import skipping
 from .tensors import row_major, tensor_fields, weight_layouts
 from .tiles import buffers, lane_words, product_tiles, slices, transposed_tile
 from .timeline import launches, queues, timeline
@@ -173,6 +175,7 @@ __all__ = [
     "saved_bytes",
     "short_name",
     "shuffle_tree",
+    "skipping",
     "slices",
     "sliding_rows",
     "spacing",

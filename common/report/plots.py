@@ -507,11 +507,11 @@ def chain_roof(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> float:
 
 
 def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
-    """Timed records of the suite "sparse": the break-even sparsity of each shape, and the times of one shape.
+    """Timed records of the suite "sparse": for how many shapes skipping pays, and the times of one shape.
 
-    Left: one point per shape and batch. x: multiply-adds; y: the sparsity from which on a kernel that skips zeros is
-    faster than all that do not; shapes without a break-even are on the line above. Right: µs against sparsity for the
-    largest shape with a break-even, or for the first. Returns a Matplotlib figure. ValueError without records.
+    Left: against the share of zeros, the share of all shapes and batches for which a kernel that skips zeros is faster
+    than all that skip nothing; one line per precision and pattern of zeros. Right: µs against the share of zeros for
+    the largest shape where one is, or for the first. Returns a Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -525,14 +525,12 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     figure, (left, right) = plt.subplots(1, 2, figsize=(1.17 * WIDTH, 4.4), layout="constrained")
     kinds = list(dict.fromkeys((precision, pattern) for precision, _, _, pattern in groups))
     for (precision, pattern), colour in zip(kinds, itertools.cycle(_OTHERS), strict=False):
-        keys = [key for key in groups if (key[0], key[3]) == (precision, pattern)]
-        xs = [groups[key][0]["flops"] / 2e6 for key in keys]
-        ys = [106.0 if meets[key] is None else 100 * (meets[key] or 0.0) for key in keys]
-        left.scatter(xs, ys, s=16, color=colour, alpha=0.7, label=f"{precision}, zero {pattern}")
-    left.axhline(106, color="0.8", linewidth=0.8)
-    left.set(xscale="log", ylim=(-4, 112), xlabel="million multiply-adds", ylabel="zeros from which on it pays, %")
-    left.set_yticks([0, 20, 40, 60, 80, 100, 106], ["0", "20", "40", "60", "80", "100", "never"])
-    left.legend(frameon=False, fontsize=9, loc="center left")
+        every = [meet for key, meet in meets.items() if (key[0], key[3]) == (precision, pattern)]
+        pays = sorted(100 * meet for meet in every if meet is not None)
+        xs, ys = [0.0, *pays, 100.0], [100 * i / len(every) for i in (*range(len(pays) + 1), len(pays))]
+        left.step(xs, ys, where="post", color=colour, linewidth=2, label=f"{precision}, zero {pattern}")
+    left.set(xlim=(0, 100), ylim=(-2, 102), xlabel="zeros, %", ylabel="shapes for which skipping pays, %")
+    left.legend(frameon=False, fontsize=9, loc="upper left")
 
     having = [key for key in groups if meets[key]]
     key = max(having, key=lambda key: groups[key][0]["flops"]) if having else next(iter(groups))
