@@ -25,6 +25,7 @@
     draw.block_limits(found.occupancy())     the blocks that registers, warps and shared memory allow
     draw.levels()                            cycles of a load from each level of memory, as measured
     draw.divergence(arms=4)                  a warp in several arms of an if
+    draw.places_used({"title": shares})      the share of a card's places with a block, against the batch
     draw.waves(blocks=20, slots=8)           blocks on a card, wave after wave
     draw.tensor_fields(tensor)               the fields of an ONNX initializer, filled or empty
     draw.row_major((16, 3, 3, 3), raw)       bytes, numbers and dimensions of an array
@@ -99,7 +100,7 @@ from .hardware import latency, memory
 from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
 from .libraries import column_major, cudnn_graph, strips
-from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, waves
+from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, places_used, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
@@ -161,6 +162,7 @@ __all__ = [
     "paddings",
     "phases",
     "placement",
+    "places_used",
     "power_sensor",
     "product_tiles",
     "programs",

@@ -1,11 +1,14 @@
 """A multiprocessor: its parts, its issue slots cycle by cycle, what limits its blocks, divergence, waves of blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from matplotlib.figure import Figure
 
 from ..cuda.machine_code.occupancy import CARDS, SCHEDULERS, Occupancy
 from ..report import multiprocessor as records
 from ..report import results, tables
+from ..report.plots import CARD, WIDTH
 from ..report.results import Results
 from .canvas import (
     BLUE,
@@ -266,3 +269,22 @@ def levels(rows: Sequence[Level] | None = None, name: str = "H200") -> Drawing:
     notes = "measured with one thread and a chain of dependent loads; the rate of shared memory is computed"
     text(axes, 0.4, 1.9 + 1.1 * len(rows), notes, 10, ha="left", color=GREY)
     return Drawing(figure, f"Cycles until a load can be used on an {name}. {'; '.join(said)}.")
+
+
+def places_used(shares: Mapping[str, Sequence[float]]) -> Drawing:
+    """The share of a card's places that have a block, against the batch: a curve per launch, from batch 1 on.
+
+    shares: by title, the shares (0 to 1) at batch 1, 2, …
+    """
+    figure = Figure(figsize=(WIDTH, 3.6), dpi=110, facecolor=CARD, layout="constrained")
+    axes = figure.add_subplot(facecolor=CARD)
+    said = []
+    for (title, line), colour in zip(shares.items(), (BLUE, ORANGE, GREEN), strict=False):
+        axes.plot(range(1, len(line) + 1), [100 * share for share in line], color=colour, linewidth=1.6, label=title)
+        full = [str(batch) for batch, share in enumerate(line, start=1) if share == 1]
+        said.append(f"{title}: full at batch {', '.join(full[:6]) or 'none'}")
+    axes.set(xlabel="batch", ylabel="places used, %", ylim=(0, 104))
+    axes.set_xlim(0, max(len(line) for line in shares.values()))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return Drawing(figure, f"The share of places with a block against the batch, in sawteeth. {'; '.join(said)}.")

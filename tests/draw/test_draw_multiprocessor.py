@@ -41,3 +41,10 @@ def test_limits_and_waves():
         draw.divergence(6)
     with pytest.raises(ValueError, match="warps must be at most 5"):
         draw.issue_slots(6)
+
+
+def test_places_used_against_the_batch():
+    drawing = draw.places_used({"one": [0.5, 1.0, 0.75, 1.0], "two": [0.25, 0.5, 0.75, 0.9]})
+    lines = drawing.figure.axes[0].lines
+    assert list(lines[0].get_xdata()) == [1, 2, 3, 4] and list(lines[0].get_ydata()) == [50, 100, 75, 100]
+    assert "one: full at batch 2, 4; two: full at batch none" in drawing.alt
