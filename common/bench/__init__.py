@@ -8,6 +8,7 @@
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
     peaks       the peaks of the card: bytes per second, FLOPs per second
+    candidates  many tiles of a few fused blocks, those that the cost model prefers and a random control
     families    torchvision's networks: how far off ours is from float64, beside ONNX Runtime and PyTorch
     trace       counts of the simulator's trace, compared with those of the profiler
 

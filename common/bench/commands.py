@@ -204,6 +204,19 @@ def families(
     _run("families", locals())
 
 
+@app.command()
+def candidates(
+    blocks: Annotated[
+        list[str] | None, typer.Option("--block", help="56×56, 28×28, 14×14 or 7×7; repeatable.")
+    ] = None,
+    ranked: Annotated[int, typer.Option(min=1, help="Tiles that the cost model ranks first.")] = 120,
+    random: Annotated[int, typer.Option(min=0, help="Tiles drawn at random from all others.")] = 280,
+    batches: Batches = None, precisions: Precisions = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """Many tiles of a few fused blocks: what a search chooses from, with a random control."""
+    _run("candidates", locals())
+
+
 def energy(
     backends: Annotated[
         list[str] | None,

@@ -2,11 +2,13 @@
 
 found = search(Problem(block, batch, "float16"))      requires a GPU
 remember([found])                                     see tiles.py
+time_tiles(problem, tiles).us                         {tile: µs}, for tiles of your own choice
 """
 
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -139,23 +141,29 @@ def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:
         cubin.build_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
 
 
-def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> Found:
-    """Time the `tried` best-ranked tiles of a problem and the rule's on this card; return the fastest as a Found.
+@dataclass(frozen=True)
+class Timed:
+    """Tiles of a problem, timed on a card together with the separate kernels.
 
-    Each is compiled and its result compared with that of the separate kernels; the correct ones are timed together with
-    the separate kernels. timer: replaces measure.timing in tests.
-    NoGpu on the simulator without a timer, ValueError for a block that no tile fits and for tried < 1.
+    us           median µs of each tile whose result is right
+    unfused_us   of the separate kernels
+    wrong        tiles with wrong results, failed: tiles that did not compile or run, one sentence each
+    """
+
+    us: dict[Tile, float]
+    unfused_us: float
+    wrong: tuple[str, ...]
+    failed: tuple[str, ...]
+
+
+def time_tiles(problem: Problem, tiles: Sequence[Tile], timer: Timer | None = None) -> Timed:
+    """Compile tiles of a problem, compare their results with those of the separate kernels, and time the right ones.
+
+    timer: replaces measure.timing in tests. NoGpu on the simulator without a timer.
     """
     if timer is None:
         with graphs.on_stream():
             pass  # raises NoGpu before anything is computed
-    if tried < 1:
-        raise ValueError(f"tried must be at least 1, got {tried}")
-    block, itemsize = problem.block, problem.itemsize
-    card = cuda.multiprocessors(), cuda.shared_memory()
-    tiles = _tried(problem, tried)
-    if not tiles:
-        raise ValueError(f"no tile fits the block {block} in {problem.dtype}")
     failed, wrong = [], []
     broken: Sequence[str | None] = [None] * len(tiles)
     if cuda.backend() == "gpu":
@@ -181,10 +189,33 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
             wrong.append(f"{describe(tile)}: a relative error of {off:.1e}, allowed are {allowed:.0e}")
     times = (timer or medians)(launches)
     unfused_us = times.pop("unfused")
-    if not times:
-        return Found(problem, None, math.inf, unfused_us, math.inf, None, len(tiles), tuple(wrong), tuple(failed))
-    name = min(times, key=lambda n: times[n])
-    best = tiles[int(name)]
+    return Timed({tiles[int(name)]: us for name, us in times.items()}, unfused_us, tuple(wrong), tuple(failed))
+
+
+def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> Found:
+    """Time the `tried` best-ranked tiles of a problem and the rule's on this card; return the fastest as a Found.
+
+    See time_tiles, also for `timer`. NoGpu on the simulator without a timer, ValueError for a block that no tile fits
+    and for tried < 1.
+    """
+    if timer is None:
+        with graphs.on_stream():
+            pass  # raises NoGpu before candidates are ranked
+    if tried < 1:
+        raise ValueError(f"tried must be at least 1, got {tried}")
+    block, itemsize = problem.block, problem.itemsize
+    card = cuda.multiprocessors(), cuda.shared_memory()
+    tiles = _tried(problem, tried)
+    if not tiles:
+        raise ValueError(f"no tile fits the block {block} in {problem.dtype}")
+    timed = time_tiles(problem, tiles, timer)
+    if not timed.us:
+        return Found(
+            problem, None, math.inf, timed.unfused_us, math.inf, None, len(tiles), timed.wrong, timed.failed
+        )  # fmt: skip
+    best = min(timed.us, key=lambda tile: timed.us[tile])
     predicted = cost.predicted(block, best, itemsize, problem.batch, *card)
-    winner = best if times[name] < unfused_us else None
-    return Found(problem, winner, times[name], unfused_us, predicted, best, len(tiles), tuple(wrong), tuple(failed))
+    winner = best if timed.us[best] < timed.unfused_us else None
+    return Found(
+        problem, winner, timed.us[best], timed.unfused_us, predicted, best, len(tiles), timed.wrong, timed.failed
+    )  # fmt: skip

@@ -77,6 +77,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "waits",
     ),
     "multiprocessor": ("experiment",),
+    "candidates": ("precision", "arithmetic", "batch", "us", "of"),  # a tile also has order, drawn, tile, predicted_us
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
