@@ -6,6 +6,7 @@
     kernels     every rung of this project's operators, compared with cuDNN and cuBLAS
     plans       a few convolutions, expressed to cuDNN in every possible way
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
+    two-of-four 1×1 convolutions whose weights have two zeros in four, beside dense ones
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
     peaks       the peaks of the card: bytes per second, FLOPs per second
     candidates  many tiles of a few fused blocks, those that the cost model prefers and a random control

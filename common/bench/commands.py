@@ -204,6 +204,15 @@ def families(
     _run("families", locals())
 
 
+@app.command("two-of-four")
+def two_of_four(
+    networks: Annotated[list[str] | None, typer.Option("--network", help="Whose 1×1 layers; repeatable.")] = None,
+    batches: Batches = None, samples: Samples = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """1×1 layers with two zeros in four weights, by PyTorch's semi-structured tensors, beside dense ones."""
+    _run("two_of_four", locals())
+
+
 @app.command()
 def candidates(
     blocks: Annotated[

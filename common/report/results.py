@@ -77,6 +77,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "waits",
     ),
     "multiprocessor": ("experiment",),
+    "two-of-four": (*_TIMED, "error", "shape"),
     "candidates": ("precision", "arithmetic", "batch", "us", "of"),  # a tile also has order, drawn, tile, predicted_us
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
@@ -87,6 +88,7 @@ _OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has 
 _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",),
+    "two-of-four": ("bytes", "flops", "error"),
 }  # fmt: skip
 
 
