@@ -3,8 +3,12 @@
 //
 //   split_halves(high, low, a, b, scale)      scale·a and scale·b as high + low, two halves a register; a below b
 //   split_halves(high, low, x, scale)         2N floats x into N registers each: x[2i], x[2i + 1] into high[i], low[i]
+//   split_fragment(a, a_low, first, second, scale)    the fragment of 16×16 floats out of two ldmatrix_x4, see below
 //   mma_halves(d, a, a_low, b, b_low)         d (16×8) += a (16×16) · b (16×8), of factors that are split
-//   add_scaled(sum, part, unscale)            sum += part · unscale, where unscale = 1 / (scale of a · scale of b)
+//   mma_halves(d, a, a_low, b)                the same of A fragments a and B fragments b, each b with its b_low behind
+//                                             it; product by product, so that no mma waits for the one before
+//   add_scaled(sum, part, unscale)            sum += part · unscale, with unscale = 1 / (scale of a · scale of b); of one or
+//                                             of A×B
 //
 // A float has 24 significant bits, a half 11. high is the float rounded to a half, low the difference rounded to a
 // half: the difference has 12 bits and a sign, so at most its last bit is lost. (a + a')·(b + b') = a'·b + a·b' +
@@ -22,6 +26,12 @@
 // Sums. Tensor cores truncate them, see tf32x3.h, so a sum passed here has at most 32 terms: two mma_halves from 0,
 // with six truncations where 3xTF32 has twelve. add_scaled, which rounds to nearest, takes it to the rest. Products
 // are at most 2^32 and at least 2^-48, within a float's range.
+//
+// Fragments. ldmatrix brings lane t of a row of floats, 8 in `first` and the next 8 in `second`, columns t, t + 4,
+// t + 8 and t + 12, where mma has 2t, 2t + 1, 2t + 8 and 2t + 9. A sum does not ask for an order, so b must only have
+// the same one, as Halves.of (common/kernels/halves.py) writes it: 16 numbers of a row are 4 pieces of 4 words, with
+// high of (t, t + 4), high of (t + 8, t + 12), and low of both likewise in word t, so that one ldmatrix_x4 brings b[0],
+// b[1], b_low[0], b_low[1].
 //
 // Half the mma of 3xTF32; and a number that is split before it is stored takes no more memory than a float.
 #pragma once
@@ -41,6 +51,15 @@ __device__ __forceinline__ void split_halves(unsigned (&high)[N], unsigned (&low
     for (int i = 0; i < N; ++i) split_halves(high[i], low[i], x[2 * i], x[2 * i + 1], scale);
 }
 
+__device__ __forceinline__ void split_fragment(unsigned (&a)[4], unsigned (&a_low)[4], const unsigned (&first)[4],
+                                               const unsigned (&second)[4], float scale) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        split_halves(a[i], a_low[i], __uint_as_float(first[i]), __uint_as_float(first[i + 2]), scale);
+        split_halves(a[i + 2], a_low[i + 2], __uint_as_float(second[i]), __uint_as_float(second[i + 2]), scale);
+    }
+}
+
 __device__ __forceinline__ void mma_halves(float (&d)[4], const unsigned (&a)[4], const unsigned (&a_low)[4],
                                            const unsigned (&b)[2], const unsigned (&b_low)[2]) {
     mma_f16(d, a_low, b);
@@ -48,7 +67,27 @@ __device__ __forceinline__ void mma_halves(float (&d)[4], const unsigned (&a)[4]
     mma_f16(d, a, b);
 }
 
+template <int A, int B>
+__device__ __forceinline__ void mma_halves(float (&d)[A][B][4], const unsigned (&a)[A][4],
+                                           const unsigned (&a_low)[A][4], const unsigned (&b)[B][4]) {
+#pragma unroll
+    for (int product = 0; product < 3; ++product) {
+        const int low = product == 1 ? 2 : 0;
+#pragma unroll
+        for (int m = 0; m < A; ++m)
+#pragma unroll
+            for (int n = 0; n < B; ++n) mma_f16(d[m][n], product == 0 ? a_low[m] : a[m], {b[n][low], b[n][low + 1]});
+    }
+}
+
 __device__ __forceinline__ void add_scaled(float (&sum)[4], const float (&part)[4], float unscale) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum[i] = fmaf(part[i], unscale, sum[i]);
+}
+template <int A, int B>
+__device__ __forceinline__ void add_scaled(float (&sum)[A][B][4], const float (&part)[A][B][4], float unscale) {
+#pragma unroll
+    for (int m = 0; m < A; ++m)
+#pragma unroll
+        for (int n = 0; n < B; ++n) add_scaled(sum[m][n], part[m][n], unscale);
 }
