@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from .. import cuda, topology, weights
 from ..topology.graph import Signature, shapes_of, signature_of, with_batch
 from . import Network, available
-from .backends import choices
+from .backends import ARITHMETICS, choices
 from .context import check_inputs
 from .program import StepBackend
 from .reference import run_layer
@@ -19,11 +19,12 @@ from .registry import Step, terms
 from .steps import fuse
 
 # Largest allowed ‖out − ref‖ / ‖ref‖ of a network's output, by arithmetic
-TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
+EXACT = ("fp32", "fma", "tf32x3", "halves")  # with the accuracy of fp32
+TOLERANCES = dict.fromkeys(EXACT, 1e-5) | {"tf32": 5e-3, "fp16": 5e-3}
 TOLERANCE = TOLERANCES["fp32"]
 
 # The same of one step on the reference's inputs; for fp32 multiplied by the root of the number of terms
-STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
+STEP_TOLERANCES = dict.fromkeys(EXACT, 1e-6) | {"tf32": 2e-3, "fp16": 2e-3}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Comparison:
 
         In fp32 in the same order; in a shorter type, classes that rounding may exchange (`close_top`) count as equal.
         """
-        same = self.same_top5 if self.arithmetic == "fp32" else self.close_top5
+        same = self.same_top5 if self.arithmetic in EXACT else self.close_top5
         return self.error <= TOLERANCES[self.arithmetic] and same == self.images  # false for NaN
 
 
@@ -112,7 +113,7 @@ def compare(
 
     rows = []
     for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
-        mine = {name: value for name, value in options.items() if name in choices(backend)}
+        mine = {name: value for name, value in options.items() if _takes(backend, name, options)}
         try:
             net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
         except topology.UnsupportedModel:
@@ -134,6 +135,15 @@ def compare(
         error = float("nan") if np.isnan(errors).any() else max(errors)
         rows.append(Comparison(backend, net.arithmetic, error, same, close, len(images), 1e3 * float(np.median(times))))
     return rows
+
+
+def _takes(backend: str, option: str, options: Mapping[str, Any]) -> bool:
+    """Whether a backend has an option; an arithmetic that only other backends have is for those."""
+    if option not in choices(backend):
+        return False
+    dtype, wanted = options.get("dtype", "fp32"), options[option]
+    able = {name: kinds.get(dtype, ()) for name, kinds in ARITHMETICS.items()}
+    return option != "arithmetic" or wanted in able[backend] or not any(wanted in names for names in able.values())
 
 
 def random_inputs(
@@ -230,7 +240,7 @@ def compare_steps(
     for i, step in enumerate(steps):
         tensors[step.output] = run(i, tensors)
         own = run(i, wanted)
-        allowed = STEP_TOLERANCES[net.arithmetic] * (math.sqrt(terms(step)) if net.arithmetic == "fp32" else 1)
+        allowed = STEP_TOLERANCES[net.arithmetic] * (math.sqrt(terms(step)) if net.arithmetic in EXACT else 1)
         want = wanted[step.output]
         rows.append(
             StepError(
