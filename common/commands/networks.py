@@ -174,7 +174,7 @@ def _show_backends(rows: Any) -> bool:
     for name in available():
         if name not in [row.backend for row in rows]:
             print(f"{name} is not compared: this network has layers that it does not run")
-    allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.arithmetic for row in rows))
+    allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.precision for row in rows))
     print(f"allowed: a relative error of {allowed}, and the same top 5; ms: the median of a picture")
     return all(row.within_contract for row in rows)
 

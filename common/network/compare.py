@@ -19,12 +19,11 @@ from .registry import Step, terms
 from .steps import fuse
 
 # Largest allowed ‖out − ref‖ / ‖ref‖ of a network's output, by arithmetic
-EXACT = ("fp32", "fma", "tf32x3", "halves")  # with the accuracy of fp32
-TOLERANCES = dict.fromkeys(EXACT, 1e-5) | {"tf32": 5e-3, "fp16": 5e-3}
+TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}
 TOLERANCE = TOLERANCES["fp32"]
 
 # The same of one step on the reference's inputs; for fp32 multiplied by the root of the number of terms
-STEP_TOLERANCES = dict.fromkeys(EXACT, 1e-6) | {"tf32": 2e-3, "fp16": 2e-3}
+STEP_TOLERANCES = {"fp32": 1e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,18 @@ class Comparison:
 
         In fp32 in the same order; in a shorter type, classes that rounding may exchange (`close_top`) count as equal.
         """
-        same = self.same_top5 if self.arithmetic in EXACT else self.close_top5
-        return self.error <= TOLERANCES[self.arithmetic] and same == self.images  # false for NaN
+        same = self.same_top5 if self.precision == "fp32" else self.close_top5
+        return self.error <= TOLERANCES[self.precision] and same == self.images  # false for NaN
+
+    @property
+    def precision(self) -> str:
+        """The key of TOLERANCES: "fp32" for each arithmetic that has its accuracy."""
+        return precision_of(self.arithmetic)
+
+
+def precision_of(arithmetic: str) -> str:
+    """What an arithmetic of a Network counts as in TOLERANCES: itself, or "fp32" if it has fp32's accuracy."""
+    return arithmetic if arithmetic in TOLERANCES else "fp32"
 
 
 def relative_error(result: Any, reference: Any) -> float:
@@ -130,7 +139,7 @@ def compare(
             for got, want in zip(scores, wanted, strict=True):
                 errors += [relative_error(one, other) for one, other in zip(got, want, strict=True)]
                 alike &= (top(got) == top(want)).all(axis=1)
-                near &= close_top(got, want, TOLERANCES[net.arithmetic])
+                near &= close_top(got, want, TOLERANCES[precision_of(net.arithmetic)])
             same, close = same + int(alike.sum()), close + int(near.sum())
         error = float("nan") if np.isnan(errors).any() else max(errors)
         rows.append(Comparison(backend, net.arithmetic, error, same, close, len(images), 1e3 * float(np.median(times))))
@@ -240,7 +249,8 @@ def compare_steps(
     for i, step in enumerate(steps):
         tensors[step.output] = run(i, tensors)
         own = run(i, wanted)
-        allowed = STEP_TOLERANCES[net.arithmetic] * (math.sqrt(terms(step)) if net.arithmetic in EXACT else 1)
+        precision = precision_of(net.arithmetic)
+        allowed = STEP_TOLERANCES[precision] * (math.sqrt(terms(step)) if precision == "fp32" else 1)
         want = wanted[step.output]
         rows.append(
             StepError(
