@@ -59,10 +59,15 @@ class KernelBackend(StepBackend):
 
     def _split(self, layer: topology.Conv2d, weight: np.ndarray) -> None:
         """Adds the Halves of a layer whose input has a useful range, and whose rows of weights are alike enough."""
-        x, rows = self.ranges[layer.inputs[0]], np.abs(weight).max((1, 2, 3))
-        if x.fits_halves and (rows[rows > 0] >= LEAST_ROW * rows.max()).all():
-            self.halves[layer.name] = Halves.of(self.parameters[layer.weight], x.bound)
+        bound, rows = self.bound(layer.inputs[0]), np.abs(weight).max((1, 2, 3))
+        if bound is not None and (rows[rows > 0] >= LEAST_ROW * rows.max()).all():
+            self.halves[layer.name] = Halves.of(self.parameters[layer.weight], bound)
             _ = self.halves[layer.name].words  # splits them now
+
+    def bound(self, tensor: str) -> float | None:
+        """What no element of a tensor exceeds in magnitude, if products of it may be by halves, else None."""
+        found = self.ranges.get(tensor)
+        return found.bound if found is not None and found.fits_halves else None
 
     def products(self, operator: str, layer: Any) -> dict[str, Any]:
         """The argument `arithmetic` of an operator for a layer, {"arithmetic": …}; {} where it has no choice."""
