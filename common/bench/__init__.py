@@ -8,6 +8,7 @@
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
     two-of-four 1×1 convolutions whose weights have two zeros in four, beside dense ones
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
+    errors      the error of whole networks against float64, in each arithmetic that counts as fp32
     peaks       the peaks of the card: bytes per second, FLOPs per second
     candidates  many tiles of a few fused blocks, those that the cost model prefers and a random control
     families    torchvision's networks: how far off ours is from float64, beside ONNX Runtime and PyTorch

@@ -58,6 +58,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "operators": (*_TIMED, "layout", "error", "kind", "shape", "count"),
     "kernels": (*_TIMED, "error", "operator", "order", "kind", "shape", "count"),  # pictures also have a layout
     "steps": (*_TIMED, "error"),
+    "errors": ("precision", "arithmetic", "batch", "layout", "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
     "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if timed
@@ -87,7 +88,7 @@ _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has a roofline or a reference
 _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
-    "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",),
+    "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",), "errors": ("error",),
     "two-of-four": ("bytes", "flops", "error"),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
+from ..halves import Halves, checked
 from ..ladder import Ladder, Rung
 
 # A block computes BM×BN of the output matrix, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN of it, a warp
@@ -113,9 +114,9 @@ GEOMETRY = {
 # ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
 
 
-def _best(m: Product) -> list[str]:
+def _best(m: Product, arithmetic: str | None) -> list[str]:
     """Preferred rungs for NHWC, fastest first."""
-    if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
+    if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["naive"]
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
     if few:
@@ -225,12 +226,14 @@ def pointwise(
     activation: Any = None,
     out: Any = None,
     variant: str | None = None,
+    arithmetic: str | Halves | None = None,
 ) -> Any:
     """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 with a fused epilogue.
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high).
+    (low, high). arithmetic: of float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two
+    in NHWC; None: what is fastest.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
     ValueError if a shape, layout, option or variant is invalid.
     """
@@ -244,17 +247,21 @@ def pointwise(
     if out is not None:
         checks.array("out", out, shape, like=x, allowed=layout.LAYOUTS)
     low, high = checks.bounds(activation)
+    products = checked(arithmetic, x, weight)
     where = _layout(variant, x, residual, out)
     out = checks.output(out, shape, like=x, layout=where)
     checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
 
     product = Product(n * h * w, c, o, x.dtype.itemsize)
-    variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))
+    best = _best(product, products) if where == "NHWC" else _best_in_nchw(product)
+    variant = ladder.choose(variant, x.dtype, where, best, products)
     chosen = TILES[variant](product) if variant in TILES else {}
     if chosen is None:  # rows of x and the weights together exceed shared memory
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
     tile = ladder.tile(variant) | chosen
     launch = GEOMETRY[variant](tile, product)
+    if isinstance(arithmetic, Halves):
+        tile["PAIRS"], weight = 1, arithmetic.words
     if variant == "naive":
         tile["NHWC"] = int(where == "NHWC")
     elif where == "NHWC":
