@@ -9,6 +9,7 @@ from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
 from ..ladder import Ladder, Rung
+from . import persistent
 
 # A block computes BM×BN of the output matrix, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN of it, a warp
 # WM×WN. In split_k and streaming a warp computes 16·TM pixels at a time, in split_k 8·TN output channels.
@@ -24,6 +25,12 @@ ladder = Ladder(
         "warpgroups": Rung(
             {"BM": 64, "BN": 64, "STAGES": 5, "WHOLE": 0}, dtypes=("float16",), layouts=("NHWC",), target="sm_90a"
         ),
+        "persistent": Rung(
+            {"BM": 64, "BN": 96, "TEAMS": 2, "STAGES": 8, "KEEP": 1, "DEPTH": 6},
+            dtypes=("float16",),
+            layouts=("NHWC",),
+            target="sm_90a",
+        ),  # fmt: skip
     },
 )
 
@@ -99,6 +106,11 @@ def _warpgroups(t: Tile, m: Product) -> Launch:
     return Launch(grid, 2 * t["BM"], t["STAGES"] * (t["BM"] + t["BN"]) * 128)
 
 
+def _persistent(t: Tile, m: Product) -> Launch:
+    size = persistent.size(t, m.P, m.C, m.O)
+    return Launch((size.blocks,), size.threads, size.shared)
+
+
 GEOMETRY = {
     "naive": _naive,
     "tiled": _tiled,
@@ -107,10 +119,14 @@ GEOMETRY = {
     "split_k": _split_k,
     "streaming": _streaming,
     "warpgroups": _warpgroups,
+    "persistent": _persistent,
 }
 
 
 # ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
+
+
+PERSISTENT_BY_DEFAULT = False  # whether rung 8 is preferred on sm_90; not before its times on a card are recorded
 
 
 def _best(m: Product) -> list[str]:
@@ -120,6 +136,8 @@ def _best(m: Product) -> list[str]:
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
     if few:
         return ["split_k", "channels_last"]
+    if PERSISTENT_BY_DEFAULT and m.itemsize == 2 and min(m.C, m.O) >= 96 and cuda.compute_capability() == 90:
+        return ["persistent", "warpgroups"]
     short = m.chunks <= 6 and (m.O <= 32 or m.O > m.C) if m.itemsize == 2 else m.chunks <= 2
     many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
     if short and many <= m.P:
@@ -207,11 +225,17 @@ def _warpgroups_tile(m: Product) -> dict[str, int]:
     return {"BM": bm, "BN": bn, "STAGES": stages, "WHOLE": int(whole)}
 
 
+def _persistent_tile(m: Product) -> dict[str, int]:
+    """The first candidate: by arithmetic alone."""
+    return persistent.candidates(m.P, m.C, m.O, 1)[0]
+
+
 TILES = {
     "split_k": _split_k_tile,
     "streaming": _streaming_tile,
     "tensor_cores": _tensor_cores_tile,
     "warpgroups": _warpgroups_tile,
+    "persistent": _persistent_tile,
 }
 
 
@@ -225,14 +249,15 @@ def pointwise(
     activation: Any = None,
     out: Any = None,
     variant: str | None = None,
+    tile: Tile | None = None,
 ) -> Any:
     """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 with a fused epilogue.
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high).
+    (low, high). tile: for variant "persistent", one of persistent.candidates instead of the first.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
-    ValueError if a shape, layout, option or variant is invalid.
+    ValueError if a shape, layout, option, variant or tile is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
@@ -249,22 +274,38 @@ def pointwise(
     checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
 
     product = Product(n * h * w, c, o, x.dtype.itemsize)
+    rows = [array for array in (x, weight, bias, residual, out) if array is not None]
+    whole = vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST
+    if tile is not None:
+        _check_tile(tile, variant, product)
     variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))
-    chosen = TILES[variant](product) if variant in TILES else {}
-    if chosen is None:  # rows of x and the weights together exceed shared memory
+    if variant == "persistent" and not whole:  # bulk copies bring rows of multiples of 16 bytes
+        variant, tile = "warpgroups", None
+    chosen = dict(tile or (TILES[variant](product) if variant in TILES else {}) or {})
+    if variant in TILES and not chosen:  # rows of x and the weights together exceed shared memory
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
-    tile = ladder.tile(variant) | chosen
-    launch = GEOMETRY[variant](tile, product)
+    options = ladder.tile(variant) | chosen
+    launch = GEOMETRY[variant](options, product)
     if variant == "naive":
-        tile["NHWC"] = int(where == "NHWC")
+        options["NHWC"] = int(where == "NHWC")
+    elif variant == "persistent":
+        options["DEPTH"] = checks.blocks(c, 16)
     elif where == "NHWC":
-        rows = [array for array in (x, weight, bias, residual, out) if array is not None]
-        tile["VECTOR"] = int(vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST)
-    kernel = ladder.kernel(variant, x.dtype, **tile)
+        options["VECTOR"] = int(whole)
+    kernel = ladder.kernel(variant, x.dtype, **options)
     cuda.allow_shared(kernel, launch.shared)
-    stored = (array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out))
+    stored = [array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out)]
+    if variant == "persistent":
+        stored[:2] = persistent.tensor_maps(options, *(array.reshape(-1, c) for array in stored[:2]))
     kernel(launch.grid, (launch.threads,), (*stored, n, c, o, h * w, low, high), shared_mem=launch.shared)
     return out
+
+
+def _check_tile(tile: Tile, variant: str | None, m: Product) -> None:
+    if variant != "persistent":
+        raise ValueError(f"tile must be given with variant 'persistent', got variant {variant!r}")
+    if problem := persistent.problem(tile, m.P, m.C, m.O):
+        raise ValueError(f"tile: {problem}")
 
 
 def _layout(variant: str | None, x: Any, residual: Any, out: Any) -> str:

@@ -1,0 +1,118 @@
+"""Tiles for rung 8, "persistent": which are possible for a product, and the order in which arithmetic puts them.
+
+    candidates(12544, 160, 960)     tiles for 12,544 pixels, 160 input and 960 output channels, the best estimate first
+    cycles(tile, 12544, 160, 960)   the estimate: clock cycles of the multiprocessor with most tiles
+    problem(tile, 12544, 160, 960)  why a tile is not possible
+
+A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 64
+channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}; see 8_persistent.cu. The
+estimate counts what a multiprocessor multiplies, reads and stores, by rates that a data sheet or a guess gives: it is
+there to leave a search few candidates, not to be believed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks
+
+Tile = Mapping[str, int]
+
+WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in include/wgmma.h
+NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
+MOST_STAGES = 8
+SLICE = 128  # bytes of a slice's row: 64 channels
+ROWS_OUT = 16 * 64 * 2  # bytes of shared memory through which a warp stores
+BARRIERS = 1024  # bytes for the mbarriers
+
+# Rates of a multiprocessor, per cycle. Products: H100's data sheet, 989 TFLOP/s. The others are guesses: L2 at 7.4 and
+# stores at 3.7 TB/s over 132 multiprocessors at 1.75 GHz.
+READ_BYTES, STORED_BYTES = 32, 16
+START_CYCLES = 2000  # until the first slice is there
+
+
+@dataclass(frozen=True)
+class Size:
+    """Blocks, threads per block, and bytes of shared memory per block of a launch; most: tiles of one block."""
+
+    blocks: int
+    threads: int
+    shared: int
+    most: int
+
+
+def size(tile: Tile, p: int, c: int, o: int) -> Size:
+    """The launch for p pixels, c input and o output channels: at most one block per multiprocessor."""
+    across, down = checks.blocks(o, tile["BN"]), checks.blocks(p, tile["BM"])
+    consumers, slices = tile["TEAMS"] * tile["BM"] // 64, checks.blocks(c, 64)
+    if tile["KEEP"]:  # a multiple of `across`: then a block's tiles have the same outputs
+        beside = min(checks.blocks(down, tile["TEAMS"]), max(1, cuda.multiprocessors() // across))
+        blocks, most = across * beside, checks.blocks(down, beside)
+    else:
+        blocks = min(checks.blocks(across * down, tile["TEAMS"]), cuda.multiprocessors())
+        most = checks.blocks(across * down, blocks)
+    rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
+    rows += slices * tile["BN"] if tile["KEEP"] else 0
+    shared = rows * SLICE + consumers * 4 * ROWS_OUT + BARRIERS
+    return Size(blocks, (consumers + 1) * 128, shared, most)
+
+
+def problem(tile: Tile, p: int, c: int, o: int) -> str | None:
+    """Why a tile is not possible, in words; None if it is."""
+    if set(tile) != set(NAMES):
+        return f"tile must have {', '.join(NAMES)}, got {', '.join(tile)}"
+    consumers = tile["TEAMS"] * tile["BM"] // 64
+    needed = size(tile, p, c, o).shared if tile["BM"] > 0 < tile["BN"] and tile["TEAMS"] > 0 else 0
+    found = (
+        (tile["BN"] in WIDTHS, f"BN must be one of {WIDTHS}"),
+        (tile["BM"] in (64, 128, 192, 256), "BM must be 64, 128, 192 or 256"),
+        (tile["TEAMS"] in (1, 2) and consumers <= 4, "TEAMS must be 1 or 2, with at most 256 pixels together"),
+        (tile["BN"] // 2 + 40 <= _registers(consumers), f"a thread has {_registers(consumers)} registers"),
+        (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
+        (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
+        (needed <= cuda.shared_memory(), f"{needed:,} bytes of shared memory are needed of {cuda.shared_memory():,}"),
+    )
+    return next((f"{text}, got {dict(tile)}" for good, text in found if not good), None)
+
+
+def tensor_maps(tile: Tile, x: Any, weight: Any) -> tuple[cuda.TensorMap, cuda.TensorMap]:
+    """The arguments x, (P, C), and weight, (O, C): a copy brings BM or BN rows of 64 channels."""
+    return cuda.TensorMap(x, (tile["BM"], 64)), cuda.TensorMap(weight, (tile["BN"], 64))
+
+
+def _registers(consumers: int) -> int:
+    """Registers of a thread that multiplies, as UP in 8_persistent.cu."""
+    if consumers < 2:
+        return 240
+    start = 65536 // ((consumers + 1) * 128) // 8 * 8
+    return ((consumers + 1) * start - 40) // consumers // 8 * 8
+
+
+def cycles(tile: Tile, p: int, c: int, o: int) -> float:
+    """An estimate of the time of the block with most tiles, for the order of candidates."""
+    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 16)
+    # a wgmma of 64×BN×16 takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from shared memory
+    multiply = bm // 64 * steps * max(bn / 2, bn / 4 + 16)
+    read = steps * 32 * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
+    store = bm * bn * 2 / STORED_BYTES
+    start = START_CYCLES + (steps * 32 * bn / READ_BYTES if tile["KEEP"] else 0)
+    most = size(tile, p, c, o).most
+    if tile["TEAMS"] == 1:
+        return start + most * (max(multiply, read) + store)
+    return start + most * max(multiply, read, store) + min(multiply, store)
+
+
+def candidates(p: int, c: int, o: int, count: int | None = None) -> list[dict[str, int]]:
+    """The possible tiles with the most STAGES that fit, the best estimate first; the first `count` of them."""
+    found = []
+    for bm in (64, 128, 192, 256):
+        for bn in WIDTHS:
+            for teams in (1, 2):
+                for keep in (0, 1):
+                    fewest = {"BM": bm, "BN": bn, "TEAMS": teams, "STAGES": 2, "KEEP": keep}
+                    if problem(fewest, p, c, o) is None:
+                        stage = (bm + (0 if keep else bn)) * SLICE
+                        more = (cuda.shared_memory() - size(fewest, p, c, o).shared) // stage
+                        found.append(fewest | {"STAGES": min(2 + more, MOST_STAGES)})
+    return sorted(found, key=lambda tile: cycles(tile, p, c, o))[:count]
