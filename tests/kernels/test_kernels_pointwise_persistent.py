@@ -63,7 +63,7 @@ def check(rng, p, c, o, used, activation=None, **more):
 @every_tile
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 8, 8), (49, 24, 24), (130, 96, 1000), (451, 160, 104)])
 def test_a_tile_and_its_tails(rng, used, p, c, o):
-    """Pixels, channels and outputs that end within a tile; several tiles of a block; slices of less than 64 channels."""
+    """Pixels, channels and outputs that end within a tile; several tiles of a block; slices of less than 64."""
     check(rng, p, c, o, used, "relu6")
 
 

@@ -30,7 +30,7 @@ ladder = Ladder(
             dtypes=("float16",),
             layouts=("NHWC",),
             target="sm_90a",
-        ),  # fmt: skip
+        ),
     },
 )
 
@@ -294,10 +294,12 @@ def pointwise(
         options["VECTOR"] = int(whole)
     kernel = ladder.kernel(variant, x.dtype, **options)
     cuda.allow_shared(kernel, launch.shared)
-    stored = [array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out)]
+    first, second = layout.as_stored(x), layout.as_stored(weight)
     if variant == "persistent":
-        stored[:2] = persistent.tensor_maps(options, *(array.reshape(-1, c) for array in stored[:2]))
-    kernel(launch.grid, (launch.threads,), (*stored, n, c, o, h * w, low, high), shared_mem=launch.shared)
+        first, second = persistent.tensor_maps(options, first.reshape(-1, c), second.reshape(-1, c))
+    others = (array if array is None else layout.as_stored(array) for array in (bias, residual, out))
+    args = (first, second, *others, n, c, o, h * w, low, high)
+    kernel(launch.grid, (launch.threads,), args, shared_mem=launch.shared)
     return out
 
 
