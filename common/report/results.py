@@ -57,6 +57,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "network": (*_TIMED, "layout", "error"),
     "operators": (*_TIMED, "layout", "error", "kind", "shape", "count"),
     "kernels": (*_TIMED, "error", "operator", "order", "kind", "shape", "count"),  # pictures also have a layout
+    "late": (*_TIMED, "layout", "error", "operator", "order"),
     "steps": (*_TIMED, "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
@@ -84,7 +85,7 @@ _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has a roofline or a reference
 _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
-    "peaks": ("bytes", "flops"), "energy": ("error",),
+    "late": ("bytes", "flops", "error"), "peaks": ("bytes", "flops"), "energy": ("error",),
 }  # fmt: skip
 
 
