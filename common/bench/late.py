@@ -133,7 +133,8 @@ def implementations(layer: Layer, setup: Setup, tiles: int) -> Iterator[Implemen
         batch, _, h, w = given["x"].shape
         found = persistent.candidates(batch * h * w, layer.channels, layer.outputs, tiles)
         for order, tile in enumerate(found, 1):
-            yield made(named(tile), "pointwise", order, launch=functools.partial(launch, tile=tile))
+            with_tile = functools.partial(kernels.pointwise, **given, variant=rung, tile=tile)
+            yield made(named(tile), "pointwise", order, launch=with_tile)
     if layer.side == 1:
         yield made("gemm", "gemm", 0, launch=functools.partial(kernels.gemm, **as_product(given)))
     for name, launch in setup.peers.items():
