@@ -137,8 +137,8 @@ def implementations(layer: Layer, setup: Setup, tiles: int) -> Iterator[Implemen
             yield made(named(tile), "pointwise", order, launch=with_tile)
     if layer.side == 1:
         yield made("gemm", "gemm", 0, launch=functools.partial(kernels.gemm, **as_product(given)))
-    for name, launch in setup.peers.items():
-        yield made(name, "pointwise", len(ladder) + 1, launch=launch)
+    for name, peer in setup.peers.items():
+        yield made(name, "pointwise", len(ladder) + 1, launch=peer)
 
 
 def measure(layer: Layer, batch: int, options: Options, console: Console) -> Measured:

@@ -11,10 +11,16 @@
 //         end before the products do.
 // Costs   four warps that multiply nothing. Blocks have whole tiles: one more than there are multiprocessors doubles the time,
 //         so BM and BN go with the layer. Weights that stay leave less room for pixels under way. Runs on Hopper only.
+//
+// With POOL a tile is one image, of at most BM pixels, and y (N, O) gets the mean of its outputs, clamped: they are never stored.
+// Pixels are added in a fixed order: by a lane, in its warp, then warp after warp. BM - pixels rows are multiplied for nothing.
 #include "bulk.h"
 #include "vec.h"
 #include "wgmma.h"
 
+#ifndef POOL
+#define POOL 0
+#endif
 constexpr int TEAM = BM / 64, CONSUMERS = TEAMS * TEAM;    // warpgroups that share a tile; all that multiply. One more fetches
 constexpr int SLICES = (DEPTH + 3) / 4;                    // DEPTH: steps of 16 channels; a slice has four, the last one LAST
 constexpr int LAST = DEPTH - (SLICES - 1) * 4;
@@ -79,6 +85,23 @@ __device__ __forceinline__ void store_rows(const float (&acc)[BN / 8][4], scalar
     }
 }
 
+// The sums over the first `pixels` rows of a tile of clamped outputs: of 16 rows, from `row` on, to `sums`, BN of them.
+__device__ __forceinline__ void add_rows(const float (&acc)[BN / 8][4], float* sums, int row, int pixels, float low, float high) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+        float sum[2] = {};
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            for (int e = 0; e < 2; ++e)
+                if (row + i * 8 + lane / 4 < pixels) sum[e] += clamp(acc[j][i * 2 + e], low, high);
+#pragma unroll
+        for (int far = 4; far < 32; far *= 2)
+            for (int e = 0; e < 2; ++e) sum[e] += __shfl_xor_sync(0xffffffff, sum[e], far);
+        if (lane < 4) *(float2*)(sums + j * 8 + lane * 2) = make_float2(sum[0], sum[1]);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1)
 pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight, const scalar_t* __restrict__ bias,
           const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, int N, int C, int O, int pixels, float low, float high) {
@@ -89,13 +112,15 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     Mbarrier* const full = (Mbarrier*)(parts + CONSUMERS * 4096);  // [STAGES]: its slice is here
     Mbarrier* const empty = full + STAGES;              // [STAGES]: the team that reads it is done with its slice
     Mbarrier* const turn = empty + STAGES;              // [TEAMS]: the other team has begun all products of its tile
-    Mbarrier* const here = turn + TEAMS;                // with KEEP [SLICES]: the weights that stay
+    Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the warps of a team meet
+    Mbarrier* const here = pool + TEAMS;                // with KEEP [SLICES]: the weights that stay
 
-    const int P = N * pixels, across = (O - 1) / BN + 1, count = ((P - 1) / BM + 1) * across;  // tiles, across first
+    const int P = N * pixels, step = POOL ? pixels : BM;  // pixels from tile to tile
+    const int across = (O - 1) / BN + 1, count = ((P - 1) / step + 1) * across;  // tiles, across first
     const int warp = threadIdx.x / 32;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) full[stage].init(1), empty[stage].init(TEAM * 4);
-        for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4);
+        for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4), pool[team].init(TEAM * 4);
         for (int slice = 0; KEEP && slice < SLICES; ++slice) here[slice].init(1);
         mbarriers_ready();
     }
@@ -115,7 +140,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 }
                 empty[stage].wait((i / STAGES + 1) % 2);
                 full[stage].expect(STAGE * sizeof(scalar_t));
-                bulk_copy_tile(xs, x, slice * 64, tile / across * BM, full[stage]);
+                bulk_copy_tile(xs, x, slice * 64, tile / across * step, full[stage]);
                 if (!KEEP) bulk_copy_tile(xs + PIXELS, weight, slice * 64, tile % across * BN, full[stage]);
             }
     } else {
@@ -125,7 +150,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
         const bool speaks = threadIdx.x % 32 == 0;  // for its warp
         int i = team * SLICES;
         for (int tile = blockIdx.x + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x) {
-            const int p0 = tile / across * BM + row, o0 = tile % across * BN, tiles_before = i / SLICES;
+            const int p0 = tile / across * step + row, o0 = tile % across * BN, tiles_before = i / SLICES;
             float acc[BN / 8][4];
             begin_sums(acc, bias, residual, p0 + threadIdx.x % 32 / 4, o0, P, O);
             if (TEAMS > 1) turn[team].wait((tiles_before / TEAMS + 1 + team) % 2);
@@ -149,7 +174,20 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
             __syncwarp();
             if (SLICES > 1) arrive(i + STAGES - 1, true);
             arrive(i, true);
-            store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
+            if (POOL) {
+                float* const sums = (float*)(parts + warp * 1024);  // 512 floats for each warp
+                add_rows(acc, sums, row, pixels, low, high);
+                __syncwarp();
+                pool[team].arrive(speaks), pool[team].wait(0);
+                for (int o = threadIdx.x % (TEAM * 128); o < BN && o0 + o < O; o += TEAM * 128) {
+                    float sum = 0;
+                    for (int w = 0; w < TEAM * 4; ++w) sum += sums[(w - warp % (TEAM * 4)) * 512 + o];
+                    y[tile / across * O + o0 + o] = (scalar_t)(sum / pixels);
+                }
+                __syncwarp();
+                pool[team].arrive(speaks), pool[team].wait(1);  // all have read the sums
+            } else
+                store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
             i += (TEAMS - 1) * SLICES + 1;
         }
     }

@@ -43,9 +43,12 @@ class Size:
     most: int
 
 
-def size(tile: Tile, p: int, c: int, o: int) -> Size:
-    """The launch for p pixels, c input and o output channels: at most one block per multiprocessor."""
-    across, down = checks.blocks(o, tile["BN"]), checks.blocks(p, tile["BM"])
+def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0) -> Size:
+    """The launch for p pixels, c input and o output channels: at most one block per multiprocessor.
+
+    pooled: pixels of an image, where a tile is an image and its mean is stored; 0 if all outputs are.
+    """
+    across, down = checks.blocks(o, tile["BN"]), checks.blocks(p, pooled or tile["BM"])
     consumers, slices = tile["TEAMS"] * tile["BM"] // 64, checks.blocks(c, 64)
     if tile["KEEP"]:  # a multiple of `across`: then a block's tiles have the same outputs
         beside = min(checks.blocks(down, tile["TEAMS"]), max(1, cuda.multiprocessors() // across))
@@ -59,8 +62,8 @@ def size(tile: Tile, p: int, c: int, o: int) -> Size:
     return Size(blocks, (consumers + 1) * 128, shared, most)
 
 
-def problem(tile: Tile, p: int, c: int, o: int) -> str | None:
-    """Why a tile is not possible, in words; None if it is."""
+def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0) -> str | None:
+    """Why a tile is not possible, in words; None if it is. pooled: as of size."""
     if set(tile) != set(NAMES):
         return f"tile must have {', '.join(NAMES)}, got {', '.join(tile)}"
     consumers = tile["TEAMS"] * tile["BM"] // 64
@@ -72,6 +75,7 @@ def problem(tile: Tile, p: int, c: int, o: int) -> str | None:
         (tile["BN"] / 2 <= SUMS * _registers(consumers), f"a thread has {_registers(consumers)} registers"),
         (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
         (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
+        (pooled <= tile["BM"], f"BM must be at least the {pooled} pixels of an image"),
         (needed <= cuda.shared_memory(), f"{needed:,} bytes of shared memory are needed of {cuda.shared_memory():,}"),
     )
     return next((f"{text}, got {dict(tile)}" for good, text in found if not good), None)
@@ -90,30 +94,33 @@ def _registers(consumers: int) -> int:
     return ((consumers + 1) * start - 40) // consumers // 8 * 8
 
 
-def cycles(tile: Tile, p: int, c: int, o: int) -> float:
-    """An estimate of the time of the block with most tiles, for the order of candidates."""
+def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0) -> float:
+    """An estimate of the time of the block with most tiles, for the order of candidates. pooled: as of size."""
     bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 16)
     # a wgmma of 64×BN×16 takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from shared memory
     multiply = bm // 64 * steps * max(bn / 2, bn / 4 + 16)
     read = steps * 32 * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
-    store = bm * bn * 2 / STORED_BYTES
+    store = bm * bn / (64 if pooled else STORED_BYTES / 2)  # a warp's shuffles, about 3/4 of one per sum and 32 lanes
     start = START_CYCLES + (steps * 32 * bn / READ_BYTES if tile["KEEP"] else 0)
-    most = size(tile, p, c, o).most
+    most = size(tile, p, c, o, pooled).most
     if tile["TEAMS"] == 1:
         return start + most * (max(multiply, read) + store)
     return start + most * max(multiply, read, store) + min(multiply, store)
 
 
-def candidates(p: int, c: int, o: int, count: int | None = None) -> list[dict[str, int]]:
-    """The possible tiles with the most STAGES that fit, the best estimate first; the first `count` of them."""
+def candidates(p: int, c: int, o: int, count: int | None = None, pooled: int = 0) -> list[dict[str, int]]:
+    """The possible tiles with the most STAGES that fit, the best estimate first; the first `count` of them.
+
+    pooled: as of size.
+    """
     found = []
     for bm in (64, 128, 192, 256):
         for bn in WIDTHS:
             for teams in (1, 2):
                 for keep in (0, 1):
                     fewest = {"BM": bm, "BN": bn, "TEAMS": teams, "STAGES": 2, "KEEP": keep}
-                    if problem(fewest, p, c, o) is None:
+                    if problem(fewest, p, c, o, pooled) is None:
                         stage = (bm + (0 if keep else bn)) * SLICE
                         more = (cuda.shared_memory() - size(fewest, p, c, o).shared) // stage
                         found.append(fewest | {"STAGES": min(2 + more, MOST_STAGES)})
-    return sorted(found, key=lambda tile: cycles(tile, p, c, o))[:count]
+    return sorted(found, key=lambda tile: cycles(tile, p, c, o, pooled))[:count]
