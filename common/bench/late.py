@@ -1,14 +1,15 @@
 """The suite "late": 1×1 convolutions with few pixels and many channels, rung by rung and tile by tile, beside cuDNN.
 
 Each layer of LAYERS on random arrays, fp16 and NHWC: the rungs on tensor cores, the candidate tiles of rung 8 (see
-kernels/pointwise/persistent.py) in the order of their estimates, cuDNN; for the linear layer
-also gemm and cuBLAS. All are checked against float64 and then timed in turn, in one process.
+kernels/pointwise/persistent.py) in the order of their estimates, cuDNN; for the linear layer also gemm and cuBLAS; for
+the head with its pool each of them followed by global_avg_pool, and both in one kernel. All are checked against float64
+and then timed in turn, in one process.
 
 A record's "order" is that of the rung in its ladder, or of the candidate among the candidates, from 1.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,13 +19,14 @@ from .. import cuda, cudnn, kernels
 from ..cuda import layout as layouts
 from ..cuda.graphs import on_stream
 from ..kernels.pointwise import persistent
-from ..measure.roofline import ARITHMETIC, conv2d_work
+from ..measure.roofline import ARITHMETIC, Work, conv2d_work
+from ..optimize import head
 from ..report.results import Record, record
 from . import driver
 from .driver import Measured
 from .kernels import FAILURES, Implementation, checked, timed
 from .operators import CHECKED, TUNED, convolved, float64
-from .problems import DTYPES, Problem, Setup, drawn
+from .problems import DTYPES, Launch, Problem, Setup, drawn
 
 PRECISION = "fp16"
 SAMPLES = 20
@@ -34,7 +36,7 @@ RUNGS = ("tensor_cores", "streaming", "warpgroups")
 
 @dataclass(frozen=True)
 class Layer:
-    """A 1×1 convolution of images of side × side pixels; a linear layer has one pixel."""
+    """A 1×1 convolution of images of side × side pixels; a linear layer has one pixel. pool: of each image the mean."""
 
     kind: str
     side: int
@@ -42,12 +44,14 @@ class Layer:
     outputs: int
     activation: str | None = None
     residual: bool = False
+    pool: bool = False
 
     @property
     def shape(self) -> str:
         """As text: "7×7 960>160 +residual"."""
         pixels = f"{self.side}×{self.side} " if self.side > 1 else ""
-        return f"{pixels}{self.channels}>{self.outputs}{' +residual' if self.residual else ''}"
+        more = " +residual" if self.residual else " +pool" if self.pool else ""
+        return f"{pixels}{self.channels}>{self.outputs}{more}"
 
     @property
     def case(self) -> str:
@@ -63,6 +67,7 @@ LAYERS = (
     Layer("project", 7, 960, 160, residual=True),
     Layer("project", 7, 960, 320),
     Layer("head", 7, 320, 1280, "relu6"),
+    Layer("head", 7, 320, 1280, "relu6", pool=True),
     Layer("linear", 1, 1280, 1000),
 )
 
@@ -94,16 +99,31 @@ def setup_of(layer: Layer, batch: int, tune: bool | int) -> Setup:
     given = {
         "x": x, "weight": weight, "bias": bias, "activation": layer.activation,
         "residual": drawn(3, shape, PRECISION, "NHWC") if layer.residual else None,
-        "out": layouts.empty(shape, DTYPES[PRECISION], "NHWC"),
+        "out": layouts.empty((*shape[:2], 1, 1) if layer.pool else shape, DTYPES[PRECISION], "NHWC"),
     }  # fmt: skip
     want = convolved(x[:CHECKED], weight, bias, 1, 0, 1, 1)
     if layer.residual:
         want = want + float64(given["residual"][:CHECKED])
     want = want.clamp(0, 6) if layer.activation == "relu6" else want
-    peers = {"cudnn": functools.partial(cudnn.conv2d, **given, tune=tune)}
+    want = want.mean((2, 3), keepdim=True) if layer.pool else want
+    peers = {"cudnn + our pool" if layer.pool else "cudnn": launch_of(layer, given, cudnn.conv2d, tune=tune)}
     if layer.side == 1:
         peers["cublas"] = functools.partial(cudnn.gemm, **as_product(given))
     return Setup("NHWC", given, want, layer.channels, peers)
+
+
+def launch_of(layer: Layer, given: Mapping[str, Any], convolution: Callable[..., Any], **options: Any) -> Launch:
+    """The call of a convolution; with a pool, into an array of its own that the pool reads."""
+    if not layer.pool:
+        return functools.partial(convolution, **given, **options)
+    n, _, h, w = given["x"].shape
+    hidden = layouts.empty((n, layer.outputs, h, w), DTYPES[PRECISION], "NHWC")
+
+    def both() -> None:
+        convolution(**{**given, "out": hidden}, **options)
+        kernels.global_avg_pool(hidden, out=given["out"])
+
+    return both
 
 
 def as_product(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,33 +140,44 @@ def named(tile: Mapping[str, int]) -> str:
 
 def implementations(layer: Layer, setup: Setup, tiles: int) -> Iterator[Implementation]:
     """The rungs before the eighth, the eighth with each of its first candidates, and the libraries."""
-    arithmetic, given = ARITHMETIC[PRECISION], setup.given
-    made = functools.partial(Implementation, arithmetic=arithmetic, setup=setup)
-    ladder = kernels.variants("pointwise")
-    for rung in (*RUNGS, "persistent"):
-        if kernels.requires("pointwise", rung) > cuda.compute_capability():
-            continue
-        launch = functools.partial(kernels.pointwise, **given, variant=rung)
-        if rung != "persistent":
-            yield made(rung, "pointwise", ladder.index(rung) + 1, launch=launch)
-            continue
-        batch, _, h, w = given["x"].shape
-        found = persistent.candidates(batch * h * w, layer.channels, layer.outputs, tiles)
+    made = functools.partial(Implementation, arithmetic=ARITHMETIC[PRECISION], setup=setup)
+    given, ladder, rungs = setup.given, kernels.variants("pointwise"), (*RUNGS, "persistent")
+    able = [rung for rung in rungs if kernels.requires("pointwise", rung) <= cuda.compute_capability()]
+    for rung in (one for one in able if one != "persistent"):
+        launch = launch_of(layer, given, kernels.pointwise, variant=rung)
+        yield made(rung, "pointwise", ladder.index(rung) + 1, launch=launch)
+    if "persistent" in able:
+        pixels = layer.side**2
+        found = persistent.candidates(len(given["x"]) * pixels, layer.channels, layer.outputs, tiles)
         for order, tile in enumerate(found, 1):
-            with_tile = functools.partial(kernels.pointwise, **given, variant=rung, tile=tile)
-            yield made(named(tile), "pointwise", order, launch=with_tile)
+            launch = launch_of(layer, given, kernels.pointwise, variant="persistent", tile=tile)
+            yield made(named(tile), "pointwise", order, launch=launch)
+    if layer.pool:
+        fused = {name: given[name] for name in ("x", "weight", "bias", "activation", "out")}
+        yield made("pointwise_pool", "pointwise", 0, launch=functools.partial(head.pointwise_pool, **fused))
+        shape = head.Head(layer.side**2, layer.channels, layer.outputs)
+        found = head.pooled_tiles(shape, len(given["x"]), tiles) if "persistent" in able else []
+        for order, tile in enumerate(found, 1):
+            launch = functools.partial(head.pointwise_pool, **fused, tile=tile)
+            yield made(f"pooled by {named(tile)}", "pointwise", order, launch=launch)
     if layer.side == 1:
         yield made("gemm", "gemm", 0, launch=functools.partial(kernels.gemm, **as_product(given)))
     for name, peer in setup.peers.items():
         yield made(name, "pointwise", len(ladder) + 1, launch=peer)
 
 
+def work_of(layer: Layer, batch: int) -> Work:
+    """Work of a layer that reads and writes each array once; with a pool, no outputs but the means."""
+    item, images = DTYPES[PRECISION].itemsize, (batch, layer.channels, layer.side, layer.side)
+    filters = (layer.outputs, layer.channels, 1, 1)
+    work = conv2d_work(images, filters, 1, 0, 1, item, True, layer.residual)
+    outputs = batch * layer.outputs * layer.side**2
+    return Work(work.bytes - item * (outputs - batch * layer.outputs), work.flops + outputs) if layer.pool else work
+
+
 def measure(layer: Layer, batch: int, options: Options, console: Console) -> Measured:
     """(records of all implementations with correct results, whether all results were correct)."""
-    work = conv2d_work(
-        (batch, layer.channels, layer.side, layer.side), (layer.outputs, layer.channels, 1, 1), 1, 0, 1,
-        DTYPES[PRECISION].itemsize, True, layer.residual,
-    )  # fmt: skip
+    work = work_of(layer, batch)
     setup = setup_of(layer, batch, TUNED if options.tune else False)
     problem = Problem(layer.kind, layer.shape, 1, batch, PRECISION, work, ("pointwise",), lambda: iter((setup,)))
     errors, right = checked(problem, implementations(layer, setup, options.tiles), console)

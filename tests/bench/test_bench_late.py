@@ -16,6 +16,7 @@ from common.report import results
 
 SMALL = Layer("project", 3, 72, 40, "relu6", residual=True)
 LINEAR = Layer("linear", 1, 136, 24)
+HEAD = Layer("head", 3, 24, 40, "relu6", pool=True)
 
 
 @pytest.fixture
@@ -42,13 +43,14 @@ def faked(monkeypatch):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("layer", [SMALL, LINEAR], ids=lambda layer: layer.case)
+@pytest.mark.parametrize("layer", [SMALL, LINEAR, HEAD], ids=lambda layer: layer.case)
 def test_all_that_is_timed_is_right(faked, console, layer):
     records, right = suite.measure(layer, 4, Options(tiles=3), console)
     assert right, console.file.getvalue()
     names = [r["implementation"] for r in records]
-    assert len(set(names)) == len(names) == 3 + 3 + (3 if layer.side == 1 else 1)
+    assert len(set(names)) == len(names) == 3 + 3 + {SMALL: 1, LINEAR: 3, HEAD: 5}[layer]
     assert sum(name.startswith("persistent 64×") for name in names) >= 1 and "warpgroups" in names
+    assert sum(name.startswith("pooled by persistent 64×") for name in names) == (3 if layer.pool else 0)
     assert ("cublas" in names) == ("gemm" in names) == (layer.side == 1)
     for r in records:
         assert set(results.SUITES["late"]) <= set(r) and r["error"] < 2e-3
@@ -66,7 +68,7 @@ def test_the_layers_are_those_of_the_network():
     from common.network.steps import fuse
 
     steps = {one.case for one in operators.operators(list(fuse(topology.build().with_batch(256))))}
-    assert {layer.case for layer in LAYERS} <= steps
+    assert {layer.case for layer in LAYERS if not layer.pool} <= steps
 
 
 def test_a_tile_in_words():
@@ -101,3 +103,9 @@ def test_nothing_is_timed_on_the_simulator(monkeypatch, console):
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
     with pytest.raises(NoGpu):
         next(iter(suite.run(Options(), console)))
+
+
+def test_a_pool_stores_means_alone():
+    plain, pooled = (suite.work_of(Layer("head", 7, 320, 1280, "relu6", pool=pool), 256) for pool in (False, True))
+    assert plain.bytes - pooled.bytes == 2 * 256 * 1280 * 48
+    assert pooled.flops - plain.flops == 256 * 1280 * 49
