@@ -17,6 +17,7 @@ from .. import cuda, kernels
 from ..cuda import checks
 from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
+from ..kernels.ladder import OF_HALVES
 from ..measure import timing
 from ..measure.roofline import ARITHMETIC, Work, conv2d_work, gemm_work, pool_work
 from ..network import Network
@@ -202,8 +203,10 @@ def network_of(implementation: str, model: Model, precision: str, layout: str, t
 
 def arithmetic(implementation: str, kernel: str, precision: str) -> str:
     """The arithmetic of a step, as records state it. kernel: the rung that runs it, "pointwise/tensor_cores"."""
+    if implementation != "ours":
+        return ARITHMETIC[precision]
     operator, _, variant = kernel.split(" + ")[0].partition("/")  # a second kernel sums partial results
-    return kernels.arithmetic(operator, variant, precision) if implementation == "ours" else ARITHMETIC[precision]
+    return ARITHMETIC["3xfp16"] if OF_HALVES in variant else kernels.arithmetic(operator, variant, precision)
 
 
 def measure(

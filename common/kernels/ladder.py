@@ -32,6 +32,10 @@ ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float64): "double",
 }
 INCLUDE = Path(__file__).parent / "include"
+# Of include/tf32x3.h and include/pair_of_halves.h: what a rung calls that multiplies floats on tensor cores
+THREE_TF32 = ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3(")
+HALVES = "mma_halves("
+OF_HALVES = " of halves"  # after the name of a rung that has other arithmetic as well
 OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
 
 
@@ -107,8 +111,20 @@ class Ladder:
         if precision == "fp16":
             on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
-        on_tensor_cores = any(word in text for word in ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3("))
-        return ARITHMETIC["3xtf32" if on_tensor_cores else "fp32"]
+        if any(word in text for word in THREE_TF32):
+            return ARITHMETIC["3xtf32"]
+        return ARITHMETIC["3xfp16" if HALVES in text else "fp32"]
+
+    def multiplies(self, variant: str, arithmetic: str) -> bool:
+        """Whether a rung has an arithmetic of halves.PRODUCTS for float32: its text says which wrappers it calls.
+
+        False for a composed rung: the operators that it launches choose.
+        """
+        if self.rungs[self._known(variant)].composed:
+            return False
+        text = self.source(variant)
+        able = {"tf32x3": any(word in text for word in THREE_TF32), "halves": HALVES in text}
+        return able.get(arithmetic, not any(able.values()))
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
@@ -120,16 +136,25 @@ class Ladder:
         capability = cuda.compute_capability()
         return self.requires(variant) <= capability or (cuda.backend() == "simulator" and capability >= 80)
 
-    def choose(self, variant: str | None, dtype: Any, layout: str = "NCHW", best: Iterable[str] = ()) -> str:
+    def choose(
+        self, variant: str | None, dtype: Any, layout: str = "NCHW", best: Iterable[str] = (),
+        arithmetic: str | None = None,
+    ) -> str:  # fmt: skip
         """The rung that is asked for by name; without one the first of `best` that can be had, else the last.
 
-        ValueError if there is none of that name, or if it does not take the dtype, the layout or the card.
+        arithmetic: of halves.PRODUCTS, which the rung must have; None: any.
+        ValueError if there is none of that name, or if it does not take the dtype, the layout, the card or the
+        arithmetic.
         """
         if variant is None:
-            able = [name for name in [*best, *reversed(self.rungs)] if self.takes(name, dtype, layout)]
-            if not able:
-                raise ValueError(f"{self.operator}: no variant takes {np.dtype(dtype)} arrays in {layout} on this card")
-            return able[0]
+            able = (name for name in [*best, *reversed(self.rungs)] if self.takes(name, dtype, layout))
+            found = next((name for name in able if arithmetic is None or self.multiplies(name, arithmetic)), None)
+            if found is None:
+                how = f" with arithmetic {arithmetic!r}" if arithmetic else ""
+                raise ValueError(
+                    f"{self.operator}: no variant takes {np.dtype(dtype)} arrays in {layout} on this card{how}"
+                )
+            return found
         rung = self.rungs[self._known(variant)]
         for what, asked, taken in (("dtype", np.dtype(dtype).name, rung.dtypes), ("layout", layout, rung.layouts)):
             if asked not in taken:
@@ -139,6 +164,8 @@ class Ladder:
                 f"{self.operator}: variant {variant!r} needs a card of sm_{self.requires(variant)},"
                 f" this one is sm_{cuda.compute_capability()}"
             )
+        if arithmetic is not None and not self.multiplies(variant, arithmetic):
+            raise ValueError(f"{self.operator}: variant {variant!r} does not have arithmetic {arithmetic!r}")
         return variant
 
     def _known(self, variant: str) -> str:
@@ -163,7 +190,8 @@ class Ladder:
         origin = functools.partial(
             self._origin, variant, np.dtype(dtype), tuple(sorted(switches.items())), programmatic
         )
-        return prepared(f"{self.operator}/{variant}", compiled, programmatic, origin)
+        name = f"{self.operator}/{variant}" + (OF_HALVES if switches.get("PAIRS") else "")
+        return prepared(name, compiled, programmatic, origin)
 
     def _origin(
         self, variant: str, dtype: np.dtype, switches: tuple, programmatic: bool

@@ -134,13 +134,16 @@ class Peaks:
         )
 
     def flops_per_s(self, precision: str) -> float:
-        """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for tf32, 3xtf32 and fp16.
+        """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for the others.
 
-        3xtf32 computes one product of fp32's accuracy from three tf32 products. ValueError for an unknown precision, or
-        where the card has no such tensor cores.
+        3xtf32 and 3xfp16 compute one product of fp32's accuracy from three tf32 or fp16 products. ValueError for an
+        unknown precision, or where the card has no such tensor cores.
         """
         thrice = None if self.tensor_tf32 is None else self.tensor_tf32 / 3
-        roofs = {"fp32": self.fma_fp32, "tf32": self.tensor_tf32, "3xtf32": thrice, "fp16": self.tensor_fp16}
+        roofs = {
+            "fp32": self.fma_fp32, "tf32": self.tensor_tf32, "3xtf32": thrice, "3xfp16": self.tensor_fp16 / 3,
+            "fp16": self.tensor_fp16,
+        }  # fmt: skip
         if precision not in roofs:
             raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
         roof = roofs[precision]
@@ -153,6 +156,7 @@ ARITHMETIC = {  # the key "arithmetic" of records, by the precision whose roof a
     "fp32": "fp32",
     "tf32": "tensor-core tf32, fp32 accumulate",
     "3xtf32": "tensor-core tf32 three times, fp32 accumulate",
+    "3xfp16": "tensor-core fp16 three times, fp32 accumulate",
     "fp16": "tensor-core fp16, fp32 accumulate",
 }
 FP16_ON_FMA = "fp16 storage, fp32 arithmetic"

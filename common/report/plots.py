@@ -54,7 +54,8 @@ _MARKERS = {
     "X": 8,
 }  # sizes that look alike
 _ROOFS = {
-    "fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "3xtf32": "3xTF32 tensor cores", "fp16": "fp16 tensor cores"
+    "fp32": "fp32 FMA", "tf32": "tf32 tensor cores", "3xtf32": "3xTF32 tensor cores",
+    "3xfp16": "3xfp16 tensor cores", "fp16": "fp16 tensor cores",
 }  # fmt: skip
 
 WIDTH = 9.0  # inches, for a notebook

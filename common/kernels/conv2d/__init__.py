@@ -13,6 +13,7 @@ from ...cuda import layout as layouts
 from .. import vectors
 from ..depthwise import depthwise
 from ..gemm import gemm
+from ..halves import Halves, checked
 from ..im2col import im2col
 from ..ladder import Ladder, Rung
 from ..pointwise import pointwise
@@ -313,6 +314,7 @@ def conv2d(
     activation: Any = None,
     out: Any = None,
     variant: str | None = None,
+    arithmetic: str | Halves | None = None,
 ) -> Any:
     """out = activation(conv2d(x, weight) + bias + residual): torch.nn.functional.conv2d with a fused epilogue.
 
@@ -320,7 +322,8 @@ def conv2d(
     all NCHW or all NHWC in memory, float32 or float16, accumulated in float32. stride, dilation: an int or a pair
     (height, width); padding: an int, a pair, or ((top, bottom), (left, right)). activation: None, "relu", "relu6" or
     bounds (low, high). variant: a rung; default: the fastest, with 1×1 kernels run by pointwise and depthwise
-    convolutions by depthwise.
+    convolutions by depthwise. arithmetic: of float32 products, see kernels/halves.py: "fma" or "tf32x3", and what
+    pointwise takes for a 1×1 kernel; None: what is fastest.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
     ValueError if a shape, layout, option or variant is invalid.
     """
@@ -335,15 +338,16 @@ def conv2d(
         checks.array("out", out, shape, like=x, allowed=layouts.LAYOUTS)
     layout = layouts.shared_layout(x=x, weight=weight, residual=residual, out=out)
     bounds = checks.bounds(activation)
+    products = checked(arithmetic, x, weight)
     out = checks.output(out, shape, like=x, layout=layout)
     checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
     call = Convolution(x, weight, bias, residual, out, layout, s, pads, d, groups, bounds)
 
     if variant is None and _is_pointwise(call):
-        return pointwise(x, weight, bias, residual=residual, activation=activation, out=out)
+        return pointwise(x, weight, bias, residual=residual, activation=activation, out=out, arithmetic=arithmetic)
     if variant is None and groups == x.shape[1] == len(weight):
         return depthwise(x, weight, bias, stride, padding, dilation, residual=residual, activation=activation, out=out)
-    variant = ladder.choose(variant, x.dtype, layout, best=_best(call))
+    variant = ladder.choose(variant, x.dtype, layout, _best(call, products), products)
     if variant == "im2col_gemm":
         _im2col_gemm(call)
     else:
@@ -356,9 +360,9 @@ def _is_pointwise(call: Convolution) -> bool:
     return call.weight.shape[2:] == (1, 1) and plain
 
 
-def _best(call: Convolution) -> list[str]:
+def _best(call: Convolution, arithmetic: str | None) -> list[str]:
     """Rungs that suit a convolution, the best first."""
-    if cuda.backend() == "simulator":  # barriers and fragments are slow on a CPU
+    if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and fragments are slow on a CPU
         return ["direct" if call.outs >= 4 else "naive"]
     if call.outs < 8:  # most of a tile would be empty
         return ["direct"]

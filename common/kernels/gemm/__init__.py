@@ -9,6 +9,7 @@ import numpy as np
 from ... import cuda
 from ...cuda import checks
 from .. import vectors
+from ..halves import Halves, checked
 from ..ladder import Ladder, Rung
 
 # A block computes BM×BN elements of C, BK products of each at a time; a thread TM×TN of them, a warp WM×WN.
@@ -65,6 +66,10 @@ ladder = Ladder(
             dtypes=("float16",),
             target="sm_90a",
         ),
+        "three_halves": Rung(
+            {"BM": 128, "BN": 128, "BK": 32, "WM": 64, "WN": 32, "STAGES": 3, "GROUP": 8, "VECTOR": 4},
+            dtypes=("float32",),
+        ),
     },
 )
 
@@ -73,6 +78,7 @@ ladder = Ladder(
 SMALLER: Mapping[str, tuple[tuple[float, dict[str, int]], ...]] = {
     "tensor_cores": ((0.6, {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 4}),),
     "three_tf32": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),
+    "three_halves": ((0.84, {"BM": 64, "BN": 64, "WM": 32, "STAGES": 4}),),  # as if it were three_tf32: not measured
     "warpgroups": ((0.85, {"BM": 128, "STAGES": 5}), (0.56, {"BM": 64, "STAGES": 6})),
     "persistent": (
         (0.96, {"BN": 192, "WN": 192, "STAGES": 5}),
@@ -123,7 +129,7 @@ def shared_bytes(tile: Mapping[str, int], itemsize: int) -> int:
     """Bytes of dynamic shared memory per block: STAGES slices of A and B, later reused for the tile of C."""
     if "GROUP" not in tile:
         return 0
-    padding = 8 if itemsize == 4 else 0  # three_tf32's rows of B, if it is not transposed
+    padding = 8 if itemsize == 4 else 0  # three_tf32's and three_halves' rows of B, if it is not transposed
     slices = tile["STAGES"] * tile["BK"] * (tile["BM"] + tile["BN"] + padding)
     if tile.get("PRODUCER"):
         slices += tile["BM"] * 64  # on the way out: 16 rows of 64 columns per warp
@@ -137,9 +143,9 @@ def tensor_maps(tile: Mapping[str, int], a: Any, b: Any, transpose_b: bool) -> t
     return cuda.TensorMap(a, (tile["BM"], tile["BK"])), cuda.TensorMap(b, box_b)
 
 
-def _best(dtype: np.dtype, m: int, n: int) -> list[str]:
+def _best(dtype: np.dtype, m: int, n: int, arithmetic: str | None) -> list[str]:
     """Rungs that suit a product of this size, the best first."""
-    if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
+    if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["coalesced"]
     halves, capability = dtype == np.float16, cuda.compute_capability()
     # data-centre cards, sm_80, sm_90 and sm_100, multiply TF32 fast enough to do it three times
@@ -162,11 +168,14 @@ def gemm(
     activation: Any = None,
     out: Any = None,
     variant: str | None = None,
+    arithmetic: str | Halves | None = None,
 ) -> Any:
     """out = activation(a @ b + bias), or a @ b.T with transpose_b.
 
     a: (M, K); b: (K, N), or (N, K) with transpose_b; bias: (N,) or None, added to every row; out: (M, N). Row-major,
     float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds (low, high).
+    arithmetic: of float32 products, see halves.py: "fma", "tf32x3" or Halves of b; None: what is fastest.
+    The rung "three_halves" without Halves is for elements of magnitudes below 65,520, with scales of 1.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
     ValueError if a shape, layout, option or variant is invalid.
     """
@@ -178,7 +187,8 @@ def gemm(
     out = checks.output(out, (m, n), like=a)
     checks.apart(out, a=a, b=b, bias=bias)
 
-    variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n))
+    products = checked(arithmetic, a, b)
+    variant = ladder.choose(variant, a.dtype, best=_best(a.dtype, m, n, products), arithmetic=products)
     row = k if variant == "split_k" else math.gcd(k, n)  # split_k reads along rows and stores C element by element
     width = vectors.vector_width(a, b, out, *([] if bias is None else [bias]), row=row)
     if variant in BY_TENSOR_MAP and width < 8:
@@ -187,6 +197,8 @@ def gemm(
     shared = shared_bytes(tile, a.dtype.itemsize)
     if width < tile.get("VECTOR", 0):
         tile["VECTOR"] = 2 if variant in ("tensor_cores", "warpgroups") and width > 1 else 1
+    if isinstance(arithmetic, Halves):
+        tile |= {"A_SCALE": f"{arithmetic.x_scale.hex()}f", "B_SCALE": f"{arithmetic.w_scale.hex()}f"}
     grid, block = geometry(tile, m, n)
     kernel = ladder.kernel(variant, a.dtype, TRANSPOSE_B=int(transpose_b), **tile)
     cuda.allow_shared(kernel, shared)
@@ -195,10 +207,13 @@ def gemm(
     return out
 
 
-def linear(x: Any, weight: Any, bias: Any = None, *, out: Any = None, variant: str | None = None) -> Any:
+def linear(
+    x: Any, weight: Any, bias: Any = None, *, out: Any = None, variant: str | None = None,
+    arithmetic: str | Halves | None = None,
+) -> Any:  # fmt: skip
     """out = x @ weight.T + bias: torch.nn.functional.linear.
 
     x: (N, in_features), weight: (out_features, in_features), bias: (out_features,) or None, out: (N, out_features);
-    dtypes, variant and errors as in gemm.
+    dtypes, variant, arithmetic and errors as in gemm.
     """
-    return gemm(x, weight, bias, transpose_b=True, out=out, variant=variant)
+    return gemm(x, weight, bias, transpose_b=True, out=out, variant=variant, arithmetic=arithmetic)

@@ -13,11 +13,17 @@
 // Costs   BK is 128 bytes, and short rows are filled up with zeros: 16 channels of fp16 to 64. A small y has few tiles, and
 //         each block walks through all channels alone. fp32: an infinity becomes NaN, and a second set of sums is needed,
 //         because a tensor core's own sums may be one slice long only; tf32x3.h says why.
+// PAIRS   fp32 whose range is known: numbers as pairs of halves, three products of those, which is half the mma. weight is then
+//         what Halves.of makes of it: rows of 16·n words, split already, and behind the last the scale of x and what undoes both.
 #include "epilogue.h"
+#include "pair_of_halves.h"
 #include "tf32x3.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
+#endif
+#ifndef PAIRS
+#define PAIRS 0
 #endif
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
 constexpr int BK = 8 * E;                 // a row of a tile has 128 bytes
@@ -37,6 +43,8 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int warp_row = threadIdx.x / 32 / (BN / WN) * WM, warp_col = threadIdx.x / 32 % (BN / WN) * WN;
     const int slices = (C - 1) / BK + 1;
+    const int row = PAIRS ? (C + 15) / 16 * 16 : C;  // of weight
+    [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row] : 1.0f, unscale = PAIRS ? (float)weight[O * row + 1] : 1.0f;
 
     // A thread copies unit u, 16 bytes, of ROWS rows. It lies in place u ^ r % 8 of row r, so that 8 rows below each other lie apart.
     const int r0 = threadIdx.x / 8, u = threadIdx.x % 8;
@@ -45,13 +53,13 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     for (int i = 0; i < ROWS; ++i) {
         const int r = r0 + i * (THREADS / 8), n = r - BM;
         const int o = o0 + n / (4 * E) * (4 * E) + n % 8 / 2 * E + n / 8 % GROUP * 2 + n % 2;  // d's columns become neighbours
-        from[i] = r < BM ? x + min(p0 + r, P - 1) * C + u * E : weight + min(o, O - 1) * C + u * E;
+        from[i] = r < BM ? x + min(p0 + r, P - 1) * C + u * E : weight + min(o, O - 1) * row + u * E;
     }
     auto fetch_slice = [&](int slice, int stage) {
         uint4* to = tiles + stage * ((BM + BN) * 8) + r0 * 8 + (u ^ r0 % 8);
-        const int left = C - slice * BK - u * E;
 #pragma unroll
         for (int i = 0; i < ROWS; ++i, to += THREADS) {
+            const int left = (PAIRS && r0 + i * (THREADS / 8) >= BM ? row : C) - slice * BK - u * E;
             if ((BM + BN) * 8 % THREADS == 0 || r0 + i * (THREADS / 8) < BM + BN) {
 #if VECTOR
                 cp_async_16(to, from[i], left > 0);
@@ -84,6 +92,25 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         fetch_slice(slice + STAGES - 1, stage > 0 ? stage - 1 : STAGES - 1);
         const uint4 *xs = tiles + stage * ((BM + BN) * 8), *ws = xs + BM * 8;
         float part[TM][TN][4] = {};  // the sums of this slice, in fp32
+        if constexpr (PAIRS) {
+#pragma unroll
+            for (int k = 0; k < 8; k += 4) {  // 64 bytes of channels, the depth of an mma of halves
+                unsigned a[TM][4], a_low[TM][4], b[TN][4];
+#pragma unroll
+                for (int m = 0; m < TM; ++m) {
+                    const uint4* rows = xs + (warp_row + 16 * m + lane % 16) * 8;
+                    unsigned first[4], second[4];
+                    ldmatrix_x4(first, rows + ((k + lane / 16) ^ lane % 8));
+                    ldmatrix_x4(second, rows + ((k + 2 + lane / 16) ^ lane % 8));
+                    split_fragment(a[m], a_low[m], first, second, scale);
+                }
+#pragma unroll
+                for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], ws + (warp_col + 8 * n + lane % 8) * 8 + ((k + lane / 8) ^ lane % 8));
+                mma_halves(part, a, a_low, b);
+            }
+            add_scaled(acc, part, unscale);
+            continue;
+        }
 #pragma unroll
         for (int k = 0; k < 8; k += 2) {  // 32 bytes of channels, the depth of an mma
             unsigned a[TM][4], b[TN][2];

@@ -11,11 +11,16 @@
 //         sums, so fewer roundings add up.
 // Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers per output. With many pixels the small
 //         tiles move too many bytes.
+// PAIRS   as in rung 4.
+#include "pair_of_halves.h"
 #include "tf32x3.h"
 #include "vec.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
+#endif
+#ifndef PAIRS
+#define PAIRS 0
 #endif
 constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
 constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
@@ -37,12 +42,14 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int warp = threadIdx.x / 32, warp_k = warp % WARPS_K, warp_m = warp / WARPS_K;
     uint4* const tile = tiles + warp * (UNROLL * ROWS * 32);
+    const int row_w = PAIRS ? (C + 15) / 16 * 16 : C;  // of weight
+    [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row_w] : 1.0f, unscale = PAIRS ? (float)weight[O * row_w + 1] : 1.0f;
 
     const scalar_t* from[ROWS];  // rows beyond the last are the last: their results are not stored
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const int row = r < TN ? o0 + 8 * r + g : p0 + 16 * TM * warp_m + 8 * (r - TN) + g, rows = r < TN ? O : P;
-        from[r] = (r < TN ? weight : x) + (row < rows ? row : rows - 1) * C + (warp_k * UNROLL * 4 + t) * E;
+        from[r] = (r < TN ? weight : x) + (row < rows ? row : rows - 1) * (r < TN ? row_w : C) + (warp_k * UNROLL * 4 + t) * E;
     }
 
     float acc[TM][TN][4] = {};
@@ -71,10 +78,11 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
             for (int r = 0; r < ROWS; ++r) {
                 uint4* to = &tile[(u * ROWS + r) * 32 + (lane ^ lane / 8)];
                 const scalar_t* piece = from[r] + 4 * u * E;
+                const int end = r < TN ? row_w : C;
 #if VECTOR
-                cp_async_16(to, piece, k + (4 * u + t) * E < C);
+                cp_async_16(to, piece, k + (4 * u + t) * E < end);
 #else
-                for (int e = 0; e < E; ++e) ((scalar_t*)to)[e] = k + (4 * u + t) * E + e < C ? piece[e] : (scalar_t)0.0f;
+                for (int e = 0; e < E; ++e) ((scalar_t*)to)[e] = k + (4 * u + t) * E + e < end ? piece[e] : (scalar_t)0.0f;
 #endif
             }
         cp_async_commit();
@@ -88,6 +96,23 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
             unsigned b[TN][4];
 #pragma unroll
             for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], &tile[(u * ROWS + n) * 32 + 4 * (lane % 8) + (lane / 8 ^ lane % 8 / 2)]);
+            if constexpr (PAIRS) {
+                unsigned a[TM][4], a_low[TM][4];
+#pragma unroll
+                for (int m = 0; m < TM; ++m) {
+                    const uint4* rows = &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8)];
+                    unsigned first[4], second[4];
+                    ldmatrix_x4(first, rows + (lane / 16 ^ lane % 8 / 2));
+                    ldmatrix_x4(second, rows + ((2 + lane / 16) ^ lane % 8 / 2));
+                    split_fragment(a[m], a_low[m], first, second, scale);
+                }
+                mma_halves(part, a, a_low, b);
+                if (u % 2 == 0 && u + 1 < UNROLL) continue;  // a sum of 32 terms at most
+                add_scaled(acc, part, unscale);
+#pragma unroll
+                for (int i = 0; i < TM * TN * 4; ++i) part[i / 4 / TN][i / 4 % TN][i % 4] = 0.0f;
+                continue;
+            }
 #pragma unroll
             for (int m = 0; m < TM; ++m)
 #pragma unroll
@@ -100,7 +125,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                 }
         }
 #pragma unroll
-        for (int m = 0; m < TM && IS_FLOAT; ++m)
+        for (int m = 0; m < TM && IS_FLOAT && !PAIRS; ++m)
 #pragma unroll
             for (int n = 0; n < TN; ++n)
 #pragma unroll

@@ -10,11 +10,16 @@
 //         there is no barrier: a warp waits for its own copies only. If a row fills half a piece, half the mma are skipped.
 // Costs   shared memory for C·BN weights and WARPS·STAGES·16·TM rows: the launcher gives longer rows to rung 4. With few
 //         pixels most of the time goes into loading weights that are used once.
+// PAIRS   as in rung 4.
 #include "epilogue.h"
+#include "pair_of_halves.h"
 #include "tf32x3.h"
 
 #ifndef VECTOR
 #define VECTOR 1  // 0: rows of x, weight, residual or y do not begin at multiples of 16 bytes
+#endif
+#ifndef PAIRS
+#define PAIRS 0
 #endif
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
 constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
@@ -37,6 +42,8 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     extern __shared__ uint4 pieces[];
     const int chunks = (C - 1) / (4 * E) + 1;
     const int P = N * pixels, o0 = blockIdx.x * BN;
+    const int row = PAIRS ? (C + 15) / 16 * 16 : C;  // of weight
+    [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row] : 1.0f, unscale = PAIRS ? (float)weight[O * row + 1] : 1.0f;
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
     uint4* const weights = pieces;                                                                          // [chunks][BN / 8][32]
     uint4* const rows = pieces + (chunks * (BN / 8) + warp * STAGES * chunks * 2 * TM) * 32;  // [STAGES][chunks][2 * TM][32]
@@ -45,7 +52,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     for (int i = warp; i < chunks * (BN / 8); i += WARPS) {
         const int n = i % (BN / 8), k = (i / (BN / 8) * 4 + t) * E;
         const int o = o0 + n / GROUP * (4 * E) + g / 2 * E + n % GROUP * 2 + g % 2;  // d's columns become a thread's neighbours
-        fetch(weights + i * 32, lane, weight + (o < O ? o * C + k : 0), o < O ? C - k : 0);
+        fetch(weights + i * 32, lane, weight + (o < O ? o * row + k : 0), o < O ? row - k : 0);
     }
     cp_async_commit();
 
@@ -97,6 +104,19 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                 float part[TM][GROUP][4] = {};  // the sums of this piece, in fp32: see tf32x3.h
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) ldmatrix_x4(b[j], weights + (c * (BN / 8) + n + j) * 32 + w_place);
+                if constexpr (PAIRS) {
+                    unsigned a[TM][4], a_low[TM][4];
+#pragma unroll
+                    for (int m = 0; m < TM; ++m) {
+                        unsigned first[4], second[4];
+                        ldmatrix_x4(first, now + (c * 2 * TM + 2 * m) * 32 + x_place);
+                        ldmatrix_x4(second, now + (c * 2 * TM + 2 * m) * 32 + (x_place ^ 2));
+                        split_fragment(a[m], a_low[m], first, second, scale);
+                    }
+                    mma_halves(part, a, a_low, b);
+                    add_scaled(acc, part, unscale);
+                    continue;
+                }
 #pragma unroll
                 for (int s = 0; s < 2; ++s)
                     if ((4 * c + 2 * s) * E < C) {

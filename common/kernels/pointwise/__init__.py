@@ -8,6 +8,7 @@ from typing import Any
 from ... import cuda
 from ...cuda import checks, layout
 from .. import vectors
+from ..halves import Halves, checked
 from ..ladder import Ladder, Rung
 from . import persistent
 
@@ -129,9 +130,9 @@ GEOMETRY = {
 PERSISTENT_BY_DEFAULT = False  # whether rung 8 is preferred on sm_90; not before its times on a card are recorded
 
 
-def _best(m: Product) -> list[str]:
+def _best(m: Product, arithmetic: str | None) -> list[str]:
     """Preferred rungs for NHWC, fastest first."""
-    if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
+    if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["naive"]
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
     if few:
@@ -250,12 +251,15 @@ def pointwise(
     out: Any = None,
     variant: str | None = None,
     tile: Tile | None = None,
+    arithmetic: str | Halves | None = None,
 ) -> Any:
     """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 with a fused epilogue.
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high). tile: for variant "persistent", one of persistent.candidates instead of the first.
+    (low, high). tile: for variant "persistent", one of persistent.candidates instead of the first. arithmetic: of
+    float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two in NHWC; None: what is
+    fastest.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
     ValueError if a shape, layout, option, variant or tile is invalid.
     """
@@ -269,6 +273,7 @@ def pointwise(
     if out is not None:
         checks.array("out", out, shape, like=x, allowed=layout.LAYOUTS)
     low, high = checks.bounds(activation)
+    products = checked(arithmetic, x, weight)
     where = _layout(variant, x, residual, out)
     out = checks.output(out, shape, like=x, layout=where)
     checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
@@ -278,7 +283,8 @@ def pointwise(
     whole = vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST
     if tile is not None:
         _check_tile(tile, variant, product)
-    variant = ladder.choose(variant, x.dtype, where, best=_best(product) if where == "NHWC" else _best_in_nchw(product))
+    best = _best(product, products) if where == "NHWC" else _best_in_nchw(product)
+    variant = ladder.choose(variant, x.dtype, where, best, products)
     if variant == "persistent" and not whole:  # bulk copies bring rows of multiples of 16 bytes
         variant, tile = "warpgroups", None
     chosen = dict(tile or (TILES[variant](product) if variant in TILES else {}) or {})
@@ -286,6 +292,8 @@ def pointwise(
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
     options = ladder.tile(variant) | chosen
     launch = GEOMETRY[variant](options, product)
+    if isinstance(arithmetic, Halves):
+        options["PAIRS"], weight = 1, arithmetic.words
     if variant == "naive":
         options["NHWC"] = int(where == "NHWC")
     elif variant == "persistent":
