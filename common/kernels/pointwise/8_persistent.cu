@@ -111,7 +111,8 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     scalar_t* const parts = kept + (KEEP ? SLICES * WEIGHTS : 0);  // [CONSUMERS * 4][16][64]
     Mbarrier* const full = (Mbarrier*)(parts + CONSUMERS * 4096);  // [STAGES]: its slice is here
     Mbarrier* const empty = full + STAGES;              // [STAGES]: the team that reads it is done with its slice
-    Mbarrier* const turn = empty + STAGES;              // [TEAMS]: the other team has begun all products of its tile
+    Mbarrier* const turn = empty + STAGES;              // [TEAMS]: the other team has begun all products of its tile, so that
+                                                        // nobody waits for a stage that is two phases away
     Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the warps of a team meet
     Mbarrier* const here = pool + TEAMS;                // with KEEP [SLICES]: the weights that stay
 

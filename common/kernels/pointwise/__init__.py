@@ -32,8 +32,16 @@ ladder = Ladder(
             layouts=("NHWC",),
             target="sm_90a",
         ),
+        "persistent_halves": Rung(
+            {"BM": 128, "BN": 96, "TEAMS": 1, "STAGES": 5, "KEEP": 1},
+            dtypes=("float32",),
+            layouts=("NHWC",),
+            target="sm_90a",
+        ),
     },
 )
+# Rungs whose x and weight are tensor maps: rows that are no multiples of 16 bytes are computed by another one
+BY_TENSOR_MAP = {"persistent": "warpgroups", "persistent_halves": "tensor_cores"}
 
 GRID_ROWS = 65_535  # CUDA's limit on gridDim.y
 
@@ -108,7 +116,7 @@ def _warpgroups(t: Tile, m: Product) -> Launch:
 
 
 def _persistent(t: Tile, m: Product) -> Launch:
-    size = persistent.size(t, m.P, m.C, m.O)
+    size = persistent.size(t, m.P, m.C, m.O, itemsize=m.itemsize)
     return Launch((size.blocks,), size.threads, size.shared)
 
 
@@ -121,6 +129,7 @@ GEOMETRY = {
     "streaming": _streaming,
     "warpgroups": _warpgroups,
     "persistent": _persistent,
+    "persistent_halves": _persistent,
 }
 
 
@@ -228,7 +237,7 @@ def _warpgroups_tile(m: Product) -> dict[str, int]:
 
 def _persistent_tile(m: Product) -> dict[str, int]:
     """The first candidate: by arithmetic alone."""
-    return persistent.candidates(m.P, m.C, m.O, 1)[0]
+    return persistent.candidates(m.P, m.C, m.O, 1, itemsize=m.itemsize)[0]
 
 
 TILES = {
@@ -237,6 +246,7 @@ TILES = {
     "tensor_cores": _tensor_cores_tile,
     "warpgroups": _warpgroups_tile,
     "persistent": _persistent_tile,
+    "persistent_halves": _persistent_tile,
 }
 
 
@@ -257,9 +267,10 @@ def pointwise(
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high). tile: for variant "persistent", one of persistent.candidates instead of the first. arithmetic: of
-    float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two in NHWC; None: what is
-    fastest.
+    (low, high). tile: for variants "persistent" and "persistent_halves", one of persistent.candidates instead of the
+    first. arithmetic: of float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two in
+    NHWC; None: what is fastest. Without Halves "persistent_halves" splits the weights in each call, and is for x and
+    weights of magnitudes below 65,520.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
     ValueError if a shape, layout, option, variant or tile is invalid.
     """
@@ -285,26 +296,31 @@ def pointwise(
         _check_tile(tile, variant, product)
     best = _best(product, products) if where == "NHWC" else _best_in_nchw(product)
     variant = ladder.choose(variant, x.dtype, where, best, products)
-    if variant == "persistent" and not whole:  # bulk copies bring rows of multiples of 16 bytes
-        variant, tile = "warpgroups", None
+    if not whole and variant in BY_TENSOR_MAP:
+        variant, tile = BY_TENSOR_MAP[variant], None
     chosen = dict(tile or (TILES[variant](product) if variant in TILES else {}) or {})
     if variant in TILES and not chosen:  # rows of x and the weights together exceed shared memory
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
     options = ladder.tile(variant) | chosen
     launch = GEOMETRY[variant](options, product)
-    if isinstance(arithmetic, Halves):
+    if variant == "persistent_halves":
+        halves = arithmetic if isinstance(arithmetic, Halves) else Halves(weight, 1.0, 1.0)
+        scales = {"X_SCALE": halves.x_scale, "UNSCALE": 1 / (halves.x_scale * halves.w_scale)}
+        options |= {name: f"{scale.hex()}f" for name, scale in scales.items()}
+        weight = halves.rows
+    elif isinstance(arithmetic, Halves):
         options["PAIRS"], weight = 1, arithmetic.words
     if variant == "naive":
         options["NHWC"] = int(where == "NHWC")
     elif variant == "persistent":
         options["DEPTH"] = checks.blocks(c, 16)
-    elif where == "NHWC":
+    elif where == "NHWC" and variant not in BY_TENSOR_MAP:
         options["VECTOR"] = int(whole)
     kernel = ladder.kernel(variant, x.dtype, **options)
     cuda.allow_shared(kernel, launch.shared)
     first, second = layout.as_stored(x), layout.as_stored(weight)
-    if variant == "persistent":
-        first, second = persistent.tensor_maps(options, first.reshape(-1, c), second.reshape(-1, c))
+    if variant in BY_TENSOR_MAP:
+        first, second = persistent.tensor_maps(options, first.reshape(-1, c), second.reshape(o, -1))
     others = (array if array is None else layout.as_stored(array) for array in (bias, residual, out))
     args = (first, second, *others, n, c, o, h * w, low, high)
     kernel(launch.grid, (launch.threads,), args, shared_mem=launch.shared)
@@ -312,9 +328,9 @@ def pointwise(
 
 
 def _check_tile(tile: Tile, variant: str | None, m: Product) -> None:
-    if variant != "persistent":
-        raise ValueError(f"tile must be given with variant 'persistent', got variant {variant!r}")
-    if problem := persistent.problem(tile, m.P, m.C, m.O):
+    if variant not in BY_TENSOR_MAP:
+        raise ValueError(f"tile must be given with variant {' or '.join(map(repr, BY_TENSOR_MAP))}, got {variant!r}")
+    if problem := persistent.problem(tile, m.P, m.C, m.O, itemsize=m.itemsize):
         raise ValueError(f"tile: {problem}")
 
 
