@@ -84,7 +84,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "chain": "--backend naive --batch 1 --precision fp16 --save",
     "operators": "--backend ours --layout NHWC --no-tune --save",
     "kernels": "--operator add --batch 1 --precision fp32 --save",
-    "late": "--tiles 8 --batch 32 --no-tune --save",
+    "late": "--tiles 8 --batch 32 --precision fp32 --no-tune --save",
     "plans": "--precision fp16 --layout NHWC --save",
     "sparse": "--network resnet-50 --limit 12 --pattern tiles --layer *1×1* --no-sweep --csv sparse.csv --save",
     "profile": "--batch 256 --precision fp16 --save",

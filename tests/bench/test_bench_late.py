@@ -11,6 +11,7 @@ from common.bench import late as suite
 from common.bench import operators
 from common.bench.late import LAYERS, Layer, Options
 from common.cuda.graphs import NoGpu
+from common.measure.roofline import ARITHMETIC
 from common.measure.timing import Timing
 from common.report import results
 
@@ -43,9 +44,20 @@ def faked(monkeypatch):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("layer", [SMALL, LINEAR], ids=lambda layer: layer.case)
+def test_all_of_fp32_that_is_timed_is_right(faked, console, layer):
+    records, right = suite.measure(layer, 4, "fp32", Options(tiles=3), console)
+    assert right, console.file.getvalue()
+    how = {r["implementation"]: r["arithmetic"] for r in records}
+    assert len(how) == len(records) == 4 + 3 + {SMALL: 1, LINEAR: 3}[layer]
+    assert how["tensor_cores"] == ARITHMETIC["3xtf32"] and how["cudnn"] == ARITHMETIC["fp32"]
+    assert {how[name] for name in how if "halves" in name} == {ARITHMETIC["3xfp16"]}
+    assert sum(name.startswith("persistent_halves ") for name in how) == 3
+
+
 @pytest.mark.parametrize("layer", [SMALL, LINEAR, HEAD], ids=lambda layer: layer.case)
 def test_all_that_is_timed_is_right(faked, console, layer):
-    records, right = suite.measure(layer, 4, Options(tiles=3), console)
+    records, right = suite.measure(layer, 4, "fp16", Options(tiles=3), console)
     assert right, console.file.getvalue()
     names = [r["implementation"] for r in records]
     assert len(set(names)) == len(names) == 3 + 3 + {SMALL: 1, LINEAR: 3, HEAD: 5}[layer]
@@ -58,7 +70,7 @@ def test_all_that_is_timed_is_right(faked, console, layer):
 
 def test_a_wrong_tile_is_told_and_not_timed(faked, console, monkeypatch):
     monkeypatch.setattr("common.bench.kernels.allowed", lambda precision, k: 0.0)
-    records, right = suite.measure(SMALL, 2, Options(tiles=1), console)
+    records, right = suite.measure(SMALL, 2, "fp16", Options(tiles=1), console)
     assert not right and records == []
     assert "project 3×3 72>40 +residual, batch 2, fp16: persistent 64×" in console.file.getvalue()
 
@@ -73,9 +85,9 @@ def test_the_layers_are_those_of_the_network():
 
 def test_a_tile_in_words():
     tile = {"BM": 192, "BN": 160, "TEAMS": 1, "STAGES": 4, "KEEP": 0}
-    assert suite.named(tile) == "persistent 192×160, 1 team, 4 stages"
+    assert suite.named("persistent", tile) == "persistent 192×160, 1 team, 4 stages"
     kept = tile | {"BM": 64, "TEAMS": 2, "KEEP": 1}
-    assert suite.named(kept) == "persistent 64×160, 2 teams, 4 stages, weights stay"
+    assert suite.named("persistent", kept) == "persistent 64×160, 2 teams, 4 stages, weights stay"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,7 @@ def test_only_the_asked_layers_are_measured_and_shown(faked, console, monkeypatc
     object.__setattr__(options, "cases", (LINEAR.case,))
     ((records, right),) = suite.run(options, console)
     assert right and {r["case"] for r in records} == {"linear 136>24"}
-    assert console.file.getvalue().startswith("linear 136>24, batch 2")
+    assert console.file.getvalue().startswith("linear 136>24, batch 2, fp16")
 
 
 def test_nothing_is_timed_on_the_simulator(monkeypatch, console):
@@ -106,6 +118,8 @@ def test_nothing_is_timed_on_the_simulator(monkeypatch, console):
 
 
 def test_a_pool_stores_means_alone():
-    plain, pooled = (suite.work_of(Layer("head", 7, 320, 1280, "relu6", pool=pool), 256) for pool in (False, True))
+    plain, pooled = (
+        suite.work_of(Layer("head", 7, 320, 1280, "relu6", pool=pool), 256, "fp16") for pool in (False, True)
+    )
     assert plain.bytes - pooled.bytes == 2 * 256 * 1280 * 48
     assert pooled.flops - plain.flops == 256 * 1280 * 49
