@@ -21,13 +21,13 @@ from ...cuda import checks
 Tile = Mapping[str, int]
 
 WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in include/wgmma.h
-WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h, but for those of too many registers
+WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
 NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
 MOST_STAGES = 8
 SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves
 ROWS_OUT = 16 * 64 * 2  # bytes of shared memory through which a warp stores
 BARRIERS = 1024  # bytes for the mbarriers
-SUMS = 0.62  # of a thread's registers; with 192×192, where sums are 63 %, the assembler spills
+SUMS = {2: 0.62, 4: 0.56}  # share of a thread's registers that sums may take, by itemsize; above the assembler spills
 
 # Rates of a multiprocessor, per cycle. Products: H100's data sheet, 989 TFLOP/s. The others are guesses: L2 at 7.4 and
 # stores at 3.7 TB/s over 132 multiprocessors at 1.75 GHz.
@@ -77,7 +77,7 @@ def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int =
         (tile["BN"] in widths, f"BN must be one of {widths}"),
         (tile["BM"] in (64, 128, 192, 256), "BM must be 64, 128, 192 or 256"),
         (tile["TEAMS"] in (1, 2) and consumers <= 4, "TEAMS must be 1 or 2, with at most 256 pixels together"),
-        (sums <= SUMS * _registers(consumers), f"a thread has {_registers(consumers)} registers"),
+        (sums <= SUMS[itemsize] * _registers(consumers), f"a thread has {_registers(consumers)} registers"),
         (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
         (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
         (pooled <= tile["BM"], f"BM must be at least the {pooled} pixels of an image"),
