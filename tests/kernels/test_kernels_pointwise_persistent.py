@@ -1,6 +1,7 @@
 """pointwise's rung "persistent": its tiles and tails under the simulator's eyes, its machine code, its candidates."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -197,3 +198,27 @@ def test_products_run_on_while_the_warps_go_on(layer):
 def test_no_candidate_spills(h200, layer):
     for used in persistent.candidates(*LAYERS[layer][0], 16):
         assert machine_code(layer, used).spills == 0, used
+
+
+@pytest.mark.parametrize(
+    ("shape", "now", "then"),
+    [
+        ((12544, 960, 320), "warpgroups", "persistent"),
+        ((12544, 160, 960), "tensor_cores", "persistent"),
+        ((50176, 96, 576), "streaming", "persistent"),
+        ((12544, 64, 384), "tensor_cores", "tensor_cores"),
+        ((49, 960, 320), "split_k", "split_k"),
+    ],
+)
+def test_it_is_a_default_when_that_is_switched_on(h200, monkeypatch, shape, now, then):
+    module = sys.modules["common.kernels.pointwise"]
+    monkeypatch.setattr(cuda, "backend", lambda: "gpu")
+    monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
+
+    def chosen():
+        best = module._best(module.Product(*shape, 2), None)
+        return module.ladder.choose(None, np.float16, "NHWC", best)
+
+    assert chosen() == now
+    monkeypatch.setattr(module, "PERSISTENT_BY_DEFAULT", True)
+    assert chosen() == then
