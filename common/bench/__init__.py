@@ -7,6 +7,7 @@
     plans       a few convolutions, expressed to cuDNN in every possible way
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
+    errors      the error of whole networks against float64, in each arithmetic that counts as fp32
     peaks       the peaks of the card: bytes per second, FLOPs per second
     trace       counts of the simulator's trace, compared with those of the profiler
 

@@ -164,6 +164,18 @@ def timeline(
 
 
 @app.command()
+def errors(
+    networks: Annotated[
+        list[str] | None, typer.Option("--network", help="seeded, digits or resnet20; repeatable.")
+    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--inputs", help="pictures or noise; repeatable.")] = None,
+    batches: Batches = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """How far the logits of whole networks are from float64, in each arithmetic that counts as fp32."""
+    _run("errors", locals())
+
+
+@app.command()
 def peaks(
     cases: Annotated[
         list[str] | None,

@@ -94,7 +94,9 @@ def compare(
     seed: Annotated[int | None, typer.Option(help="Draw the same inputs again.")] = None,
     dtype: Annotated[str, typer.Option(help="fp32 or fp16, for kernels and cudnn.")] = "fp32",
     layout: Annotated[str | None, typer.Option(help="NCHW or NHWC, for kernels and cudnn.")] = None,
-    arithmetic: Annotated[str | None, typer.Option(help="fp32, tf32 or fp16, for cudnn; dtype's if not given.")] = None,
+    arithmetic: Annotated[
+        str | None, typer.Option(help="tf32 for cudnn; tf32x3, halves or fma for kernels; dtype's if not given.")
+    ] = None,
     optimize: Annotated[str | None, typer.Option(help="latency or throughput, for kernels.")] = None,
     layers: Annotated[bool, typer.Option("--layers", help="Step by step: which one is the first to drift?")] = False,
     backend: Annotated[str, typer.Option(help="For --layers: kernels, cudnn or torch.")] = "kernels",
@@ -172,7 +174,7 @@ def _show_backends(rows: Any) -> bool:
     for name in available():
         if name not in [row.backend for row in rows]:
             print(f"{name} is not compared: this network has layers that it does not run")
-    allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.arithmetic for row in rows))
+    allowed = ", ".join(f"{TOLERANCES[name]:.0e} in {name}" for name in dict.fromkeys(row.precision for row in rows))
     print(f"allowed: a relative error of {allowed}, and the same top 5; ms: the median of a picture")
     return all(row.within_contract for row in rows)
 

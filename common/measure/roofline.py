@@ -139,11 +139,9 @@ class Peaks:
         3xtf32 and 3xfp16 compute one product of fp32's accuracy from three tf32 or fp16 products. ValueError for an
         unknown precision, or where the card has no such tensor cores.
         """
-        thrice = None if self.tensor_tf32 is None else self.tensor_tf32 / 3
-        roofs = {
-            "fp32": self.fma_fp32, "tf32": self.tensor_tf32, "3xtf32": thrice, "3xfp16": self.tensor_fp16 / 3,
-            "fp16": self.tensor_fp16,
-        }  # fmt: skip
+        on_tensor_cores = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}
+        thrice = {f"3x{name}": None if rate is None else rate / 3 for name, rate in on_tensor_cores.items()}
+        roofs = {"fp32": self.fma_fp32, **on_tensor_cores, **thrice}
         if precision not in roofs:
             raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
         roof = roofs[precision]

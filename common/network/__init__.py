@@ -17,6 +17,7 @@ What is where:
     arena     the memory planner: offsets of activations in one allocation
     program   steps as launches over buffers, and the plan of them
     saved     compiled networks in files, with encoding, graphs as JSON values
+    ranges    bounds on every tensor, from which the arithmetic "halves" takes its scales
     context   calls over buffers of their own, one context per thread
     kernels   the steps on common.kernels
     cudnn     the steps on cuDNN and cuBLAS
@@ -74,8 +75,8 @@ class Network:
         backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS
         passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
                   `Kernels(…).passes`. For backends "kernels" and "cudnn"
-        options   the backend's options, where `backend` is a name: dtype, layout, optimize, variants, operators of
-                  "kernels"; dtype, layout, arithmetic, tune of "cudnn"
+        options   the backend's options, where `backend` is a name: dtype, layout, optimize, variants, operators,
+                  arithmetic, input_bound of "kernels"; dtype, layout, arithmetic, tune of "cudnn"
 
         Raises what topology.read_onnx raises; ValueError for options that a backend does not support, TypeError for
         unknown options, RuntimeError if cuDNN is missing.

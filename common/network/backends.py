@@ -6,6 +6,7 @@
 A backend checks its options in its constructor; Network calls its `runner` with the model.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -16,6 +17,12 @@ from ..text import PACKAGE_NAME
 from .passes import DEFAULT, Pipeline
 
 DTYPES = ("fp32", "fp16")
+
+# Names for `arithmetic`, by backend and dtype; of the other backends only that of the dtype
+ARITHMETICS: dict[str, dict[str, tuple[str, ...]]] = {
+    "kernels": {"fp32": ("fp32", "tf32x3", "halves", "fma")},
+    "cudnn": {"fp32": ("fp32", "tf32")},
+}
 
 # Names for `optimize`, as "module:object" like entry points. Imported on use, because common.optimize depends on this
 # package. A Composition object can be given instead of a name.
@@ -53,12 +60,19 @@ class Kernels:
     optimize    "latency" (least time for one image), "throughput" (most images per second), or a Composition, see
                 common.optimize.compositions
     variants    the rung to use for an operator, {"pointwise": "naive"}, where it supports the arrays; else the fastest
+    arithmetic  of products in fp32: "fp32", what is fastest with fp32's accuracy, FMA units or three products of TF32
+                numbers; "tf32x3", those, where "fp32" would take FMA units as well; "fma", without tensor cores;
+                "halves", three products of halves for 1×1 convolutions whose input has a bound that ranges.py finds
+                useful, and as "fp32" elsewhere. Default: that of the dtype
+    input_bound with "halves", a bound on the magnitudes of the network's inputs, which its first layers may need.
+                Logits of inputs beyond it may be NaN
     operators   functions that replace operators of common.kernels, {"global_avg_pool": mine}, called with the same
                 arguments: arrays of the backend, among them `out`, which they must write. NHWC arrays have logical
                 shape (N, C, H, W) and NHWC strides; pass common.cuda.layout.as_stored(x) to a kernel. For "add",
                 "binary", "multiply", "clamp" and "activate" `out` may alias an input
 
-    Convolutions whose operator is in `variants` or `operators` are not fused into blocks.
+    Convolutions whose operator is in `variants` or `operators` are not fused into blocks, and have the arithmetic of
+    that rung or function. Blocks that `optimize` fuses multiply by TF32 numbers; with "fma" none are fused.
     ValueError and TypeError from the constructor for options that do not fit.
     """
 
@@ -67,19 +81,41 @@ class Kernels:
     optimize: Any = None
     variants: Mapping[str, str] | None = None
     operators: Mapping[str, Callable[..., Any]] | None = None
+    arithmetic: str | None = None
+    input_bound: float | None = None
     name: ClassVar[str] = "kernels"
 
     def __post_init__(self) -> None:
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("layout", self.layout, (None, *cuda.LAYOUTS))
         object.__setattr__(self, "optimize", composition(self.optimize))
+        object.__setattr__(self, "arithmetic", self.arithmetic or self.dtype)
+        _check_arithmetic(self.name, self.dtype, str(self.arithmetic))
+        on_tensor_cores = self.arithmetic in ("tf32x3", "halves")
+        if on_tensor_cores and cuda.compute_capability() < 80:
+            here = cuda.compute_capability()
+            raise ValueError(f"arithmetic {self.arithmetic!r} needs a card of sm_80, this one is sm_{here}")
         if self.layout is None:
-            channels_last = self.optimize is not None or cuda.backend() == "gpu"
+            channels_last = self.optimize is not None or on_tensor_cores or cuda.backend() == "gpu"
             object.__setattr__(self, "layout", "NHWC" if channels_last else "NCHW")
         if self.optimize is not None and self.layout != "NHWC":
             raise ValueError(f"layout must be NHWC with optimize={self.optimize.name!r}, got {self.layout}")
+        if on_tensor_cores and self.layout != "NHWC":
+            raise ValueError(f"layout must be NHWC with arithmetic={self.arithmetic!r}, got {self.layout}")
+        self._check_input_bound()
         if self.variants or self.operators:
             self._check_replacements()
+
+    def _check_input_bound(self) -> None:
+        bound = self.input_bound
+        if bound is None:
+            return
+        if self.arithmetic != "halves":
+            raise ValueError(f'input_bound: only arithmetic "halves" takes it, got it with {self.arithmetic!r}')
+        if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+            raise TypeError(f"input_bound must be a number, got {type(bound).__name__}")
+        if not 0 < bound < math.inf:
+            raise ValueError(f"input_bound must be a positive magnitude, got {bound}")
 
     def _check_replacements(self) -> None:
         from .. import kernels
@@ -94,11 +130,6 @@ class Kernels:
                 raise ValueError(f"operators: must be of {', '.join(kernels.OPERATORS)}, got {operator!r}")
             if not callable(function):
                 raise TypeError(f"operators: {operator!r} must be a function, got {type(function).__name__}")
-
-    @property
-    def arithmetic(self) -> str:
-        """The arithmetic of products, "fp32" or "fp16": that of the dtype."""
-        return self.dtype
 
     def replaces(self, operator: str) -> bool:
         """Whether `variants` or `operators` has an entry for an operator of common.kernels."""
@@ -243,7 +274,7 @@ def _one_of(name: str, value: Any, allowed: tuple) -> None:
 
 
 def _check_arithmetic(backend: str, dtype: str, arithmetic: str) -> None:
-    able = {"fp32": ("fp32", "tf32"), "fp16": ("fp16",)}[dtype] if backend == "cudnn" else (dtype,)
+    able = ARITHMETICS.get(backend, {}).get(dtype, (dtype,))
     if arithmetic not in able:
         raise ValueError(
             f"arithmetic of backend {backend!r} with dtype {dtype!r} must be {' or '.join(able)}, got {arithmetic!r}"

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from .. import cuda, topology, weights
 from ..topology.graph import Signature, shapes_of, signature_of, with_batch
 from . import Network, available
-from .backends import choices
+from .backends import ARITHMETICS, choices
 from .context import check_inputs
 from .program import StepBackend
 from .reference import run_layer
@@ -50,8 +50,18 @@ class Comparison:
 
         In fp32 in the same order; in a shorter type, classes that rounding may exchange (`close_top`) count as equal.
         """
-        same = self.same_top5 if self.arithmetic == "fp32" else self.close_top5
-        return self.error <= TOLERANCES[self.arithmetic] and same == self.images  # false for NaN
+        same = self.same_top5 if self.precision == "fp32" else self.close_top5
+        return self.error <= TOLERANCES[self.precision] and same == self.images  # false for NaN
+
+    @property
+    def precision(self) -> str:
+        """The key of TOLERANCES: "fp32" for each arithmetic that has its accuracy."""
+        return precision_of(self.arithmetic)
+
+
+def precision_of(arithmetic: str) -> str:
+    """What an arithmetic of a Network counts as in TOLERANCES: itself, or "fp32" if it has fp32's accuracy."""
+    return arithmetic if arithmetic in TOLERANCES else "fp32"
 
 
 def relative_error(result: Any, reference: Any) -> float:
@@ -112,7 +122,7 @@ def compare(
 
     rows = []
     for backend in dict.fromkeys(["onnxruntime", *(available() if backends is None else backends)]):
-        mine = {name: value for name, value in options.items() if name in choices(backend)}
+        mine = {name: value for name, value in options.items() if _takes(backend, name, options)}
         try:
             net = reference if backend == "onnxruntime" else Network(model, backend, **mine)
         except topology.UnsupportedModel:
@@ -129,11 +139,20 @@ def compare(
             for got, want in zip(scores, wanted, strict=True):
                 errors += [relative_error(one, other) for one, other in zip(got, want, strict=True)]
                 alike &= (top(got) == top(want)).all(axis=1)
-                near &= close_top(got, want, TOLERANCES[net.arithmetic])
+                near &= close_top(got, want, TOLERANCES[precision_of(net.arithmetic)])
             same, close = same + int(alike.sum()), close + int(near.sum())
         error = float("nan") if np.isnan(errors).any() else max(errors)
         rows.append(Comparison(backend, net.arithmetic, error, same, close, len(images), 1e3 * float(np.median(times))))
     return rows
+
+
+def _takes(backend: str, option: str, options: Mapping[str, Any]) -> bool:
+    """Whether a backend has an option; an arithmetic that only other backends have is for those."""
+    if option not in choices(backend):
+        return False
+    dtype, wanted = options.get("dtype", "fp32"), options[option]
+    able = {name: kinds.get(dtype, ()) for name, kinds in ARITHMETICS.items()}
+    return option != "arithmetic" or wanted in able[backend] or not any(wanted in names for names in able.values())
 
 
 def random_inputs(
@@ -230,7 +249,8 @@ def compare_steps(
     for i, step in enumerate(steps):
         tensors[step.output] = run(i, tensors)
         own = run(i, wanted)
-        allowed = STEP_TOLERANCES[net.arithmetic] * (math.sqrt(terms(step)) if net.arithmetic == "fp32" else 1)
+        precision = precision_of(net.arithmetic)
+        allowed = STEP_TOLERANCES[precision] * (math.sqrt(terms(step)) if precision == "fp32" else 1)
         want = wanted[step.output]
         rows.append(
             StepError(

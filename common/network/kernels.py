@@ -3,13 +3,25 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from .. import cuda, kernels, topology
 from ..cuda import layout as layouts
+from ..kernels.halves import Halves
 from ..kernels.ladder import prepared
+from .operators import kernel_of
 from .passes import Pipeline
 from .program import Launch, StepBackend, in_turn
+from .ranges import Range, ranges
+from .registry import layers_of
 
 Operator = Callable[..., Any]
+
+MULTIPLY = ("conv2d", "gemm", "pointwise")  # operators of common.kernels with a choice of arithmetic
+
+# The least of the largest weights of an output, of the largest of all, for which halves lose less than a float does:
+# of the largest they lose at most 2^-39
+LEAST_ROW = 2.0**-15
 
 
 class Named(Protocol):
@@ -33,6 +45,33 @@ class KernelBackend(StepBackend):
         self.composed = self.composition.name if self.composition else None
         self._programmatic = bool(self.composition and self.composition.overlaps)
         super().__init__(model, target, pipeline)
+
+    def ready(self, graph: topology.Graph) -> None:
+        self.ranges: dict[str, Range] = {}
+        self.halves: dict[str, Halves] = {}
+        if self.target.arithmetic != "halves":
+            return
+        parameters = {name: cuda.asnumpy(array) for name, array in self.parameters.items()}
+        self.ranges = ranges(graph, parameters, self.target.input_bound)
+        for layer in layers_of(graph):
+            if isinstance(layer, topology.Conv2d) and kernel_of(layer) == "pointwise":
+                self._split(layer, parameters[layer.weight])
+
+    def _split(self, layer: topology.Conv2d, weight: np.ndarray) -> None:
+        """Adds the Halves of a layer whose input has a useful range, and whose rows of weights are alike enough."""
+        x, rows = self.ranges[layer.inputs[0]], np.abs(weight).max((1, 2, 3))
+        if x.fits_halves and (rows[rows > 0] >= LEAST_ROW * rows.max()).all():
+            self.halves[layer.name] = Halves.of(self.parameters[layer.weight], x.bound)
+            _ = self.halves[layer.name].words  # splits them now
+
+    def products(self, operator: str, layer: Any) -> dict[str, Any]:
+        """The argument `arithmetic` of an operator for a layer, {"arithmetic": …}; {} where it has no choice."""
+        named = self.target.arithmetic
+        if self.target.replaces(operator) or operator not in MULTIPLY:
+            return {}
+        if named == "halves":
+            return {"arithmetic": self.halves[layer.name]} if layer.name in self.halves else {}
+        return {"arithmetic": named} if named in ("fma", "tf32x3") else {}
 
     def run(self, operator: str, *args: Any, **named: Any) -> list[Named]:
         """The launches of an operator of common.kernels, or the call of the function that replaces it.

@@ -35,7 +35,7 @@ class Conv2d(Operator):
             geometry["groups"] = layer.groups
         return run.run(
             operator, arrays.x, *run.weights(layer), **geometry, residual=arrays.residual, activation=step.activation,
-            out=arrays.out,
+            out=arrays.out, **run.products(operator, layer),
         )  # fmt: skip
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
@@ -193,8 +193,11 @@ class Linear(Operator):
     layer = kinds.Linear
 
     def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
-        x, before = run.rows(arrays.x)
-        return [*before, *run.run("gemm", x, *run.weights(step.layer), transpose_b=True, out=arrays.out)]
+        layer, (x, before) = step.layer, run.rows(arrays.x)
+        return [
+            *before,
+            *run.run("gemm", x, *run.weights(layer), transpose_b=True, out=arrays.out, **run.products("gemm", layer)),
+        ]
 
     def cudnn(self, run: Any, step: Step, arrays: Arrays) -> Any:
         x, before = run.rows(arrays.x)

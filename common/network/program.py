@@ -329,6 +329,7 @@ class StepBackend(abc.ABC):
         self._source: Any = replace(model, parameters={}) if isinstance(model, CompiledPlans) else model
         self.parameters: dict[str, Any] = {}
         if isinstance(model, CompiledPlans):
+            graph = next(iter(model.plans.values())).graph
             for plan in model.plans.values():
                 self.check(plan.graph)
             for name, (elements, shape) in model.parameters.items():
@@ -338,6 +339,7 @@ class StepBackend(abc.ABC):
             for layer in graph.layers:
                 parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
             self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
+        self.ready(graph)
         cuda.synchronize()  # calls may use other streams
         self._preparing = threading.RLock()  # of all contexts: one at a time makes a program or captures it
         self._start()
@@ -346,6 +348,9 @@ class StepBackend(abc.ABC):
         self._programs: OrderedDict[Signature, Program | Captured] = OrderedDict()
         self._captured: dict[Signature, Captured] = {}
         self._last: Any = None  # (stream, event) of the last call
+
+    def ready(self, graph: topology.Graph) -> None:  # noqa: B027 (most have nothing to prepare)
+        """Prepare what depends on the parameters, which are set. graph: with batch-norms folded, of layers or steps."""
 
     def context(self) -> Self:
         """A runner over the same parameters with programs of its own, which may run while this one does."""

@@ -9,7 +9,7 @@ An entry is a class, which `register` adds. operators.py has the entries for com
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self
@@ -142,6 +142,12 @@ def as_step(node: Layer) -> Step:
 def first(node: Layer) -> Any:
     """The first layer of a step, or the layer itself."""
     return node.layers[0] if isinstance(node, Step) else node
+
+
+def layers_of(graph: Graph) -> Iterator[Layer]:
+    """The layers of a graph of layers or steps, in order."""
+    for node in graph.layers:
+        yield from node.layers if isinstance(node, Step) else (node,)
 
 
 # ---- Entries

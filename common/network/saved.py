@@ -32,7 +32,7 @@ from .program import DTYPES, CompiledPlan, CompiledPlans
 from .registry import Step
 
 SUFFIX = ".plan"
-FORMAT = "compiled network, version 2"
+FORMAT = "compiled network, version 3"
 HEADER = "plan.json"
 
 
@@ -89,6 +89,7 @@ def _options(target: Kernels) -> dict[str, Any]:
     return {
         "dtype": target.dtype, "layout": target.layout, "optimize": optimize,
         "variants": dict(target.variants or {}), "operators": sorted(target.operators or ()),
+        "arithmetic": target.arithmetic, "input_bound": target.input_bound,
     }  # fmt: skip
 
 

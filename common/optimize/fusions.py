@@ -72,6 +72,12 @@ def _alone(node: Any) -> bool:
     return _residual(node) is None
 
 
+def _on_fma_units(match: Match) -> str | None:
+    """Why a match is not fused into a kernel that multiplies on tensor cores, if the user wants none; else None."""
+    wanted = match.target is not None and match.target.arithmetic == "fma"
+    return "it multiplies on tensor cores, and arithmetic is 'fma'" if wanted else None
+
+
 def _replaced(match: Match) -> str | None:
     """Why a match is not fused, if the user chose a rung or a function for one of its operators; else None."""
     for layer in map(first, match.nodes):
@@ -140,7 +146,7 @@ class InvertedResidual(Fusion):
         project, hidden = match["project"], match["depthwise"].output
         if project.inputs[0] != hidden or _residual(project) == hidden:
             return "the last convolution adds what it reads"
-        return _replaced(match) or True
+        return _replaced(match) or _on_fma_units(match) or True
 
     def build(self, match: Match) -> kinds.Layer | str:
         block = block_of(match.nodes)
@@ -188,7 +194,9 @@ class PointwisePool(Fusion):
         n, outputs, h, w = layer.output_shape
         made = head.Head(h * w, layer.in_channels, outputs)
         tile = head.head_rule(made, n, itemsize, cuda.multiprocessors(), shared)
-        return _replaced(match) or head.HeadGeometry(made, tile, itemsize).problem(shared) or True
+        return (
+            _replaced(match) or _on_fma_units(match) or head.HeadGeometry(made, tile, itemsize).problem(shared) or True
+        )
 
     def build(self, match: Match) -> kinds.Layer | str:
         activation = _activation(match["convolution"])

@@ -59,6 +59,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "kernels": (*_TIMED, "error", "operator", "order", "kind", "shape", "count"),  # pictures also have a layout
     "late": (*_TIMED, "layout", "error", "operator", "order"),
     "steps": (*_TIMED, "error"),
+    "errors": ("precision", "arithmetic", "batch", "layout", "error"),
     "peaks": _TIMED,
     "plans": (*_TIMED, "layout", "error", "operator", "way", "plans", "workspace"),
     "sparse": ("precision", "batch", "kind", "label", "shape", "sparsity"),  # and _SPARSE, if timed
@@ -85,7 +86,7 @@ _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")
 _OPTIONAL = ("bytes", "flops", "error")  # may be None: not every benchmark has a roofline or a reference
 _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
-    "late": ("bytes", "flops", "error"), "peaks": ("bytes", "flops"), "energy": ("error",),
+    "late": ("bytes", "flops", "error"), "peaks": ("bytes", "flops"), "energy": ("error",), "errors": ("error",),
 }  # fmt: skip
 
 

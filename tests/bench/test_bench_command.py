@@ -28,7 +28,7 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, peaks, trace"
+    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
     suites += ", multiprocessor, sections, inspect"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
@@ -88,6 +88,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "plans": "--precision fp16 --layout NHWC --save",
     "sparse": "--network resnet-50 --limit 12 --pattern tiles --layer *1×1* --no-sweep --csv sparse.csv --save",
     "profile": "--batch 256 --precision fp16 --save",
+    "errors": "--network digits --inputs noise --batch 2 --save",
     "peaks": "--case l2-copy --case l2-read --samples 20 --save",
     "trace": "--save",
     "inspect": "--save",

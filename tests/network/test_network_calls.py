@@ -288,7 +288,7 @@ def test_without_cudnn_its_backend_says_what_is_missing(tiny):
         (
             "kernels",
             {"arithmetic": "tf32"},
-            "arithmetic of backend 'kernels' with dtype 'fp32' must be fp32, got 'tf32'",
+            "arithmetic of backend 'kernels' with dtype 'fp32' must be fp32 or tf32x3 or halves or fma, got 'tf32'",
         ),
         ("cudnn", {"arithmetic": "fp16"}, "arithmetic of backend 'cudnn' with dtype 'fp32' must be fp32 or tf32"),
     ],

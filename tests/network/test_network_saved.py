@@ -238,7 +238,7 @@ def test_what_does_not_work_with_a_loaded_network(rng, plan):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("format", "compiled network, version 1", "expected format 'compiled network, version 2', got '.*version 1'"),
+        ("format", "compiled network, version 1", "expected format 'compiled network, version 3', got '.*version 1'"),
         ("course", "0.0.9", r"expected course '[\d.]+', got '0\.0\.9'"),
         ("backend", "cudnn", "expected backend 'kernels', got 'cudnn'"),
         ("device", "another", r"expected device '\w+', which is here, got 'another'"),

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from common import cudnn, kernels, topology
+from common import cuda, cudnn, kernels, topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
 from common.measure.roofline import Peaks, Work, bound, roof_us, share
@@ -93,8 +93,13 @@ def test_both_libraries_take_the_arguments_of_the_five_calls(name, arguments):
         taken = list(inspect.signature(getattr(library, name)).parameters)
         wanted = ["weight" if argument == "w" else argument for argument in arguments]
         assert [one for one in taken if one in wanted] == wanted
-    taken = inspect.signature(getattr(kernels, name)).parameters
-    assert not {"arithmetic", "tune"} & set(taken)
+    assert "tune" not in inspect.signature(getattr(kernels, name)).parameters
+
+
+def test_the_kernels_arithmetic_has_other_names():
+    ones = cuda.asarray(np.ones((2, 2), np.float32))
+    with pytest.raises(ValueError, match="arithmetic must be"):
+        kernels.gemm(ones, ones, arithmetic="tf32")
 
 
 # ---- Notebook 2

@@ -8,7 +8,7 @@
 //         that is 48 mma, and 24 values a lane to split, 3 instructions each.
 // Gains   3 TF32 products cost less than one FMA on cards whose tensor cores multiply TF32 more than 3 times as fast as fp32
 //         units. With Bᵀ all fragments come by ldmatrix, which is faster.
-// Costs   three times the sums, fragments and splits in registers: 255 of them, so smaller warps than rung 9's. An infinity
+// Costs   three times the sums, fragments and splits in registers, so smaller warps than rung 9's. An infinity
 //         times anything becomes NaN, as its small part is ∞ − ∞.
 #include "swizzle.h"
 #include "tf32x3.h"
@@ -88,18 +88,22 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
                 if (slice + STAGES - 1 < slices) fetch_slice(slice + STAGES - 1);
                 cp_async_commit();
             }
-            unsigned a_small[WM / 16][4], b_small[WN / 8][2];
-#pragma unroll
-            for (int i = 0; i < WM / 16; ++i) split(a[now][i], a_small[i]);
+            unsigned b_small[WN / 8][2];
 #pragma unroll
             for (int j = 0; j < WN / 8; ++j) split(b[now][j], b_small[j]);
 #pragma unroll
-            for (int product = 0; product < 3; ++product)  // the small ones first; a sum is used again WM/16·WN/8 mma later
+            for (int i = 0; i < WM / 16; ++i) {  // the small products first; a sum is used again WM/16·WN/8 mma later
+                unsigned a_small[4];
+                split(a[now][i], a_small);
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) mma_tf32(sum[i][j], a_small, b[now][j]);
+            }
+#pragma unroll
+            for (int product = 1; product < 3; ++product)
 #pragma unroll
                 for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
-                    for (int j = 0; j < WN / 8; ++j)
-                        mma_tf32(sum[i][j], product == 0 ? a_small[i] : a[now][i], product == 1 ? b_small[j] : b[now][j]);
+                    for (int j = 0; j < WN / 8; ++j) mma_tf32(sum[i][j], a[now][i], product == 1 ? b_small[j] : b[now][j]);
         }
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i)

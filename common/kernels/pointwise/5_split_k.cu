@@ -43,7 +43,8 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     const int warp = threadIdx.x / 32, warp_k = warp % WARPS_K, warp_m = warp / WARPS_K;
     uint4* const tile = tiles + warp * (UNROLL * ROWS * 32);
     const int row_w = PAIRS ? (C + 15) / 16 * 16 : C;  // of weight
-    [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row_w] : 1.0f, unscale = PAIRS ? (float)weight[O * row_w + 1] : 1.0f;
+    [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row_w] : 1.0f;
+    const float unscale = PAIRS ? (float)weight[O * row_w + 1] : 1.0f;
 
     const scalar_t* from[ROWS];  // rows beyond the last are the last: their results are not stored
 #pragma unroll
@@ -90,7 +91,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int r = 0; r < ROWS; ++r) from[r] += WARPS_K * UNROLL * 4 * E;
         cp_async_wait<0>();
         __syncwarp();
-        float part[TM][TN][4] = {};  // the sums of these pieces, in fp32: see tf32x3.h
+        float part[TM][TN][4] = {};  // in fp32 the sums of two pieces, 32 terms: see tf32x3.h
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             unsigned b[TN][4];
@@ -107,29 +108,24 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                     split_fragment(a[m], a_low[m], first, second, scale);
                 }
                 mma_halves(part, a, a_low, b);
-                if (u % 2 == 0 && u + 1 < UNROLL) continue;  // a sum of 32 terms at most
+            } else {
+#pragma unroll
+                for (int m = 0; m < TM; ++m)
+#pragma unroll
+                    for (int s = 0; s < 2; ++s) {
+                        unsigned a[4];
+                        ldmatrix_x4(a, &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8) + ((2 * s + lane / 16) ^ lane % 8 / 2)]);
+#pragma unroll
+                        for (int n = 0; n < TN; ++n)
+                            multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
+                    }
+            }
+            if (IS_FLOAT && (u % 2 == 1 || u + 1 == UNROLL)) {
                 add_scaled(acc, part, unscale);
 #pragma unroll
                 for (int i = 0; i < TM * TN * 4; ++i) part[i / 4 / TN][i / 4 % TN][i % 4] = 0.0f;
-                continue;
             }
-#pragma unroll
-            for (int m = 0; m < TM; ++m)
-#pragma unroll
-                for (int s = 0; s < 2; ++s) {
-                    unsigned a[4];
-                    ldmatrix_x4(a, &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8) + ((2 * s + lane / 16) ^ lane % 8 / 2)]);
-#pragma unroll
-                    for (int n = 0; n < TN; ++n)
-                        multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
-                }
         }
-#pragma unroll
-        for (int m = 0; m < TM && IS_FLOAT && !PAIRS; ++m)
-#pragma unroll
-            for (int n = 0; n < TN; ++n)
-#pragma unroll
-                for (int r = 0; r < 4; ++r) acc[m][n][r] += part[m][n][r];
     }
 
 #pragma unroll
