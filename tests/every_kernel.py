@@ -24,7 +24,7 @@ from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
 from common.optimize.generate import Block, Tile
-from common.optimize.head import Head, Linear, few_rows, pointwise_pool
+from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
 
 if cuda.backend() == "gpu":
     import cupy
@@ -205,6 +205,10 @@ def launch_fused(dtype: type) -> int:
         assert np.isfinite(cuda.asnumpy(out)).all(), (block, tile, dtype)
     x, weight, bias = nhwc(2, 24, 5, 3), nhwc(40, 24, 1, 1, scale=0.2), random(40, dtype=dtype)
     pooled = pointwise_pool(x, weight, bias, activation="relu6")
+    able = dtype == np.float16 and (cuda.backend() == "simulator" or cuda.compute_capability() == 90)
+    tiles = pooled_tiles(Head(15, 24, 40), 2, 1) if able else []
+    for tile in tiles:
+        assert np.isfinite(cuda.asnumpy(pointwise_pool(x, weight, bias, activation="relu6", tile=tile))).all()
     rows = few_rows(pooled.reshape(2, 40), random(33, 40, dtype=dtype), random(33, dtype=dtype))
     assert np.isfinite(cuda.asnumpy(rows)).all()
     layers = [(made[-1][0], (nhwc(192, 32, 1, 1, scale=0.1), random(192, dtype=dtype), nhwc(192, 1, 3, 3),
@@ -214,7 +218,7 @@ def launch_fused(dtype: type) -> int:
     whole = persistent.Persistent(nhwc(1, 32, 7, 7), layers)
     whole.launch()
     assert np.isfinite(cuda.asnumpy(whole.output)).all()
-    return len(made) + 3
+    return len(made) + 3 + len(tiles)
 
 
 def launch_engine() -> int:

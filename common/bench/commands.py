@@ -101,6 +101,19 @@ def kernels(
 
 
 @app.command()
+def late(
+    cases: Annotated[
+        list[str] | None, typer.Option("--case", help='A layer, as "head 7×7 320>1280"; repeatable.')
+    ] = None,
+    tiles: Annotated[int, typer.Option(min=1, help="Candidate tiles of pointwise's rungs 8 and 9.")] = 12,
+    batches: Batches = None, precisions: Precisions = None, samples: Samples = None, tune: Tune = True,
+    save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """1×1 convolutions with few pixels and many channels: rungs, candidate tiles, cuDNN."""
+    _run("late", locals())
+
+
+@app.command()
 def plans(
     precisions: Precisions = None, layouts: Layouts = None, samples: Samples = None, save: Save = False,
     folder: Folder = None,

@@ -8,7 +8,7 @@ to batch 32, and products of square matrices.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -126,33 +126,44 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
 
 def measure(problem: Problem, options: Options, console: Console) -> Measured:
     """(records of all implementations with correct results, whether all results were correct)."""
-    right, errors = True, {}
-    for setup in problem.setups():
-        if setup.layout not in (None, *options.layouts):
-            continue
-        for one in implementations(problem, setup, options):
-            setup.poison()
-            where = f"{problem.case}, batch {problem.batch}, {problem.precision}: {one}"
-            try:
-                one.launch()
-            except FAILURES as failure:  # the other rungs are still timed
-                console.print(f"{where} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
-                right = False
-                continue
-            error, most = setup.error(), allowed(problem.precision, setup.k)
-            if error <= most:
-                errors[one] = error
-            else:
-                console.print(
-                    f"{where} is [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}", soft_wrap=True
-                )
-                right = False
+    ones = (
+        one
+        for setup in problem.setups()
+        if setup.layout in (None, *options.layouts)
+        for one in implementations(problem, setup, options)
+    )
+    errors, right = checked(problem, ones, console)
     try:
         measured = timed(list(errors), options.samples or SAMPLES)
     except FAILURES as failure:
         console.print(f"{problem.case}, batch {problem.batch}: timing [red]fails[/]: {escape(str(failure))}")
         return [], False
     return [_record(problem, one, measured[one], error) for one, error in errors.items()], right
+
+
+def checked(
+    problem: Problem, ones: Iterable[Implementation], console: Console
+) -> tuple[dict[Implementation, float], bool]:
+    """(the errors of the implementations with correct results, whether all had them). Others are told and left out."""
+    right, errors = True, {}
+    for one in ones:
+        one.setup.poison()
+        where = f"{problem.case}, batch {problem.batch}, {problem.precision}: {one}"
+        try:
+            one.launch()
+        except FAILURES as failure:  # the other rungs are still timed
+            console.print(f"{where} [red]fails[/]: {escape(str(failure))}", soft_wrap=True)
+            right = False
+            continue
+        error, most = one.setup.error(), allowed(problem.precision, one.setup.k)
+        if error <= most:
+            errors[one] = error
+        else:
+            console.print(
+                f"{where} is [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}", soft_wrap=True
+            )
+            right = False
+    return errors, right
 
 
 def timed(ones: Sequence[Implementation], samples: int) -> dict[Implementation, timing.Timing]:

@@ -40,6 +40,11 @@ def shapes_only() -> Iterator[None]:
         _shapes_only.reset(token)
 
 
+def are_shapes_only() -> bool:
+    """Whether new arrays have no memory, within `shapes_only`."""
+    return _shapes_only.get() is not None
+
+
 def _without_memory(shape: Any, dtype: Any, address: int) -> Any:
     """An array at the given address, which is not mapped; advances the next unused address."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..cuda.arrays import are_shapes_only
 from .pair_of_halves import scale_of, split
 
 PRODUCTS = ("fma", "tf32x3", "halves")
 GROUP = 16  # numbers of a row that are stored together: those of an mma
+SLICE = 32  # and of the six wgmma of a sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,22 @@ class Halves:
         x_scale and 1 / (x_scale · w_scale).
         """
         return cuda.asarray(packed(cuda.asnumpy(self.weight).reshape(len(self.weight), -1), self.x_scale, self.w_scale))
+
+    @cached_property
+    def rows(self) -> Any:
+        """What a wgmma reads in place of the weights, (O, 2·C') float16, C' = C up to a multiple of SLICE.
+
+        Each SLICE numbers of a row are as many high halves and then the low ones, in the order of
+        include/wgmma_halves.h.
+        """
+        if are_shapes_only():
+            slices = -(-self.weight[0].size // SLICE)
+            return cuda.empty((len(self.weight), 2 * SLICE * slices), np.float16)
+        weight = cuda.asnumpy(self.weight).reshape(len(self.weight), -1)
+        whole = np.pad(weight, ((0, 0), (0, -weight.shape[1] % SLICE)))
+        parts = np.stack(split(whole, self.w_scale)).reshape(2, len(weight), -1, 4, 2, 2, 2)  # … slice, t, step, j, e
+        ordered = parts.transpose(1, 2, 0, 4, 5, 3, 6)  # o, slice, high or low, step, j, t, e
+        return cuda.asarray(np.ascontiguousarray(ordered).reshape(len(weight), -1))
 
 
 def packed(weight: np.ndarray, x_scale: float, w_scale: float) -> np.ndarray:

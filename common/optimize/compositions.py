@@ -18,7 +18,7 @@ from ..network.passes import matches
 from ..network.registry import Fusion
 from ..topology.graph import Graph
 from .features import missing
-from .fusions import Choice, FewRows, InvertedResidual, PointwisePool, WholeNetwork
+from .fusions import Choice, FewRows, InvertedResidual, PersistentPool, PointwisePool, WholeNetwork
 from .generate import Block, Tile
 from .tiles import chosen, rule
 
@@ -39,6 +39,8 @@ class Composition:
                   few rows, see head.py
     persistent    whether to launch the network as one kernel, see persistent.py; ignored unless the network consists of
                   blocks, a head and linear layers, and tiles for them fit
+    pooled        without `head`: whether the last 1×1 convolution and its pool are one kernel for many images, if
+                  the card has it, see PersistentPool
     """
 
     name: str
@@ -46,6 +48,7 @@ class Composition:
     programmatic: bool = False
     head: bool = True
     persistent: bool = False
+    pooled: bool = False
 
     @property
     def passes(self) -> tuple[Fusion, ...]:
@@ -53,7 +56,9 @@ class Composition:
         if missing("fused blocks"):
             return ()
         blocks = () if self.fuse is None else (InvertedResidual(self.fuse),)
-        return (*blocks, PointwisePool(), FewRows()) if self.head else blocks
+        if self.head:
+            return (*blocks, PointwisePool(), FewRows())
+        return (*blocks, PersistentPool()) if self.pooled else blocks
 
     @property
     def overlaps(self) -> bool:

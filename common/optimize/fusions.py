@@ -13,6 +13,7 @@ import numpy as np
 from .. import cuda
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
+from ..kernels.pointwise import ladder
 from ..network.operators import kernel_of
 from ..network.registry import Arrays, Fusion, Match, Part, Step, as_step, first, register
 from ..network.steps import ConvStep
@@ -205,6 +206,30 @@ class PointwisePool(Fusion):
         return run.fused(
             head.pointwise_pool, arrays.x, *run.weights(step.layer), activation=step.activation, out=arrays.out
         )
+
+
+@register
+class PersistentPool(PointwisePool):
+    """The same by rung 8 of pointwise, whose tiles are images: for many images, fp16, sm_90."""
+
+    name = "persistent-pool"
+
+    def condition(self, match: Match) -> bool | str:
+        if _dtype(match) != "float16":
+            return "the persistent kernel takes fp16"
+        if not ladder.takes("persistent", np.float16, "NHWC"):
+            return "the persistent kernel needs sm_90"
+        return _replaced(match) or bool(self._tiles(first(match["convolution"]))) or "no tile fits"
+
+    @staticmethod
+    def _tiles(layer: Any) -> list[dict[str, int]]:
+        n, outputs, h, w = layer.output_shape
+        return head.pooled_tiles(head.Head(h * w, layer.in_channels, outputs), n, 1)
+
+    def kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        (tile,) = self._tiles(step.layer)
+        given = arrays.x, *run.weights(step.layer)
+        return run.fused(head.pointwise_pool, *given, activation=step.activation, out=arrays.out, tile=tile)
 
 
 @register

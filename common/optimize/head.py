@@ -1,6 +1,8 @@
 """The head of a network: a 1×1 convolution with its global average pool as one launch, and the linear layer."""
 
 import functools
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +11,9 @@ import numpy as np
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
+from ..kernels import vectors
 from ..kernels.ladder import prepared
+from ..kernels.pointwise import ladder, persistent
 from .generate import TYPES, ceil_div, compiled, literal
 
 
@@ -134,14 +138,15 @@ def pointwise_pool(
     *,
     activation: Any = None,
     out: Any = None,
-    tile: HeadTile | None = None,
+    tile: HeadTile | Mapping[str, int] | None = None,
     programmatic: bool = False,
 ) -> Any:
     """out = the mean over height and width of activation(weight · x + bias), in one kernel. Requires sm_80.
 
     x: (N, C, H, W), NHWC. weight: (O, C, 1, 1). bias: (O,) or None. out: (N, O, 1, 1). float32 (each product as three
     TF32 products, fp32 accuracy) or float16, accumulated in float32. C must be a multiple of 16 bytes.
-    activation: None, "relu", "relu6" or (low, high). programmatic: as in inverted_residual. tile: default: head_rule.
+    activation: None, "relu", "relu6" or (low, high). programmatic: as in inverted_residual. tile: default: head_rule;
+    or one of pooled_tiles, for float16 on sm_90.
     Returns out. ValueError and TypeError name the argument that does not fit.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=("NHWC",)).shape
@@ -152,6 +157,8 @@ def pointwise_pool(
     out = checks.output(out, (n, o, 1, 1), like=x)
     checks.apart(out, x=x, weight=weight, bias=bias)
     head, dtype = Head(h * w, c, o, (low, high)), np.dtype(x.dtype).name
+    if isinstance(tile, Mapping):
+        return _persistent_pool(x, weight, bias, out, head, tile)
     tile = tile or head_rule(head, n, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
     geometry = HeadGeometry(head, tile, x.dtype.itemsize)
     if problem := geometry.problem(cuda.shared_memory()):
@@ -161,6 +168,38 @@ def pointwise_pool(
     cuda.allow_shared(kernel, geometry.shared)
     arrays = (*(array if array is None else layouts.as_stored(array) for array in (x, weight, bias)), out)
     kernel((geometry.slices * min(tile.beside, n),), (32 * tile.warps,), (*arrays, n), shared_mem=geometry.shared)
+    return out
+
+
+def pooled_tiles(head: Head, batch: int, count: int | None = None) -> list[dict[str, int]]:
+    """Tiles with which rung 8 of pointwise computes a head and its pool, for `batch` images; see kernels/pointwise.
+
+    Empty if the channels or outputs are no multiples of 8, or an image has too many pixels.
+    """
+    if head.channels % 8 or head.outputs % 8:
+        return []
+    return persistent.candidates(batch * head.pixels, head.channels, head.outputs, count, pooled=head.pixels)
+
+
+def _persistent_pool(x: Any, weight: Any, bias: Any, out: Any, head: Head, tile: Mapping[str, int]) -> Any:
+    """pointwise_pool by rung 8 of pointwise, whose tiles here are images."""
+    n, c, h, w = x.shape
+    ladder.choose("persistent", x.dtype, "NHWC")
+    shape = n * h * w, c, head.outputs, head.pixels
+    if problem := persistent.problem(tile, *shape):
+        raise ValueError(f"tile: {problem}")
+    rows = vectors.vector_width(
+        *(one for one in (x, weight, bias, out) if one is not None), row=math.gcd(c, head.outputs)
+    )
+    if rows < 8:
+        raise ValueError(f"pointwise_pool {head}: rows of x, weight and out must begin at multiples of 16 bytes")
+    size = persistent.size(tile, *shape)
+    kernel = ladder.kernel("persistent", x.dtype, **tile, DEPTH=ceil_div(c, 16), POOL=1)
+    cuda.allow_shared(kernel, size.shared)
+    first, second = (layouts.as_stored(array).reshape(-1, c) for array in (x, weight))
+    maps = persistent.tensor_maps(tile, first, second)
+    args = (*maps, bias, None, layouts.as_stored(out), n, c, head.outputs, head.pixels, *map(np.float32, head.bounds))
+    kernel((size.blocks,), (size.threads,), args, shared_mem=size.shared)
     return out
 
 

@@ -57,6 +57,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "network": (*_TIMED, "layout", "error"),
     "operators": (*_TIMED, "layout", "error", "kind", "shape", "count"),
     "kernels": (*_TIMED, "error", "operator", "order", "kind", "shape", "count"),  # pictures also have a layout
+    "late": (*_TIMED, "layout", "error", "operator", "order"),
     "steps": (*_TIMED, "error"),
     "errors": ("precision", "arithmetic", "batch", "layout", "error"),
     "peaks": _TIMED,
@@ -90,6 +91,7 @@ _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",), "errors": ("error",),
     "two-of-four": ("bytes", "flops", "error"),
+    "late": ("bytes", "flops", "error"),
 }  # fmt: skip
 
 

@@ -28,12 +28,14 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, plans, sparse, profile, timeline, errors, peaks"
-    suites += ", trace, multiprocessor, sections, inspect, families, two-of-four, candidates"
+    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors"
+    suites += ", peaks, trace, multiprocessor, sections, inspect, families, two-of-four, candidates"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
-@pytest.mark.parametrize("suite", ["network", "chain", "peaks", "trace", "inspect", "sections", "multiprocessor"])
+@pytest.mark.parametrize(
+    "suite", ["network", "chain", "late", "peaks", "trace", "inspect", "sections", "multiprocessor"]
+)
 def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
     result = run("bench", suite)
     assert result.exit_code == 2 and one_line(result.stderr) and "06_optimize/results" in result.stderr
@@ -82,6 +84,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "chain": "--backend naive --batch 1 --precision fp16 --save",
     "operators": "--backend ours --layout NHWC --no-tune --save",
     "kernels": "--operator add --batch 1 --precision fp32 --save",
+    "late": "--tiles 8 --batch 32 --precision fp32 --no-tune --save",
     "plans": "--precision fp16 --layout NHWC --save",
     "sparse": "--network resnet-50 --limit 12 --pattern tiles --layer *1×1* --no-sweep --csv sparse.csv --save",
     "profile": "--batch 256 --precision fp16 --save",

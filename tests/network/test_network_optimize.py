@@ -402,3 +402,15 @@ def test_the_block_of_steps_says_what_they_compute(rng):
     assert block_of(steps[:3]) == Block(
         9, 8, 8, 16, 8, bounds=((0.0, math.inf), (0.0, math.inf), (-math.inf, math.inf)), residual=True
     )
+
+
+def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
+    """In fp16 only: the products of an image are averaged where they are made, and never stored."""
+    pooled = Composition("pooled", head=False, pooled=True)
+    x = rng.standard_normal((3, *graph_of(digits).input_shape[1:]), dtype=np.float32)
+    net = Network(digits, "kernels", dtype="fp16", optimize=pooled)
+    kinds = [step.fusion.name for step in net.program(x.shape).steps if getattr(step, "fusion", None)]
+    assert kinds[-1] == "persistent-pool"
+    assert relative_error(cuda.asnumpy(net(cuda.asarray(x))), run_onnxruntime(digits, x)) <= TOLERANCES["fp16"]
+    plain = Network(digits, "kernels", dtype="fp32", optimize=pooled).program(x.shape).steps
+    assert not any(isinstance(step, PoolStep) for step in plain)

@@ -8,14 +8,26 @@ from nvrtc import compile_with_nvrtc
 from tiers import pairwise
 
 from common import cuda, kernels
+from common.cuda.device import as_if
+from common.cuda.machine_code import CARDS
 from common.optimize import generate
 from common.optimize import head as heads
-from common.optimize.head import Head, HeadGeometry, HeadTile, Linear, LinearTile, few_rows, pointwise_pool
+from common.optimize.head import (
+    Head,
+    HeadGeometry,
+    HeadTile,
+    Linear,
+    LinearTile,
+    few_rows,
+    pointwise_pool,
+    pooled_tiles,
+)
 from common.weights.sources import SOURCES
 
 both_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float16])
 needs_sm_80 = pytest.mark.skipif(cuda.compute_capability() < 80, reason="needs a card of sm_80")
 pytestmark = needs_sm_80
+H200 = CARDS["H200"]
 
 
 def draw(rng, *shape, dtype, scale=1.0):
@@ -166,3 +178,62 @@ def test_nvrtc_compiles_both(card, dtype):
         assert compile_with_nvrtc(heads.head_source(head, tile, dtype), card, generate.options()) is None
     linear = Linear(1280, SOURCES["seeded"].num_classes)
     assert compile_with_nvrtc(heads.linear_source(linear, LinearTile(8, 4), dtype), card, generate.options()) is None
+
+
+POOLED = [dict(zip(("BM", "BN", "TEAMS", "STAGES", "KEEP"), sizes, strict=True)) for sizes in (
+    (64, 32, 2, 2, 1), (64, 96, 2, 3, 0), (128, 64, 1, 2, 1),
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("tile", POOLED, ids=lambda tile: "-".join(map(str, tile.values())))
+@pytest.mark.parametrize(
+    ("n", "c", "o", "h", "w"), [(1, 40, 72, 7, 7), (5, 160, 104, 7, 7), (3, 24, 16, 8, 8), (2, 8, 8, 1, 1)]
+)
+def test_the_persistent_head_against_float64(rng, n, c, o, h, w, tile):
+    x, weight, bias, wanted = problem(rng, np.float16, n, c, o, h, w)
+    given = nhwc(x), nhwc(weight), cuda.asarray(bias)
+    out = cuda.full((n, o, 1, 1), np.nan, np.float16)
+    assert pointwise_pool(*given, activation="relu6", out=out, tile=tile) is out
+    agrees(out, wanted, c)
+    again = pointwise_pool(*given, activation="relu6", tile=tile)
+    np.testing.assert_array_equal(cuda.asnumpy(again), cuda.asnumpy(out))
+
+
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="the trace is the simulator's")
+@pytest.mark.parametrize("tile", POOLED, ids=lambda tile: "-".join(map(str, tile.values())))
+def test_the_trace_of_the_persistent_head_finds_nothing(rng, tile):
+    x, weight, bias, wanted = problem(rng, np.float16, 7, 136, 40, 5, 5)
+    out = cuda.full((7, 40, 1, 1), np.nan, np.float16)
+    with kernels.recorded() as launches:
+        pointwise_pool(nhwc(x), nhwc(weight), cuda.asarray(bias), activation="relu6", out=out, tile=tile)
+    (launch,) = launches
+    kernel = launch.compiled()
+    cuda.allow_shared(kernel, launch.shared_limit)
+    assert cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem).findings == ()
+    agrees(out, wanted, 136)
+
+
+def test_tiles_of_a_persistent_head():
+    with as_if(90, H200.multiprocessors, H200.shared_block):
+        found = pooled_tiles(Head(49, 320, 1280), 256, 5)
+        assert len(found) == 5
+        assert all(tile["TEAMS"] == 2 and tile["KEEP"] for tile in found[:1])  # sums are added beside products
+        assert pooled_tiles(Head(49, 36, 1280), 8) == pooled_tiles(Head(400, 32, 64), 8) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "changed", "told"),
+    [
+        ((2, 16, 9, 8), {}, "tile: BM must be at least the 72 pixels of an image, got "),
+        ((2, 12, 7, 7), {}, "rows of x, weight and out must begin at multiples of 16 bytes"),
+        ((2, 16, 7, 7), {"BN": 48}, "tile: BN must be one of"),
+    ],
+)
+def test_the_persistent_head_names_what_does_not_fit(rng, shape, changed, told):
+    n, c, h, w = shape
+    x, weight, bias, _ = problem(rng, np.float16, n, c, 24, h, w)
+    with pytest.raises(ValueError, match=told):
+        pointwise_pool(nhwc(x), nhwc(weight), cuda.asarray(bias), tile=POOLED[0] | changed)
+    x, weight, bias, _ = problem(rng, np.float32, 1, 8, 16, 3, 3)
+    with pytest.raises(ValueError, match="variant 'persistent' takes dtype float16, got float32"):
+        pointwise_pool(nhwc(x), nhwc(weight), cuda.asarray(bias), tile=POOLED[0])

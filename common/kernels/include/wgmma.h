@@ -1,8 +1,8 @@
 // wgmma.h - Hopper's products of matrices in shared memory, by four warps together. Inline PTX if compiled for sm_90a; for
 // other cards and the simulator the same arithmetic in C++, many times slower. All 128 threads of a warpgroup take part.
 //
-//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 32, 64, 96, 128,
-//                                       160, 192 or 256
+//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 32, 64, 80, 96,
+//                                       128, 160, 192, 240 or 256
 //   wgmma_begin()                       before the first of several: what the warpgroup has written to registers is there
 //   wgmma_commit(), wgmma_wait<G>()     as with cp.async: they run by themselves, a commit ends a group, wait until at most
 //                                       G groups are under way; until then d, a and b are not to be touched
@@ -44,6 +44,9 @@ template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[
     if constexpr (N == 256)
         WGMMA(256, WGMMA_100 WGMMA_TEN(10) WGMMA_TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127", 128, 129, 130,
               WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16), WGMMA_D8(24));
+    else if constexpr (N == 240)
+        WGMMA(240, WGMMA_100 WGMMA_TEN(10) "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119", 120, 121, 122,
+              WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16), WGMMA_D(24), WGMMA_D(25), WGMMA_D(26), WGMMA_D(27), WGMMA_D(28), WGMMA_D(29));
     else if constexpr (N == 192)
         WGMMA(192, WGMMA_50 WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) "%90, %91, %92, %93, %94, %95", 96, 97, 98,
               WGMMA_D8(0), WGMMA_D8(8), WGMMA_D8(16));
@@ -55,10 +58,12 @@ template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[
     else if constexpr (N == 96)
         WGMMA(96, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) "%40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50,
               WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9), WGMMA_D(10), WGMMA_D(11));
+    else if constexpr (N == 80)
+        WGMMA(80, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39", 40, 41, 42, WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9));
     else if constexpr (N == 64)
         WGMMA(64, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31", 32, 33, 34, WGMMA_D8(0));
     else {
-        static_assert(N == 32, "N is 32, 64, 96, 128, 160, 192 or 256");
+        static_assert(N == 32, "N is 32, 64, 80, 96, 128, 160, 192, 240 or 256");
         WGMMA(32, WGMMA_TEN() "%10, %11, %12, %13, %14, %15", 16, 17, 18, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2), WGMMA_D(3));
     }
 }

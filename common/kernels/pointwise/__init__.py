@@ -10,6 +10,7 @@ from ...cuda import checks, layout
 from .. import vectors
 from ..halves import Halves, checked
 from ..ladder import Ladder, Rung
+from . import persistent
 
 # A block computes BM×BN of the output matrix, (O, pixels) in NCHW and (pixels, O) in NHWC; a thread TM×TN of it, a warp
 # WM×WN. In split_k and streaming a warp computes 16·TM pixels at a time, in split_k 8·TN output channels.
@@ -25,8 +26,22 @@ ladder = Ladder(
         "warpgroups": Rung(
             {"BM": 64, "BN": 64, "STAGES": 5, "WHOLE": 0}, dtypes=("float16",), layouts=("NHWC",), target="sm_90a"
         ),
+        "persistent": Rung(
+            {"BM": 64, "BN": 96, "TEAMS": 2, "STAGES": 8, "KEEP": 1, "DEPTH": 6},
+            dtypes=("float16",),
+            layouts=("NHWC",),
+            target="sm_90a",
+        ),
+        "persistent_halves": Rung(
+            {"BM": 128, "BN": 96, "TEAMS": 1, "STAGES": 5, "KEEP": 1},
+            dtypes=("float32",),
+            layouts=("NHWC",),
+            target="sm_90a",
+        ),
     },
 )
+# Rungs whose x and weight are tensor maps: rows that are no multiples of 16 bytes are computed by another one
+BY_TENSOR_MAP = {"persistent": "warpgroups", "persistent_halves": "tensor_cores"}
 
 GRID_ROWS = 65_535  # CUDA's limit on gridDim.y
 
@@ -100,6 +115,11 @@ def _warpgroups(t: Tile, m: Product) -> Launch:
     return Launch(grid, 2 * t["BM"], t["STAGES"] * (t["BM"] + t["BN"]) * 128)
 
 
+def _persistent(t: Tile, m: Product) -> Launch:
+    size = persistent.size(t, m.P, m.C, m.O, itemsize=m.itemsize)
+    return Launch((size.blocks,), size.threads, size.shared)
+
+
 GEOMETRY = {
     "naive": _naive,
     "tiled": _tiled,
@@ -108,10 +128,15 @@ GEOMETRY = {
     "split_k": _split_k,
     "streaming": _streaming,
     "warpgroups": _warpgroups,
+    "persistent": _persistent,
+    "persistent_halves": _persistent,
 }
 
 
 # ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
+
+
+PERSISTENT_BY_DEFAULT = False  # whether rung 8 is preferred on sm_90; not before its times on a card are recorded
 
 
 def _best(m: Product, arithmetic: str | None) -> list[str]:
@@ -121,6 +146,8 @@ def _best(m: Product, arithmetic: str | None) -> list[str]:
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
     if few:
         return ["split_k", "channels_last"]
+    if PERSISTENT_BY_DEFAULT and m.itemsize == 2 and min(m.C, m.O) >= 96 and cuda.compute_capability() == 90:
+        return ["persistent", "warpgroups"]
     short = m.chunks <= 6 and (m.O <= 32 or m.O > m.C) if m.itemsize == 2 else m.chunks <= 2
     many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
     if short and many <= m.P:
@@ -208,11 +235,18 @@ def _warpgroups_tile(m: Product) -> dict[str, int]:
     return {"BM": bm, "BN": bn, "STAGES": stages, "WHOLE": int(whole)}
 
 
+def _persistent_tile(m: Product) -> dict[str, int]:
+    """The first candidate: by arithmetic alone."""
+    return persistent.candidates(m.P, m.C, m.O, 1, itemsize=m.itemsize)[0]
+
+
 TILES = {
     "split_k": _split_k_tile,
     "streaming": _streaming_tile,
     "tensor_cores": _tensor_cores_tile,
     "warpgroups": _warpgroups_tile,
+    "persistent": _persistent_tile,
+    "persistent_halves": _persistent_tile,
 }
 
 
@@ -226,16 +260,19 @@ def pointwise(
     activation: Any = None,
     out: Any = None,
     variant: str | None = None,
+    tile: Tile | None = None,
     arithmetic: str | Halves | None = None,
 ) -> Any:
     """out = activation(weight · x + bias + residual): a 1×1 convolution of stride 1 with a fused epilogue.
 
     x: (N, C, H, W), NCHW or NHWC; weight: (O, C, 1, 1); bias: (O,) or None; residual: as out or None; out: (N, O, H, W)
     in the layout of x. float32 or float16, accumulated in float32. activation: None, "relu", "relu6" or bounds
-    (low, high). arithmetic: of float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two
-    in NHWC; None: what is fastest.
+    (low, high). tile: for variants "persistent" and "persistent_halves", one of persistent.candidates instead of the
+    first. arithmetic: of float32 products, see halves.py, "fma", "tf32x3" or Halves of this weight, the last two in
+    NHWC; None: what is fastest. Without Halves "persistent_halves" splits the weights in each call, and is for x and
+    weights of magnitudes below 65,520.
     Raises TypeError if an argument is not an array or has an unsupported or different dtype;
-    ValueError if a shape, layout, option or variant is invalid.
+    ValueError if a shape, layout, option, variant or tile is invalid.
     """
     n, c, h, w = checks.array("x", x, (None,) * 4, allowed=layout.LAYOUTS).shape
     o = checks.array("weight", weight, (None, c, 1, 1), like=x).shape[0]
@@ -253,25 +290,48 @@ def pointwise(
     checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
 
     product = Product(n * h * w, c, o, x.dtype.itemsize)
+    rows = [array for array in (x, weight, bias, residual, out) if array is not None]
+    whole = vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST
+    if tile is not None:
+        _check_tile(tile, variant, product)
     best = _best(product, products) if where == "NHWC" else _best_in_nchw(product)
     variant = ladder.choose(variant, x.dtype, where, best, products)
-    chosen = TILES[variant](product) if variant in TILES else {}
-    if chosen is None:  # rows of x and the weights together exceed shared memory
+    if not whole and variant in BY_TENSOR_MAP:
+        variant, tile = BY_TENSOR_MAP[variant], None
+    chosen = dict(tile or (TILES[variant](product) if variant in TILES else {}) or {})
+    if variant in TILES and not chosen:  # rows of x and the weights together exceed shared memory
         variant, chosen = "tensor_cores", _tensor_cores_tile(product)
-    tile = ladder.tile(variant) | chosen
-    launch = GEOMETRY[variant](tile, product)
-    if isinstance(arithmetic, Halves):
-        tile["PAIRS"], weight = 1, arithmetic.words
+    options = ladder.tile(variant) | chosen
+    launch = GEOMETRY[variant](options, product)
+    if variant == "persistent_halves":
+        halves = arithmetic if isinstance(arithmetic, Halves) else Halves(weight, 1.0, 1.0)
+        scales = {"X_SCALE": halves.x_scale, "UNSCALE": 1 / (halves.x_scale * halves.w_scale)}
+        options |= {name: f"{scale.hex()}f" for name, scale in scales.items()}
+        weight = halves.rows
+    elif isinstance(arithmetic, Halves):
+        options["PAIRS"], weight = 1, arithmetic.words
     if variant == "naive":
-        tile["NHWC"] = int(where == "NHWC")
-    elif where == "NHWC":
-        rows = [array for array in (x, weight, bias, residual, out) if array is not None]
-        tile["VECTOR"] = int(vectors.vector_width(*rows, row=math.gcd(c, o)) * x.dtype.itemsize == vectors.WIDEST)
-    kernel = ladder.kernel(variant, x.dtype, **tile)
+        options["NHWC"] = int(where == "NHWC")
+    elif variant == "persistent":
+        options["DEPTH"] = checks.blocks(c, 16)
+    elif where == "NHWC" and variant not in BY_TENSOR_MAP:
+        options["VECTOR"] = int(whole)
+    kernel = ladder.kernel(variant, x.dtype, **options)
     cuda.allow_shared(kernel, launch.shared)
-    stored = (array if array is None else layout.as_stored(array) for array in (x, weight, bias, residual, out))
-    kernel(launch.grid, (launch.threads,), (*stored, n, c, o, h * w, low, high), shared_mem=launch.shared)
+    first, second = layout.as_stored(x), layout.as_stored(weight)
+    if variant in BY_TENSOR_MAP:
+        first, second = persistent.tensor_maps(options, first.reshape(-1, c), second.reshape(o, -1))
+    others = (array if array is None else layout.as_stored(array) for array in (bias, residual, out))
+    args = (first, second, *others, n, c, o, h * w, low, high)
+    kernel(launch.grid, (launch.threads,), args, shared_mem=launch.shared)
     return out
+
+
+def _check_tile(tile: Tile, variant: str | None, m: Product) -> None:
+    if variant not in BY_TENSOR_MAP:
+        raise ValueError(f"tile must be given with variant {' or '.join(map(repr, BY_TENSOR_MAP))}, got {variant!r}")
+    if problem := persistent.problem(tile, m.P, m.C, m.O, itemsize=m.itemsize):
+        raise ValueError(f"tile: {problem}")
 
 
 def _layout(variant: str | None, x: Any, residual: Any, out: Any) -> str:

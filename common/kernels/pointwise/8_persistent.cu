@@ -1,0 +1,195 @@
+// pointwise, rung 8 "persistent": the copy engine brings tiles to blocks that stay; one half multiplies while the other half stores.
+// requires: sm_90
+//
+// Compiled for sm_90a; the simulator has stand-ins for all of it (bulk.h, wgmma.h). fp16, NHWC, C and O multiples of 8.
+//
+// Moves   x once per BN outputs. With KEEP a block has the same outputs for all its pixels, and their weights stay in shared
+//         memory: each block reads them once, where rung 7 reads them for every BM pixels. y and residual once.
+// Gains   a thread of its own asks for tiles, whose arrival mbarriers count: no copies by 128 threads or more, no __syncthreads.
+//         A block is set up once, and its ring of STAGES goes on from tile to tile. With TEAMS = 2 two groups of warpgroups take
+//         turns: the products of one tile run while the one before is stored. Sums begin at bias + residual, whose reads thus
+//         end before the products do.
+// Costs   four warps that multiply nothing. Blocks have whole tiles: one more than there are multiprocessors doubles the time,
+//         so BM and BN go with the layer. Weights that stay leave less room for pixels under way. Runs on Hopper only.
+//
+// With POOL a tile is one image, of at most BM pixels, and y (N, O) gets the mean of its outputs, clamped: they are never stored.
+// Pixels are added in a fixed order: by a lane, in its warp, then warp after warp. BM - pixels rows are multiplied for nothing.
+#include "bulk.h"
+#include "vec.h"
+#include "wgmma.h"
+
+#ifndef POOL
+#define POOL 0
+#endif
+constexpr int TEAM = BM / 64, CONSUMERS = TEAMS * TEAM;    // warpgroups that share a tile; all that multiply. One more fetches
+constexpr int SLICES = (DEPTH + 3) / 4;                    // DEPTH: steps of 16 channels; a slice has four, the last one LAST
+constexpr int LAST = DEPTH - (SLICES - 1) * 4;
+constexpr int PIXELS = BM * 64, WEIGHTS = BN * 64;         // elements of a slice
+constexpr int STAGE = KEEP ? PIXELS : PIXELS + WEIGHTS;
+// Registers per thread: when the kernel begins; then of the warpgroup that fetches, and of the others. More than the block has
+// would be waited for for ever.
+constexpr int START = CONSUMERS == 1 ? 240 : 65536 / ((CONSUMERS + 1) * 128) / 8 * 8, DOWN = 40;
+constexpr int UP = CONSUMERS == 1 ? 240 : ((CONSUMERS + 1) * START - DOWN) / CONSUMERS / 8 * 8;
+static_assert(BM % 64 == 0 && BN % 16 == 0, "a warpgroup has 64 pixels, stmatrix stores 16 outputs");
+
+// The element (row, column) of a tile with rows of 64, laid out as wgmma reads it; column is a multiple of 8.
+__device__ __forceinline__ scalar_t* at(scalar_t* tile, int row, int column) { return tile + row * 64 + (column / 8 ^ row % 8) * 8; }
+
+// A lane's sums before the first product: outputs o, o + 1, … of pixels p and p + 8.
+__device__ __forceinline__ void begin_sums(float (&acc)[BN / 8][4], const scalar_t* bias, const scalar_t* residual, int p, int o0, int P,
+                                           int O) {
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+        const int o = o0 + j * 8 + threadIdx.x % 4 * 2;
+        float add[2] = {}, more[2][2] = {};
+        if (bias && o < O) load(add, bias + o);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (residual && p + i * 8 < P && o < O) load(more[i], residual + (size_t)(p + i * 8) * O + o);
+            for (int e = 0; e < 2; ++e) acc[j][i * 2 + e] = add[e] + more[i][e];
+        }
+    }
+}
+
+// The products of STEPS·16 channels, begun and counted as a group.
+template <int STEPS> __device__ __forceinline__ void multiply(float (&acc)[BN / 8][4], const scalar_t* xs, const scalar_t* ws) {
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < STEPS * 16; k += 16) wgmma<BN, false>(acc, xs + k, ws + k, 0);
+    wgmma_commit();
+}
+
+// 16 pixels from a warp's registers: 64 outputs at a time through its part of shared memory, so that rows go out whole.
+__device__ __forceinline__ void store_rows(const float (&acc)[BN / 8][4], scalar_t* part, scalar_t* y, int p0, int o0, int P, int O,
+                                           unsigned low, unsigned high) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int base = 0; base < BN; base += 64) {
+#pragma unroll
+        for (int j = 0; j < 8 && base / 8 + j < BN / 8; j += 2) {
+            unsigned r[4];  // outputs 8j … of pixels 0–7, of pixels 8–15, outputs 8j + 8 … of both
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                const float(&sums)[4] = acc[base / 8 + j + m / 2];
+                r[m] = min_halves(max_halves(pack(sums[m % 2 * 2], sums[m % 2 * 2 + 1]), low), high);
+            }
+            stmatrix_x4(at(part, lane % 16, (j + lane / 16) * 8), r);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = lane; i < 128; i += 32) {  // 8 lanes for the 128 bytes of a pixel
+            const int p = p0 + i / 8, column = base + i % 8 * 8, o = o0 + column;
+            if (p < P && o < O && column < BN) *(uint4*)(y + (size_t)p * O + o) = *(const uint4*)at(part, i / 8, i % 8 * 8);
+        }
+        __syncwarp();
+    }
+}
+
+// The sums over the first `pixels` rows of a tile of clamped outputs: of 16 rows, from `row` on, to `sums`, BN of them.
+__device__ __forceinline__ void add_rows(const float (&acc)[BN / 8][4], float* sums, int row, int pixels, float low, float high) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+        float sum[2] = {};
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            for (int e = 0; e < 2; ++e)
+                if (row + i * 8 + lane / 4 < pixels) sum[e] += clamp(acc[j][i * 2 + e], low, high);
+#pragma unroll
+        for (int far = 4; far < 32; far *= 2)
+            for (int e = 0; e < 2; ++e) sum[e] += __shfl_xor_sync(0xffffffff, sum[e], far);
+        if (lane < 4) *(float2*)(sums + j * 8 + lane * 2) = make_float2(sum[0], sum[1]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1)
+pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight, const scalar_t* __restrict__ bias,
+          const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, int N, int C, int O, int pixels, float low, float high) {
+    extern __shared__ __align__(1024) scalar_t tiles[];
+    scalar_t* const ring = tiles;                       // [STAGES][BM rows of x, without KEEP BN of weight][64 channels]
+    scalar_t* const kept = ring + STAGES * STAGE;       // with KEEP [SLICES][BN][64]
+    scalar_t* const parts = kept + (KEEP ? SLICES * WEIGHTS : 0);  // [CONSUMERS * 4][16][64]
+    Mbarrier* const full = (Mbarrier*)(parts + CONSUMERS * 4096);  // [STAGES]: its slice is here
+    Mbarrier* const empty = full + STAGES;              // [STAGES]: the team that reads it is done with its slice
+    Mbarrier* const turn = empty + STAGES;              // [TEAMS]: the other team has begun all products of its tile, so that
+                                                        // nobody waits for a stage that is two phases away
+    Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the warps of a team meet
+    Mbarrier* const here = pool + TEAMS;                // with KEEP [SLICES]: the weights that stay
+
+    const int P = N * pixels, step = POOL ? pixels : BM;  // pixels from tile to tile
+    const int across = (O - 1) / BN + 1, count = ((P - 1) / step + 1) * across;  // tiles, across first
+    const int warp = threadIdx.x / 32;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) full[stage].init(1), empty[stage].init(TEAM * 4);
+        for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4), pool[team].init(TEAM * 4);
+        for (int slice = 0; KEEP && slice < SLICES; ++slice) here[slice].init(1);
+        mbarriers_ready();
+    }
+    __syncthreads();
+
+    if (warp >= CONSUMERS * 4) {  // the producer: one thread of the last warpgroup
+        registers_down<DOWN>();
+        if (threadIdx.x != CONSUMERS * 128) return;
+        int i = 0;  // counts slices, of all tiles
+        for (int tile = blockIdx.x; tile < count; tile += gridDim.x)
+            for (int slice = 0; slice < SLICES; ++slice, ++i) {
+                const int stage = i % STAGES;
+                scalar_t* const xs = ring + stage * STAGE;
+                if (KEEP && i < SLICES) {  // the block's first tile; gridDim.x is a multiple of `across`
+                    here[slice].expect(WEIGHTS * sizeof(scalar_t));
+                    bulk_copy_tile(kept + slice * WEIGHTS, weight, slice * 64, tile % across * BN, here[slice]);
+                }
+                empty[stage].wait((i / STAGES + 1) % 2);
+                full[stage].expect(STAGE * sizeof(scalar_t));
+                bulk_copy_tile(xs, x, slice * 64, tile / across * step, full[stage]);
+                if (!KEEP) bulk_copy_tile(xs + PIXELS, weight, slice * 64, tile % across * BN, full[stage]);
+            }
+    } else {
+        registers_up<UP>();
+        const unsigned least = pack(low, low), most = pack(high, high);
+        const int team = warp / (TEAM * 4), row = warp % (TEAM * 4) * 16;  // the warp's rows of a tile
+        const bool speaks = threadIdx.x % 32 == 0;  // for its warp
+        int i = team * SLICES;
+        for (int tile = blockIdx.x + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x) {
+            const int p0 = tile / across * step + row, o0 = tile % across * BN, tiles_before = i / SLICES;
+            float acc[BN / 8][4];
+            begin_sums(acc, bias, residual, p0 + threadIdx.x % 32 / 4, o0, P, O);
+            if (TEAMS > 1) turn[team].wait((tiles_before / TEAMS + 1 + team) % 2);
+            int slice = 0;
+            auto arrive = [&](int at, bool really) { empty[at % STAGES].arrive(really && speaks); };
+            auto weights = [&]() {
+                if (KEEP && tiles_before < TEAMS) here[slice].wait(0);
+                return KEEP ? kept + slice * WEIGHTS : ring + i % STAGES * STAGE + PIXELS;
+            };
+            for (; slice < SLICES - 1; ++slice, ++i) {
+                full[i % STAGES].wait(i / STAGES % 2);
+                multiply<4>(acc, ring + i % STAGES * STAGE + row / 64 * 4096, weights());
+                wgmma_wait<1>();  // the products with the slice before are done
+                __syncwarp();
+                arrive(i + STAGES - 1, slice > 0);
+            }
+            full[i % STAGES].wait(i / STAGES % 2);
+            multiply<LAST>(acc, ring + i % STAGES * STAGE + row / 64 * 4096, weights());
+            if (TEAMS > 1) turn[(team + 1) % TEAMS].arrive(speaks);
+            wgmma_wait<0>();
+            __syncwarp();
+            if (SLICES > 1) arrive(i + STAGES - 1, true);
+            arrive(i, true);
+            if (POOL) {
+                float* const sums = (float*)(parts + warp * 1024);  // 512 floats for each warp
+                add_rows(acc, sums, row, pixels, low, high);
+                __syncwarp();
+                pool[team].arrive(speaks), pool[team].wait(0);
+                for (int o = threadIdx.x % (TEAM * 128); o < BN && o0 + o < O; o += TEAM * 128) {
+                    float sum = 0;
+                    for (int w = 0; w < TEAM * 4; ++w) sum += sums[(w - warp % (TEAM * 4)) * 512 + o];
+                    y[tile / across * O + o0 + o] = (scalar_t)(sum / pixels);
+                }
+                __syncwarp();
+                pool[team].arrive(speaks), pool[team].wait(1);  // all have read the sums
+            } else
+                store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
+            i += (TEAMS - 1) * SLICES + 1;
+        }
+    }
+}

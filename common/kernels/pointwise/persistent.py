@@ -1,0 +1,139 @@
+"""Tiles for rungs 8 and 9, "persistent" and "persistent_halves": which are possible, and their order by arithmetic.
+
+    candidates(12544, 160, 960)     tiles for 12,544 pixels, 160 input and 960 output channels, the best estimate first
+    cycles(tile, 12544, 160, 960)   the estimate: clock cycles of the multiprocessor with most tiles
+    problem(tile, 12544, 160, 960)  why a tile is not possible
+
+A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
+bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
+8_persistent.cu. `itemsize` is 2 for rung 8 and 4 for rung 9, whose weights are pairs of halves: the bytes of floats.
+The estimate counts what a multiprocessor multiplies, reads and stores, by rates that a data sheet or a guess gives: it
+is there to leave a search few candidates, not to be believed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks
+
+Tile = Mapping[str, int]
+
+WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in include/wgmma.h
+WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
+NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
+MOST_STAGES = 8
+SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves
+ROWS_OUT = 16 * 64 * 2  # bytes of shared memory through which a warp stores
+BARRIERS = 1024  # bytes for the mbarriers
+# Where sums leave less of a thread's registers, the assembler spills: 192×192 in fp16 has 96 sums of 152 registers.
+SUMS, OTHERS = 0.62, 72  # the most of them, for fp16; so many registers besides, for pairs of halves
+
+# Rates of a multiprocessor, per cycle. Products: H100's data sheet, 989 TFLOP/s. The others are guesses: L2 at 7.4 and
+# stores at 3.7 TB/s over 132 multiprocessors at 1.75 GHz.
+READ_BYTES, STORED_BYTES = 32, 16
+START_CYCLES = 2000  # until the first slice is there
+SPLIT_CYCLES = 200  # of 32 floats of each row, from the slice's arrival to its first product
+
+
+@dataclass(frozen=True)
+class Size:
+    """Blocks, threads per block, and bytes of shared memory per block of a launch; most: tiles of one block."""
+
+    blocks: int
+    threads: int
+    shared: int
+    most: int
+
+
+def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> Size:
+    """The launch for p pixels, c input and o output channels: at most one block per multiprocessor.
+
+    pooled: pixels of an image, where a tile is an image and its mean is stored; 0 if all outputs are.
+    """
+    across, down = checks.blocks(o, tile["BN"]), checks.blocks(p, pooled or tile["BM"])
+    consumers, slices = tile["TEAMS"] * tile["BM"] // 64, checks.blocks(c * itemsize, SLICE)
+    if tile["KEEP"]:  # a multiple of `across`: then a block's tiles have the same outputs
+        beside = min(checks.blocks(down, tile["TEAMS"]), max(1, cuda.multiprocessors() // across))
+        blocks, most = across * beside, checks.blocks(down, beside)
+    else:
+        blocks = min(checks.blocks(across * down, tile["TEAMS"]), cuda.multiprocessors())
+        most = checks.blocks(across * down, blocks)
+    rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
+    rows += slices * tile["BN"] if tile["KEEP"] else 0
+    shared = rows * SLICE + BARRIERS + (consumers * 4 * ROWS_OUT if itemsize == 2 else 0)
+    return Size(blocks, (consumers + 1) * 128, shared, most)
+
+
+def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> str | None:
+    """Why a tile is not possible, in words; None if it is. pooled: as of size."""
+    if set(tile) != set(NAMES):
+        return f"tile must have {', '.join(NAMES)}, got {', '.join(tile)}"
+    consumers = tile["TEAMS"] * tile["BM"] // 64
+    needed = size(tile, p, c, o, pooled, itemsize).shared if tile["BM"] > 0 < tile["BN"] and tile["TEAMS"] > 0 else 0
+    widths = WIDTHS if itemsize == 2 else WIDTHS_OF_HALVES
+    registers = _registers(consumers)
+    sums = tile["BN"] * itemsize // 4  # of a thread; rung 9 has those of the last slice as well
+    found = (
+        (tile["BN"] in widths, f"BN must be one of {widths}"),
+        (tile["BM"] in (64, 128, 192, 256), "BM must be 64, 128, 192 or 256"),
+        (tile["TEAMS"] in (1, 2) and consumers <= 4, "TEAMS must be 1 or 2, with at most 256 pixels together"),
+        (sums <= (SUMS * registers if itemsize == 2 else registers - OTHERS), f"a thread has {registers} registers"),
+        (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
+        (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
+        (pooled <= tile["BM"], f"BM must be at least the {pooled} pixels of an image"),
+        (needed <= cuda.shared_memory(), f"{needed:,} bytes of shared memory are needed of {cuda.shared_memory():,}"),
+    )
+    return next((f"{text}, got {dict(tile)}" for good, text in found if not good), None)
+
+
+def tensor_maps(tile: Tile, x: Any, weight: Any) -> tuple[cuda.TensorMap, cuda.TensorMap]:
+    """The arguments x, (P, C), and weight, (O, C) or Halves.rows: a copy brings BM or BN rows of 128 bytes."""
+    first, second = SLICE // x.dtype.itemsize, SLICE // weight.dtype.itemsize
+    return cuda.TensorMap(x, (tile["BM"], first)), cuda.TensorMap(weight, (tile["BN"], second))
+
+
+def _registers(consumers: int) -> int:
+    """Registers of a thread that multiplies, as UP in 8_persistent.cu."""
+    if consumers < 2:
+        return 240
+    start = 65536 // ((consumers + 1) * 128) // 8 * 8
+    return ((consumers + 1) * start - 40) // consumers // 8 * 8
+
+
+def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> float:
+    """An estimate of the time of the block with most tiles, for the order of candidates. pooled: as of size."""
+    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 16)
+    # a wgmma of 64×BN×16 takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from shared memory
+    multiply = bm // 64 * steps * max(bn / 2, bn / 4 + 16)
+    if itemsize == 4:  # three of them, pixels in registers; every two steps a warpgroup splits floats and adds sums
+        multiply = steps * max(bm // 64 * 3 * bn / 2, 3 * bn / 2 + (SPLIT_CYCLES + bn / 2) / 2)
+    read = steps * 16 * itemsize * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
+    # of a pool a warp's shuffles, about 3/4 of one per sum and 32 lanes
+    store = bm * bn / 64 if pooled else bm * bn * itemsize / STORED_BYTES
+    start = START_CYCLES + (steps * 16 * itemsize * bn / READ_BYTES if tile["KEEP"] else 0)
+    most = size(tile, p, c, o, pooled, itemsize).most
+    if tile["TEAMS"] == 1:
+        return start + most * (max(multiply, read) + store)
+    return start + most * max(multiply, read, store) + min(multiply, store)
+
+
+def candidates(
+    p: int, c: int, o: int, count: int | None = None, pooled: int = 0, itemsize: int = 2
+) -> list[dict[str, int]]:
+    """The possible tiles with the most STAGES that fit, the best estimate first; the first `count` of them.
+
+    pooled: as of size.
+    """
+    found = []
+    for bm in (64, 128, 192, 256):
+        for bn in WIDTHS:
+            for teams in (1, 2):
+                for keep in (0, 1):
+                    fewest = {"BM": bm, "BN": bn, "TEAMS": teams, "STAGES": 2, "KEEP": keep}
+                    if problem(fewest, p, c, o, pooled, itemsize) is None:
+                        stage = (bm + (0 if keep else bn)) * SLICE
+                        more = (cuda.shared_memory() - size(fewest, p, c, o, pooled, itemsize).shared) // stage
+                        found.append(fewest | {"STAGES": min(2 + more, MOST_STAGES)})
+    return sorted(found, key=lambda tile: cycles(tile, p, c, o, pooled, itemsize))[:count]

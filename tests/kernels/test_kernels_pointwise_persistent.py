@@ -1,0 +1,224 @@
+"""pointwise's rung "persistent": its tiles and tails under the simulator's eyes, its machine code, its candidates."""
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+import torch.nn.functional as F
+from kernel_checks import agrees, draw, f64, on_device, poisoned
+from tiers import long
+
+from common import cuda, kernels
+from common.cuda import layout as layouts
+from common.cuda.device import as_if
+from common.cuda.machine_code import CARDS
+from common.kernels.inspected import inspected, launches_on
+from common.kernels.pointwise import persistent
+
+H200 = CARDS["H200"]
+on_gpu = cuda.backend() == "gpu"
+pytestmark = pytest.mark.skipif(on_gpu and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
+simulator_only = pytest.mark.skipif(on_gpu, reason="the trace is the simulator's")
+
+
+def tile(bm, bn, teams, stages, keep):
+    return dict(zip(persistent.NAMES, (bm, bn, teams, stages, keep), strict=True))
+
+
+# one and two teams of one to four warpgroups, weights that stay and weights that come with the pixels
+TILES = [
+    tile(64, 32, 1, 2, 0), tile(64, 240, 2, 3, 1), tile(64, 96, 2, 2, 0), tile(128, 64, 2, 3, 1),
+    tile(192, 80, 1, 3, 0), tile(128, 160, 1, 2, 1),
+]  # fmt: skip
+
+
+def ids(used):
+    return "-".join(map(str, used.values()))
+
+
+every_tile = pytest.mark.parametrize("used", TILES, ids=ids)
+
+
+def problem(rng, p, c, o, residual=True, bias=True):
+    """Arrays of a 1×1 convolution of p images of one pixel, fp16 in NHWC, and their right result in float64."""
+    x, weight = draw(rng, p, c, 1, 1, dtype=np.float16), draw(rng, o, c, 1, 1, dtype=np.float16)
+    given = {"x": x, "weight": weight}
+    want = F.conv2d(f64(x), f64(weight))
+    if bias:
+        given["bias"] = draw(rng, o, dtype=np.float16)
+        want = want + f64(given["bias"])[:, None, None]
+    if residual:
+        given["residual"] = draw(rng, p, o, 1, 1, dtype=np.float16)
+        want = want + f64(given["residual"])
+    return {name: on_device(array) for name, array in given.items()}, want
+
+
+def check(rng, p, c, o, used, activation=None, **more):
+    given, want = problem(rng, p, c, o, **more)
+    out = poisoned((p, o, 1, 1), np.float16)
+    kernels.pointwise(**given, activation=activation, out=out, variant="persistent", tile=used)
+    agrees(out, want.clamp(0, 6) if activation else want, c)
+
+
+@every_tile
+@pytest.mark.parametrize(("p", "c", "o"), [(1, 8, 8), (49, 24, 24), (130, 96, 1000), (451, 160, 104)])
+def test_a_tile_and_its_tails(rng, used, p, c, o):
+    """Pixels, channels and outputs that end within a tile; several tiles of a block; slices of less than 64."""
+    check(rng, p, c, o, used, "relu6")
+
+
+@every_tile
+@pytest.mark.parametrize("c", [16, 64, 72, 320])
+def test_slices_of_channels(rng, used, c):
+    check(rng, 97, c, 88, used, bias=False, residual=c == 72)
+
+
+@long
+@pytest.mark.parametrize(
+    ("p", "c", "o"), list(itertools.product((1, 49, 130, 389), (8, 24, 96, 160), (8, 24, 160, 1000)))
+)
+def test_every_candidate(rng, p, c, o):
+    for used in persistent.candidates(p, c, o, 12):
+        check(rng, p, c, o, used, "relu6")
+
+
+TRACED = [tile(64, 32, 2, 2, 1), tile(64, 32, 2, 3, 0), tile(128, 32, 1, 2, 1)]
+
+
+@simulator_only
+@pytest.mark.parametrize("used", [*TRACED, *(pytest.param(t, marks=long) for t in TILES)], ids=ids)
+def test_the_trace_finds_nothing(rng, used):
+    """No race, no read before a copy has come, no bank conflict on the way out; more tiles than blocks, and tails."""
+    o = used["BN"] + 8
+    given, want = problem(rng, 3 * used["BM"] * used["TEAMS"] + 5, 200, o)
+    out = poisoned(want.shape, np.float16)
+    with kernels.recorded() as launches:
+        kernels.pointwise(**given, out=out, variant="persistent", tile=used)
+    (launch,) = launches
+    kernel = launch.compiled()
+    cuda.allow_shared(kernel, launch.shared_limit)
+    report = cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    agrees(out, want, 200)
+    assert report.findings == ()
+    assert report.shared_stores.conflicts == 0
+
+
+def test_the_same_bits_every_time(rng):
+    given, _ = problem(rng, 200, 160, 96)
+    first, second = (
+        cuda.asnumpy(kernels.pointwise(**given, variant="persistent", tile=used))
+        for used in (tile(64, 96, 2, 3, 1), tile(128, 32, 1, 4, 0))
+    )
+    np.testing.assert_array_equal(first, second)  # each sum has one order, whatever the tile
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"BN": 48}, "BN must be one of"), ({"BM": 96}, "BM must be"), ({"TEAMS": 3}, "TEAMS must be 1 or 2"),
+        ({"BM": 256, "TEAMS": 2}, "at most 256 pixels together"), ({"STAGES": 1}, "STAGES must be from 2"),
+        ({"KEEP": 2}, "KEEP must be 0 or 1"), ({"BM": 192, "TEAMS": 1, "BN": 256}, "152 registers"),
+        ({"BN": 256, "STAGES": 8, "KEEP": 0}, "bytes of shared memory are needed"), ({"BK": 64}, "must have BM"),
+    ],
+)  # fmt: skip
+def test_tiles_that_are_not_possible(rng, changed, told):
+    given, _ = problem(rng, 5, 160, 32)
+    with pytest.raises(ValueError, match=rf"^tile: .*{told}.*got "):
+        kernels.pointwise(**given, variant="persistent", tile=tile(64, 96, 2, 3, 1) | changed)
+
+
+def test_a_tile_is_for_this_rung(rng):
+    given, _ = problem(rng, 5, 16, 8)
+    with pytest.raises(ValueError, match=r"tile must be given with variant 'persistent' or .*, got 'naive'"):
+        kernels.pointwise(**given, variant="naive", tile=TILES[0])
+
+
+# P, C, O at batch 256 where the rungs before are behind cuDNN; the tile expected first on an H200
+LAYERS = {
+    "expand 7×7 160>960": ((12544, 160, 960), (64, 80, 2, 8, 1)),
+    "project 7×7 960>320": ((12544, 960, 320), (192, 160, 1, 4, 0)),
+    "project 7×7 960>160": ((12544, 960, 160), (64, 80, 2, 7, 1)),
+    "head 7×7 320>1280": ((12544, 320, 1280), (64, 128, 2, 8, 1)),
+    "expand 14×14 96>576": ((50176, 96, 576), (64, 192, 2, 6, 0)),
+    "linear 1280>1000": ((256, 1280, 1000), (64, 32, 1, 8, 0)),
+}
+
+
+@pytest.fixture
+def h200():
+    with as_if(90, H200.multiprocessors, H200.shared_block):
+        yield
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_candidates_for_a_layer(h200, layer):
+    (p, c, o), first = LAYERS[layer]
+    found = persistent.candidates(p, c, o)
+    assert tuple(found[0].values()) == first
+    assert all(persistent.problem(one, p, c, o) is None for one in found)
+    estimates = [persistent.cycles(one, p, c, o) for one in found]
+    assert estimates == sorted(estimates)
+
+
+def test_tiles_fill_the_multiprocessors(h200):
+    """192×160 and 192×80 are 66 × 2 tiles of 12,544 pixels; of 64×240 each of 33 · 4 blocks has 5 or 6."""
+    for used, p, c, o, blocks, most in (
+        (tile(192, 160, 1, 4, 0), 12544, 960, 320, 132, 1),
+        (tile(192, 80, 1, 5, 0), 12544, 960, 160, 132, 1),
+        (tile(64, 240, 2, 8, 1), 12544, 160, 960, 132, 6),
+        (tile(64, 192, 2, 8, 1), 50176, 96, 576, 132, 18),
+    ):
+        size = persistent.size(used, p, c, o)
+        assert (size.blocks, size.most) == (blocks, most)
+
+
+def machine_code(layer, used):
+    """The kernel of a layer with that tile as an H200 gets it."""
+    p, c, o = LAYERS[layer][0]
+
+    def call():
+        x, weight = (layouts.empty((n, c, 1, 1), np.dtype(np.float16), "NHWC") for n in (p, o))
+        kernels.pointwise(x, weight, activation="relu6", variant="persistent", tile=used)
+
+    (rung,) = launches_on("H200", call)
+    return inspected(rung, "H200")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_products_run_on_while_the_warps_go_on(layer):
+    """Where ptxas cannot see that the sums are left alone it waits after each product; and nothing is spilled."""
+    found = machine_code(layer, tile(*LAYERS[layer][1]))
+    assert found.instructions["HGMMA"] > 0 and found.spills == 0
+    assert found.instructions["WARPGROUP"] <= found.instructions["HGMMA"]
+
+
+@long
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_candidate_spills(h200, layer):
+    for used in persistent.candidates(*LAYERS[layer][0], 16):
+        assert machine_code(layer, used).spills == 0, used
+
+
+@pytest.mark.parametrize(
+    ("shape", "now", "then"),
+    [
+        ((12544, 960, 320), "warpgroups", "persistent"),
+        ((12544, 160, 960), "tensor_cores", "persistent"),
+        ((50176, 96, 576), "streaming", "persistent"),
+        ((12544, 64, 384), "tensor_cores", "tensor_cores"),
+        ((49, 960, 320), "split_k", "split_k"),
+    ],
+)
+def test_it_is_a_default_when_that_is_switched_on(h200, monkeypatch, shape, now, then):
+    module = sys.modules["common.kernels.pointwise"]
+    monkeypatch.setattr(cuda, "backend", lambda: "gpu")
+    monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
+
+    def chosen():
+        best = module._best(module.Product(*shape, 2), None)
+        return module.ladder.choose(None, np.float16, "NHWC", best)
+
+    assert chosen() == now
+    monkeypatch.setattr(module, "PERSISTENT_BY_DEFAULT", True)
+    assert chosen() == then
