@@ -8,12 +8,12 @@ import numpy as np
 from .. import cuda, kernels, topology
 from ..cuda import layout as layouts
 from ..kernels.halves import Halves
-from ..kernels.ladder import prepared
+from ..kernels.ladder import HostStep, prepared
 from .operators import kernel_of
 from .passes import Pipeline
 from .program import Launch, StepBackend, in_turn
 from .ranges import Range, ranges
-from .registry import layers_of
+from .registry import Step, layers_of
 
 Operator = Callable[..., Any]
 
@@ -137,6 +137,10 @@ class KernelBackend(StepBackend):
 
     def compile(self, bound: list[list[Named]]) -> None:
         kernels.compile_together(launch for launches in bound for launch in launches)
+
+    def capturable(self, steps: list[Step], bound: list[list[Named]]) -> bool:
+        """Whether all are prepared launches; a learner's function may do anything else."""
+        return all(isinstance(launch, (kernels.Launch, HostStep)) for launches in bound for launch in launches)
 
     def finish(self, bound: list[list[Named]]) -> tuple[list[Launch], list[str]]:
         names = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]

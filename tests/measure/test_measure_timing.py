@@ -21,7 +21,8 @@ def gpu(monkeypatch):
     fake = FakeGpu()
     monkeypatch.setattr(graphs, "gpu", lambda: fake)
     monkeypatch.setattr(graphs, "_torch", lambda: None)
-    monkeypatch.setattr(graphs, "_stream", functools.cache(graphs._stream.__wrapped__))
+    for name in ("_stream", "_quiet_stream"):
+        monkeypatch.setattr(graphs, name, functools.cache(getattr(graphs, name).__wrapped__))
     return fake
 
 
@@ -94,6 +95,45 @@ def test_ratios_are_those_of_the_rounds():
             asked()
 
 
+# ---- One call
+
+
+@pytest.fixture
+def host(gpu, monkeypatch):
+    """The host's clock is the GPU's, and a launch takes the host 7 µs."""
+    slept = []
+    monkeypatch.setattr(timing, "perf_counter", lambda: gpu.clock / 1e6)
+    monkeypatch.setattr(timing, "sleep", lambda seconds: slept.append(seconds))
+    monkeypatch.setattr(timing, "evict", gpu.kernel(30.0, "evict"))
+    return slept
+
+
+def test_a_lone_call_is_one_call_after_an_idle_gap(gpu, host):
+    made = timing.compare({"a": timing.Lone(gpu.kernel(50.0)), "b": timing.Lone(gpu.kernel(100.0))}, samples=6)
+    a = made["a"]
+    assert (a.median_us, a.samples, a.calls, a.mode, a.launch) == (pytest.approx(50.0), 6, 1, "lone", "eager")
+    assert made.ratio("b", "a").median == pytest.approx(2.0)
+    assert set(host) == {timing.IDLE_US / 1e6} and len(host) == gpu.log.count(("launch", ""))
+    assert ("event",) not in gpu.log
+
+
+def test_a_lone_call_of_another_runtime_is_waited_for(gpu, host):
+    waits = []
+    lone = timing.Lone(gpu.kernel(50.0), wait=lambda: waits.append(gpu.clock))
+    assert lone.sample() == pytest.approx(50.0) and lone.timing([50.0] * 6).launch == "host"
+    assert waits[-1] - waits[-2] == 50.0
+
+
+def test_a_cold_call_comes_right_behind_the_eviction_and_is_timed_alone(gpu, host):
+    cold = timing.Cold(gpu.kernel(50.0, "call"))
+    cold.prepare()
+    gpu.log.clear()
+    assert cold.sample() == pytest.approx(50.0)
+    enqueued = [entry for entry in gpu.log if entry != ("device",)]
+    assert enqueued == [("launch", "evict"), ("event",), ("launch", "call"), ("event",)] and host == []
+    assert cold.timing([1.0] * 6).mode == "cold"
+
+
 # ---- Refusals
 
 
@@ -111,6 +151,9 @@ def nothing():
         lambda: timing.rotations(1000),
         lambda: Benchmark(nothing).prepare(),
         lambda: Benchmark(nothing).sample(),
+        lambda: timing.Lone(nothing).sample(),
+        lambda: timing.Cold(nothing).sample(),
+        lambda: timing.evict(),
         lambda: graphs.on_stream().__enter__(),
     ],
 )
@@ -308,6 +351,32 @@ def test_an_error_while_capturing_ends_the_capture(gpu):
         assert stream.captured is None
         graphs.capture(gpu.kernel(1.0))
     assert gpu.graphs[-1].nodes == [1.0]
+
+
+def test_a_record_runs_nothing_and_waits_for_no_stream(gpu):
+    seen = []
+
+    def call():
+        seen.append((gpu.streams[-1], gpu.allocators[-1]))
+        gpu.kernel(5.0)()
+
+    graph = graphs.record(call)
+    assert gpu.clock == 0.0 and gpu.graphs[0].nodes == [5.0] and ("device",) not in gpu.log
+    ((stream, allocator),) = seen
+    assert stream.non_blocking and allocator == gpu.pools[0].malloc and gpu.allocators == [None]
+    assert stream not in gpu.streams
+    graph.launch()
+    assert gpu.clock == 5.0 + GRAPH_LAUNCH_US
+
+
+def test_an_error_while_recording_ends_the_capture(gpu):
+    def broken():
+        raise Broken
+
+    with pytest.raises(Broken):
+        graphs.record(broken)
+    graphs.record(gpu.kernel(1.0))
+    assert [graph.nodes for graph in gpu.graphs][-1] == [1.0] and len(gpu.streams) == 1
 
 
 def test_what_cannot_be_captured_says_so(gpu):
