@@ -203,12 +203,12 @@ MUTANTS = [
         "padding='same' has the odd zero on the other side", "tests/kernels/test_training.py",
     ),
     Mutant(
-        "block-outside", "common/optimize/inverted_residual.h",
-        "                        if (mine < 0) store_16(at, make_uint4(0, 0, 0, 0));\n", "",
+        "block-outside", "common/optimize/fused/expand.h",
+        "                    if (mine < 0) store_16(place, make_uint4(0, 0, 0, 0));\n", "",
         "hidden pixels outside of the image are not zero but clamp(bias)", BLOCK,
     ),
     Mutant(
-        "block-barrier", "common/optimize/inverted_residual.h",
+        "block-barrier", "common/optimize/fused/block.h",
         "if (slice > 0 || S::WARPS_P > 1) __syncthreads();", "if (S::WARPS_P > 1) __syncthreads();",
         "a slice's results are overwritten while other warps still read them", BLOCK,
     ),

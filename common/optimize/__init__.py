@@ -3,7 +3,7 @@
 What is where:
 
     generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
-    inverted_residual.h an inverted-residual block on one multiprocessor; blocks.py launches it
+    fused/              an inverted-residual block on one multiprocessor, in CUDA C++; blocks.py launches it
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel
     cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it

@@ -2,14 +2,15 @@
 
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
-source(block, tile, "float16")            CUDA C++ that includes inverted_residual.h and defines the sizes
+source(block, tile, "float16")            CUDA C++ that includes fused/block.h and defines the sizes
 Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
 import functools
 import hashlib
 import math
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from ..kernels.ladder import header_options
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
+ARITHMETIC = {"float32": "Tf32x3", "float16": "Fp16"}  # the structs of fused/arithmetic.h
+INDENT, WIDTH = 4 * " ", 120  # of generated source
 MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
@@ -121,7 +124,7 @@ class Tile:
 
 
 class Geometry:
-    """The sizes derived from a block and a tile, as in inverted_residual.h; …_bytes and `shared` in bytes.
+    """The sizes derived from a block and a tile, as in fused/geometry.h; …_bytes and `shared` in bytes.
 
     itemsize: bytes per element, 4 or 2. tiles: per group of images. shared: dynamic shared memory of a thread block.
     """
@@ -239,23 +242,38 @@ def literal(value: float) -> str:
 def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
     """The struct of compile-time constants that the template Fused takes. adds_input: as in `source`."""
     adds = block.adds_input if adds_input is None else adds_input
-    numbers = {
+    of_block = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1],
+    }  # fmt: skip
+    of_tile = {
         "TILE_H": tile.tile_h, "TILE_W": tile.tile_w, "IMAGES": tile.images, "SLICE": tile.slice, "SPLIT": tile.split,
         "STRIP": tile.strip, "VECTOR": tile.vector, "STAGES": tile.stages, "THREADS": 32 * tile.warps,
         "WARPS_P": tile.pixel_warps, "MT1": tile.expand_m, "WARPS_N3": tile.project_n,
     }  # fmt: skip
-    rows = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     return f"""struct {name} {{  // {block}
-    using T = {TYPES[dtype]};
+    using Arithmetic = {ARITHMETIC[dtype]};
+    using T = Arithmetic::T;
     static constexpr Expand EXPAND = {block.expand.upper()};
     static constexpr bool ADDS_X = {str(adds).lower()};
-    static constexpr int {rows};
+{_constants(of_block)}
+{_constants(of_tile)}
 }};"""
 
 
-PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const {T}* __restrict__ expand_bias,
+def _constants(numbers: dict[str, int]) -> str:
+    return wrapped([f"{name} = {value}" for name, value in numbers.items()], "static constexpr int ") + ";"
+
+
+def wrapped(parts: Iterable[str], begin: str = "") -> str:
+    """A list of generated source, indented once, in lines of at most WIDTH characters; no part is broken."""
+    text = ", ".join(part.replace(" ", "\0") for part in parts)
+    lines = textwrap.fill(begin + text, WIDTH - 1, initial_indent=INDENT, subsequent_indent=2 * INDENT)
+    return lines.replace("\0", " ")
+
+
+PARAMETERS = """
+    const {T}* __restrict__ x, const {T}* __restrict__ expand, const {T}* __restrict__ expand_bias,
     const {T}* __restrict__ depthwise, const {T}* __restrict__ depthwise_bias,
     const {T}* __restrict__ project, const {T}* __restrict__ project_bias,
     const {T}* __restrict__ residual, {T}* __restrict__ y, int N"""
@@ -271,20 +289,22 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
     started = "\n    block.open();\n    cluster_started();" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
-#include "inverted_residual.h"
+#include "fused/block.h"
 
 {shape("Shape", block, tile, dtype, adds_input)}
 
 extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.blocks})
 {KERNEL}({parameters}) {{
     extern __shared__ uint4 shared[];
-    const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
+    const Weights<Shape::Arithmetic> w = {{
+        expand, expand_bias, depthwise, depthwise_bias, project, project_bias,
+        {{{lows}}}, {{{highs}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
     wait_for_inputs();    // until here nothing depends on the kernel before
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}
-"""  # noqa: E501 (CUDA C++)
+"""
 
 
 def options() -> tuple[str, ...]:
@@ -292,9 +312,14 @@ def options() -> tuple[str, ...]:
     return (*header_options(), f"-I{FOLDER}", f"-DOPTIMIZE={_digest()}")
 
 
+def headers() -> list[Path]:
+    """The headers of the generated kernels."""
+    return sorted(FOLDER.rglob("*.h"))
+
+
 @functools.cache
 def _digest() -> str:
-    texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.h"))]
+    texts = [path.read_text(encoding="utf-8") for path in headers()]
     return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 

@@ -253,7 +253,7 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def sources() -> str:
     """A digest of the headers and the generator of the kernels."""
-    files = [*sorted(generate.FOLDER.glob("*.h")), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
+    files = [*generate.headers(), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""A whole inverted-residual block in one launch (common/optimize/inverted_residual.h), against float64."""
+"""A whole inverted-residual block in one launch (common/optimize/fused/), against float64."""
 
 import dataclasses
 import math
@@ -249,6 +249,13 @@ def test_no_access_goes_wrong(of, dtype):
     tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 2)
     report = traced(block, 2, dtype, tile)
     assert not report.findings, report
+
+
+@both_dtypes
+def test_generated_lines_fit_on_a_screen(dtype):
+    large = Block(112, 112, 960, 960, 320, 2, image=(224, 224), residual=True)
+    text = generate.source(large, Tile(14, 14, slice=96, split=8, warps=12), np.dtype(dtype).name)
+    assert max(map(len, text.splitlines())) <= generate.WIDTH
 
 
 def test_memory_moves_once(rng):
