@@ -239,9 +239,16 @@ def literal(value: float) -> str:
     return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
 
 
-def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
-    """The struct of compile-time constants that the template Fused takes. adds_input: as in `source`."""
+def shape(
+    name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None, loops: bool = True
+) -> str:  # fmt: skip
+    """The struct of compile-time constants that the template Fused takes.
+
+    adds_input: as in `source`. loops: whether a thread block may take several tiles, one after the other.
+    """
     adds = block.adds_input if adds_input is None else adds_input
+    bools = {"ADDS_X": adds, "READS_RESIDUAL": block.residual and not adds, "LOOPS": loops}
+    flags = ", ".join(f"{name} = {str(value).lower()}" for name, value in bools.items())
     of_block = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1],
@@ -255,7 +262,7 @@ def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | No
     using Arithmetic = {ARITHMETIC[dtype]};
     using T = Arithmetic::T;
     static constexpr Expand EXPAND = {block.expand.upper()};
-    static constexpr bool ADDS_X = {str(adds).lower()};
+    static constexpr bool {flags};
 {_constants(of_block)}
 {_constants(of_tile)}
 }};"""
@@ -291,7 +298,7 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
 #include "fused/block.h"
 
-{shape("Shape", block, tile, dtype, adds_input)}
+{shape("Shape", block, tile, dtype, adds_input, tile.persistent > 0)}
 
 extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.blocks})
 {KERNEL}({parameters}) {{
@@ -301,7 +308,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
         {{{lows}}}, {{{highs}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
-    wait_for_inputs();    // until here nothing depends on the kernel before
+    // waits for the kernel before only where it begins to read x
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}
 """

@@ -36,6 +36,7 @@
 
 template <class S> struct OneTile {  // the usual crew: all threads of a block take one tile at a time
     static constexpr int BLOCK = S::THREADS;
+    static constexpr bool CLEARS = true, WAITS = PROGRAMMATIC;
     using Post = Mail;
     __device__ __forceinline__ static int thread() { return threadIdx.x; }
     __device__ __forceinline__ static int team() { return 0; }
@@ -61,70 +62,80 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     __device__ __forceinline__ void prefetch(const W& w) { ::prefetch(at, w); }
     __device__ __forceinline__ void clear() { ::clear(at); }
     __device__ __forceinline__ void run(const T* x, const W& w, const T* residual, T* y, int N, int first, int step) {
-        walk(x, w, residual, y, N, first, step, 0, Nothing(), false);
+        walk(x, w, residual, y, N, first, step, 0, Nothing());
     }
 
-    // After clear(), which needs nothing of the kernel before. Threads that wait for each other, those of a block or of
-    // a cluster, give the same first and step, and take tile first + own, if there is one, own being their team's.
-    // after() is called once, when nothing is waited for any more that cp.async brings for the first slice.
+    // Threads that wait for each other, those of a block or of a cluster, give the same first and step, and take tile
+    // first + own, if there is one, own being their team's. after() is called once, when nothing is waited for any more
+    // that cp.async brings for the first slice. A grid with a block for each tile has no loop (S::LOOPS).
     template <class After>
     __device__ __forceinline__ void walk(const T* x, const W& w, const T* residual, T* y, int N, int first, int step,
-                                         int own, const After& after, bool cleared = true) {
+                                         int own, const After& after) {
         const int tiles = ceil_div(N, S::IMAGES) * G::TILES_H * G::TILES_W;
-        bool fetched = true;  // the first slices of the weights
+        if constexpr (S::LOOPS) {
 #pragma unroll 1
-        for (int start = first; start < tiles; start += step) {
-            const bool busy = Crew::works(at.team) && start + own < tiles;
-            const Spot<S> spot(start + own, N);
-            if (!fetched && !G::RESIDENT) prefetch(w);
-            fetched = false;
-            if constexpr (S::EXPAND != NONE)
-                if (busy) {
-                    fetch_x(at, x, spot);
-                    make_rows(at, spot);
-                }
-            if (!cleared) clear();  // while x is on its way
-            cleared = true;
-            Sums<S> acc = {};
-            if (busy) begin(acc, at, w, residual, spot);
-#pragma unroll 1
-            for (int slice = 0; slice < G::SLICES; ++slice) {
-                const T* const now = at.stages + slice % G::STAGES * G::STAGE;
-                if constexpr (S::EXPAND == NONE) {
-                    if (busy) fetch_hidden(at, x, spot, slice);
-                    cp_async_wait<0>();
-                    __syncwarp();
-                }
-                if (slice == 0) {
-                    cp_async_wait<0>();
-                    __syncthreads();
-                    if (start == first) after();
-                    if (start + step >= tiles) launch_dependents();  // what follows may come and fetch its weights
-                }
-                if constexpr (S::EXPAND != NONE)
-                    if (busy) expand(at, now, w.low[0], w.high[0]);
-                if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights before these
-                if (!G::RESIDENT) {
-                    if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
-                    cp_async_commit();
-                }
-                if (busy) depthwise(at, now, w.low[1], w.high[1]);
-                if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
-                __syncthreads();
-                if (busy) project(acc, at, now);
-            }
-            if constexpr (S::ADDS_X)
-                if (busy && at.rank == 0) add_x(acc, at);
-            T* const y_tile = y + spot.first_out();
-            if constexpr (S::SPLIT == 1) {
-                write_tile(acc, at, w, y_tile, spot, busy);
-                __syncthreads();  // the next tile's x comes where slow warps may still read
-            } else {
-                add_cluster(acc, at, w, y_tile, spot, busy);
-                if (start + step < tiles) cluster_sync();  // nobody puts the next sums where another one still reads
-                else __syncthreads();                      // nor clears what slow warps still read
-            }
+            for (int start = first; start < tiles; start += step)
+                take(x, w, residual, y, Spot<S>(start + own, N), Crew::works(at.team) && start + own < tiles,
+                     start == first, start + step >= tiles, after);
+        } else take(x, w, residual, y, Spot<S>(first, N), true, true, true, after);
+        if (S::LOOPS && first >= tiles) after();
+    }
+
+    // A tile, by those threads that have one (busy). is_first, is_last: of those that this block takes.
+    template <class After>
+    __device__ __forceinline__ void take(const T* x, const W& w, const T* residual, T* y, const Spot<S> spot, bool busy,
+                                         bool is_first, bool is_last, const After& after) {
+        const bool waits = Crew::WAITS && is_first;  // what needs nothing of the kernel before comes before that wait
+        if (!is_first && !G::RESIDENT) prefetch(w);
+        if constexpr (S::EXPAND != NONE) {
+            if (busy && !waits) fetch_x(at, x, spot);
+            if (busy) make_rows(at, spot);
         }
-        if (first >= tiles) after();
+        if (Crew::CLEARS && is_first) clear();
+        if (S::READS_RESIDUAL && waits) wait_for_inputs();
+        Sums<S> acc = {};
+        if (busy) begin(acc, at, w, residual, spot);
+        if (waits) {
+            wait_for_inputs();
+            if constexpr (S::EXPAND != NONE)
+                if (busy) fetch_x(at, x, spot);
+        }
+#pragma unroll 1
+        for (int slice = 0; slice < G::SLICES; ++slice) {
+            const T* const now = at.stages + slice % G::STAGES * G::STAGE;
+            if constexpr (S::EXPAND == NONE) {
+                if (busy) fetch_hidden(at, x, spot, slice);
+                cp_async_wait<0>();
+                __syncwarp();
+            }
+            if (slice == 0) {
+                cp_async_wait<0>();
+                __syncthreads();
+                if (is_first) after();
+                if (is_last) launch_dependents();  // what follows may come and fetch its weights
+            }
+            if constexpr (S::EXPAND != NONE)
+                if (busy) expand(at, now, w.low[0], w.high[0]);
+            if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights before these
+            if (!G::RESIDENT) {
+                if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
+                cp_async_commit();
+            }
+            if (busy) depthwise(at, now, w.low[1], w.high[1]);
+            if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
+            __syncthreads();
+            if (busy) project(acc, at, now);
+        }
+        if constexpr (S::ADDS_X)
+            if (busy && at.rank == 0) add_x(acc, at);
+        T* const y_tile = y + spot.first_out();
+        if constexpr (S::SPLIT == 1) {
+            write_tile(acc, at, w, y_tile, spot, busy);
+            if (S::LOOPS) __syncthreads();  // the next tile's x comes where slow warps may still read
+        } else {
+            add_cluster(acc, at, w, y_tile, spot, busy);
+            if (!is_last) cluster_sync();        // nobody puts the next sums where another one still reads
+            else if (S::LOOPS) __syncthreads();  // nor clears what slow warps still read
+        }
     }
 };

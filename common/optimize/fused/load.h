@@ -201,14 +201,18 @@ template <class S, class Crew> __device__ __forceinline__ void clear(const Works
     if (!Crew::works(at.team)) return;
     const uint4 zero = make_uint4(0, 0, 0, 0);
     constexpr int FROM = S::EXPAND == NONE ? G::H_SIZE : 0, E = G::E;
+#pragma unroll 1
     for (int i = FROM / E + at.thread; i < (G::H_SIZE + G::D_SIZE) / E; i += S::THREADS) ((uint4*)at.hidden)[i] = zero;
     if constexpr (S::EXPAND != NONE)
+#pragma unroll 1
         for (int i = G::PIXELS_IN + at.thread; i < G::M_IN * 16; i += S::THREADS)
             at.rows[i] = (G::PIXELS_HIDDEN + i - G::PIXELS_IN) * 8;
     if constexpr (S::EXPAND == POINTWISE) {
+#pragma unroll 1
         for (int i = G::PIXELS_IN * G::X_ROW / E + at.thread; i < G::X_SIZE / E; i += S::THREADS)
             ((uint4*)at.x_tile)[i] = zero;
         constexpr int EXTRA = (G::K_PADDED - S::C) / E, SOME = larger(EXTRA, 1);
+#pragma unroll 1
         for (int i = at.thread; i < G::PIXELS_IN * EXTRA; i += S::THREADS)
             *(uint4*)(at.x_tile + i / SOME * G::X_ROW + S::C + i % SOME * E) = zero;
     }

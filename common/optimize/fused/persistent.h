@@ -15,6 +15,7 @@ struct Barrier {
 
 template <class S, int ALL, int TEAMS> struct Teams {
     static constexpr int BLOCK = ALL;
+    static constexpr bool CLEARS = false, WAITS = false;  // the kernel does, between two phases
     using Post = Barrier;
     __device__ __forceinline__ static int thread() {
         return BLOCK == S::THREADS ? threadIdx.x : threadIdx.x % S::THREADS;

@@ -26,7 +26,7 @@ __device__ __forceinline__ void begin(Sums<S>& acc, const Workspace<S, Crew>& at
         if (at.rank == 0 && w.project_bias && at.channel_of(j) < S::O) load(bias[j], w.project_bias + at.channel_of(j));
 #pragma unroll
     for (int i = 0; i < 2 * G::MT3; ++i) {
-        const bool added = !S::ADDS_X && at.rank == 0 && residual && spot.is_out(at.pixel_of(i));
+        const bool added = S::READS_RESIDUAL && at.rank == 0 && spot.is_out(at.pixel_of(i));
         const unsigned place = G::place_out(at.pixel_of(i));
 #pragma unroll
         for (int j = 0; j < G::PAIRS3; ++j) {

@@ -5,6 +5,7 @@
 //   Crew::BLOCK           threads of the thread block, which fetch weights together
 //   Crew::thread(), team()    of those that take a tile, S::THREADS of them: which one, and of which tile
 //   Crew::works(team)     whether there is such a team, or only what is left over, which comes to the barriers alone
+//   Crew::CLEARS, WAITS   whether a block clears its shared memory itself; whether it waits for the kernel before
 //   Crew::Post            how the blocks of a cluster send their sums (cluster_sum.h)
 #pragma once
 #include "fused/geometry.h"
