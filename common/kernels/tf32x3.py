@@ -4,6 +4,7 @@ big, small = split(x)                    x = big + small, both of at most 11 sig
 products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts, as mma reads them
 dot(x, y)                                sums over the last dimension, truncated after each step of 8 terms
 dot(x, y, slice=32)                      truncated within slices of 32 terms only; slices are added as floats
+matmul(x, w)                             x (M, K) · w (N, K)ᵀ as a kernel computes it, from three products of parts
 """
 
 from typing import Any
@@ -68,3 +69,21 @@ def dot(x: Any, y: Any, slice: int | None = None, truncate: bool = True) -> np.n
         if slice is not None and (i + 1) % (slice // STEP) == 0:
             total, part = total + part, np.zeros_like(part)
     return total + part
+
+
+def matmul(x: Any, w: Any, slice: int = 32, truncate: bool = True) -> np.ndarray:
+    """x (M, K) · w (N, K)ᵀ in float32 as the kernels compute it: three products of parts, the small ones first.
+
+    Each mma adds STEP products of parts exactly to the sum of a slice, which is then truncated, or rounded to nearest
+    with truncate=False, as on the simulator; slices are added as floats.
+    """
+    (x_big, x_small), (w_big, w_small) = ([cut(part).astype(np.float64) for part in split(one)] for one in (x, w))
+    fit = toward_zero if truncate else lambda wide: wide.astype(np.float32)
+    total = np.zeros((len(x_big), len(w_big)), np.float32)
+    for start in range(0, x_big.shape[1], slice):
+        part = np.zeros_like(total)
+        for k in range(start, min(start + slice, x_big.shape[1]), STEP):
+            for a, b in ((x_small, w_big), (x_big, w_small), (x_big, w_big)):
+                part = fit(part + a[:, k : k + STEP] @ b[:, k : k + STEP].T)
+        total = total + part
+    return total
