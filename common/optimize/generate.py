@@ -22,7 +22,7 @@ from ..kernels.ladder import header_options
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
-ARITHMETIC = {"float32": "Tf32x3", "float16": "Fp16"}  # the structs of fused/arithmetic.h
+ARITHMETICS = {"tf32x3": "Tf32x3", "halves": "PairOfHalves"}  # of float32: the structs of fused/arithmetic.h
 INDENT, WIDTH = 4 * " ", 120  # of generated source
 MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
@@ -105,6 +105,8 @@ class Tile:
     project_n        warps along the output channels of the projection
     blocks           resident thread blocks per multiprocessor to compile for (__launch_bounds__)
     persistent       thread blocks per multiprocessor that loop over all tiles; 0: one thread block per tile
+    arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
+                     inputs with a bound; float16 has one arithmetic and leaves this aside
     """
 
     tile_h: int
@@ -121,6 +123,12 @@ class Tile:
     project_n: int = 1
     blocks: int = 1
     persistent: int = 0
+    arithmetic: str = "tf32x3"
+
+
+def arithmetic(tile: Tile, dtype: str) -> str:
+    """The struct of fused/arithmetic.h for a tile and a dtype."""
+    return "Fp16" if dtype == "float16" else ARITHMETICS[tile.arithmetic]
 
 
 class Geometry:
@@ -132,6 +140,8 @@ class Geometry:
     def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
         self.block, self.tile, self.itemsize = block, tile, itemsize
         e = 16 // itemsize
+        self.halves = itemsize == 4 and tile.arithmetic == "halves"  # floats as pairs of halves
+        depth = 16 if self.halves else 2 * e  # channels of one mma
 
         def odd(elements: int) -> int:
             return (elements // e | 1) * e
@@ -143,7 +153,7 @@ class Geometry:
         self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
         self.pixels_in = tile.images * self.real_h * self.real_w
         self.pixels_out = tile.images * tile.tile_h * tile.tile_w
-        self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, 2 * e) * 2 * e
+        self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, depth) * depth
         self.o_padded = ceil_div(block.outputs, 16) * 16
         x_row, d_row = odd(self.k_padded), odd(tile.slice)
         expands = block.expand != "none"
@@ -192,6 +202,14 @@ class Geometry:
         e = 16 // self.itemsize
         vectors = (0, 2, 4) if self.itemsize == 2 else (2, 4)
         groups = t.warps // t.pixel_warps
+        if t.arithmetic not in ARITHMETICS:
+            yield f"arithmetic must be {' or '.join(ARITHMETICS)}, got {t.arithmetic!r}"
+        if self.halves:
+            e = 8  # of a group of pairs
+            if b.expand == "stem":
+                yield 'a stem multiplies by tf32x3 alone, got arithmetic "halves"'
+            if not all(map(math.isfinite, b.bounds[1])):
+                yield f'arithmetic "halves" needs a bounded depthwise convolution, got bounds {b.bounds[1]}'
         if b.hidden % e:
             yield f"hidden channels must be a multiple of {e}, got {b.hidden}"
         if b.expand != "stem" and b.channels % e:
@@ -259,7 +277,7 @@ def shape(
         "WARPS_P": tile.pixel_warps, "MT1": tile.expand_m, "WARPS_N3": tile.project_n,
     }  # fmt: skip
     return f"""struct {name} {{  // {block}
-    using Arithmetic = {ARITHMETIC[dtype]};
+    using Arithmetic = {arithmetic(tile, dtype)};
     using T = Arithmetic::T;
     static constexpr Expand EXPAND = {block.expand.upper()};
     static constexpr bool {flags};
@@ -284,15 +302,21 @@ PARAMETERS = """
     const {T}* __restrict__ depthwise, const {T}* __restrict__ depthwise_bias,
     const {T}* __restrict__ project, const {T}* __restrict__ project_bias,
     const {T}* __restrict__ residual, {T}* __restrict__ y, int N"""
+SCALES = ("x_scale", "x_unscale", "hidden_unscale", "dw_scale", "sums_unscale")  # further parameters, of "halves"
 
 
 def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
     """The source of the kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16".
 
     adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
+    With tile.arithmetic "halves" the kernel has the parameters SCALES as well, float, and expand and project are arrays
+    as split_weights.py makes them.
     """
+    scales = SCALES if arithmetic(tile, dtype) == ARITHMETICS["halves"] else ()
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
+    if scales:
+        parameters += ",\n" + wrapped(f"float {name}" for name in scales)
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
     started = "\n    block.open();\n    cluster_started();" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
@@ -305,7 +329,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
     extern __shared__ uint4 shared[];
     const Weights<Shape::Arithmetic> w = {{
         expand, expand_bias, depthwise, depthwise_bias, project, project_bias,
-        {{{lows}}}, {{{highs}}}}};
+        {{{lows}}}, {{{highs}}}, {{{", ".join(scales)}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
     // waits for the kernel before only where it begins to read x

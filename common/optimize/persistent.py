@@ -22,7 +22,7 @@ from .. import cuda
 from ..cuda import layout as layouts
 from ..text import aligned
 from . import cost
-from .generate import ARITHMETIC, MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape, wrapped
+from .generate import MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape, wrapped
 from .head import (
     Head,
     HeadGeometry,
@@ -524,7 +524,7 @@ extern "C" __global__ void {dims}__launch_bounds__({32 * plan.warps}, 1)
 {KERNEL}(unsigned* counter, const {t}* x,
 {outputs},
 {weights}) {{
-    using A = {ARITHMETIC[plan.dtype]};
+    using A = Default<{t}>::Arithmetic;
     using T = A::T;
     extern __shared__ uint4 shared[];
     char* const at = (char*)shared;{made}

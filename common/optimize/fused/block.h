@@ -48,6 +48,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     using T = typename S::T;
     using W = ::Weights<typename S::Arithmetic>;
     static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
+    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND != NONE;  // x, when it has come
 
     Workspace<S, Crew> at;
 
@@ -110,24 +111,26 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             }
             if (slice == 0) {
                 cp_async_wait<0>();
+                if constexpr (SPLITS)
+                    if (busy) split_x(at, w);
                 __syncthreads();
                 if (is_first) after();
                 if (is_last) launch_dependents();  // what follows may come and fetch its weights
             }
             if constexpr (S::EXPAND != NONE)
-                if (busy) expand(at, now, w.low[0], w.high[0]);
+                if (busy) expand(at, now, w);
             if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights before these
             if (!G::RESIDENT) {
                 if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
                 cp_async_commit();
             }
-            if (busy) depthwise(at, now, w.low[1], w.high[1]);
+            if (busy) depthwise(at, now, w);
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();
-            if (busy) project(acc, at, now);
+            if (busy) project(acc, at, now, w);
         }
         if constexpr (S::ADDS_X)
-            if (busy && at.rank == 0) add_x(acc, at);
+            if (busy && at.rank == 0) add_x(acc, at, w);
         T* const y_tile = y + spot.first_out();
         if constexpr (S::SPLIT == 1) {
             write_tile(acc, at, w, y_tile, spot, busy);

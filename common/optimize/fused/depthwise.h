@@ -1,6 +1,6 @@
 // depthwise.h - dw = clamp(3×3 of hidden + bias): a warp convolves the channels that it has expanded.
 //
-//   depthwise(at, w, low, high)     w: a slice of the weights
+//   depthwise(at, slice, w)     slice: of the weights w, in shared memory
 //
 // What walks down STRIP outputs of a column is a lane, of V channels; or, of halves (V = 0), a warp, of 16 columns and
 // channels: a tap is a product with a diagonal matrix, of which tensor cores do 8 times too much and yet all at once,
@@ -13,8 +13,8 @@
 #include "fused/load.h"
 
 template <class S, class Crew>
-__device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, const typename S::T* w, float low,
-                                                float high) {
+__device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, const typename S::T* slice,
+                                                const Weights<typename S::Arithmetic>& w) {
     using G = Geometry<S>;
     using T = typename S::T;
     constexpr int V = G::V, GROUPS = 16 / V;
@@ -27,8 +27,8 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
 #pragma unroll
         for (int e = 0; e < V; ++e)
 #pragma unroll
-            for (int tap = 0; tap < 9; ++tap) taps[tap][e] = (float)w[G::W2 + (channel + e) * 9 + tap];
-        get(bias, w + G::B2 + channel);
+            for (int tap = 0; tap < 9; ++tap) taps[tap][e] = (float)slice[G::W2 + (channel + e) * 9 + tap];
+        get(bias, slice + G::B2 + channel);
         const T* const plane = at.hidden + (at.warp_c * G::PLANES + j) * G::PLANE + c / 8 * G::HALF_PLANE + c % 8;
         if (i < G::COLUMNS) {
             unsigned first, to;
@@ -53,8 +53,8 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
                 const int r = (y - 2) / S::STRIDE;
                 if (y >= 2 && r * S::STRIDE == y - 2) {
 #pragma unroll
-                    for (int e = 0; e < V; ++e) acc[r][e] = bounded(acc[r][e], low, high);
-                    store(at.dw + (to + r * S::TILE_W) * G::D_ROW + channel, acc[r]);
+                    for (int e = 0; e < V; ++e) acc[r][e] = bounded(acc[r][e], w.low[1], w.high[1]);
+                    G::A::put_dw(at.dw + (to + r * S::TILE_W) * G::D_ROW, channel, acc[r], w.scales);
                 }
             }
         }
@@ -62,7 +62,8 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
 }
 
 template <class S, class Crew>
-__device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, const __half* w, float low, float high) {
+__device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, const __half* slice,
+                                              const Weights<Fp16>& w) {
     using G = Geometry<S>;
     constexpr int ROUNDS = ceil_div(G::COLUMNS, 16), D_ROW = G::D_ROW;
     // where a lane's tap stands among its two elements of b
@@ -74,10 +75,10 @@ __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, cons
         float bias[2][4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const __half* const taps = w + G::W2 + (channel + half * 8 + at.g) * 9;
+            const __half* const taps = slice + G::W2 + (channel + half * 8 + at.g) * 9;
 #pragma unroll
             for (int tap = 0; tap < 9; ++tap) diagonal[half][tap] = here * *(const unsigned short*)(taps + tap);
-            unpack(bias[half][0], bias[half][1], *(const unsigned*)(w + G::B2 + channel + half * 8 + 2 * at.t));
+            unpack(bias[half][0], bias[half][1], *(const unsigned*)(slice + G::B2 + channel + half * 8 + 2 * at.t));
             bias[half][2] = bias[half][0], bias[half][3] = bias[half][1];
         }
         unsigned first, to;
@@ -112,13 +113,14 @@ __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, cons
                         }
                 }
             const int r = (y - 2) / S::STRIDE;
-            if (y >= 2 && r * S::STRIDE == y - 2) store_bounded(row + r * down, acc[r], low, high);
+            if (y >= 2 && r * S::STRIDE == y - 2) store_bounded(row + r * down, acc[r], w.low[1], w.high[1]);
         }
     }
 }
 
 template <class S, class Crew>
-__device__ __forceinline__ void depthwise(const Workspace<S, Crew>& at, const typename S::T* w, float low, float high) {
-    if constexpr (S::VECTOR == 0) depthwise_mma(at, w, low, high);
-    else depthwise_lanes(at, w, low, high);
+__device__ __forceinline__ void depthwise(const Workspace<S, Crew>& at, const typename S::T* slice,
+                                          const Weights<typename S::Arithmetic>& w) {
+    if constexpr (S::VECTOR == 0) depthwise_mma(at, slice, w);
+    else depthwise_lanes(at, slice, w);
 }

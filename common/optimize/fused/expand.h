@@ -1,7 +1,7 @@
 // expand.h - hidden = clamp(x · weight + bias), zero outside of the image, which is what the depthwise pads with.
 //
-//   expand(at, w, low, high)     w: a slice of the weights. A warp makes 16·PLANES channels of its own, of all pixels
-//                                or of those of one of WARPS_P warps, MT1 tiles of 16 pixels at a time
+//   expand(at, slice, w)     slice: of the weights w, in shared memory. A warp makes 16·PLANES channels of its own, of
+//                            all pixels or of those of one of WARPS_P warps, MT1 tiles of 16 pixels at a time
 //
 //     x tile, 16 pixels × K channels        weights, K × 16            hidden, 16 pixels × 16 channels
 //     ldmatrix                          ×   in registers if HELD   =   halves: a warp by stmatrix; floats: a thread 4
@@ -21,17 +21,19 @@ __device__ __forceinline__ void load_bias(float (&bias)[2][4], const Workspace<S
 }
 
 template <class S, class Crew>
-__device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typename S::T* w, float low, float high) {
+__device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typename S::T* slice,
+                                       const Weights<typename S::Arithmetic>& w) {
     using G = Geometry<S>;
     using A = typename G::A;
     using T = typename S::T;
     constexpr int PLANES = G::PLANES, K_STEPS = G::K_STEPS, MT1 = S::MT1;
-    const T* const b_row = w + G::W1 + (at.warp_c * PLANES * 16 + at.row_of_b()) * G::X_ROW + at.channel_of_b();
+    const float low = w.low[0], high = w.high[0];
+    const T* const b_row = slice + G::W1 + (at.warp_c * PLANES * 16 + at.row_of_b()) * G::X_ROW + at.channel_of_b();
     typename A::Columns held[G::HELD ? K_STEPS : 1][PLANES];
     float bias[PLANES][2][4];
 #pragma unroll
     for (int j = 0; j < PLANES; ++j) {
-        load_bias(bias[j], at, w + G::B1 + (at.warp_c * PLANES + j) * 16);
+        load_bias(bias[j], at, slice + G::B1 + (at.warp_c * PLANES + j) * 16);
 #pragma unroll
         for (int k = 0; G::HELD && k < K_STEPS; ++k) held[k][j].load(b_row + j * 16 * G::X_ROW + k * A::K);
     }
@@ -54,6 +56,10 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
             else a_row[i] = at.x_tile + pixel * G::X_ROW + at.channel_of_a();
         }
         float acc[MT1][PLANES][2][4];
+        if constexpr (A::OWN_SUMS)
+#pragma unroll
+            for (int i = 0; i < MT1 * PLANES * 8; ++i)
+                acc[i / 8 / PLANES][i / 8 % PLANES][i / 4 % 2][i % 4] = bias[i / 8 % PLANES][i / 4 % 2][i % 4];
         constexpr int CHUNK = smaller(A::TERMS / A::K, K_STEPS);
 #pragma unroll
         for (int k0 = 0; k0 < K_STEPS; k0 += CHUNK) {
@@ -79,12 +85,7 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
                         else b[j].multiply(acc[i][j], a[i]);
                 }
             }
-            if constexpr (A::OWN_SUMS)
-#pragma unroll
-                for (int i = 0; i < MT1 * PLANES * 8; ++i) {
-                    const int m = i / 8 / PLANES, j = i / 8 % PLANES, half = i / 4 % 2, e = i % 4;
-                    acc[m][j][half][e] = (k0 == 0 ? bias[j][half][e] : acc[m][j][half][e]) + part[m][j][half][e];
-                }
+            if constexpr (A::OWN_SUMS) add<A>(acc, part, w.scales.hidden);
         }
         if constexpr (G::FP16) {
 #pragma unroll

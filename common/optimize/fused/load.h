@@ -3,6 +3,7 @@
 //   fetch_slice(at, w, slice)     SLICE hidden channels of all weights, to a stage
 //   prefetch(at, w)               the first slices
 //   fetch_x(at, x, spot)          the pixels of a tile, channels side by side; zeros where there is no image
+//   split_x(at, w)                the pixels that this thread has fetched and that have come, as pairs of halves
 //   make_rows(at, spot)           the table of rows: where the hidden channels of each pixel go
 //   fetch_hidden(at, x, spot, slice)    of a block without expand: a slice of x is the hidden tensor
 //   clear(at)                     what nobody writes later: the border of a whole image, what fills up tiles of mma
@@ -14,6 +15,7 @@
 template <class A> struct Weights {  // as PyTorch has them, in NHWC: (hidden, C), (hidden, 9), (O, hidden); biases or 0
     const typename A::T *expand, *expand_bias, *depthwise, *depthwise_bias, *project, *project_bias;
     float low[3], high[3];  // what each of the three is clamped to
+    typename A::Scales scales;
 };
 
 // ---- Weights
@@ -89,18 +91,18 @@ __device__ __forceinline__ void prefetch(const Workspace<S, Crew>& at, const Wei
 
 // ---- x
 
-// put(pixel, c): of all pixels that are computed and all pieces of E channels, those of this thread.
+// put(pixel, c): of all pixels that are computed and all pieces of their channels, those of this thread.
 template <class S, class Crew, class Put>
 __device__ __forceinline__ void for_pieces(const Workspace<S, Crew>& at, const Put& put) {
     using G = Geometry<S>;
-    constexpr int PIECES = S::C / G::E, STEP = S::THREADS / PIECES;
+    constexpr int PIECE = G::A::PIECE, PIECES = S::C / PIECE, STEP = S::THREADS / PIECES;
     if constexpr (S::THREADS % PIECES == 0)
 #pragma unroll 2
         for (unsigned pixel = at.thread / PIECES; pixel < G::PIXELS_IN; pixel += STEP)
-            put(pixel, at.thread % PIECES * G::E);
+            put(pixel, at.thread % PIECES * PIECE);
     else
 #pragma unroll 1
-        for (unsigned i = at.thread; i < G::PIXELS_IN * PIECES; i += S::THREADS) put(i / PIECES, i % PIECES * G::E);
+        for (unsigned i = at.thread; i < G::PIXELS_IN * PIECES; i += S::THREADS) put(i / PIECES, i % PIECES * PIECE);
 }
 
 // Two neighbouring pixels of an image are 6 inputs, three times two of them: put as 4 channels each.
@@ -157,10 +159,25 @@ __device__ __forceinline__ void fetch_x(const Workspace<S, Crew>& at, const type
             if (G::WHOLE_W && S::STRIDE == 1 && (G::WHOLE_H || S::IMAGES == 1))
                 from = (spot.n0 * S::H + spot.y_first()) * S::W + pixel;
             from = from * S::C + c;
-            cp_async_16(at.x_tile + pixel * G::X_ROW + c, x + (inside ? from : 0), inside);
+#pragma unroll
+            for (int e = 0; e < G::A::PIECE; e += G::E)
+                cp_async_16(at.x_tile + pixel * G::X_ROW + c + e, x + (inside ? from + e : 0), inside);
         });
     if constexpr (S::EXPAND == STEM) fetch_image(at, x, spot);
     cp_async_commit();
+}
+
+template <class S, class Crew>
+__device__ __forceinline__ void split_x(const Workspace<S, Crew>& at, const Weights<typename S::Arithmetic>& w) {
+    for_pieces(at, [&](unsigned pixel, unsigned c) {
+        float* const piece = at.x_tile + pixel * Geometry<S>::X_ROW + c;
+        float v[8];
+        unsigned high[4], low[4];
+        get(v, piece);
+        split_halves(high, low, v, w.scales.x);
+        store_16(piece, make_uint4(high[0], high[1], high[2], high[3]));
+        store_16(piece + 4, make_uint4(low[0], low[1], low[2], low[3]));
+    });
 }
 
 template <class S, class Crew>

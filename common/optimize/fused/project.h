@@ -2,8 +2,8 @@
 //
 //   Sums<S>                                   of a thread: MT3 × PAIRS3 pairs of tiles of mma
 //   begin(sums, at, w, residual, spot)        bias, and a residual that is read from global memory
-//   project(sums, at, w)                      sums += dw · weight, over the slice whose weights are w
-//   add_x(sums, at)                           a residual that is x itself: it lies in shared memory
+//   project(sums, at, slice, w)               sums += dw · weight, over a slice of the weights w, in shared memory
+//   add_x(sums, at, w)                        a residual that is x itself: it lies in shared memory
 //   write(v, to, w), write_tile(sums, …)      clamped, 4 neighbouring channels of a pixel at a time
 //
 // A block's WARPS share the tiles of 16 pixels × 16 channels, WARPS_N3 of them side by side along the channels. Where a
@@ -40,7 +40,8 @@ __device__ __forceinline__ void begin(Sums<S>& acc, const Workspace<S, Crew>& at
 }
 
 template <class S, class Crew>
-__device__ __forceinline__ void project(Sums<S>& acc, const Workspace<S, Crew>& at, const typename S::T* w) {
+__device__ __forceinline__ void project(Sums<S>& acc, const Workspace<S, Crew>& at, const typename S::T* slice,
+                                        const Weights<typename S::Arithmetic>& w) {
     using G = Geometry<S>;
     using A = typename G::A;
     using T = typename S::T;
@@ -57,7 +58,7 @@ __device__ __forceinline__ void project(Sums<S>& acc, const Workspace<S, Crew>& 
     for (int j = 0; j < PAIRS3; ++j) {
         int n = warp_n + j * S::WARPS_N3;
         if (G::PAIRS % S::WARPS_N3 && j == PAIRS3 - 1) n = smaller(n, G::PAIRS - 1);
-        b_row[j] = w + G::W3 + (n * 16 + at.row_of_b()) * D_ROW + at.channel_of_b();
+        b_row[j] = slice + G::W3 + (n * 16 + at.row_of_b()) * D_ROW + at.channel_of_b();
     }
 #pragma unroll
     for (int k0 = 0; k0 < S::SLICE; k0 += CHUNK) {
@@ -79,12 +80,14 @@ __device__ __forceinline__ void project(Sums<S>& acc, const Workspace<S, Crew>& 
                 }
             }
         }
-        if constexpr (A::OWN_SUMS) add(acc, part);
+        if constexpr (A::OWN_SUMS) add<A>(acc, part, w.scales.sums);
     }
 }
 
-// Of halves it is one more product, with ones on the diagonal.
-template <class S, class Crew> __device__ __forceinline__ void add_x(Sums<S>& acc, const Workspace<S, Crew>& at) {
+// Of Fp16 it is one more product, with ones on the diagonal.
+template <class S, class Crew>
+__device__ __forceinline__ void add_x(Sums<S>& acc, const Workspace<S, Crew>& at,
+                                      const Weights<typename S::Arithmetic>& w) {
     using G = Geometry<S>;
     using T = typename S::T;
     if constexpr (G::FP16) {
@@ -114,7 +117,7 @@ template <class S, class Crew> __device__ __forceinline__ void add_x(Sums<S>& ac
             float more[4] = {};
             if (at.channel_of(j) < S::O) {
                 const unsigned pixel = G::pixel_in(smaller(at.pixel_of(row), G::PIXELS_OUT - 1));
-                get(more, at.x_tile + pixel * G::X_ROW + at.channel_of(j));
+                G::A::get_x(more, at.x_tile + pixel * G::X_ROW, at.channel_of(j), w.scales);
             }
 #pragma unroll
             for (int e = 0; e < 4; ++e) acc[row / 2][j][e / 2][row % 2 * 2 + e % 2] += more[e];

@@ -53,25 +53,3 @@ template <class S, class Crew> struct Workspace {
         return (warp % S::WARPS_N3 + j * S::WARPS_N3) * 16 + 4 * t;
     }
 };
-
-// Neighbouring elements of shared memory, 2 or a multiple of 4, as floats.
-template <int N> __device__ __forceinline__ void get(float (&v)[N], const float* from) {
-#pragma unroll
-    for (int e = 0; e < N; e += 4)
-        if constexpr (N == 2) {
-            const float2 two = *(const float2*)from;
-            v[0] = two.x, v[1] = two.y;
-        } else {
-            const float4 four = *(const float4*)(from + e);
-            v[e] = four.x, v[e + 1] = four.y, v[e + 2] = four.z, v[e + 3] = four.w;
-        }
-}
-template <int N> __device__ __forceinline__ void get(float (&v)[N], const __half* from) {
-#pragma unroll
-    for (int e = 0; e < N; e += 4)
-        if constexpr (N == 2) unpack(v[0], v[1], *(const unsigned*)from);
-        else {
-            const uint2 four = *(const uint2*)(from + e);
-            unpack(v[e], v[e + 1], four.x), unpack(v[e + 2], v[e + 3], four.y);
-        }
-}
