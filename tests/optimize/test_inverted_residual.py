@@ -119,6 +119,10 @@ TILES = [
     (ODD_STEM, Tile(2, 4, slice=32, warps=4, pixel_warps=2, strip=1)),
     (NO_EXPAND, Tile(3, 5, slice=48, warps=3, strip=3)),
     (NO_EXPAND, Tile(9, 4, slice=16, warps=4, pixel_warps=4, strip=3, persistent=2)),
+    (SMALL, Tile(14, 13, slice=48, warps=3, pixel_warps=3, strip=14)),
+    (SMALL, Tile(7, 8, slice=32, warps=10, pixel_warps=5, strip=7, project_n=2)),
+    (SAME, Tile(7, 6, images=2, slice=16, warps=7, pixel_warps=7, strip=1)),
+    (HALVED, Tile(8, 6, slice=48, warps=6, pixel_warps=6, strip=8, persistent=1)),
 ]
 
 
