@@ -183,7 +183,9 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
     ]
     if cuda.backend() == "simulator" or cuda.compute_capability() >= 90:
         found.append((Block(7, 7, 32, 192, 32, residual=True), Tile(4, 4, slice=48, warps=3, split=4, strip=2)))
-    return [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
+    made = [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
+    split = [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if b.expand != "stem"]
+    return made + split if dtype == np.float32 else made
 
 
 def launch_fused(dtype: type) -> int:
@@ -201,6 +203,7 @@ def launch_fused(dtype: type) -> int:
             x, expand, random(block.hidden, dtype=dtype) if taps else None, nhwc(block.hidden, 1, 3, 3),
             random(block.hidden, dtype=dtype), nhwc(block.outputs, block.hidden, 1, 1, scale=0.1),
             random(block.outputs, dtype=dtype), stride=block.stride, residual=x if block.residual else None, tile=tile,
+            input_bound=float(abs(x).max()),
         )  # fmt: skip
         assert np.isfinite(cuda.asnumpy(out)).all(), (block, tile, dtype)
     x, weight, bias = nhwc(2, 24, 5, 3), nhwc(40, 24, 1, 1, scale=0.2), random(40, dtype=dtype)

@@ -203,14 +203,35 @@ MUTANTS = [
         "padding='same' has the odd zero on the other side", "tests/kernels/test_training.py",
     ),
     Mutant(
-        "block-outside", "common/optimize/inverted_residual.h",
-        "                        if (mine < 0) store_16(at, make_uint4(0, 0, 0, 0));\n", "",
+        "block-outside", "common/optimize/fused/expand.h",
+        "                    if (mine < 0) store_16(place, make_uint4(0, 0, 0, 0));\n", "",
         "hidden pixels outside of the image are not zero but clamp(bias)", BLOCK,
     ),
     Mutant(
-        "block-barrier", "common/optimize/inverted_residual.h",
+        "block-barrier", "common/optimize/fused/block.h",
         "if (slice > 0 || S::WARPS_P > 1) __syncthreads();", "if (S::WARPS_P > 1) __syncthreads();",
         "a slice's results are overwritten while other warps still read them", BLOCK,
+    ),
+    Mutant(
+        "block-low-x", "common/optimize/fused/load.h",
+        "store_16(piece + 4, make_uint4(low[0], low[1], low[2], low[3]));",
+        "store_16(piece + 4, make_uint4(0, 0, 0, 0));",
+        "x is a half and not a pair of them", f"{BLOCK} -k halves",
+    ),
+    Mutant(
+        "block-low-dw", "common/optimize/fused/arithmetic.h",
+        "*(unsigned*)(group + 4) = low[0]", "*(unsigned*)(group + 4) = 0",
+        "dw is a half and not a pair of them", f"{BLOCK} -k halves",
+    ),
+    Mutant(
+        "block-low-weights", "common/optimize/split_weights.py",
+        "np.stack(split(values, scale))", "np.stack([split(values, scale)[0], 0 * split(values, scale)[1]])",
+        "weights are halves and not pairs of them", f"{BLOCK} -k halves",
+    ),
+    Mutant(
+        "block-scale", "common/optimize/split_weights.py",
+        "x, dw = scale_of(input_bound), ", "x, dw = 1.0, ",
+        "small inputs lose the bits that a half does not have", f"{BLOCK} -k halves",
     ),
     # ---- Launchers
     Mutant(

@@ -36,6 +36,19 @@ def test_data_walks_one_way():
     run("lint-imports")
 
 
+@pytest.mark.parametrize(("folder", "most"), [("common/optimize", 120), ("common", 150)])
+def test_lines_of_cuda_fit_on_a_screen(folder, most):
+    """ruff looks at Python; this at kernels and at the simulator."""
+    texts = [path for path in (REPOSITORY / folder).rglob("*") if path.suffix in (".h", ".cu", ".cpp")]
+    long_lines = [
+        f"{path.relative_to(REPOSITORY)}:{number}: {len(line)} characters"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > most
+    ]
+    assert texts and not long_lines, "\n".join(long_lines)
+
+
 def in_a_fresh_process(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

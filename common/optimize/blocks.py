@@ -1,6 +1,7 @@
 """An inverted-residual block as one launch."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
 from .generate import Block, Geometry, Tile
+from .split_weights import scales, split_weights
 from .tiles import chosen, rule
 
 
@@ -30,6 +32,7 @@ def inverted_residual(
     activations: tuple[Any, Any, Any] = ("relu6", "relu6", None),
     out: Any = None,
     tile: Tile | None = None,
+    input_bound: float | None = None,
     programmatic: bool = False,
 ) -> Any:
     """out = project(depthwise(expand(x))) + residual, MobileNetV2's block, in one kernel. Requires sm_80.
@@ -45,11 +48,15 @@ def inverted_residual(
     activations   after each of the three convolutions, as in pointwise; the residual is added before the last one
     out           (N, O, OH, OW), NHWC; None: a new array
     tile          default: `tiles.chosen`, else `tiles.rule`
+    input_bound   for a tile of arithmetic "halves", unless expand is None: no element of x is larger in magnitude. What
+                  is computed from larger ones may be NaN
     programmatic  programmatic dependent launch: the kernel may start before the previous one on the stream has ended,
                   and waits before it reads that one's results (common/kernels/include/grid.h)
 
-    float32 (each product as three TF32 products, fp32 accuracy) or float16, accumulated in float32. Channels and
-    hidden channels must be multiples of 16 bytes, O of 4 elements. Returns out.
+    float32 (each product as three TF32 products, or as three products of halves with a tile of arithmetic "halves":
+    fp32 accuracy) or float16, accumulated in float32. Channels and hidden channels must be multiples of 16 bytes, of 8
+    elements with "halves", O of 4 elements. With "halves", expand and project are split when this is called: a launch
+    that is recorded keeps their values. Returns out.
     ValueError and TypeError name the argument that does not fit; ValueError if no tile fits the card.
     """
     allowed = ("NHWC",)
@@ -92,6 +99,9 @@ def inverted_residual(
     geometry = Geometry(block, tile, x.dtype.itemsize)
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"inverted_residual {block}: {problem}")
+    further: tuple[Any, ...] = ()
+    if geometry.halves:
+        expand, project, further = _halves(block, expand, project, input_bound)
     variant = "cluster" if tile.split > 1 else "fused"
     adds_input = block.adds_input and vectors.address(residual) == vectors.address(x)
     text = generate.source(block, tile, dtype, adds_input)
@@ -101,5 +111,19 @@ def inverted_residual(
     arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)
     stored = (array if array is None else layouts.as_stored(array) for array in arrays)
     grid = geometry.grid(n, cuda.multiprocessors())
-    kernel((grid,), (32 * tile.warps,), (*stored, n), shared_mem=geometry.shared)
+    kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)
     return out
+
+
+def _halves(block: Block, expand: Any, project: Any, input_bound: float | None) -> tuple[Any, Any, tuple[Any, ...]]:
+    """expand and project as pairs of halves, and the scales. ValueError without a bound on what expand reads."""
+    expand_scale = 1.0
+    if expand is not None:
+        if input_bound is None or not 0 <= input_bound < math.inf:
+            raise ValueError(
+                "input_bound must be a finite magnitude that no element of x exceeds, for a tile of arithmetic"
+                f' "halves", got {input_bound}'
+            )
+        expand, expand_scale = split_weights(expand)
+    project, project_scale = split_weights(project)
+    return expand, project, scales(block, input_bound or 0.0, expand_scale, project_scale)

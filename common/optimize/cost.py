@@ -224,16 +224,16 @@ def candidates(
             continue
         tiles = ceil_div(batch, images) * ceil_div(out_h, h) * ceil_div(out_w, w)
         splits = (1, 2, 3, 4, 6, 8) if clusters and images == 1 and tiles < multiprocessors else (1,)
-        for split, wc, planes, wp in itertools.product(splits, range(1, 17), (1, 2, 3, 4), (1, 2, 4, 8)):
+        for split, wc, planes, wp in itertools.product(splits, range(1, 17), (1, 2, 3, 4), range(1, 9)):
             channels, warps = 16 * planes * wc, wc * wp
             per = ceil_div(block.hidden, channels * split)
             if not 2 <= warps <= 16 or channels > 256 or per * channels * split > 1.2 * block.hidden + 15:
                 continue
             if split > 1 and tiles * split > 1.3 * multiprocessors:
                 continue
-            strips = {n for n in (1, 2, 4, 7, 8) if h % n == 0}
+            strips = {n for n in (1, 2, 4, 7, 8, 14) if h % n == 0}
             if batch > 1:
-                strips = set(sorted(strips)[-2:])
+                strips = set(sorted(strips)[-3 if 14 in strips else -2 :])
             for stages, strip in itertools.product({2, 3, per}, strips):
                 if (stages > per) or (stages == per and per > 6) or (stages == 1 and per > 1):
                     continue

@@ -2,14 +2,15 @@
 
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
-source(block, tile, "float16")            CUDA C++ that includes inverted_residual.h and defines the sizes
+source(block, tile, "float16")            CUDA C++ that includes fused/block.h and defines the sizes
 Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
 import functools
 import hashlib
 import math
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from ..kernels.ladder import header_options
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
+ARITHMETICS = {"tf32x3": "Tf32x3", "halves": "PairOfHalves"}  # of float32: the structs of fused/arithmetic.h
+INDENT, WIDTH = 4 * " ", 120  # of generated source
 MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
@@ -102,6 +105,8 @@ class Tile:
     project_n        warps along the output channels of the projection
     blocks           resident thread blocks per multiprocessor to compile for (__launch_bounds__)
     persistent       thread blocks per multiprocessor that loop over all tiles; 0: one thread block per tile
+    arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
+                     inputs with a bound; float16 has one arithmetic and leaves this aside
     """
 
     tile_h: int
@@ -118,10 +123,16 @@ class Tile:
     project_n: int = 1
     blocks: int = 1
     persistent: int = 0
+    arithmetic: str = "tf32x3"
+
+
+def arithmetic(tile: Tile, dtype: str) -> str:
+    """The struct of fused/arithmetic.h for a tile and a dtype."""
+    return "Fp16" if dtype == "float16" else ARITHMETICS[tile.arithmetic]
 
 
 class Geometry:
-    """The sizes derived from a block and a tile, as in inverted_residual.h; …_bytes and `shared` in bytes.
+    """The sizes derived from a block and a tile, as in fused/geometry.h; …_bytes and `shared` in bytes.
 
     itemsize: bytes per element, 4 or 2. tiles: per group of images. shared: dynamic shared memory of a thread block.
     """
@@ -129,6 +140,8 @@ class Geometry:
     def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
         self.block, self.tile, self.itemsize = block, tile, itemsize
         e = 16 // itemsize
+        self.halves = itemsize == 4 and tile.arithmetic == "halves"  # floats as pairs of halves
+        depth = 16 if self.halves else 2 * e  # channels of one mma
 
         def odd(elements: int) -> int:
             return (elements // e | 1) * e
@@ -140,7 +153,7 @@ class Geometry:
         self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
         self.pixels_in = tile.images * self.real_h * self.real_w
         self.pixels_out = tile.images * tile.tile_h * tile.tile_w
-        self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, 2 * e) * 2 * e
+        self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, depth) * depth
         self.o_padded = ceil_div(block.outputs, 16) * 16
         x_row, d_row = odd(self.k_padded), odd(tile.slice)
         expands = block.expand != "none"
@@ -189,6 +202,14 @@ class Geometry:
         e = 16 // self.itemsize
         vectors = (0, 2, 4) if self.itemsize == 2 else (2, 4)
         groups = t.warps // t.pixel_warps
+        if t.arithmetic not in ARITHMETICS:
+            yield f"arithmetic must be {' or '.join(ARITHMETICS)}, got {t.arithmetic!r}"
+        if self.halves:
+            e = 8  # of a group of pairs
+            if b.expand == "stem":
+                yield 'a stem multiplies by tf32x3 alone, got arithmetic "halves"'
+            if not all(map(math.isfinite, b.bounds[1])):
+                yield f'arithmetic "halves" needs a bounded depthwise convolution, got bounds {b.bounds[1]}'
         if b.hidden % e:
             yield f"hidden channels must be a multiple of {e}, got {b.hidden}"
         if b.expand != "stem" and b.channels % e:
@@ -236,55 +257,85 @@ def literal(value: float) -> str:
     return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)" if math.isinf(value) else f"{value!r}f"
 
 
-def shape(name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
-    """The struct of compile-time constants that the template Fused takes. adds_input: as in `source`."""
+def shape(
+    name: str, block: Block, tile: Tile, dtype: str, adds_input: bool | None = None, loops: bool = True
+) -> str:  # fmt: skip
+    """The struct of compile-time constants that the template Fused takes.
+
+    adds_input: as in `source`. loops: whether a thread block may take several tiles, one after the other.
+    """
     adds = block.adds_input if adds_input is None else adds_input
-    numbers = {
+    bools = {"ADDS_X": adds, "READS_RESIDUAL": block.residual and not adds, "LOOPS": loops}
+    flags = ", ".join(f"{name} = {str(value).lower()}" for name, value in bools.items())
+    of_block = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1],
+    }  # fmt: skip
+    of_tile = {
         "TILE_H": tile.tile_h, "TILE_W": tile.tile_w, "IMAGES": tile.images, "SLICE": tile.slice, "SPLIT": tile.split,
         "STRIP": tile.strip, "VECTOR": tile.vector, "STAGES": tile.stages, "THREADS": 32 * tile.warps,
         "WARPS_P": tile.pixel_warps, "MT1": tile.expand_m, "WARPS_N3": tile.project_n,
     }  # fmt: skip
-    rows = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     return f"""struct {name} {{  // {block}
-    using T = {TYPES[dtype]};
+    using Arithmetic = {arithmetic(tile, dtype)};
+    using T = Arithmetic::T;
     static constexpr Expand EXPAND = {block.expand.upper()};
-    static constexpr bool ADDS_X = {str(adds).lower()};
-    static constexpr int {rows};
+    static constexpr bool {flags};
+{_constants(of_block)}
+{_constants(of_tile)}
 }};"""
 
 
-PARAMETERS = """const {T}* __restrict__ x, const {T}* __restrict__ expand, const {T}* __restrict__ expand_bias,
+def _constants(numbers: dict[str, int]) -> str:
+    return wrapped([f"{name} = {value}" for name, value in numbers.items()], "static constexpr int ") + ";"
+
+
+def wrapped(parts: Iterable[str], begin: str = "") -> str:
+    """A list of generated source, indented once, in lines of at most WIDTH characters; no part is broken."""
+    text = ", ".join(part.replace(" ", "\0") for part in parts)
+    lines = textwrap.fill(begin + text, WIDTH - 1, initial_indent=INDENT, subsequent_indent=2 * INDENT)
+    return lines.replace("\0", " ")
+
+
+PARAMETERS = """
+    const {T}* __restrict__ x, const {T}* __restrict__ expand, const {T}* __restrict__ expand_bias,
     const {T}* __restrict__ depthwise, const {T}* __restrict__ depthwise_bias,
     const {T}* __restrict__ project, const {T}* __restrict__ project_bias,
     const {T}* __restrict__ residual, {T}* __restrict__ y, int N"""
+SCALES = ("x_scale", "x_unscale", "hidden_unscale", "dw_scale", "sums_unscale")  # further parameters, of "halves"
 
 
 def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None) -> str:
     """The source of the kernel inverted_residual for a block, a tile and a dtype, "float32" or "float16".
 
     adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
+    With tile.arithmetic "halves" the kernel has the parameters SCALES as well, float, and expand and project are arrays
+    as split_weights.py makes them.
     """
+    scales = SCALES if arithmetic(tile, dtype) == ARITHMETICS["halves"] else ()
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
+    if scales:
+        parameters += ",\n" + wrapped(f"float {name}" for name in scales)
     cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
     started = "\n    block.open();\n    cluster_started();" if tile.split > 1 else ""
     return f"""// requires: sm_{90 if tile.split > 1 else 80}
-#include "inverted_residual.h"
+#include "fused/block.h"
 
-{shape("Shape", block, tile, dtype, adds_input)}
+{shape("Shape", block, tile, dtype, adds_input, tile.persistent > 0)}
 
 extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.blocks})
 {KERNEL}({parameters}) {{
     extern __shared__ uint4 shared[];
-    const Weights<Shape::T> w = {{expand, expand_bias, depthwise, depthwise_bias, project, project_bias, {{{lows}}}, {{{highs}}}}};
+    const Weights<Shape::Arithmetic> w = {{
+        expand, expand_bias, depthwise, depthwise_bias, project, project_bias,
+        {{{lows}}}, {{{highs}}}, {{{", ".join(scales)}}}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
-    wait_for_inputs();    // until here nothing depends on the kernel before
+    // waits for the kernel before only where it begins to read x
     block.run(x, w, residual, y, N, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
 }}
-"""  # noqa: E501 (CUDA C++)
+"""
 
 
 def options() -> tuple[str, ...]:
@@ -292,9 +343,14 @@ def options() -> tuple[str, ...]:
     return (*header_options(), f"-I{FOLDER}", f"-DOPTIMIZE={_digest()}")
 
 
+def headers() -> list[Path]:
+    """The headers of the generated kernels."""
+    return sorted(FOLDER.rglob("*.h"))
+
+
 @functools.cache
 def _digest() -> str:
-    texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.h"))]
+    texts = [path.read_text(encoding="utf-8") for path in headers()]
     return "h" + hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
 
 

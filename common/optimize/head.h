@@ -1,26 +1,28 @@
 // head.h - the end of a network: a 1×1 convolution with clamp and global average pool in one, and the linear layer.
 //
 //   Head<S> head(work, weights);                 S: a struct of compile-time numbers, see common/optimize/head.py
-//   head.prefetch(w, slice);                     a slice of the weights is on its way: needs nothing of the kernel before
+//   head.prefetch(w, slice);                     a slice of the weights is on its way: needs no kernel before this one
 //   head.run(x, w, y, N, slices, images, after);     slices of channels and images, each a first one and a step
 //
 //   Linear<S> linear(weights);
 //   linear.prefetch(w, first);
 //   linear.run(x, w, y, N, first, step);         groups of rows first, first + step, …
 //
-// Head: a thread block takes CHANNELS output channels of all pixels of an image. Weights are the rows of mma and pixels its
-// columns, so that a channel's sums lie in the 4 lanes of a quad: clamped and added up there, none of them is ever stored.
-// WARPS_C·WARPS_P·WARPS_K warps: side by side along channels, pixels, and input channels, whose sums are added up through
-// shared memory. A block keeps its weights and walks over images, the next of which is on its way if X_STAGES is 2.
-// Linear: a warp takes ROWS outputs, whose weights it reads once, 16 bytes a lane; for few images, of which each is read by
-// every warp.
+// Head: a thread block takes CHANNELS output channels of all pixels of an image. Weights are the rows of mma and pixels
+// its columns, so that a channel's sums lie in the 4 lanes of a quad: clamped and added up there, none of them is ever
+// stored. WARPS_C·WARPS_P·WARPS_K warps: side by side along channels, pixels, and input channels, whose sums are added
+// up through shared memory. A block keeps its weights and walks over images, the next of which is on its way if
+// X_STAGES is 2.
+// Linear: a warp takes ROWS outputs, whose weights it reads once, 16 bytes a lane; for few images, of which each is
+// read by every warp.
 //
 // What is spent where:  tensor cores   head: C·O multiply-accumulates a pixel, of floats three times over
 //                       shared memory  head: CHANNELS rows of weights, X_STAGES images; linear: ROWS rows for each warp
 //                       registers      head: CHANNELS × pixels sums over all threads; linear: K / 32 inputs a lane
 //                       L2             each block of head reads the whole image, so CHANNELS / O of its reads are new
 #pragma once
-#include "inverted_residual.h"
+#include "fused/arithmetic.h"
+#include "grid.h"
 
 template <class T> struct HeadWeights {  // (O, C) and (O,) or 0
     const T *weight, *bias;
@@ -42,14 +44,18 @@ __device__ __forceinline__ void load_written(float (&v)[8], const __half* p) {
 
 template <class S> struct Head {
     using T = typename S::T;
+    using A = typename Default<T>::Arithmetic;
     static constexpr bool HALVES = sizeof(T) == 2;
     static constexpr int E = 16 / sizeof(T), K_STEP = 2 * E;  // elements in 16 bytes; channels of one mma
     static constexpr int WARPS_CP = S::WARPS_C * S::WARPS_P, THREADS = 32 * WARPS_CP * S::WARPS_K;
     static constexpr int C_PADDED = ceil_div(S::C, K_STEP * S::WARPS_K) * K_STEP * S::WARPS_K, CHUNKS = C_PADDED / E;
-    static constexpr int ROW = (CHUNKS | 1) * E;  // an odd number of 16 bytes: 8 rows begin in 8 different groups of banks
+    // an odd number of 16 bytes: 8 rows begin in 8 different groups of banks
+    static constexpr int ROW = (CHUNKS | 1) * E;
     static constexpr int PAIRS = ceil_div(S::PIXELS, 16), SLICES = ceil_div(S::O, S::CHANNELS);  // pairs of 8 pixels
-    static constexpr int CT = S::CHANNELS / 16 / S::WARPS_C, PT = ceil_div(PAIRS, S::WARPS_P), KT = C_PADDED / K_STEP / S::WARPS_K;
-    static constexpr int X_BYTES = S::PIXELS * ROW * (int)sizeof(T), PARTS_BYTES = (S::WARPS_K - 1) * WARPS_CP * CT * PT * 2 * 32 * 16;
+    static constexpr int CT = S::CHANNELS / 16 / S::WARPS_C, PT = ceil_div(PAIRS, S::WARPS_P),
+                         KT = C_PADDED / K_STEP / S::WARPS_K;
+    static constexpr int X_BYTES = S::PIXELS * ROW * (int)sizeof(T),
+                         PARTS_BYTES = (S::WARPS_K - 1) * WARPS_CP * CT * PT * 2 * 32 * 16;
     static constexpr int WORK = S::X_STAGES * X_BYTES + PARTS_BYTES + S::WARPS_P * S::CHANNELS * 4;
     static constexpr int WEIGHTS = S::CHANNELS * ROW * (int)sizeof(T), SHARED = WORK + WEIGHTS;
     static_assert(S::CHANNELS % (16 * S::WARPS_C) == 0 && S::CHANNELS <= THREADS && S::C % E == 0, "tile");
@@ -60,7 +66,8 @@ template <class S> struct Head {
     int lane, g, t, warp_c, warp_p, warp_k;
 
     __device__ __forceinline__ Head(void* work, void* of_weights) {
-        images = (T*)work, parts = (float4*)((char*)work + S::X_STAGES * X_BYTES), pooled = (float*)((char*)parts + PARTS_BYTES);
+        images = (T*)work, parts = (float4*)((char*)work + S::X_STAGES * X_BYTES),
+        pooled = (float*)((char*)parts + PARTS_BYTES);
         weights = (T*)of_weights;
         const int warp = threadIdx.x / 32;
         lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -105,13 +112,13 @@ template <class S> struct Head {
 #pragma unroll
             for (int k = 0; k < CHUNK; ++k)
                 if (KT % CHUNK == 0 || k0 + k < KT) {
-                    Columns<HALVES> b[PT];
+                    typename A::Columns b[PT];
 #pragma unroll
                     for (int j = 0; j < PT; ++j) b[j].load(b_row[j] + (k0 + k) * K_STEP);
 #pragma unroll
                     for (int i = 0; i < CT; ++i) {
-                        Rows<HALVES> a;
-                        ldmatrix_x4(a.high, a_row + i * S::WARPS_C * 16 * ROW + (k0 + k) * K_STEP);
+                        typename A::Rows a;
+                        a.load(a_row + i * S::WARPS_C * 16 * ROW + (k0 + k) * K_STEP);
                         a.split();
 #pragma unroll
                         for (int j = 0; j < PT; ++j)
@@ -121,7 +128,8 @@ template <class S> struct Head {
                 }
             if constexpr (!HALVES) {
 #pragma unroll
-                for (int i = 0; i < CT * PT * 8; ++i) acc[i / 8 / PT][i / 8 % PT][i / 4 % 2][i % 4] += part[i / 8 / PT][i / 8 % PT][i / 4 % 2][i % 4];
+                for (int i = 0; i < CT * PT * 8; ++i)
+                    acc[i / 8 / PT][i / 8 % PT][i / 4 % 2][i % 4] += part[i / 8 / PT][i / 8 % PT][i / 4 % 2][i % 4];
             }
         }
     }
@@ -165,9 +173,10 @@ template <class S> struct Head {
             if (t == 0) pooled[warp_p * S::CHANNELS + channel] = sum;
         }
     }
-    // The weights of the first slice must have been fetched. after() is called once, when nothing is waited for any more that
-    // cp.async brings for the first image.
-    template <class After> __device__ __forceinline__ void run(const T* x, const HeadWeights<T>& w, T* y, int N, Walk slices, Walk of_images, const After& after) {
+    // The weights of the first slice must have been fetched. after() is called once, when nothing is waited for any
+    // more that cp.async brings for the first image.
+    template <class After> __device__ __forceinline__ void run(const T* x, const HeadWeights<T>& w, T* y, int N,
+                                                               Walk slices, Walk of_images, const After& after) {
         bool first = true;
 #pragma unroll 1
         for (int slice = slices.first; slice < SLICES && of_images.first < N; slice += slices.step) {
@@ -181,7 +190,8 @@ template <class S> struct Head {
                 __syncthreads();
                 if (first) after();
                 first = false;
-                if (S::X_STAGES > 1 && next < N) fetch<S::PIXELS>(images + (1 - stage) * S::PIXELS * ROW, x, next * S::PIXELS, S::PIXELS);
+                if (S::X_STAGES > 1 && next < N)
+                    fetch<S::PIXELS>(images + (1 - stage) * S::PIXELS * ROW, x, next * S::PIXELS, S::PIXELS);
                 float acc[CT][PT][2][4] = {};
                 multiply(images + stage * S::PIXELS * ROW, acc);
                 if constexpr (S::WARPS_K > 1) add_parts(acc);

@@ -89,8 +89,9 @@ def head_shape(name: str, head: Head, tile: HeadTile, dtype: str) -> str:
     return f"""struct {name} {{  // {head}
     using T = {TYPES[dtype]};
     static constexpr int PIXELS = {head.pixels}, C = {head.channels}, O = {head.outputs}, CHANNELS = {tile.channels};
-    static constexpr int WARPS_C = {tile.warps_c}, WARPS_P = {tile.warps_p}, WARPS_K = {tile.warps_k}, X_STAGES = {tile.x_stages};
-}};"""  # noqa: E501 (CUDA C++)
+    static constexpr int WARPS_C = {tile.warps_c}, WARPS_P = {tile.warps_p}, WARPS_K = {tile.warps_k};
+    static constexpr int X_STAGES = {tile.x_stages};
+}};"""
 
 
 def head_rule(head: Head, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> HeadTile:

@@ -22,7 +22,7 @@ from .. import cuda
 from ..cuda import layout as layouts
 from ..text import aligned
 from . import cost
-from .generate import MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape
+from .generate import MAILBOX, TYPES, Block, Geometry, Tile, ceil_div, compiled, literal, shape, wrapped
 from .head import (
     Head,
     HeadGeometry,
@@ -339,7 +339,7 @@ def _declared(plan: Plan, index: int) -> str:
     if isinstance(phase.layer, Block):
         assert isinstance(phase.tile, Tile)
         text = shape(name, phase.layer, phase.tile, plan.dtype)
-        kind = f"Fused<{name}, THREADS, {phase.teams}, false>"  # no mailbox: it would have to be closed
+        kind = f"Phase<{name}, THREADS, {phase.teams}>"
         fits = f"{phase.teams} * Phase{index}::WORK == {phase.work} && Phase{index}::WEIGHTS == {phase.weights}"
     elif isinstance(phase.layer, Head):
         assert isinstance(phase.tile, HeadTile)
@@ -374,7 +374,9 @@ def _made(plan: Plan, index: int) -> str:
     Phase{i} phase{i}(at + {work}, at + {weights});
     Walk slices{i}, images{i};
     phase{i}.place(blockIdx.x, gridDim.x, N, slices{i}, images{i});
-    const auto fetch{i} = [&] {{ if (slices{i}.first < {plan.tiles(i)} && images{i}.first < N) phase{i}.prefetch(w{i}, slices{i}.first); }};"""  # noqa: E501 (CUDA C++)
+    const auto fetch{i} = [&] {{
+        if (slices{i}.first < {plan.tiles(i)} && images{i}.first < N) phase{i}.prefetch(w{i}, slices{i}.first);
+    }};"""
 
 
 def _weights(plan: Plan, index: int) -> str:
@@ -383,7 +385,9 @@ def _weights(plan: Plan, index: int) -> str:
     assert isinstance(layer, Block)
     lows, highs = (", ".join(literal(bound[side]) for bound in layer.bounds) for side in (0, 1))
     arrays = ", ".join(f"{role}{index}" for role in _ROLES[Block])
-    return f"\n    const Weights<T> w{index} = {{{arrays}, {{{lows}}}, {{{highs}}}}};"
+    return f"""
+    const Weights<A> w{index} = {{{arrays},
+        {{{lows}}}, {{{highs}}}}};"""
 
 
 def _input(index: int) -> str:
@@ -417,7 +421,7 @@ def _run(plan: Plan, index: int) -> str:
     after = _after(plan, i)
     if isinstance(phase.layer, Block):
         residual = x if phase.layer.residual else "(const T*)0"
-        own = f"unit{i} - first{i} + phase{i}.team * units{i}"
+        own = f"unit{i} - first{i} + phase{i}.at.team * units{i}"
         lines = [f"phase{i}.walk({x}, w{i}, {residual}, y{i}, N, first{i}, {phase.teams} * units{i}, {own}, {after});"]
     elif isinstance(phase.layer, Head):
         lines = [f"phase{i}.run({x}, w{i}, y{i}, N, slices{i}, images{i}, {after});"]
@@ -450,16 +454,18 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
 
     make = f"blockIdx.x % {phase.split}, blockIdx.x % CLUSTER / {phase.split} * {phase.split}"
     residual = "from" if isinstance(phase.layer, Block) and phase.layer.residual else "(const T*)0"
-    own = f"unit{first} - first{first} + phase.team * units{first}"
+    own = f"unit{first} - first{first} + phase.at.team * units{first}"
     inner = plan.phases[first + 1].early
     fetch = f"if (unit{first} < {plan.tiles(first)}) next.prefetch({pick_weights(numbers[1:])})"
     after_last = _after(plan, last)
     lines = [
-        f"const Weights<T> w = {pick_weights(numbers)};",
+        f"const Weights<A> w = {pick_weights(numbers)};",
         f"const T* const from = {pick([_input(i) for i in numbers])};",
         f"T* const to = {pick([f'y{i}' for i in numbers])};",
-        f"Phase{first} phase({places_of('i')}, {make});",
-        f"Phase{first} next({places_of('(i + 1)')}, {make});",
+        f"Phase{first} phase({places_of('i')},",
+        f"    {make});",
+        f"Phase{first} next({places_of('(i + 1)')},",
+        f"    {make});",
         "const auto after = [&] {",
         f"    if (i == {last}) {after_last if after_last == 'Nothing()' else after_last + '()'};",
         *([f"    else {fetch};"] if inner else []),
@@ -481,7 +487,8 @@ def _loop(plan: Plan, numbers: list[int]) -> str:
 
 # selected member by member: selecting the struct would put it into local memory
 _EITHER = """
-template <class T> __device__ __forceinline__ Weights<T> either(bool first, const Weights<T>& a, const Weights<T>& b) {
+template <class A>
+__device__ __forceinline__ Weights<A> either(bool first, const Weights<A>& a, const Weights<A>& b) {
     return {first ? a.expand : b.expand, first ? a.expand_bias : b.expand_bias, first ? a.depthwise : b.depthwise,
             first ? a.depthwise_bias : b.depthwise_bias, first ? a.project : b.project,
             first ? a.project_bias : b.project_bias, {a.low[0], a.low[1], a.low[2]}, {a.high[0], a.high[1], a.high[2]}};
@@ -492,10 +499,10 @@ def source(plan: Plan) -> str:
     """The source of a plan's kernel `network`, for a cooperative launch with a grid divisible by the cluster size."""
     numbers, t = range(len(plan.phases)), TYPES[plan.dtype]
     declared = "\n".join(_declared(plan, loop[0]) for loop in plan.runs())
-    weights = ",\n    ".join(
-        ", ".join(f"const {t}* __restrict__ {role}{i}" for role in _ROLES[type(plan.phases[i].layer)]) for i in numbers
+    weights = ",\n".join(
+        wrapped(f"const {t}* __restrict__ {role}{i}" for role in _ROLES[type(plan.phases[i].layer)]) for i in numbers
     )
-    outputs = ", ".join(f"{t}* y{i}" for i in numbers)
+    outputs = wrapped(f"{t}* y{i}" for i in numbers)
     loops = plan.runs()
     made = "".join(_made(plan, i) if i == loop[0] else _weights(plan, i) for loop in loops for i in loop)
     runs = "\n    ".join(_loop(plan, loop) if len(loop) > 1 else _run(plan, loop[0]) for loop in loops)
@@ -504,6 +511,7 @@ def source(plan: Plan) -> str:
     dims = f"__cluster_dims__({plan.cluster}, 1, 1) " if plan.cluster > 1 else ""
     started = "\n    cluster_sync();  // all blocks of the cluster have started" if plan.cluster > 1 else ""
     return f"""// requires: sm_{90 if plan.cluster > 1 else 80}
+#include "fused/persistent.h"
 #include "head.h"
 #define BARRIER {barrier}
 
@@ -513,9 +521,11 @@ constexpr int N = {plan.batch}, THREADS = {32 * plan.warps}, CLUSTER = {plan.clu
 {_EITHER if any(len(loop) > 1 for loop in loops) else ""}
 // x and y…: not __restrict__, as what one phase writes the next one reads
 extern "C" __global__ void {dims}__launch_bounds__({32 * plan.warps}, 1)
-{KERNEL}(unsigned* counter, const {t}* x, {outputs},
-    {weights}) {{
-    using T = {t};
+{KERNEL}(unsigned* counter, const {t}* x,
+{outputs},
+{weights}) {{
+    using A = Default<{t}>::Arithmetic;
+    using T = A::T;
     extern __shared__ uint4 shared[];
     char* const at = (char*)shared;{made}
 

@@ -43,6 +43,7 @@ class Arrays:
         self.x = layouts.empty((problem.batch, *b.input_shape), problem.dtype, "NHWC")
         for start in range(0, problem.batch, 8):
             self.x[start : start + 8] = few[: problem.batch - start]
+        self.bound = float(abs(few).max())  # of the elements of x
         self.expand = self.expand_bias = None
         if b.expand != "none":
             taps = 3 if b.expand == "stem" else 1
@@ -72,6 +73,7 @@ class Arrays:
                 self.x, self.expand, self.expand_bias, self.depthwise, self.depthwise_bias, self.project,
                 self.project_bias, stride=problem.block.stride, residual=self.residual,
                 activations=problem.block.bounds, out=self.out, tile=tile, programmatic=problem.programmatic,
+                input_bound=self.bound,
             )  # fmt: skip
         return launches[0]
 

@@ -2,21 +2,22 @@
 //
 //   by_pixels<S>(shared, x, packed, bias, residual, y)      skips pixels: vectors of 32 channels that are all zero
 //   by_ballot<S>(…)                                         skips elements
-//   by_tiles<S>(shared, x, weight, bias, residual, y)       skips slices of tensor cores' work: 32 channels of a tile of pixels
+//   by_tiles<S>(shared, x, weight, bias, residual, y)       skips slices of tensor cores' work: 32 channels of a tile
 //   by_channels<S>(shared, x, packed, bias, residual, y)    depthwise: skips 32 channels of a pixel under one tap
 //
-// S: a struct of compile-time numbers, see sparse.py. With S::SKIP false the same kernel skips nothing: what differs is the gain
-// of skipping. NaN is not zero, -0.0 is. A zero that is skipped adds nothing, also where the weight is infinite or NaN; one that
-// is not (in by_pixels a zero beside another channel that is none) makes NaN of them, as a dense convolution does.
+// S: a struct of compile-time numbers, see sparse.py. With S::SKIP false the same kernel skips nothing: what differs is
+// the gain of skipping. NaN is not zero, -0.0 is. A zero that is skipped adds nothing, also where the weight is
+// infinite or NaN; one that is not (in by_pixels a zero beside another channel that is none) makes NaN of them, as a
+// dense convolution does.
 //
-// What is spent where:  by_pixels    FMA: R·V a lane for each weight; L1: V weights for R rows; shared memory: x once, sums twice
-//                                    for 32 channels. A pixel that is skipped saves all of that but the reading of x
-//                       by_ballot    L1: V weights for each V FMA, four times what the FMA units could take: that is what an
-//                                    element costs, in exchange for none of it if the element is zero
-//                       by_tiles     tensor cores; a slice that is skipped saves its weights (L2), its mma, one of two barriers
+// What is spent where:  by_pixels    FMA: R·V a lane for each weight; L1: V weights for R rows; shared memory: x once,
+//                                    sums twice for 32 channels. A skipped pixel saves all of that but the reading of x
+//                       by_ballot    L1: V weights for each V FMA, four times what the FMA units could take: that is
+//                                    what an element costs, in exchange for none of it if the element is zero
+//                       by_tiles     tensor cores; a skipped slice saves its weights (L2), its mma, one of two barriers
 //                       by_channels  nothing but memory: skipping saves the weights, which are in L1 anyway
 #pragma once
-#include "inverted_residual.h"  // Rows, Columns: fragments of mma; bounded, ceil_div
+#include "fused/arithmetic.h"
 
 // What follows from S. A block computes PX output pixels × BO output channels of one group.
 template <class S> struct Sizes {
@@ -28,7 +29,8 @@ template <class S> struct Sizes {
     static constexpr unsigned ALL = 0xffffffffu;
 };
 
-// The i-th output pixel of a tile, range [0, B·OUT_H·OUT_W), or -1 if there is none. TILE_H 1: pixels in a row, across images.
+// The i-th output pixel of a tile, range [0, B·OUT_H·OUT_W), or -1 if there is none. TILE_H 1: pixels in a row, across
+// images.
 template <class S> __device__ __forceinline__ int pixel_of(int tile, int i) {
     using Z = Sizes<S>;
     if (i >= Z::PX) return -1;
@@ -36,7 +38,8 @@ template <class S> __device__ __forceinline__ int pixel_of(int tile, int i) {
         const int p = tile * Z::PX + i;
         return p < Z::PIXELS ? p : -1;
     }
-    const int oy = tile / Z::TILES_W % Z::TILES_H * S::TILE_H + i / S::TILE_W, ox = tile % Z::TILES_W * S::TILE_W + i % S::TILE_W;
+    const int oy = tile / Z::TILES_W % Z::TILES_H * S::TILE_H + i / S::TILE_W,
+              ox = tile % Z::TILES_W * S::TILE_W + i % S::TILE_W;
     return oy < S::OUT_H && ox < S::OUT_W ? (tile / (Z::TILES_W * Z::TILES_H) * S::OUT_H + oy) * S::OUT_W + ox : -1;
 }
 
@@ -45,8 +48,10 @@ template <class S> struct Corner {
     int image, row, column;
     __device__ __forceinline__ explicit Corner(int p)
         : image(p / (S::OUT_H * S::OUT_W) * S::H * S::W),
-          row(p < 0 ? -(1 << 30) : p / S::OUT_W % S::OUT_H * S::STRIDE_H - S::TOP), column(p % S::OUT_W * S::STRIDE_W - S::LEFT) {}
-    __device__ __forceinline__ int under(int tap) const {  // the first channel of the pixel under a tap; -1 in the padding
+          row(p < 0 ? -(1 << 30) : p / S::OUT_W % S::OUT_H * S::STRIDE_H - S::TOP),
+          column(p % S::OUT_W * S::STRIDE_W - S::LEFT) {}
+    // The first channel of the pixel under a tap; -1 in the padding.
+    __device__ __forceinline__ int under(int tap) const {
         const int y = row + tap / S::KW, x = column + tap % S::KW;
         return (unsigned)y < (unsigned)S::H && (unsigned)x < (unsigned)S::W ? (image + y * S::W + x) * S::C : -1;
     }
@@ -74,8 +79,9 @@ template <int V> __device__ __forceinline__ void put(float* row, const float (&v
 template <int V> __device__ __forceinline__ int place_of(int o) { return o % V * 32 + o / V; }
 
 // The sums of SPLIT warps, each of its part of the products: sums[warp][row][BO], so many rows apart.
-template <class S> __device__ __forceinline__ void finish_all(const float* sums, int apart, int tile, int group, int o0, const typename S::T* bias,
-                                                              const typename S::T* residual, typename S::T* y) {
+template <class S> __device__ __forceinline__ void finish_all(const float* sums, int apart, int tile, int group, int o0,
+                                                              const typename S::T* bias, const typename S::T* residual,
+                                                              typename S::T* y) {
     using Z = Sizes<S>;
     __syncthreads();
     for (int i = threadIdx.x; i < Z::PX * S::BO; i += 32 * S::SPLIT) {
@@ -83,7 +89,8 @@ template <class S> __device__ __forceinline__ void finish_all(const float* sums,
         if (o >= Z::OG || p < 0) continue;
         float sum = 0;
 #pragma unroll
-        for (int part = 0; part < S::SPLIT; ++part) sum += sums[part * apart + i / S::BO * S::BO + place_of<S::V>(i % S::BO)];
+        for (int part = 0; part < S::SPLIT; ++part)
+            sum += sums[part * apart + i / S::BO * S::BO + place_of<S::V>(i % S::BO)];
         finish<S>(sum, p, group * Z::OG + o, bias, residual, y);
     }
 }
@@ -92,7 +99,9 @@ template <class S> __device__ __forceinline__ void finish_all(const float* sums,
 template <class S> struct Place {
     int o0, group, tile;
     __device__ __forceinline__ Place()
-        : o0(blockIdx.x % Sizes<S>::TILES_O * S::BO), group(blockIdx.x / Sizes<S>::TILES_O % S::GROUPS), tile(blockIdx.x / (Sizes<S>::TILES_O * S::GROUPS)) {}
+        : o0(blockIdx.x % Sizes<S>::TILES_O * S::BO),
+          group(blockIdx.x / Sizes<S>::TILES_O % S::GROUPS),
+          tile(blockIdx.x / (Sizes<S>::TILES_O * S::GROUPS)) {}
 };
 
 // V neighbouring weights of a row; zeros behind its end.
@@ -102,12 +111,15 @@ template <class S, class T> __device__ __forceinline__ void weights(float (&w)[S
         for (int e = 0; e < S::V; ++e) w[e] = 0;
 }
 
-// ---- Compressed lists of pixels: under one tap, 32 channels at a time, a warp lists the pixels that are not all zero and
-// multiplies those alone, R of them by the same weights. Lists differ from tap to tap, so the sums wait in shared memory.
+// ---- Compressed lists of pixels: under one tap, 32 channels at a time, a warp lists the pixels that are not all zero
+// and multiplies those alone, R of them by the same weights. Lists differ from tap to tap, so the sums wait in shared
+// memory.
 
-// sums of N listed pixels, from the list's first on, += their channels · weights. rows: [PX][32], limit of the 32 are there.
-template <class S, int N> __device__ __forceinline__ void multiply_rows(float* sums, const float* rows, const typename S::T* packed, int listed, int first,
-                                                                        int limit, int o) {
+// sums of N listed pixels, from the list's first on, += their channels · weights. rows: [PX][32], limit of the 32 are
+// there.
+template <class S, int N> __device__ __forceinline__ void multiply_rows(float* sums, const float* rows,
+                                                                        const typename S::T* packed, int listed,
+                                                                        int first, int limit, int o) {
     using Z = Sizes<S>;
     const int lane = threadIdx.x % 32;
     float acc[N][S::V];
@@ -130,21 +142,23 @@ template <class S, int N> __device__ __forceinline__ void multiply_rows(float* s
 #pragma unroll
             for (int r = 0; r < N; ++r)
 #pragma unroll
-                for (int j = 0; j < S::V; ++j) acc[r][j] = fmaf(e == 0 ? v[r].x : e == 1 ? v[r].y : e == 2 ? v[r].z : v[r].w, w[j], acc[r][j]);
+                for (int j = 0; j < S::V; ++j)
+                    acc[r][j] = fmaf(e == 0 ? v[r].x : e == 1 ? v[r].y : e == 2 ? v[r].z : v[r].w, w[j], acc[r][j]);
         }
     }
 #pragma unroll
     for (int r = 0; r < N; ++r) put(sums + to[r], acc[r], lane);
 }
 
-template <class S> __device__ __forceinline__ void by_pixels(void* shared, const typename S::T* x, const typename S::T* packed, const typename S::T* bias,
+template <class S> __device__ __forceinline__ void by_pixels(void* shared, const typename S::T* x,
+                                                             const typename S::T* packed, const typename S::T* bias,
                                                              const typename S::T* residual, typename S::T* y) {
     using Z = Sizes<S>;
     constexpr int R = S::ROWS, SUMS = Z::PX * S::BO;
     const Place<S> place;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, o = place.o0 + lane * S::V;
     float* const sums = (float*)shared + warp * SUMS;                            // [PX][BO]
-    float* const rows = (float*)shared + S::SPLIT * SUMS + warp * (Z::PX * 32);  // [PX][32]: the listed pixels' channels
+    float* const rows = (float*)shared + S::SPLIT * SUMS + warp * (Z::PX * 32);  // [PX][32]: of the listed pixels
     for (int i = lane; i < SUMS; i += 32) sums[i] = 0;
     const Corner<S> corner(pixel_of<S>(place.tile, lane));  // a lane a pixel
     __syncwarp();
@@ -161,7 +175,9 @@ template <class S> __device__ __forceinline__ void by_pixels(void* shared, const
 #pragma unroll
             for (int i = 0; i < 8; ++i) {  // 8 loads on their way
                 at[i] = __shfl_sync(Z::ALL, from, i0 + i);
-                v[i] = at[i] >= 0 && (Z::CG % 32 == 0 || c0 + lane < Z::CG) ? (float)x[at[i] + place.group * Z::CG + c0 + lane] : 0.0f;
+                v[i] = at[i] >= 0 && (Z::CG % 32 == 0 || c0 + lane < Z::CG)
+                           ? (float)x[at[i] + place.group * Z::CG + c0 + lane]
+                           : 0.0f;
             }
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
@@ -173,7 +189,8 @@ template <class S> __device__ __forceinline__ void by_pixels(void* shared, const
             }
         }
         __syncwarp();
-        const typename S::T* const row_of_weights = packed + ((place.group * Z::TAPS + tap) * Z::CG + c0) * Z::OG_PADDED;
+        const typename S::T* const row_of_weights =
+            packed + ((place.group * Z::TAPS + tap) * Z::CG + c0) * Z::OG_PADDED;
         const int limit = Z::CG % 32 ? smaller(32, Z::CG - c0) : 32;
         int first = 0;
 #pragma unroll 1
@@ -186,9 +203,11 @@ template <class S> __device__ __forceinline__ void by_pixels(void* shared, const
     finish_all<S>((const float*)shared, SUMS, place.tile, place.group, place.o0, bias, residual, y);
 }
 
-// ---- Ballot over channels: a lane reads a channel of a pixel, the warp votes, and only what is set is multiplied: the value
-// goes to all lanes by a shuffle, each has V output channels. Four at a time, so that their weights are under way together.
-template <class S> __device__ __forceinline__ void by_ballot(void* shared, const typename S::T* x, const typename S::T* packed, const typename S::T* bias,
+// ---- Ballot over channels: a lane reads a channel of a pixel, the warp votes, and only what is set is multiplied: the
+// value goes to all lanes by a shuffle, each has V output channels. Four at a time, so that their weights are under way
+// together.
+template <class S> __device__ __forceinline__ void by_ballot(void* shared, const typename S::T* x,
+                                                             const typename S::T* packed, const typename S::T* bias,
                                                              const typename S::T* residual, typename S::T* y) {
     using Z = Sizes<S>;
     constexpr int V = S::V, R = S::ROWS, SUMS = Z::PX * S::BO;
@@ -215,7 +234,8 @@ template <class S> __device__ __forceinline__ void by_ballot(void* shared, const
 #pragma unroll
             for (int r = 0; r < R; ++r) v[r] = ahead[r];
             if (step + 1 < end) fetch(step + 1);
-            const typename S::T* const row_of_weights = packed + ((place.group * Z::TAPS + step / Z::CHUNKS) * Z::CG + step % Z::CHUNKS * 32) * Z::OG_PADDED;
+            const typename S::T* const row_of_weights =
+                packed + ((place.group * Z::TAPS + step / Z::CHUNKS) * Z::CG + step % Z::CHUNKS * 32) * Z::OG_PADDED;
 #pragma unroll
             for (int r = 0; r < R; ++r) {
                 unsigned set = __ballot_sync(Z::ALL, v[r] != 0.0f);
@@ -246,20 +266,25 @@ template <class S> __device__ __forceinline__ void by_ballot(void* shared, const
     finish_all<S>((const float*)shared, SUMS, place.tile, place.group, place.o0, bias, residual, y);
 }
 
-// ---- Tiles: an implicit product on tensor cores, 32 channels under a tap at a time. x comes through registers, where all
-// threads look at it: only a slice with something in it goes to shared memory, has its weights fetched and is multiplied.
-template <class S> __device__ __forceinline__ void by_tiles(void* shared, const typename S::T* x, const typename S::T* weight, const typename S::T* bias,
+// ---- Tiles: an implicit product on tensor cores, 32 channels under a tap at a time. x comes through registers, where
+// all threads look at it: only a slice with something in it goes to shared memory, has its weights fetched and is
+// multiplied.
+template <class S> __device__ __forceinline__ void by_tiles(void* shared, const typename S::T* x,
+                                                            const typename S::T* weight, const typename S::T* bias,
                                                             const typename S::T* residual, typename S::T* y) {
     using T = typename S::T;
     using Z = Sizes<S>;
-    constexpr bool HALVES = sizeof(T) == 2, WHOLE = Z::CG % (16 / (int)sizeof(T)) == 0;  // WHOLE: rows come in pieces of 16 bytes
+    using A = typename Default<T>::Arithmetic;
+    constexpr bool HALVES = sizeof(T) == 2;
+    constexpr bool WHOLE = Z::CG % (16 / (int)sizeof(T)) == 0;  // rows come in pieces of 16 bytes
     constexpr int E = 16 / sizeof(T), BM = Z::PX, BN = S::BO, BK = 32, PIECES = BK / E, PITCH = BK + E;
     constexpr int STAGES = S::STAGES, STAGE = (BM + BN) * PITCH, THREADS = 32 * S::SPLIT;
     constexpr int WARPS_M = S::ROWS, WARPS_N = S::SPLIT / WARPS_M, MT = BM / 16 / WARPS_M, NT = BN / 16 / WARPS_N;
     constexpr int XS = ceil_div(BM * PIECES, THREADS), WS = ceil_div(BN * PIECES, THREADS);  // pieces of a thread
     static_assert(MT * 16 * WARPS_M == BM && NT * 16 * WARPS_N == BN && THREADS % PIECES == 0, "tile");
     const Place<S> place;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, piece = threadIdx.x % PIECES * E, row = threadIdx.x / PIECES;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, piece = threadIdx.x % PIECES * E,
+              row = threadIdx.x / PIECES;
     const int warp_m = warp / WARPS_N * MT * 16, warp_n = warp % WARPS_N * NT * 16;
     T* const stages = (T*)shared;
     int offsets[XS];  // of the pixels that this thread brings: where the one under the tap begins, −1 outside
@@ -279,7 +304,10 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
                 unsigned bits[4] = {};
 #pragma unroll
                 for (int e = 0; e < E; ++e)
-                    if (c + e < Z::CG) bits[e * (int)sizeof(T) / 4] |= HALVES ? (unsigned)*(const unsigned short*)(from + e) << e % 2 * 16 : *(const unsigned*)(from + e);
+                    if (c + e < Z::CG)
+                        bits[e * (int)sizeof(T) / 4] |=
+                            HALVES ? (unsigned)*(const unsigned short*)(from + e) << e % 2 * 16
+                                   : *(const unsigned*)(from + e);
                 held[i] = make_uint4(bits[0], bits[1], bits[2], bits[3]);
             }
         }
@@ -302,15 +330,15 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
         float part[HALVES ? 1 : MT][HALVES ? 1 : NT][2][4] = {};  // tensor cores cut off: theirs are sums of one slice
 #pragma unroll
         for (int k = 0; k < BK; k += 2 * E) {
-            Rows<HALVES> a[MT];
+            typename A::Rows a[MT];
 #pragma unroll
             for (int i = 0; i < MT; ++i) {
-                ldmatrix_x4(a[i].high, stage + (warp_m + i * 16 + lane % 16) * PITCH + k + lane / 16 * E);
+                a[i].load(stage + (warp_m + i * 16 + lane % 16) * PITCH + k + lane / 16 * E);
                 a[i].split();
             }
 #pragma unroll
             for (int j = 0; j < NT; ++j) {
-                Columns<HALVES> b;
+                typename A::Columns b;
                 b.load(stage + (BM + warp_n + j * 16 + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * E);
 #pragma unroll
                 for (int i = 0; i < MT; ++i) {
@@ -340,7 +368,8 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
             T* const stage = stages + filled % STAGES * STAGE;
 #pragma unroll
             for (int i = 0; i < XS; ++i)
-                if (row + i * (THREADS / PIECES) < BM) *(uint4*)(stage + (row + i * (THREADS / PIECES)) * PITCH + piece) = held[i];
+                if (row + i * (THREADS / PIECES) < BM)
+                    *(uint4*)(stage + (row + i * (THREADS / PIECES)) * PITCH + piece) = held[i];
             fetch_weights(step, stage + BM * PITCH);
             cp_async_commit();
             ++filled;
@@ -365,18 +394,21 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
         for (int j = 0; j < NT; ++j)
 #pragma unroll
             for (int e = 0; e < 8; e += 2) {
-                float* const to = sums + (warp_m + i * 16 + e / 2 % 2 * 8 + g) * (BN + 8) + warp_n + j * 16 + e / 4 * 8 + 2 * t;
+                float* const to =
+                    sums + (warp_m + i * 16 + e / 2 % 2 * 8 + g) * (BN + 8) + warp_n + j * 16 + e / 4 * 8 + 2 * t;
                 *(float2*)to = make_float2(acc[i][j][e / 4][e % 4], acc[i][j][e / 4][e % 4 + 1]);
             }
     __syncthreads();
     for (int i = threadIdx.x; i < BM * BN; i += THREADS) {
         const int o = place.o0 + i % BN, p = pixel_of<S>(place.tile, i / BN);
-        if (o < Z::OG && p >= 0) finish<S>(sums[i / BN * (BN + 8) + i % BN], p, place.group * Z::OG + o, bias, residual, y);
+        if (o < Z::OG && p >= 0)
+            finish<S>(sums[i / BN * (BN + 8) + i % BN], p, place.group * Z::OG + o, bias, residual, y);
     }
 }
 
 // ---- Depthwise: a lane a channel, a warp a pixel after the other. packed: (TAPS, C).
-template <class S> __device__ __forceinline__ void by_channels(void*, const typename S::T* x, const typename S::T* packed, const typename S::T* bias,
+template <class S> __device__ __forceinline__ void by_channels(void*, const typename S::T* x,
+                                                               const typename S::T* packed, const typename S::T* bias,
                                                                const typename S::T* residual, typename S::T* y) {
     using Z = Sizes<S>;
     constexpr int TILES_C = ceil_div(S::C, 32);

@@ -41,7 +41,8 @@ class Distinct:
 
 def _square(batch: int, channels: int, size: int, outputs: int, kernel: int = 1, stride: int = 1) -> Shape:
     pads = ((kernel // 2,) * 2,) * 2
-    return Shape(batch, channels, size, size, outputs, (kernel, kernel), (stride, stride), pads)  # type: ignore[arg-type]
+    both = (kernel, kernel), (stride, stride)
+    return Shape(batch, channels, size, size, outputs, *both, pads)  # type: ignore[arg-type]
 
 
 def _stem(batch: int) -> Convolution:

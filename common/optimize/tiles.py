@@ -114,7 +114,7 @@ def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterabl
     tiles = ceil_div(batch, tile.images) * ceil_div(out_h, tile.tile_h) * ceil_div(out_w, tile.tile_w)
 
     def made(**changes: int) -> Iterable[Tile]:
-        new = dataclasses.replace(tile, **changes)
+        new = dataclasses.replace(tile, **changes)  # type: ignore[arg-type]
         per = ceil_div(block.hidden, new.slice * new.split)
         strips = [new.strip] if new.tile_h % new.strip == 0 else [1]
         if "strip" not in changes and new.tile_h != tile.tile_h:
@@ -243,7 +243,11 @@ def _read(path: Path) -> dict[str, Any]:
                 if int(batch) < 1:
                     raise ValueError(f"batch must be at least 1, got {batch}")
                 if entry["tile"] is not None:
-                    for name, n in asdict(Tile(**entry["tile"])).items():
+                    tile = asdict(Tile(**entry["tile"]))
+                    if (arithmetic := tile.pop("arithmetic")) not in generate.ARITHMETICS:
+                        allowed = ", ".join(generate.ARITHMETICS)
+                        raise ValueError(f"a tile's arithmetic must be one of {allowed}, got {arithmetic!r}")
+                    for name, n in tile.items():
                         least = 0 if name in ("vector", "persistent") else 1
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
@@ -253,7 +257,7 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def sources() -> str:
     """A digest of the headers and the generator of the kernels."""
-    files = [*sorted(generate.FOLDER.glob("*.h")), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
+    files = [*generate.headers(), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
@@ -355,6 +359,7 @@ def describe(tile: Tile | None) -> str:
         f"cluster of {tile.split}" if tile.split > 1 else "",
         f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
         "persistent" if tile.persistent else "",
+        "pairs of halves" if tile.arithmetic == "halves" else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]

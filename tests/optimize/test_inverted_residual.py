@@ -1,4 +1,4 @@
-"""A whole inverted-residual block in one launch (common/optimize/inverted_residual.h), against float64."""
+"""A whole inverted-residual block in one launch (common/optimize/fused/), against float64."""
 
 import dataclasses
 import math
@@ -59,11 +59,15 @@ def reference(block, arrays, residual):
     return h.clamp(*block.bounds[2]).numpy()
 
 
+def distance(result, expected):
+    return np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+
+
 def close(result, expected, block, dtype):
     """DESIGN.md, "Correct means", of the longest of the three sums."""
     k = max(block.hidden, 9 * block.channels if block.expand == "stem" else block.channels)
     allowed = 2e-3 if dtype == np.float16 else 1e-6 * math.sqrt(k)
-    error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+    error = distance(result, expected)
     assert error <= allowed, f"relative error {error:.1e}, allowed {allowed:.1e}"
 
 
@@ -72,6 +76,7 @@ def check(rng, block, batch, dtype, tile, launches=1):
     arrays = drawn(rng, block, batch, dtype)
     given_arrays = [nhwc(a) if a is not None and a.ndim == 4 else a if a is None else cuda.asarray(a) for a in arrays]
     other = rng.standard_normal(arrays[0].shape).astype(dtype)
+    bound = float(np.abs(arrays[0]).max())  # tiles of arithmetic "halves" need it
     residuals = [(given_arrays[0], arrays[0]), (nhwc(other), other)] if block.residual else [(None, None)]
     for residual, in_numpy in residuals:
         expected = reference(block, arrays, in_numpy)
@@ -79,8 +84,9 @@ def check(rng, block, batch, dtype, tile, launches=1):
         for _ in range(launches):
             out[...] = np.nan
             inverted_residual(
-                *given_arrays, stride=block.stride, residual=residual, activations=block.bounds, out=out, tile=tile
-            )
+                *given_arrays, stride=block.stride, residual=residual, activations=block.bounds, out=out, tile=tile,
+                input_bound=bound,
+            )  # fmt: skip
         close(cuda.asnumpy(out), expected, block, dtype)
 
 
@@ -113,6 +119,10 @@ TILES = [
     (ODD_STEM, Tile(2, 4, slice=32, warps=4, pixel_warps=2, strip=1)),
     (NO_EXPAND, Tile(3, 5, slice=48, warps=3, strip=3)),
     (NO_EXPAND, Tile(9, 4, slice=16, warps=4, pixel_warps=4, strip=3, persistent=2)),
+    (SMALL, Tile(14, 13, slice=48, warps=3, pixel_warps=3, strip=14)),
+    (SMALL, Tile(7, 8, slice=32, warps=10, pixel_warps=5, strip=7, project_n=2)),
+    (SAME, Tile(7, 6, images=2, slice=16, warps=7, pixel_warps=7, strip=1)),
+    (HALVED, Tile(8, 6, slice=48, warps=6, pixel_warps=6, strip=8, persistent=1)),
 ]
 
 
@@ -187,6 +197,81 @@ def test_random_blocks_with_ranked_tiles(data):
         check(np.random.default_rng(0), block, batch, dtype, every[data.draw(st.integers(0, len(every) - 1))])
 
 
+# ---- Floats as pairs of halves
+
+
+def halves(tile, vector=2):
+    return dataclasses.replace(tile, arithmetic="halves", vector=vector)
+
+
+SPLIT = [(block, tile) for block, tile in TILES if block.expand != "stem"]
+
+
+@pytest.mark.parametrize(("of", "vector"), in_turn(SPLIT if ALL else SPLIT[1::4], [2, 4]), ids=str)
+def test_halves_on_every_kind_of_tile(rng, of, vector):
+    block, tile = of
+    if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
+        pytest.skip("clusters need a card of sm_90")
+    check(rng, block, 3, np.float32, halves(tile, vector))
+
+
+def by_fma(block, arrays):
+    """The block by separate kernels without tensor cores."""
+    x, w1, b1, w2, b2, w3, b3 = arrays
+    h = kernels.pointwise(x, w1, b1, activation=block.bounds[0], variant="channels_last")
+    h = kernels.depthwise(h, w2, b2, block.stride, 1, activation=block.bounds[1])
+    return kernels.pointwise(h, w3, b3, activation=block.bounds[2], variant="channels_last")
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_halves_are_as_near_to_float64_as_other_ways(rng, size):
+    """At any size of the input, since its bound makes the scale; the weights' size makes theirs.
+
+    The simulator's tensor cores round their sums to nearest, so that here all three err alike.
+    """
+    block = Block(9, 8, 40, 96, 24, bounds=((0.0, 6.0), (0.0, 6.0), ENDLESS))
+    arrays = drawn(rng, block, 2, np.float32)
+    arrays[0] *= np.float32(size)
+    arrays[1] /= np.float32(size)
+    arrays[5] *= np.float32(size)
+    arrays[6] *= np.float32(size)
+    there = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in arrays]
+    expected, tile = reference(block, arrays, None), Tile(3, 8, slice=48, warps=3, strip=3)
+    bound = float(np.abs(arrays[0]).max())
+    results = [inverted_residual(*there, tile=t, input_bound=bound) for t in (halves(tile), tile)]
+    results.append(by_fma(block, there))
+    mine, tf32x3, fma = (distance(cuda.asnumpy(one), expected) for one in results)
+    assert mine <= 1.5 * min(tf32x3, fma) if cuda.backend() == "simulator" else mine <= 1.2 * tf32x3
+    assert mine < 3e-7  # without any of the low parts: 1e-4
+
+
+def test_halves_beyond_the_bound_do_not_pass_for_right_ones(rng):
+    block = dataclasses.replace(SMALL, residual=False)
+    arrays = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, block, 1, np.float32)]
+    arrays[0][0, 3, 6, 5] = 100.0
+    out = cuda.asnumpy(inverted_residual(*arrays, tile=halves(TILES[0][1]), input_bound=20.0))
+    spoilt = np.isnan(out).all(axis=1)[0]
+    assert spoilt[5:8, 4:7].all() and spoilt.sum() == 9
+
+
+def test_halves_say_what_they_need(rng):
+    x, *parameters = (nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, SMALL, 1, np.float32))
+    tile = halves(TILES[0][1])
+    for bound in (None, math.inf, -1.0, math.nan):
+        with pytest.raises(ValueError, match=f"input_bound must be a finite magnitude.*got {bound}"):
+            inverted_residual(x, *parameters, tile=tile, input_bound=bound)
+    with pytest.raises(ValueError, match="needs a bounded depthwise convolution"):
+        inverted_residual(x, *parameters, activations=("relu6", "relu", None), tile=tile, input_bound=9.0)
+    for block, words in (
+        (STEM, "a stem multiplies by tf32x3 alone"),
+        (Block(7, 7, 12, 64, 40), "channels must be a multiple of 8"),
+        (Block(7, 7, 16, 60, 40), "hidden channels must be a multiple of 8"),
+    ):
+        assert words in Geometry(block, dataclasses.replace(tile, slice=32), 4).problem(232_448)
+    other = dataclasses.replace(tile, arithmetic="bf16")
+    assert "arithmetic must be tf32x3 or halves, got 'bf16'" in Geometry(SMALL, other, 4).problem(232_448)
+
+
 # ---- What does not fit
 
 
@@ -251,6 +336,23 @@ def test_no_access_goes_wrong(of, dtype):
     assert not report.findings, report
 
 
+@pytest.mark.parametrize("of", SPLIT if ALL else SPLIT[3:8:4], ids=str)
+def test_no_access_of_halves_goes_wrong(of):
+    """A thread splits what it has fetched itself, before others may see it."""
+    if cuda.backend() == "gpu":
+        pytest.skip("compute-sanitizer looks at the GPU: tests/every_kernel.py")
+    block, tile = of
+    report = traced(block, 2, "float32", halves(tile))
+    assert not report.findings, report
+
+
+@both_dtypes
+def test_generated_lines_fit_on_a_screen(dtype):
+    large = Block(112, 112, 960, 960, 320, 2, image=(224, 224), residual=True)
+    text = generate.source(large, Tile(14, 14, slice=96, split=8, warps=12), np.dtype(dtype).name)
+    assert max(map(len, text.splitlines())) <= generate.WIDTH
+
+
 def test_memory_moves_once(rng):
     """x is read with its halo, y written, and nothing of the hidden channels reaches global memory."""
     if cuda.backend() == "gpu":
@@ -272,6 +374,8 @@ def test_nvrtc_compiles_it(card, dtype):
             continue
         tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 4)
         assert compile_with_nvrtc(generate.source(block, tile, dtype), card, options) is None
+        if dtype == "float32" and block.expand != "stem":
+            assert compile_with_nvrtc(generate.source(block, halves(tile), dtype), card, options) is None
 
 
 @both_dtypes

@@ -146,6 +146,8 @@ BROKEN = {
     "no-such-dtype": '{"card": "x", "found": {"int8": {}}}',
     "no-tile": '{"card": "x", "found": {"float16": {"b": {"1": {"us": 1}}}}}',
     "no-such-field": '{"card": "x", "found": {"float16": {"b": {"1": {"tile": {"tile_h": 1, "colour": 2}}}}}}',
+    "no-arithmetic": '{"card": "x", "found": {"float32": {"b": {"1": {"tile": {"tile_h": 1, "tile_w": 2,'
+    ' "arithmetic": "int8"}}}}}}',
     "no-number": '{"card": "x", "found": {"float16": {"b": {"1": {"tile": {"tile_h": "1", "tile_w": 2}}}}}}',
     "no-batch": '{"card": "x", "found": {"float16": {"b": {"one": {"tile": null}}}}}',
     "bytes": b"\xff\xfe\x00",

@@ -139,7 +139,7 @@ def _headers(options: Sequence[str]) -> str:
     """A digest of the headers in the folders that the options name."""
     folders = [Path(o[2:]) for o in options if o.startswith("-I")]
     digest = hashlib.sha256()
-    for path in sorted(p for folder in folders for p in folder.glob("*.h")):
+    for path in sorted(p for folder in folders for p in folder.rglob("*.h")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -90,7 +90,9 @@ struct Mailbox {  // an mbarrier
     }
     __device__ __forceinline__ void wait(unsigned turn, bool mine = true) {
         if (!mine) return;
-        asm volatile("{\n\t.reg .pred there;\n\tagain: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%0], %1;\n\t@!there bra again;\n\t}" ::
+        asm volatile("{\n\t.reg .pred there;\n\tagain: "
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%0], %1;\n\t"
+                     "@!there bra again;\n\t}" ::
                      "r"(here(&counter)), "r"(turn) : "memory");
     }
 };

@@ -9,7 +9,7 @@
 //   launch_dependents()      the next kernel, if launched with programmatic=True, may begin once all blocks have called
 //                            this or returned; it only has to wait before it reads
 //
-// Programmatic launches need sm_90; elsewhere both do nothing.
+//   PROGRAMMATIC             whether there are such launches: from sm_90 on; elsewhere both functions do nothing
 #pragma once
 #include "cluster.h"
 
@@ -19,6 +19,7 @@ SIM_MEMBER void grid_barrier(unsigned*) { sim_grid_sync(); }
 SIM_MEMBER void grid_barrier_cluster(unsigned*) { sim_grid_sync(); }
 SIM_INLINE void launch_dependents() {}
 SIM_INLINE void wait_for_inputs() {}
+constexpr bool PROGRAMMATIC = true;
 
 #else
 
@@ -44,6 +45,11 @@ __device__ __forceinline__ void grid_barrier_cluster(unsigned* counter) {
     cluster_sync();
 }
 
+#if __CUDA_ARCH__ >= 900
+constexpr bool PROGRAMMATIC = true;
+#else
+constexpr bool PROGRAMMATIC = false;
+#endif
 __device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");

@@ -55,7 +55,8 @@ __device__ __forceinline__ void store_16(void* smem, uint4 a) {
 }
 __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::
+                 "r"(smem_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 #else
     unsigned lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));

@@ -37,7 +37,9 @@ SIM_INLINE cluster_group this_cluster() { return cluster_group(); }
 
 struct grid_group {
     static void sync() { sim_grid_sync(); }
-    static unsigned long long block_rank() { return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z); }
+    static unsigned long long block_rank() {
+        return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+    }
     static unsigned long long num_blocks() { return (unsigned long long)gridDim.x * gridDim.y * gridDim.z; }
     static unsigned long long thread_rank() { return block_rank() * thread_block::num_threads() + thread_block::thread_rank(); }
     static unsigned long long num_threads() { return num_blocks() * thread_block::num_threads(); }

@@ -251,7 +251,8 @@ static int describe_mbarriers(Block* b, char* text, size_t room) {
         add("%s%d thread%s at mbarrier %d for the end of phase %u", waiting ? "; " : "", here, here == 1 ? " waits" : "s wait", i + 1, m.phase);
         if (m.pending) add(", which lacks %u of %u arrivals", m.pending, m.count);
         if (m.bytes > 0) add("%s %lld bytes that are expected", m.pending ? " and" : ", which lacks", (long long)m.bytes);
-        if (m.bytes < 0) add(m.pending ? " and has %lld bytes that nobody expected" : ", which has %lld bytes that nobody expected", -(long long)m.bytes);
+        if (m.bytes < 0)
+            add("%s %lld bytes that nobody expected", m.pending ? " and has" : ", which has", -(long long)m.bytes);
         waiting += here;
     }
     return waiting;

@@ -1,0 +1,144 @@
+// block.h - a whole inverted-residual block of MobileNetV2 on one SM: hidden activations never leave it.
+//
+//   Fused<S> block(shared);         S: a struct of numbers, which generate.py writes; its Tile says what they are
+//   block.prefetch(w);              the first slices of the weights are on their way: needs no kernel before this one
+//   block.open();                   of a cluster: then cluster_started or cluster_sync
+//   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …
+//
+// A thread block takes a tile of TILE_H×TILE_W output pixels of IMAGES images and holds its x, with a halo, in shared
+// memory. It walks over the hidden channels, SLICE at a time. A depthwise convolution mixes no channels, so a warp
+// expands and convolves 16·PLANES channels of its own, all pixels of them, and waits for nobody (or WARPS_P warps share
+// the pixels):
+//
+//     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise──►    dw slice  ──project (mma)──►  sums in registers
+//     shared                     shared                                shared
+//
+// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With
+// SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
+// its sums where they are added up, each block's part of the outputs in its own shared memory. All of them must have
+// started by then.
+//
+// What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel; of
+//                                      halves also the depthwise, as products with diagonal matrices
+//                       issue slots    depthwise of floats: 9 FMA an element; bias, clamp, store of the hidden channels
+//                       shared memory  x tile + hidden slice + dw slice + STAGES slices of weights; x is read once
+//                       registers      TILE pixels × O sums, over all threads; a warp's weights of expand
+//
+// Its parts:  numbers.h     ceil_div, clamping               load.h         weights, x, zeros into shared memory
+//             arithmetic.h  what a product is                expand.h, depthwise.h, project.h    the convolutions
+//             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
+//             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
+#pragma once
+#include "fused/cluster_sum.h"
+#include "fused/depthwise.h"
+#include "fused/expand.h"
+#include "grid.h"
+
+template <class S> struct OneTile {  // the usual crew: all threads of a block take one tile at a time
+    static constexpr int BLOCK = S::THREADS;
+    static constexpr bool CLEARS = true, WAITS = PROGRAMMATIC;
+    using Post = Mail;
+    __device__ __forceinline__ static int thread() { return threadIdx.x; }
+    __device__ __forceinline__ static int team() { return 0; }
+    __device__ __forceinline__ static bool works(int) { return true; }
+};
+
+template <class S, class Crew = OneTile<S>> struct Fused {
+    using G = Geometry<S>;
+    using T = typename S::T;
+    using W = ::Weights<typename S::Arithmetic>;
+    static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
+    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND != NONE;  // x, when it has come
+
+    Workspace<S, Crew> at;
+
+    __device__ __forceinline__ explicit Fused(void* shared, unsigned rank_in_cluster = 0)
+        : at(shared, (char*)shared + WORK, rank_in_cluster, 0) {}
+    __device__ __forceinline__ Fused(void* work, void* weights, unsigned rank_in_split, unsigned first_of_split)
+        : at(work, weights, rank_in_split, first_of_split) {}
+
+    __device__ __forceinline__ void open() {
+        if constexpr (S::SPLIT > 1) at.post.open(at.thread);
+    }
+    __device__ __forceinline__ void prefetch(const W& w) { ::prefetch(at, w); }
+    __device__ __forceinline__ void clear() { ::clear(at); }
+    __device__ __forceinline__ void run(const T* x, const W& w, const T* residual, T* y, int N, int first, int step) {
+        walk(x, w, residual, y, N, first, step, 0, Nothing());
+    }
+
+    // Threads that wait for each other, those of a block or of a cluster, give the same first and step, and take tile
+    // first + own, if there is one, own being their team's. after() is called once, when nothing is waited for any more
+    // that cp.async brings for the first slice. A grid with a block for each tile has no loop (S::LOOPS).
+    template <class After>
+    __device__ __forceinline__ void walk(const T* x, const W& w, const T* residual, T* y, int N, int first, int step,
+                                         int own, const After& after) {
+        const int tiles = ceil_div(N, S::IMAGES) * G::TILES_H * G::TILES_W;
+        if constexpr (S::LOOPS) {
+#pragma unroll 1
+            for (int start = first; start < tiles; start += step)
+                take(x, w, residual, y, Spot<S>(start + own, N), Crew::works(at.team) && start + own < tiles,
+                     start == first, start + step >= tiles, after);
+        } else take(x, w, residual, y, Spot<S>(first, N), true, true, true, after);
+        if (S::LOOPS && first >= tiles) after();
+    }
+
+    // A tile, by those threads that have one (busy). is_first, is_last: of those that this block takes.
+    template <class After>
+    __device__ __forceinline__ void take(const T* x, const W& w, const T* residual, T* y, const Spot<S> spot, bool busy,
+                                         bool is_first, bool is_last, const After& after) {
+        const bool waits = Crew::WAITS && is_first;  // what needs nothing of the kernel before comes before that wait
+        if (!is_first && !G::RESIDENT) prefetch(w);
+        if constexpr (S::EXPAND != NONE) {
+            if (busy && !waits) fetch_x(at, x, spot);
+            if (busy) make_rows(at, spot);
+        }
+        if (Crew::CLEARS && is_first) clear();
+        if (S::READS_RESIDUAL && waits) wait_for_inputs();
+        Sums<S> acc = {};
+        if (busy) begin(acc, at, w, residual, spot);
+        if (waits) {
+            wait_for_inputs();
+            if constexpr (S::EXPAND != NONE)
+                if (busy) fetch_x(at, x, spot);
+        }
+#pragma unroll 1
+        for (int slice = 0; slice < G::SLICES; ++slice) {
+            const T* const now = at.stages + slice % G::STAGES * G::STAGE;
+            if constexpr (S::EXPAND == NONE) {
+                if (busy) fetch_hidden(at, x, spot, slice);
+                cp_async_wait<0>();
+                __syncwarp();
+            }
+            if (slice == 0) {
+                cp_async_wait<0>();
+                if constexpr (SPLITS)
+                    if (busy) split_x(at, w);
+                __syncthreads();
+                if (is_first) after();
+                if (is_last) launch_dependents();  // what follows may come and fetch its weights
+            }
+            if constexpr (S::EXPAND != NONE)
+                if (busy) expand(at, now, w);
+            if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights before these
+            if (!G::RESIDENT) {
+                if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
+                cp_async_commit();
+            }
+            if (busy) depthwise(at, now, w);
+            if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
+            __syncthreads();
+            if (busy) project(acc, at, now, w);
+        }
+        if constexpr (S::ADDS_X)
+            if (busy && at.rank == 0) add_x(acc, at, w);
+        T* const y_tile = y + spot.first_out();
+        if constexpr (S::SPLIT == 1) {
+            write_tile(acc, at, w, y_tile, spot, busy);
+            if (S::LOOPS) __syncthreads();  // the next tile's x comes where slow warps may still read
+        } else {
+            add_cluster(acc, at, w, y_tile, spot, busy);
+            if (!is_last) cluster_sync();        // nobody puts the next sums where another one still reads
+            else if (S::LOOPS) __syncthreads();  // nor clears what slow warps still read
+        }
+    }
+};
