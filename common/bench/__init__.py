@@ -8,6 +8,8 @@
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
     peaks       the peaks of the card: bytes per second, FLOPs per second
+    pipeline    pictures per second of decoding, copying and computing, alone and together; runs without a GPU, too
+    load        latency of the service against offered load; runs without a GPU, too
     trace       counts of the simulator's trace, compared with those of the profiler
 
 and python -m common energy: millijoules per image. The commands are in commands.py, the suites' common code in

@@ -44,10 +44,13 @@ class Engine:
     """A network for batches of one size, on a GPU or on the simulator.
 
     task: the preprocessing. network: see network_of; engines of several batch sizes may share one, if they run one at
-    a time. batch: pictures per batch. ValueError for a batch below 1.
+    a time. batch: pictures per batch. slots: on a GPU, batches in flight; 1: nothing overlaps. ValueError for values
+    below 1.
     """
 
-    def __init__(self, task: Task, network: Network, batch: int) -> None:
+    def __init__(self, task: Task, network: Network, batch: int, slots: int = SLOTS) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, got {slots}")
         on_gpu = cuda.backend() == "gpu"
         self.batch = batch
         self._captured = network.capture(batch, task.input_size)
@@ -56,7 +59,7 @@ class Engine:
         self.shape = (batch, *shape)
         self.packed_type = np.dtype(np.float32 if task.normalised_before else np.uint8)
         self._normalise = _normaliser(task, self._captured.input, network.layout)
-        self._pipeline: _Overlapped | _InTurn = _Overlapped(self) if on_gpu else _InTurn(self)
+        self._pipeline: _Overlapped | _InTurn = _Overlapped(self, slots) if on_gpu else _InTurn(self)
 
     def run(
         self, batches: Iterable[np.ndarray], log: Callable[[Interval], None] = lambda interval: None
@@ -125,12 +128,12 @@ class _InTurn:
 class _Overlapped:
     """Copies of a batch while the one before it is computed, on two streams of a GPU."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, slots: int) -> None:
         import cupy
 
         self.engine = engine
         self.copying, self.computing = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
-        self.slots = [_Slot(engine) for _ in range(SLOTS)]
+        self.slots = [_Slot(engine) for _ in range(slots)]
 
     def run(self, batches: Iterator[np.ndarray], log: Callable[[Interval], None]) -> Iterator[np.ndarray]:
         pending: collections.deque[tuple[int, _Slot]] = collections.deque()
@@ -138,9 +141,9 @@ class _Overlapped:
         origin = _Origin(self.computing)
         try:
             for number, batch in enumerate(batches):
-                if len(pending) == SLOTS:
+                if len(pending) == len(self.slots):
                     yield self._finished(*pending.popleft(), origin, log)
-                slot = self.slots[number % SLOTS]
+                slot = self.slots[number % len(self.slots)]
                 start = time.perf_counter()
                 np.copyto(slot.host, batch)
                 log(Interval("fill", number, start, time.perf_counter()))

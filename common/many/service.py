@@ -31,6 +31,7 @@ from .engine import Engine, network_of
 
 PAGE = Path(__file__).with_name("page.html")
 TOP = 5  # classes in an answer
+ELONGATED = 50  # a longer side of so many times the shorter one; resizing would make millions of pixels of thousands
 APPLICATION = "classify"
 
 
@@ -172,7 +173,10 @@ class Answers:
 
     def _decoded(self, content: bytes) -> np.ndarray:
         try:
-            return self.task.packed(images.decode(io.BytesIO(content), self.options.max_pixels))
+            picture = images.decode(io.BytesIO(content), self.options.max_pixels)
+            if max(picture.size) > ELONGATED * min(picture.size):
+                raise ValueError(f"too elongated: {picture.width}×{picture.height} pixels")
+            return self.task.packed(picture)
         except ValueError as error:
             reason = str(error)
             raise Refused(

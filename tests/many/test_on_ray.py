@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import functools
 import http.client
 import io
 import json
@@ -12,13 +13,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from PIL import Image
 from small_task import draw_pictures, small_task
 from tiers import long
 
-from common import classify, weights
 from common.many import cluster, labelling, parts, service, spread
 
 pytestmark = [
@@ -107,7 +108,7 @@ def free_port():
 def port(ray_here):
     number = free_port()
     options = service.Options(max_batch=8, max_wait_ms=20, **LIMITS)
-    service.start(classify.task("digits"), options, "127.0.0.1", number)
+    service.start(small_task(), options, "127.0.0.1", number)
     yield number
     service.stop()
 
@@ -123,30 +124,38 @@ def ask(port, body=None, method=None, path="/", headers=()):
         return answer.status, json.loads(content) if kind.startswith("application/json") else content.decode()
 
 
-def digit(i, size=160):
-    """A held-out digit as bytes of a PNG file, and its label."""
-    split = weights.digits_split()
-    sheet = Image.new("L", (size + 40, size + 40), 255)
-    picture = Image.fromarray(classify.as_grey(split.test_images[i]))
-    sheet.paste(picture.resize((size, size), Image.Resampling.BICUBIC), (20, 20))
+@functools.cache
+def picture(i):
+    """A picture as bytes of a PNG file."""
     file = io.BytesIO()
-    sheet.save(file, "PNG")
-    return file.getvalue(), int(split.test_labels[i])
+    rng = np.random.default_rng(i)
+    small = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
+    small.resize((70, 56), Image.Resampling.BICUBIC).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """What label says of pictures 0 to 19."""
+    import pyarrow.parquet as pq
+
+    folder = tmp_path_factory.mktemp("pictures")
+    for i in range(20):
+        (folder / f"{i:02}.png").write_bytes(picture(i))
+    labelling.label([str(folder)], folder / "out.parquet", small_task())
+    found = pq.read_table(folder / "out.parquet").to_pylist()
+    assert len({row["class"] for row in found}) >= 3  # a wrong picture's class would be noticed
+    return found
 
 
 def computed(port):
     return ask(port, path="/healthz")[1]["pictures"]
 
 
-def test_a_picture_is_answered_with_its_classes_as_label_gives_them(port, tmp_path):
-    import pyarrow.parquet as pq
-
-    for i in range(3):
-        (tmp_path / f"{i}.png").write_bytes(digit(i)[0])
-    labelling.label([str(tmp_path)], tmp_path / "out.parquet", classify.task("digits"))
-    for i, row in enumerate(pq.read_table(tmp_path / "out.parquet").to_pylist()):
-        status, answer = ask(port, digit(i)[0])
-        assert status == 200 and (answer["class"], answer["label"]) == (row["class"], row["label"])
+def test_a_picture_is_answered_with_its_classes_as_label_gives_them(port, rows):
+    for i, row in enumerate(rows):
+        status, answer = ask(port, picture(i))
+        assert status == 200 and (answer["class"], answer["label"]) == (row["class"], None)
         assert answer["score"] == pytest.approx(row["score"], rel=1e-4)
         scores = [one["score"] for one in answer["top"]]
         assert len(scores) == service.TOP and scores == sorted(scores, reverse=True) and scores[0] == answer["score"]
@@ -162,8 +171,8 @@ def png(width, height):
     ("request_of", "status", "says"),
     [
         (lambda: {"body": b"no picture"}, 415, "not an image of a known format"),
-        (lambda: {"body": digit(0)[0][:900]}, 415, "broken image"),
-        (lambda: {"body": png(60, 60)}, 415, "there is no digit to see"),
+        (lambda: {"body": picture(0)[:900]}, 415, "broken image"),
+        (lambda: {"body": png(1, 60_000)}, 415, "too elongated"),
         (lambda: {"body": png(1001, 1000)}, 413, "more than 1,000,000 pixels"),
         (lambda: {"body": bytes(200_001)}, 413, "at most 200,000 bytes"),
         (lambda: {"body": iter([bytes(150_000)] * 2)}, 413, "at most 200,000 bytes"),  # chunks, no Content-Length
@@ -190,9 +199,9 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(port):
     assert 1 < time.monotonic() - start < 15
 
 
-def test_clients_that_disconnect_cost_nothing(port):
+def test_clients_that_disconnect_cost_nothing(port, rows):
     """More of them than may wait; afterwards all places are free, and few of their pictures were computed."""
-    content, label = digit(5)
+    content = picture(5)
     head = f"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: {len(content)}\r\n\r\n".encode()
     before = computed(port)
     for i in range(2 * LIMITS["max_waiting"] + 10):
@@ -201,13 +210,13 @@ def test_clients_that_disconnect_cost_nothing(port):
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # closed with a reset
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         found = list(pool.map(lambda _: ask(port, content), range(16)))
-    assert [(status, answer["class"]) for status, answer in found] == [(200, label)] * 16
+    assert [(status, answer["class"]) for status, answer in found] == [(200, rows[5]["class"])] * 16
     assert computed(port) - before < 16 + LIMITS["max_waiting"] + 5
 
 
 def test_requests_that_arrive_together_are_computed_together(port):
     before = ask(port, path="/healthz")[1]
-    content, _ = digit(1)
+    content = picture(1)
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         assert {status for status, _ in pool.map(lambda _: ask(port, content), range(24))} == {200}
     after = ask(port, path="/healthz")[1]
@@ -215,33 +224,29 @@ def test_requests_that_arrive_together_are_computed_together(port):
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=long)])
-def test_none_of_many_requests_is_lost(port, count):
+def test_none_of_many_requests_is_lost(port, rows, count):
     """One in a hundred is no picture; sixteen clients at a time, fewer than may wait."""
-    pictures = [digit(i) for i in range(10)]
 
     def one(i):
         if i % 100 == 50:
             return ask(port, b"no picture")[0] == 415
-        content, label = pictures[i % 10]
-        status, answer = ask(port, content)
-        return status == 200 and answer["class"] == label
+        status, answer = ask(port, picture(i % 20))
+        return status == 200 and answer["class"] == rows[i % 20]["class"]
 
-    right = {i for i, (content, label) in enumerate(pictures) if ask(port, content)[1]["class"] == label}
-    assert len(right) >= 9
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(one, range(count)))
-    expected = [i % 100 == 50 or i % 10 in right for i in range(count)]
-    assert answers == expected
+        assert list(pool.map(one, range(count))) == [True] * count
 
 
-def test_more_requests_than_may_wait_are_refused_at_once(port):
+def test_more_requests_than_may_wait_are_refused_at_once(port, rows):
     """The others are answered."""
-    content, label = digit(2)
+    content = picture(2)
     with concurrent.futures.ThreadPoolExecutor(150) as pool:
         found = list(pool.map(lambda _: ask(port, content), range(150)))
-    statuses = {status for status, _ in found}
-    assert statuses <= {200, 503} and 200 in statuses
-    assert all(answer["class"] == label for status, answer in found if status == 200)
+    answered = [answer for status, answer in found if status == 200]
+    refused = [answer for status, answer in found if status == 503]
+    assert len(answered) >= 8 and len(answered) + len(refused) == 150
+    assert {answer["class"] for answer in answered} == {rows[2]["class"]}
+    assert all("backpressure" in answer and "\n" not in answer for answer in refused)
     assert ask(port, content)[0] == 200
 
 
@@ -269,9 +274,9 @@ def connections(process):
         return []
 
 
-def test_stopping_answers_what_was_accepted(port):
+def test_stopping_answers_what_was_accepted(port, rows):
     """(The last test of this service.)"""
-    content, label = digit(3)
+    content = picture(3)
     before = computed(port)
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         asked = [pool.submit(ask, port, content) for _ in range(12)]
@@ -279,15 +284,16 @@ def test_stopping_answers_what_was_accepted(port):
             time.sleep(0.01)
         service.stop()
         answers = [future.result() for future in asked]
-    assert [(status, answer["class"]) for status, answer in answers] == [(200, label)] * 12
+    assert [(status, answer["class"]) for status, answer in answers] == [(200, rows[3]["class"])] * 12
 
 
 @long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_a_signal_and_leaves_nothing(number, tmp_path):
-    port = free_port()
-    command = [sys.executable, "-m", "common", "serve", "--weights", "digits", "--port", str(port), "--max-batch", "8"]
-    content, _ = digit(4)
+    port, network = free_port(), tmp_path / "small.onnx"
+    network.write_bytes(small_task().model.SerializeToString())
+    command = [sys.executable, "-m", "common", "serve", "--onnx", str(network), "--port", str(port), "--max-batch", "8"]
+    content = picture(4)
     serving = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert f"http://127.0.0.1:{port}/ answers" in serving.stdout.readline()
