@@ -41,10 +41,11 @@ class Options(driver.Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         driver.choose("precision", self.precisions, ("fp32", "fp16"))
-        for name, values in (("window", self.windows), ("rate", self.rates), ("seconds", (self.seconds,))):
-            for value in values:
-                if not (value > 0 or (name == "window" and value == 0)):
-                    raise ValueError(f"{name} must be above 0, got {value}")
+        if any(not window >= 0 for window in self.windows):
+            raise ValueError(f"window must be at least 0 ms, got {min(self.windows)}")
+        for name, values in (("rate", self.rates), ("seconds", (self.seconds,))):
+            if any(not value > 0 for value in values):
+                raise ValueError(f"{name} must be above 0, got {min(values)}")
         if self.save:
             gpu()  # times of the simulator are not kept
 

@@ -135,7 +135,7 @@ def _timeline(name: str, intervals: Sequence[Interval]) -> list[Record]:
     zero = min(interval.start for interval in shown)
     return [
         {
-            "case": f"{name}, {one.what} {one.batch:03}", "stage": one.what, "order": one.batch, "mode": name,
+            "case": f"{name}, {one.what} {one.batch:03}", "stage": one.what, "number": one.batch, "copies": name,
             "start_us": round(1e6 * (one.start - zero), 1), "us": max(0.1, round(1e6 * (one.end - one.start), 1)),
         }
         for one in shown

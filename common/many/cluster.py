@@ -47,17 +47,24 @@ def ray_running(workers: int = 1) -> Iterator[None]:
         options = {"num_cpus": (os.cpu_count() or 1) + workers, "include_dashboard": False}
     else:
         options = {"runtime_env": {"env_vars": {name: os.environ[name] for name in HANDED_OVER if name in os.environ}}}
-    with warnings.catch_warnings(), _silent():
-        warnings.simplefilter("ignore")
-        try:
-            ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            where = f"joined at {ADDRESS}={address()}" if address() else "started"
-            raise RuntimeError(f"Ray could not be {where}: {next(iter(str(error).splitlines()), error)}") from error
+    for last in (False, True):  # a busy machine may not start all of Ray's processes within Ray's 30 s
+        with warnings.catch_warnings(), _silent():
+            warnings.simplefilter("ignore")
+            try:
+                ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
+                break
+            except Exception as error:  # of many kinds, Exception itself among them
+                if last or address():
+                    where = f"joined at {ADDRESS}={address()}" if address() else "started"
+                    raise RuntimeError(f"Ray could not be {where}: {_first_line(error)}") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _keep_to_this_machine() -> None:

@@ -53,9 +53,8 @@ def offer(url: str, bodies: Sequence[bytes], rate: float, seconds: float, rng: n
     ValueError for a rate or a time that is not above 0, and without bodies.
     """
     if not (rate > 0 and seconds > 0 and bodies):
-        raise ValueError(
-            f"rate and seconds must be above 0, and bodies not empty, got {rate}, {seconds}, {len(bodies)}"
-        )
+        got = f"{rate}, {seconds} and {len(bodies)} bodies"
+        raise ValueError(f"rate, seconds and the number of bodies must be above 0, got {got}")
     count = max(1, round(rate * seconds))
     return asyncio.run(_offered(url, bodies, np.cumsum(rng.exponential(1 / rate, count)), rate))
 

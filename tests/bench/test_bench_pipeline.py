@@ -31,7 +31,7 @@ def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
     assert {"decode, 1 threads", "copy and compute, in turn", "copy and compute, overlapped"} < set(rates)
     assert all(rate > 0 for rate in rates.values())
     slices = [r for r in records if "us" in r]
-    assert {(r["mode"], r["stage"], r["order"]) for r in slices} == {
+    assert {(r["copies"], r["stage"], r["number"]) for r in slices} == {
         (mode, stage, i) for mode in ("in turn", "overlapped") for stage in ("copy", "compute") for i in range(3)
     }
     assert min(r["start_us"] for r in slices) == 0
@@ -63,7 +63,7 @@ def test_latencies_of_an_open_load():
     assert results._complaints(r) == []
     with pytest.raises(ValueError, match="no request was answered"):
         offering.Load(1.0, 1.0, np.array([]), 1).percentile(50)
-    with pytest.raises(ValueError, match="must be above 0, got 0"):
+    with pytest.raises(ValueError, match="must be above 0, got 0, 1 and 1 bodies"):
         offering.offer("http://127.0.0.1:1/", [b""], 0, 1, np.random.default_rng(0))
 
 
@@ -76,9 +76,9 @@ def test_a_service_that_is_not_there_answers_nothing():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"windows": (-1.0,)}, "window must be above 0"),
-        ({"rates": (0.0,)}, "rate must be"),
-        ({"seconds": 0}, "seconds"),
+        ({"windows": (-1.0,)}, "window must be at least 0 ms"),
+        ({"rates": (0.0,)}, "rate must be above 0"),
+        ({"seconds": 0}, "seconds must be above 0"),
     ],
 )
 def test_options_of_load_that_do_not_fit(options, says):
