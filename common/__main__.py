@@ -9,7 +9,7 @@ import typer
 from . import __version__
 from .bench.commands import app as bench
 from .bench.commands import energy
-from .commands import data, learning, machine, networks
+from .commands import data, learning, machine, many, networks
 from .commands.errors import Commands
 
 app = typer.Typer(
@@ -36,6 +36,8 @@ app.command()(learning.lab)
 app.command()(learning.progress)
 app.command()(networks.demo)
 app.command()(networks.classify)
+app.command()(many.label)
+app.command()(many.serve)
 app.command()(networks.compare)
 app.command()(networks.profile)
 app.add_typer(bench, name="bench")

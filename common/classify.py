@@ -33,18 +33,42 @@ class Task:
         """A picture file as the network's input, (1, 3, H, W) float32. images.ImageError if that fails."""
         picture = images.read(path)
         try:
-            return self._input(picture)
+            if self.normalised_before:
+                return self.packed(picture)[None]
+            return images.to_input(picture, self.input_size, self._resize, *self.normalisation)
         except ValueError as error:
             raise images.ImageError(f"{path}: {error}") from None
 
-    def _input(self, picture: Image.Image) -> np.ndarray:
-        if self.source is not None and self.source.name == "digits":
-            return weights.digits_input(weights.digit_from_picture(picture)[None])
-        spec = self.source or weights.SOURCES["seeded"]
-        height, width = self.input_size
-        # the shorter side before the crop, relative to the input as in training
-        resize = round(max(height, width) * (spec.resize or 256) / spec.input_size)
-        return images.to_input(picture, self.input_size, resize, spec.mean, spec.std)
+    def packed(self, picture: Image.Image) -> np.ndarray:
+        """An RGB picture in the form that takes the fewest bytes on its way to the device.
+
+        (H, W, 3) uint8, to be normalised there; of digits, which are drawn anew, the normalised input (3, H, W)
+        float32. ValueError for a picture that cannot be converted.
+        """
+        if self.normalised_before:
+            return weights.digits_input(weights.digit_from_picture(picture)[None])[0]
+        return np.asarray(images.cropped(picture, self.input_size, self._resize))
+
+    @property
+    def normalised_before(self) -> bool:
+        """Whether `packed` gives normalised inputs: float32 instead of uint8."""
+        return self.source is not None and self.source.name == "digits"
+
+    @property
+    def normalisation(self) -> tuple[Sequence[float], Sequence[float]]:
+        """(mean, standard deviation) of each channel R, G, B in 0 … 1."""
+        spec = self._preprocessing
+        return spec.mean, spec.std
+
+    @property
+    def _preprocessing(self) -> weights.Source:
+        return self.source or weights.SOURCES["seeded"]
+
+    @property
+    def _resize(self) -> int:
+        """The length of the shorter side before the crop, relative to the input as in training."""
+        spec = self._preprocessing
+        return round(max(self.input_size) * (spec.resize or 256) / spec.input_size)
 
 
 def task(source: str | None = None, onnx: str | Path | None = None) -> Task:

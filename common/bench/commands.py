@@ -251,6 +251,32 @@ def candidates(
     _run("candidates", locals())
 
 
+@app.command()
+def pipeline(
+    batches: Batches = None, precisions: Precisions = None,
+    repeats: Annotated[int | None, typer.Option(min=2, help="Batches per measurement, 20 if not given.")] = None,
+    save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """Where time goes from a picture's bytes to its class: decode, copy, compute; without a GPU, too."""
+    _run("pipeline", locals())
+
+
+@app.command()
+def load(
+    windows: Annotated[
+        list[float] | None, typer.Option("--window", help="ms that a batch waits for pictures; repeatable.")
+    ] = None,
+    rates: Annotated[
+        list[float] | None, typer.Option("--rate", help="Requests per second; by what it can answer; repeatable.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds per rate, 10 if not given.")] = None,
+    port: Annotated[int | None, typer.Option(help="Of HTTP, on this machine.")] = None,
+    batches: Batches = None, precisions: Precisions = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """The service's p50, p95 and p99 against offered load, for several batching windows; without a GPU, too."""
+    _run("load", locals())
+
+
 def energy(
     backends: Annotated[
         list[str] | None,

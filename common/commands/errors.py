@@ -30,6 +30,8 @@ EXTRAS = {
     "nbformat": ("jupyterlab", "notebooks"),
     "nbconvert": ("jupyterlab", "notebooks"),
     "IPython": ("ipykernel", "notebooks"),
+    "ray": ("ray[data,serve]", "many"),
+    "pyarrow": ("pyarrow", "many"),
     "cupy": ("cupy-cuda12x", "gpu"),
     "cudnn": ("nvidia-cudnn-frontend", "gpu"),
     "pynvml": ("nvidia-ml-py", "gpu"),

@@ -106,7 +106,7 @@ class Stop:
 
 # from the top: a package imports only packages of lower rows, or, within a row, those to its right
 ROWS: tuple[tuple[str, ...], ...] = (
-    ("__main__", "commands"), ("check", "lab"), ("bench", "demo", "doctor", "classify"), ("draw", "report"),
+    ("__main__", "commands"), ("check", "lab"), ("bench", "demo", "doctor", "many", "classify"), ("draw", "report"),
     ("optimize",), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"), ("cuda",),
     ("text", "files"),
 )  # fmt: skip

@@ -27,15 +27,19 @@ def to_input(
     ValueError if the image is not RGB, if `resize` is smaller than `size`, or if the image is so elongated that the
     resized image would be too large.
     """
+    pixels = np.asarray(cropped(image, size, resize), dtype=np.float32) / 255  # (H, W, 3), HWC
+    pixels = (pixels - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[np.newaxis])
+
+
+def cropped(image: Image.Image, size: int | tuple[int, int] = 224, resize: int = 256) -> Image.Image:
+    """The image's middle as `to_input` normalises it: RGB, H × W pixels. ValueError as of `to_input`."""
     if image.mode != "RGB":
         raise ValueError(f"image of mode {image.mode}: RGB is needed, as common.images.read gives it")
     height, width = (size, size) if isinstance(size, int) else size
     if not 1 <= min(height, width) <= max(height, width) <= resize:
         raise ValueError(f"size={size}, resize={resize}: 1 ≤ size ≤ resize is needed")
-    image = _center_crop(_resize_short_side(image, resize), height, width)
-    pixels = np.asarray(image, dtype=np.float32) / 255  # (size, size, 3), HWC
-    pixels = (pixels - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[np.newaxis])
+    return _center_crop(_resize_short_side(image, resize), height, width)
 
 
 def _resize_short_side(image: Image.Image, length: int) -> Image.Image:

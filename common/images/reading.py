@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import sys
 import warnings
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
@@ -17,7 +19,7 @@ BACKGROUND = (255, 255, 255)  # white, shown through transparent parts
 
 
 class ImageError(ValueError):
-    """A file cannot be read as an image. The message is one printable line with the file's name and the reason."""
+    """Bytes cannot be read as an image. The message is one printable line: the file's name, if known, and why."""
 
     def __init__(self, reason: object):
         super().__init__(printable(reason))
@@ -33,17 +35,41 @@ def read(path: str | os.PathLike) -> Image.Image:
     one of FORMATS, is damaged or truncated, or has more pixels than Pillow's limit.
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), open_regular(path) as file:
             warnings.simplefilter("ignore")
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            Image.init()
-            known = [name for name in FORMATS if name in Image.OPEN]  # Pillow may be built without some of them
-            with open_regular(path) as opened, Image.open(opened, formats=known) as file:
-                ImageOps.exif_transpose(file, in_place=True)
-                return to_rgb(file)
+            return decode(file)
+    except ImageError as error:
+        raise ImageError(f"{os.fspath(path)}: {error}") from error
+    except OSError as error:
+        raise ImageError(f"{os.fspath(path)}: {_reason(error)}") from error
+
+
+def decode(file: IO[bytes], max_pixels: int | None = None) -> Image.Image:
+    """Decode an open image file as 8-bit RGB, upright, as `read` does. Thread-safe; Pillow's warnings are not filtered.
+
+    max_pixels: the most pixels of an image, checked before they are unpacked; default: Pillow's limit.
+    ImageError with the reason alone, as for `read`.
+    """
+    limit = min(max_pixels or sys.maxsize, Image.MAX_IMAGE_PIXELS or sys.maxsize)
+    try:
+        Image.init()
+        known = [name for name in FORMATS if name in Image.OPEN]  # Pillow may be built without some of them
+        with Image.open(file, formats=known) as image:
+            if image.width * image.height > limit:
+                raise ImageError(_too_large(limit))
+            ImageOps.exif_transpose(image, in_place=True)
+            return to_rgb(image)
+    except ImageError:
+        raise
+    except Image.DecompressionBombError:
+        raise ImageError(_too_large(limit)) from None
     # A damaged file can make Pillow's decoders raise nearly anything: SyntaxError, struct.error, IndexError
     except Exception as error:
-        raise ImageError(f"{os.fspath(path)}: {_reason(error)}") from error
+        raise ImageError(_reason(error)) from error
+
+
+def _too_large(limit: int) -> str:
+    return f"too large: more than {limit:,} pixels once unpacked"
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -95,8 +121,6 @@ def _reason(error: Exception) -> str:
     """Why an image could not be read, in a few words on one line."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image of a known format, or broken at its beginning"
-    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
-        return f"too large: more than {Image.MAX_IMAGE_PIXELS or 0:,} pixels once unpacked"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     if isinstance(error, OSError) and "regular file" in str(error):

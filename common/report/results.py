@@ -83,6 +83,19 @@ SUITES: dict[str, tuple[str, ...]] = {
     "candidates": ("precision", "arithmetic", "batch", "us", "of"),  # a tile also has order, drawn, tile, predicted_us
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
+    "pipeline": ("precision", "batch", "stage"),  # and pictures_per_s, or start_us and us of one batch
+    "load": (
+        "precision",
+        "batch",
+        "window_ms",
+        "offered",
+        "answered",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "in_flight",
+        "requests",
+    ),
     "trace": (),  # a launch has predicted and measured (COUNTS), a wrong kernel has trace and compute-sanitizer
 }
 _SPARSE = (*_TIMED, "layout", "error", "pattern", "count", "us_at")

@@ -28,8 +28,8 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors"
-    suites += ", peaks, trace, multiprocessor, sections, inspect, families, two-of-four, candidates"
+    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
+    suites += ", multiprocessor, sections, inspect, pipeline, load, families, two-of-four, candidates"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
@@ -95,6 +95,7 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "sections": "--save",
     "multiprocessor": "--case waves --case loads --samples 8 --save",
 }
+ANYWHERE = {"pipeline": "--batch 8 --repeats 4", "load": "--window 0 --window 5 --rate 20 --seconds 2 --port 9000"}
 
 
 @pytest.mark.parametrize("suite", EVERY)
@@ -106,6 +107,20 @@ def test_every_suite_takes_its_options_and_no_others(run, monkeypatch, suite):
     (options,) = given
     assert type(options) is module.Options and options.save
     assert run("bench", suite, "--seconds", 10).exit_code == 2 and len(given) == 1
+
+
+@pytest.mark.parametrize("suite", ANYWHERE)
+def test_suites_that_need_no_gpu_take_their_options_and_save_nothing_of_the_simulator(run, monkeypatch, suite):
+    module = importlib.import_module(f"common.bench.{suite}")
+    given = []
+    monkeypatch.setattr(module, "bench", lambda options, console: given.append(options) or True)
+    assert run("bench", suite, *ANYWHERE[suite].split()).exit_code == 0 and type(given[0]) is module.Options
+    for arguments, says in (
+        (("--save",), "06_optimize/results"),
+        (("--precision", "tf32"), "must be one of fp32, fp16"),
+    ):
+        result = run("bench", suite, *arguments)
+        assert result.exit_code == 2 and one_line(result.stderr) and says in result.stderr and len(given) == 1
 
 
 def test_a_wrong_result_is_exit_status_1(run, monkeypatch):

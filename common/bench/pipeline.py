@@ -1,0 +1,150 @@
+"""The suite "pipeline": where time goes between the bytes of a picture and its class: decoding, copying, computing.
+
+Each stage is timed alone, then together, with copies in turn with computation and overlapped with it; and when each
+copy and each computation ran. On the simulator it runs with the digits network, whose pictures are decoded as anywhere.
+"""
+
+import io
+import itertools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+
+from .. import classify, cuda
+from ..cuda.graphs import gpu
+from ..images import ImageError
+from ..many.engine import Engine, Interval, network_of
+from ..many.labelling import Work, in_this_process
+from ..many.sources import Part
+from ..report.results import Record
+from . import driver
+from .driver import Measured
+
+FILES = 64  # different pictures, decoded over and over
+SHOWN = 8  # batches of the timeline
+SIDES = (375, 500)  # of a synthetic photograph, ImageNet's most frequent size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(driver.Options):
+    """Options of the suite. batches: pictures per batch. repeats: batches per measurement."""
+
+    repeats: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        driver.choose("precision", self.precisions, ("fp32", "fp16"))
+        if self.repeats < 2:
+            raise ValueError(f"repeats must be at least 2, got {self.repeats}")
+        if self.save:
+            gpu()  # times of the simulator are not kept
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Some pictures whose bytes are at hand, as a sources.Part."""
+
+    contents: tuple[bytes, ...]
+
+    def read(self) -> Iterator[bytes | ImageError]:
+        """The bytes of each picture."""
+        return iter(self.contents)
+
+
+def synthetic(task: classify.Task, count: int, rng: np.random.Generator) -> list[bytes]:
+    """JPEG files that a task can read: of smooth noise, like photographs, or of held-out digits."""
+    found = []
+    for i in range(count):
+        if task.normalised_before:
+            from .. import weights
+
+            digit = Image.fromarray(classify.as_grey(weights.digits_split().test_images[i : i + 1])[0])
+            picture = Image.new("L", (200, 200), 255)
+            picture.paste(digit.resize((160, 160), Image.Resampling.BICUBIC), (20, 20))
+        else:
+            small = rng.integers(0, 256, (SIDES[0] // 8, SIDES[1] // 8, 3), np.uint8)
+            picture = Image.fromarray(small).resize(SIDES[::-1], Image.Resampling.BICUBIC)
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=90)
+        found.append(file.getvalue())
+    return found
+
+
+def run(options: Options, console: Console) -> Iterator[Measured]:
+    """Yield the records of each precision and batch. Logits that overlap changes are wrong."""
+    on_gpu = cuda.backend() == "gpu"
+    task = classify.task("seeded" if on_gpu else "digits")
+    files = synthetic(task, FILES, np.random.default_rng(0))
+    for precision in options.precisions or (("fp32", "fp16") if on_gpu else ("fp32",)):
+        for batch in options.batches or ((256,) if on_gpu else (16,)):
+            records, right = _measured(Work(task, batch, precision), files, options.repeats)
+            for r in records:
+                r |= {"suite": "pipeline", "implementation": "ours", "precision": precision, "batch": batch}
+            rates = [r for r in records if "pictures_per_s" in r]
+            shown = [{"stage": r["case"], "pictures/s": f"{r['pictures_per_s']:,.0f}"} for r in rates]
+            console.print(driver.table(shown, 1, f"{precision}, batch {batch}"))
+            yield records, right
+
+
+def _measured(work: Work, files: Sequence[bytes], repeats: int) -> tuple[list[Record], bool]:
+    """(records, whether overlapped and not overlapped copies gave the same logits)."""
+    contents = itertools.cycle(files)
+    given: list[tuple[int, Part]] = [
+        (i * work.batch, InMemory(tuple(itertools.islice(contents, work.batch)))) for i in range(repeats)
+    ]  # fmt: skip
+    cores = os.cpu_count() or 1
+    records, decoded = [], []
+    for threads in dict.fromkeys((1, cores)):
+        with ThreadPoolExecutor(threads) as pool:
+            start = time.perf_counter()
+            decoded = [done.packed for done in pool.map(lambda batch: work.decode(*batch), given)]
+            records.append(_rate(f"decode, {threads} threads", "decode", work, repeats, start, threads))
+    network = network_of(work.task, work.dtype)
+    logits = []
+    for slots, name in ((1, "in turn"), (2, "overlapped")):
+        engine = Engine(work.task, network, work.batch, slots)
+        list(engine.run(decoded[:2]))  # warm-up
+        intervals: list[Interval] = []
+        start = time.perf_counter()
+        logits.append(list(engine.run(decoded, intervals.append)))
+        records.append(_rate(f"copy and compute, {name}", "copy and compute", work, repeats, start))
+        records += _timeline(name, intervals)
+    start = time.perf_counter()
+    for _ in in_this_process(work, [given]):
+        pass
+    records.append(_rate("decode, copy and compute", "all", work, repeats, start, cores))
+    return records, bool(np.array_equal(logits[0], logits[1]))
+
+
+def _rate(case: str, stage: str, work: Work, repeats: int, start: float, threads: int | None = None) -> Record:
+    seconds = time.perf_counter() - start
+    rate = round(work.batch * repeats / seconds, 1)
+    return {"case": case, "stage": stage, "pictures_per_s": rate, **({"threads": threads} if threads else {})}
+
+
+def _timeline(name: str, intervals: Sequence[Interval]) -> list[Record]:
+    """The first batches' intervals as records, in µs from the first one's start."""
+    shown = [interval for interval in intervals if interval.batch < SHOWN]
+    zero = min(interval.start for interval in shown)
+    return [
+        {
+            "case": f"{name}, {one.what} {one.batch:03}", "stage": one.what, "number": one.batch, "copies": name,
+            "start_us": round(1e6 * (one.start - zero), 1), "us": max(0.1, round(1e6 * (one.end - one.start), 1)),
+        }
+        for one in shown
+    ]  # fmt: skip
+
+
+def superseded(rows: list[Record]) -> driver.Superseded:
+    """A predicate for older records of the same precision and batch."""
+    return driver.same(rows, "suite", "precision", "batch")
+
+
+bench: Any = driver.suite("pipeline", run, superseded)

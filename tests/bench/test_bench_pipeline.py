@@ -1,0 +1,93 @@
+"""The suites pipeline and load on the simulator: what they record, and that it is consistent."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from common import images
+from common.bench import load, pipeline
+from common.many import load as offering
+from common.many.labelling import Work
+from common.report import results
+
+
+@pytest.fixture
+def task(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "many"))
+    from small_task import small_task
+
+    return small_task()
+
+
+def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
+    files = pipeline.synthetic(task, 3, rng)
+    assert len({images.decode(io.BytesIO(one)).tobytes() for one in files}) == 3
+    records, right = pipeline._measured(Work(task, 4, "fp32"), files, 3)
+    assert right
+    rates = {r["case"]: r["pictures_per_s"] for r in records if "pictures_per_s" in r}
+    assert {"decode, 1 threads", "copy and compute, in turn", "copy and compute, overlapped"} < set(rates)
+    assert all(rate > 0 for rate in rates.values())
+    slices = [r for r in records if "us" in r]
+    assert {(r["copies"], r["stage"], r["number"]) for r in slices} == {
+        (mode, stage, i) for mode in ("in turn", "overlapped") for stage in ("copy", "compute") for i in range(3)
+    }
+    assert min(r["start_us"] for r in slices) == 0
+    for r in records:
+        r |= {"suite": "pipeline", "implementation": "ours", "precision": "fp32", "batch": 4}
+        assert results._complaints(r) == []
+
+
+def test_a_wrong_result_of_overlapping_is_seen(task, rng, monkeypatch):
+    made = []
+
+    class Wrong(pipeline.Engine):
+        def run(self, batches, *log):
+            made.append(self)
+            for logits in super().run(batches, *log):
+                yield logits + (len(made) == 4)
+
+    monkeypatch.setattr(pipeline, "Engine", Wrong)
+    records, right = pipeline._measured(Work(task, 2, "fp32"), pipeline.synthetic(task, 2, rng), 2)
+    assert records and not right
+
+
+def test_latencies_of_an_open_load():
+    found = offering.Load(rate=10.0, seconds=2.0, latencies_s=np.linspace(0.001, 0.1, 100), refused=1)
+    assert found.percentile(50) == pytest.approx(50.5) and found.percentile(99) == pytest.approx(99.01)
+    assert found.answered_per_s == 50
+    assert found.in_flight == pytest.approx(50 * 0.0505)  # Little's law
+    r = load._record(found) | {"precision": "fp32", "batch": 8, "window_ms": 0.0, "case": "x"}
+    assert results._complaints(r) == []
+    with pytest.raises(ValueError, match="no request was answered"):
+        offering.Load(1.0, 1.0, np.array([]), 1).percentile(50)
+    with pytest.raises(ValueError, match="must be above 0, got 0, 1 and 1 bodies"):
+        offering.offer("http://127.0.0.1:1/", [b""], 0, 1, np.random.default_rng(0))
+
+
+def test_a_service_that_is_not_there_answers_nothing():
+    pytest.importorskip("aiohttp", reason="it comes with ray[serve]")
+    found = offering.offer("http://127.0.0.1:9/", [b"x"], 50, 0.2, np.random.default_rng(0))
+    assert (len(found.latencies_s), found.refused) == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"windows": (-1.0,)}, "window must be at least 0 ms"),
+        ({"rates": (0.0,)}, "rate must be above 0"),
+        ({"seconds": 0}, "seconds must be above 0"),
+    ],
+)
+def test_options_of_load_that_do_not_fit(options, says):
+    with pytest.raises(ValueError, match=says):
+        load.Options(**options)
+
+
+def test_the_table_of_the_console_has_a_row_per_rate():
+    found = offering.Load(10.0, 2.0, np.array([0.01, 0.02]), 0)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(load.driver.table([load._shown(load._record(found))], 0))
+    assert "p99 ms" in console.export_text()
