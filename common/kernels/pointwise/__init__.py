@@ -114,7 +114,7 @@ GEOMETRY = {
 # ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
 
 
-def _best(m: Product, arithmetic: str | None) -> list[str]:
+def _best(m: Product, arithmetic: str | None = None) -> list[str]:
     """Preferred rungs for NHWC, fastest first."""
     if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["naive"]
