@@ -360,7 +360,7 @@ def _is_pointwise(call: Convolution) -> bool:
     return call.weight.shape[2:] == (1, 1) and plain
 
 
-def _best(call: Convolution, arithmetic: str | None) -> list[str]:
+def _best(call: Convolution, arithmetic: str | None = None) -> list[str]:
     """Rungs that suit a convolution, the best first."""
     if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and fragments are slow on a CPU
         return ["direct" if call.outs >= 4 else "naive"]

@@ -143,7 +143,7 @@ def tensor_maps(tile: Mapping[str, int], a: Any, b: Any, transpose_b: bool) -> t
     return cuda.TensorMap(a, (tile["BM"], tile["BK"])), cuda.TensorMap(b, box_b)
 
 
-def _best(dtype: np.dtype, m: int, n: int, arithmetic: str | None) -> list[str]:
+def _best(dtype: np.dtype, m: int, n: int, arithmetic: str | None = None) -> list[str]:
     """Rungs that suit a product of this size, the best first."""
     if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["coalesced"]

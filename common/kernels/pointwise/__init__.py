@@ -139,7 +139,7 @@ GEOMETRY = {
 PERSISTENT_BY_DEFAULT = False  # whether rung 8 is preferred on sm_90; not before its times on a card are recorded
 
 
-def _best(m: Product, arithmetic: str | None) -> list[str]:
+def _best(m: Product, arithmetic: str | None = None) -> list[str]:
     """Preferred rungs for NHWC, fastest first."""
     if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["naive"]
