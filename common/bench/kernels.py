@@ -18,6 +18,7 @@ from rich.markup import escape
 from .. import cuda, kernels
 from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
+from ..kernels.halves import Halves
 from ..measure import environment, timing
 from ..measure.roofline import ARITHMETIC
 from ..network import Network
@@ -57,8 +58,17 @@ def _transformed(given: Mapping[str, Any], variant: str) -> dict[str, Any]:
     return {"transformed": kernels.winograd_weight(given["weight"], TILE[variant])}
 
 
+def _halved(given: Mapping[str, Any], variant: str) -> dict[str, Any]:
+    """The weights as pairs of halves for the rung that reads nothing else, which a network computes once."""
+    if variant != "persistent_halves":
+        return {}
+    return {"arithmetic": Halves.of(given["weight"], float(abs(given["x"]).max()))}
+
+
 # computes further arguments before the launch, outside the measured time
-PREPARED: dict[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {"winograd": _transformed}
+PREPARED: dict[str, Callable[[Mapping[str, Any], str], dict[str, Any]]] = {
+    "winograd": _transformed, "pointwise": _halved,
+}  # fmt: skip
 
 
 def launch_of(operator: str, variant: str, given: Mapping[str, Any]) -> Launch:

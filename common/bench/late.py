@@ -148,7 +148,9 @@ def implementations(layer: Layer, setup: Setup, precision: str, tiles: int) -> I
     able = kernels.requires("pointwise", rung) <= cuda.compute_capability()
     made = functools.partial(Implementation, setup=setup)
     rungs = [one for one in RUNGS[precision] if kernels.requires("pointwise", one) <= cuda.compute_capability()]
-    of_halves = {} if precision == "fp16" else {"arithmetic": Halves.of(given["weight"], _largest(given["x"]))}
+    of_halves: dict[str, Any] = {}
+    if precision == "fp32":
+        of_halves["arithmetic"] = Halves.of(given["weight"], float(abs(given["x"]).max()))
     for one in rungs:
         order, how = ladder.index(one) + 1, kernels.arithmetic("pointwise", one, precision)
         yield made(one, "pointwise", order, how, launch=launch_of(layer, given, kernels.pointwise, variant=one))
@@ -172,10 +174,6 @@ def implementations(layer: Layer, setup: Setup, precision: str, tiles: int) -> I
         yield made("gemm", "gemm", 0, ARITHMETIC[precision if precision == "fp16" else "3xtf32"], launch=launch)
     for name, peer in setup.peers.items():
         yield made(name, "pointwise", len(ladder) + 1, ARITHMETIC[precision], launch=peer)
-
-
-def _largest(x: Any) -> float:
-    return float(abs(cuda.asnumpy(x)).max())
 
 
 def compile_ahead(ones: Sequence[Implementation]) -> None:

@@ -54,15 +54,21 @@ def check(rng, p, c, o, used, **more):
     agrees(out, want.clamp(-1, 40), c, floor=0.5 * c**0.5)
 
 
+@pytest.fixture
+def two_blocks(monkeypatch):
+    """A launch has as many blocks as two multiprocessors would get: each has tile after tile, on any machine."""
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)
+
+
 @every_tile
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 4, 4), (49, 36, 24), (130, 96, 1000), (451, 160, 104)])
-def test_a_tile_and_its_tails(rng, used, p, c, o):
+def test_a_tile_and_its_tails(rng, two_blocks, used, p, c, o):
     check(rng, p, c, o, used, residual=c != 36)
 
 
 @long
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 8, 8), (49, 24, 1000), (130, 160, 24), (389, 96, 160)])
-def test_every_candidate(rng, p, c, o):
+def test_every_candidate(rng, two_blocks, p, c, o):
     for used in persistent.candidates(p, c, o, 12, itemsize=4):
         check(rng, p, c, o, used)
 
@@ -71,7 +77,7 @@ def test_every_candidate(rng, p, c, o):
 @pytest.mark.parametrize(
     "used", [tile(64, 32, 2, 2, 1), tile(128, 32, 1, 2, 0), *(pytest.param(t, marks=long) for t in TILES)], ids=ids
 )
-def test_the_trace_finds_nothing(rng, used):
+def test_the_trace_finds_nothing(rng, two_blocks, used):
     """No race, no read before a copy has come, no bank conflict where floats are loaded; several tiles, and tails."""
     p, c, o = 2 * used["BM"] * used["TEAMS"] + 5, 68, used["BN"] + 4
     given, want = problem(rng, p, c, o)

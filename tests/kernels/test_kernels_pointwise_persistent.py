@@ -61,16 +61,22 @@ def check(rng, p, c, o, used, activation=None, **more):
     agrees(out, want.clamp(0, 6) if activation else want, c)
 
 
+@pytest.fixture
+def two_blocks(monkeypatch):
+    """A launch has as many blocks as two multiprocessors would get: each has tile after tile, on any machine."""
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)
+
+
 @every_tile
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 8, 8), (49, 24, 24), (130, 96, 1000), (451, 160, 104)])
-def test_a_tile_and_its_tails(rng, used, p, c, o):
+def test_a_tile_and_its_tails(rng, two_blocks, used, p, c, o):
     """Pixels, channels and outputs that end within a tile; several tiles of a block; slices of less than 64."""
     check(rng, p, c, o, used, "relu6")
 
 
 @every_tile
 @pytest.mark.parametrize("c", [16, 64, 72, 320])
-def test_slices_of_channels(rng, used, c):
+def test_slices_of_channels(rng, two_blocks, used, c):
     check(rng, 97, c, 88, used, bias=False, residual=c == 72)
 
 
@@ -78,7 +84,7 @@ def test_slices_of_channels(rng, used, c):
 @pytest.mark.parametrize(
     ("p", "c", "o"), list(itertools.product((1, 49, 130, 389), (8, 24, 96, 160), (8, 24, 160, 1000)))
 )
-def test_every_candidate(rng, p, c, o):
+def test_every_candidate(rng, two_blocks, p, c, o):
     for used in persistent.candidates(p, c, o, 12):
         check(rng, p, c, o, used, "relu6")
 
@@ -88,7 +94,7 @@ TRACED = [tile(64, 32, 2, 2, 1), tile(64, 32, 2, 3, 0), tile(128, 32, 1, 2, 1)]
 
 @simulator_only
 @pytest.mark.parametrize("used", [*TRACED, *(pytest.param(t, marks=long) for t in TILES)], ids=ids)
-def test_the_trace_finds_nothing(rng, used):
+def test_the_trace_finds_nothing(rng, two_blocks, used):
     """No race, no read before a copy has come, no bank conflict on the way out; more tiles than blocks, and tails."""
     o = used["BN"] + 8
     given, want = problem(rng, 3 * used["BM"] * used["TEAMS"] + 5, 200, o)
@@ -126,6 +132,13 @@ def test_tiles_that_are_not_possible(rng, changed, told):
     given, _ = problem(rng, 5, 160, 32)
     with pytest.raises(ValueError, match=rf"^tile: .*{told}.*got "):
         kernels.pointwise(**given, variant="persistent", tile=tile(64, 96, 2, 3, 1) | changed)
+
+
+def test_weights_of_very_many_channels_do_not_stay(rng):
+    check(rng, 3, 4096, 16, None)  # the first candidate
+    given, _ = problem(rng, 3, 4096, 16)
+    with pytest.raises(ValueError, match="KEEP is for at most 2048 channels, of 4096"):
+        kernels.pointwise(**given, variant="persistent", tile=tile(64, 32, 1, 2, 1))
 
 
 def test_a_tile_is_for_this_rung(rng):

@@ -189,7 +189,8 @@ POOLED = [dict(zip(("BM", "BN", "TEAMS", "STAGES", "KEEP"), sizes, strict=True))
 @pytest.mark.parametrize(
     ("n", "c", "o", "h", "w"), [(1, 40, 72, 7, 7), (5, 160, 104, 7, 7), (3, 24, 16, 8, 8), (2, 8, 8, 1, 1)]
 )
-def test_the_persistent_head_against_float64(rng, n, c, o, h, w, tile):
+def test_the_persistent_head_against_float64(rng, monkeypatch, n, c, o, h, w, tile):
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)  # tile after tile, on any machine
     x, weight, bias, wanted = problem(rng, np.float16, n, c, o, h, w)
     given = nhwc(x), nhwc(weight), cuda.asarray(bias)
     out = cuda.full((n, o, 1, 1), np.nan, np.float16)
@@ -201,7 +202,8 @@ def test_the_persistent_head_against_float64(rng, n, c, o, h, w, tile):
 
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="the trace is the simulator's")
 @pytest.mark.parametrize("tile", POOLED, ids=lambda tile: "-".join(map(str, tile.values())))
-def test_the_trace_of_the_persistent_head_finds_nothing(rng, tile):
+def test_the_trace_of_the_persistent_head_finds_nothing(rng, monkeypatch, tile):
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)
     x, weight, bias, wanted = problem(rng, np.float16, 7, 136, 40, 5, 5)
     out = cuda.full((7, 40, 1, 1), np.nan, np.float16)
     with kernels.recorded() as launches:

@@ -304,10 +304,8 @@ def pointwise(
     options = ladder.tile(variant) | chosen
     launch = GEOMETRY[variant](options, product)
     if variant == "persistent_halves":
-        halves = arithmetic if isinstance(arithmetic, Halves) else Halves(weight, 1.0, 1.0)
-        scales = {"X_SCALE": halves.x_scale, "UNSCALE": 1 / (halves.x_scale * halves.w_scale)}
-        options |= {name: f"{scale.hex()}f" for name, scale in scales.items()}
-        weight = halves.rows
+        weight, scales = _as_rows(arithmetic if isinstance(arithmetic, Halves) else Halves(weight, 1.0, 1.0))
+        options |= scales
     elif isinstance(arithmetic, Halves):
         options["PAIRS"], weight = 1, arithmetic.words
     if variant == "naive":
@@ -325,6 +323,12 @@ def pointwise(
     args = (first, second, *others, n, c, o, h * w, low, high)
     kernel(launch.grid, (launch.threads,), args, shared_mem=launch.shared)
     return out
+
+
+def _as_rows(halves: Halves) -> tuple[Any, dict[str, str]]:
+    """(the weights, the -D options) of rung 9."""
+    scales = {"X_SCALE": halves.x_scale, "UNSCALE": 1 / (halves.x_scale * halves.w_scale)}
+    return halves.rows, {name: f"{scale.hex()}f" for name, scale in scales.items()}
 
 
 def _check_tile(tile: Tile, variant: str | None, m: Product) -> None:

@@ -24,6 +24,7 @@ WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in incl
 WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
 NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
 MOST_STAGES = 8
+MOST_KEPT = 2048  # channels of weights that stay: an mbarrier for each slice of them
 SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves
 ROWS_OUT = 16 * 64 * 2  # bytes of shared memory through which a warp stores
 BARRIERS = 1024  # bytes for the mbarriers
@@ -82,6 +83,7 @@ def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int =
         (sums <= (SUMS * registers if itemsize == 2 else registers - OTHERS), f"a thread has {registers} registers"),
         (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
         (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
+        (not tile["KEEP"] or c <= MOST_KEPT, f"KEEP is for at most {MOST_KEPT} channels, of {c}"),
         (pooled <= tile["BM"], f"BM must be at least the {pooled} pixels of an image"),
         (needed <= cuda.shared_memory(), f"{needed:,} bytes of shared memory are needed of {cuda.shared_memory():,}"),
     )
