@@ -32,6 +32,7 @@ ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float64): "double",
 }
 INCLUDE = Path(__file__).parent / "include"
+EITHER = ("multiply<scalar_t>(", "multiply_rows<scalar_t>(")  # wrappers of mma for both dtypes
 OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
 
 
@@ -105,9 +106,9 @@ class Ladder:
             return ARITHMETIC["3xtf32" if three else precision]
         text = self.source(variant)
         if precision == "fp16":
-            on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))
+            on_tensor_cores = any(word in text for word in ("mma_f16(", "wgmma<", *EITHER))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
-        on_tensor_cores = any(word in text for word in ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3("))
+        on_tensor_cores = any(word in text for word in ("mma_tf32(", "mma_tf32x3(", *EITHER))
         return ARITHMETIC["3xtf32" if on_tensor_cores else "fp32"]
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
