@@ -9,8 +9,9 @@
 // Costs   shared memory for all hidden channels of the tile: the more channels, the smaller the tile, and the
 //         larger the share of its halo. Blocks at the edge of the image compute fewer outputs than their tile has.
 #include "fused.h"
+#include "tile.h"
 
-constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // pixels under a tile, see tile.h
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -23,18 +24,14 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
     extern __shared__ uint4 memory[];
     scalar_t* const hidden = (scalar_t*)memory;        // [PIXELS_IN][HIDDEN]
     scalar_t* const dw = hidden + PIXELS_IN * HIDDEN;  // [PIXELS][HIDDEN]
-    const int OH = (H - 1) / STRIDE + 1, OW = (W - 1) / STRIDE + 1;
-    const int tiles_w = (OW - 1) / TILE_W + 1, tiles_h = (OH - 1) / TILE_H + 1;
-    const int ox = blockIdx.x % tiles_w * TILE_W, oy = blockIdx.x / tiles_w % tiles_h * TILE_H;
-    const int n = blockIdx.x / tiles_w / tiles_h;
-    const int y0 = oy * STRIDE - 1, x0 = ox * STRIDE - 1;  // the first pixel of hidden; it may lie outside of the image
+    const Tile<TILE_H, TILE_W, STRIDE> tile(blockIdx.x, H, W);
 
     // expand: hidden = bounded(expand · x + bias); zeros outside of the image, as the depthwise pads
     for (int i = threadIdx.x; i < PIXELS_IN * HIDDEN; i += THREADS) {
-        const int c = i % HIDDEN, pixel = i / HIDDEN, h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
+        const int c = i % HIDDEN, pixel = i / HIDDEN;
         float v = 0.0f;
-        if (h >= 0 && h < H && w >= 0 && w < W) {
-            const float sum = dot(x + ((size_t)(n * H + h) * W + w) * C, expand + (size_t)c * C, C);
+        if (tile.inside(pixel)) {
+            const float sum = dot(x + tile.in(pixel) * C, expand + (size_t)c * C, C);
             v = bounded(sum + or_zero(expand_bias, c), low1, high1);
         }
         hidden[i] = (scalar_t)v;
@@ -43,8 +40,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
     // depthwise: dw = bounded(3×3 of hidden + bias)
     for (int i = threadIdx.x; i < PIXELS * HIDDEN; i += THREADS) {
-        const int c = i % HIDDEN, pixel = i / HIDDEN;
-        const int corner = pixel / TILE_W * STRIDE * IN_W + pixel % TILE_W * STRIDE;  // under the first tap
+        const int c = i % HIDDEN, pixel = i / HIDDEN, corner = tile.corner(pixel);
         float sum = or_zero(depthwise_bias, c);
         for (int tap = 0; tap < 9; ++tap) {
             const int under = corner + tap / 3 * IN_W + tap % 3;
@@ -56,9 +52,9 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
     // project: y = bounded(project · dw + bias + residual)
     for (int i = threadIdx.x; i < PIXELS * O; i += THREADS) {
-        const int o = i % O, pixel = i / O, h = oy + pixel / TILE_W, w = ox + pixel % TILE_W;
-        if (h >= OH || w >= OW) continue;
-        const size_t at = ((size_t)(n * OH + h) * OW + w) * O + o;
+        const int o = i % O, pixel = i / O;
+        if (!tile.has(pixel)) continue;
+        const size_t at = tile.out(pixel) * O + o;
         const float sum = dot(dw + pixel * HIDDEN, project + (size_t)o * HIDDEN, HIDDEN);
         y[at] = (scalar_t)bounded(sum + or_zero(project_bias, o) + or_zero(residual, at), low3, high3);
     }

@@ -10,9 +10,10 @@
 // Costs   a thread keeps the sums of its SUMS outputs in registers from the first slice to the last, and there are
 //         three barriers per slice.
 #include "fused.h"
+#include "tile.h"
 
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
-constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // pixels under a tile, see tile.h
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 constexpr int SUMS = (PIXELS * O_PADDED - 1) / THREADS + 1;  // outputs of a thread
 
@@ -27,17 +28,12 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
     scalar_t* const x_tile = (scalar_t*)memory;          // [PIXELS_IN][C]
     scalar_t* const hidden = x_tile + PIXELS_IN * C;     // [PIXELS_IN][SLICE]
     scalar_t* const dw = hidden + PIXELS_IN * SLICE;     // [PIXELS][SLICE]
-    const int OH = (H - 1) / STRIDE + 1, OW = (W - 1) / STRIDE + 1;
-    const int tiles_w = (OW - 1) / TILE_W + 1, tiles_h = (OH - 1) / TILE_H + 1;
-    const int ox = blockIdx.x % tiles_w * TILE_W, oy = blockIdx.x / tiles_w % tiles_h * TILE_H;
-    const int n = blockIdx.x / tiles_w / tiles_h;
-    const int y0 = oy * STRIDE - 1, x0 = ox * STRIDE - 1;  // the first pixel of hidden; it may lie outside of the image
+    const Tile<TILE_H, TILE_W, STRIDE> tile(blockIdx.x, H, W);
 
     for (int i = threadIdx.x * E; i < PIXELS_IN * C; i += THREADS * E) {
-        const int pixel = i / C, h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
-        const bool inside = h >= 0 && h < H && w >= 0 && w < W;
-        const scalar_t* const from = x + ((size_t)(n * H + h) * W + w) * C + i % C;
-        *(uint4*)(x_tile + i) = inside ? *(const uint4*)from : make_uint4(0, 0, 0, 0);
+        const int pixel = i / C;
+        const uint4 zero = make_uint4(0, 0, 0, 0);
+        *(uint4*)(x_tile + i) = tile.inside(pixel) ? *(const uint4*)(x + tile.in(pixel) * C + i % C) : zero;
     }
 
     float sums[SUMS] = {};
@@ -47,9 +43,9 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
         // expand: hidden = bounded(expand · x + bias); zeros outside of the image, as the depthwise pads
         for (int i = threadIdx.x; i < PIXELS_IN * SLICE; i += THREADS) {
-            const int c = i % SLICE, pixel = i / SLICE, h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
+            const int c = i % SLICE, pixel = i / SLICE;
             float v = 0.0f;
-            if (c < left && h >= 0 && h < H && w >= 0 && w < W) {
+            if (c < left && tile.inside(pixel)) {
                 const float sum = dot(x_tile + pixel * C, expand + (size_t)(first + c) * C, C);
                 v = bounded(sum + or_zero(expand_bias, first + c), low1, high1);
             }
@@ -59,8 +55,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
         // depthwise: dw = bounded(3×3 of hidden + bias)
         for (int i = threadIdx.x; i < PIXELS * SLICE; i += THREADS) {
-            const int c = i % SLICE, pixel = i / SLICE;
-            const int corner = pixel / TILE_W * STRIDE * IN_W + pixel % TILE_W * STRIDE;  // under the first tap
+            const int c = i % SLICE, pixel = i / SLICE, corner = tile.corner(pixel);
             if (c >= left) continue;
             float sum = or_zero(depthwise_bias, first + c);
             for (int tap = 0; tap < 9; ++tap) {
@@ -84,9 +79,8 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
     for (int s = 0; s < SUMS; ++s) {
         const int i = threadIdx.x + s * THREADS, o = i % O_PADDED, pixel = i / O_PADDED;
-        const int h = oy + pixel / TILE_W, w = ox + pixel % TILE_W;
-        if (pixel >= PIXELS || o >= O || h >= OH || w >= OW) continue;
-        const size_t at = ((size_t)(n * OH + h) * OW + w) * O + o;
+        if (o >= O || !tile.has(pixel)) continue;
+        const size_t at = tile.out(pixel) * O + o;
         y[at] = (scalar_t)bounded(sums[s] + or_zero(project_bias, o) + or_zero(residual, at), low3, high3);
     }
 }

@@ -13,11 +13,11 @@
 //         The block waits while weights come: all of a slice's work begins with a load from global memory.
 #include "fused.h"
 #include "mma_rows.h"
+#include "tile.h"
 
-constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
-constexpr int K_STEP = 2 * E;             // elements of a row that an mma takes
+constexpr int E = 16 / sizeof(scalar_t), K_STEP = 2 * E;  // elements in 16 bytes; those of a row that an mma takes
 constexpr int WARPS = THREADS / 32;
-constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // pixels under a tile, see tile.h
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 constexpr int M_IN = (PIXELS_IN + 15) / 16, M_OUT = PIXELS / 16;  // tiles of 16 pixels
 constexpr int SUMS = (M_OUT * (O_PADDED / 16) - 1) / WARPS + 1;   // 16×16 outputs each, of a warp
@@ -49,18 +49,14 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
     scalar_t* const dw = hidden + PIXELS_IN * ROW;           // [PIXELS][ROW]
     scalar_t* const w_expand = dw + PIXELS * ROW;            // [SLICE][X_ROW]
     scalar_t* const w_project = w_expand + SLICE * X_ROW;    // [O_PADDED][ROW]
-    const int OH = (H - 1) / STRIDE + 1, OW = (W - 1) / STRIDE + 1;
-    const int tiles_w = (OW - 1) / TILE_W + 1, tiles_h = (OH - 1) / TILE_H + 1;
-    const int ox = blockIdx.x % tiles_w * TILE_W, oy = blockIdx.x / tiles_w % tiles_h * TILE_H;
-    const int n = blockIdx.x / tiles_w / tiles_h;
-    const int y0 = oy * STRIDE - 1, x0 = ox * STRIDE - 1;  // the first pixel of hidden; it may lie outside of the image
+    const Tile<TILE_H, TILE_W, STRIDE> tile(blockIdx.x, H, W);
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
 
     for (int i = threadIdx.x; i < M_IN * 16 * (c_padded / E); i += THREADS) {
-        const int pixel = i / (c_padded / E), c = i % (c_padded / E) * E, h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
-        const bool inside = pixel < PIXELS_IN && c < C && h >= 0 && h < H && w >= 0 && w < W;
-        const scalar_t* const from = x + ((size_t)(n * H + h) * W + w) * C + c;
-        *(uint4*)(x_tile + pixel * X_ROW + c) = inside ? *(const uint4*)from : make_uint4(0, 0, 0, 0);
+        const int pixel = i / (c_padded / E), c = i % (c_padded / E) * E;
+        const bool inside = c < C && tile.inside(pixel);
+        const uint4 zero = make_uint4(0, 0, 0, 0);
+        *(uint4*)(x_tile + pixel * X_ROW + c) = inside ? *(const uint4*)(x + tile.in(pixel) * C + c) : zero;
     }
 
     float sums[SUMS][2][4] = {};
@@ -79,8 +75,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
             for (int i = 0; i < 4; ++i) {  // two neighbouring channels each
                 const int pixel = m + i % 2 * 8 + g, c = c0 + i / 2 * 8 + 2 * t;
-                const int h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
-                const bool inside = c < left && h >= 0 && h < H && w >= 0 && w < W;
+                const bool inside = c < left && tile.inside(pixel);
                 float v[2] = {};
                 for (int e = 0; e < 2 && inside; ++e)
                     v[e] = bounded(acc[i / 2][i % 2 * 2 + e] + or_zero(expand_bias, first + c + e), low1, high1);
@@ -91,8 +86,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
         // depthwise: dw = bounded(3×3 of hidden + bias); zeros in channels that there are not
         for (int i = threadIdx.x; i < PIXELS * SLICE; i += THREADS) {
-            const int c = i % SLICE, pixel = i / SLICE;
-            const int corner = pixel / TILE_W * STRIDE * IN_W + pixel % TILE_W * STRIDE;  // under the first tap
+            const int c = i % SLICE, pixel = i / SLICE, corner = tile.corner(pixel);
             float sum = c < left ? or_zero(depthwise_bias, first + c) : 0.0f;
             for (int tap = 0; tap < 9 && c < left; ++tap) {
                 const int under = corner + tap / 3 * IN_W + tap % 3;
@@ -114,9 +108,9 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
     for (int i = 0; i < SUMS * 4; ++i) {  // two neighbouring channels each
         const int item = warp + i / 4 * WARPS, pixel = item % M_OUT * 16 + i % 2 * 8 + g;
-        const int o = item / M_OUT * 16 + i / 2 % 2 * 8 + 2 * t, h = oy + pixel / TILE_W, w = ox + pixel % TILE_W;
-        if (o >= O || h >= OH || w >= OW) continue;
-        const size_t at = ((size_t)(n * OH + h) * OW + w) * O + o;
+        const int o = item / M_OUT * 16 + i / 2 % 2 * 8 + 2 * t;
+        if (o >= O || !tile.has(pixel)) continue;
+        const size_t at = tile.out(pixel) * O + o;
         float v[2];
         for (int e = 0; e < 2; ++e) {
             const float rest = or_zero(project_bias, o + e) + or_zero(residual, at + e);

@@ -11,26 +11,16 @@
 // Costs   shared memory for STAGES slices of weights.
 #include "fused.h"
 #include "mma_rows.h"
+#include "tile.h"
 
-constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
-constexpr int K_STEP = 2 * E;             // elements of a row that an mma takes
+constexpr int E = 16 / sizeof(scalar_t), K_STEP = 2 * E;  // elements in 16 bytes; those of a row that an mma takes
 constexpr int WARPS = THREADS / 32;
-constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // pixels under a tile, see tile.h
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 constexpr int M_IN = (PIXELS_IN + 15) / 16, M_OUT = PIXELS / 16;  // tiles of 16 pixels
 constexpr int SUMS = (M_OUT * (O_PADDED / 16) - 1) / WARPS + 1;   // 16×16 outputs each, of a warp
 constexpr int ROW = SLICE + E;                                    // of hidden, dw and project's weights
 static_assert(PIXELS % 16 == 0 && SLICE % 16 == 0 && O_PADDED % 16 == 0, "mma takes 16 rows, and here 16 columns");
-
-// To rows of shared memory, TO_ROW apart: a matrix with rows `length` apart; zeros beyond its `rows` and `columns`.
-__device__ __forceinline__ void fetch(scalar_t* to, int to_row, int to_rows, int to_columns, const scalar_t* from,
-                                      int length, int rows, int columns) {
-    for (int i = threadIdx.x; i < to_rows * (to_columns / E); i += THREADS) {
-        const int row = i / (to_columns / E), column = i % (to_columns / E) * E;
-        const bool inside = row < rows && column < columns;
-        cp_async_16(to + row * to_row + column, inside ? from + (size_t)row * length + column : from, inside);
-    }
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
@@ -46,26 +36,22 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
     scalar_t* const dw = hidden + PIXELS_IN * ROW;           // [PIXELS][ROW]
     scalar_t* const ring = dw + PIXELS * ROW;                // [STAGES][STAGE]
     const int STAGE = SLICE * X_ROW + O_PADDED * ROW + 9 * SLICE;
-    const int OH = (H - 1) / STRIDE + 1, OW = (W - 1) / STRIDE + 1;
-    const int tiles_w = (OW - 1) / TILE_W + 1, tiles_h = (OH - 1) / TILE_H + 1;
-    const int ox = blockIdx.x % tiles_w * TILE_W, oy = blockIdx.x / tiles_w % tiles_h * TILE_H;
-    const int n = blockIdx.x / tiles_w / tiles_h;
-    const int y0 = oy * STRIDE - 1, x0 = ox * STRIDE - 1;  // the first pixel of hidden; it may lie outside of the image
+    const Tile<TILE_H, TILE_W, STRIDE> tile(blockIdx.x, H, W);
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
     const int slices = (HIDDEN - 1) / SLICE + 1;
 
     for (int i = threadIdx.x; i < M_IN * 16 * (c_padded / E); i += THREADS) {
-        const int pixel = i / (c_padded / E), c = i % (c_padded / E) * E, h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
-        const bool inside = pixel < PIXELS_IN && c < C && h >= 0 && h < H && w >= 0 && w < W;
-        cp_async_16(x_tile + pixel * X_ROW + c, inside ? x + ((size_t)(n * H + h) * W + w) * C + c : x, inside);
+        const int pixel = i / (c_padded / E), c = i % (c_padded / E) * E;
+        const bool inside = c < C && tile.inside(pixel);
+        cp_async_16(x_tile + pixel * X_ROW + c, inside ? x + tile.in(pixel) * C + c : x, inside);
     }
     auto fetch_slice = [&](int slice) {
         const int first = slice * SLICE, left = min(SLICE, HIDDEN - first);
         scalar_t* const to = ring + slice % STAGES * STAGE;
         if (slice < slices) {
-            fetch(to, X_ROW, SLICE, c_padded, expand + (size_t)first * C, C, left, C);
-            fetch(to + SLICE * X_ROW, ROW, O_PADDED, SLICE, project + first, HIDDEN, O, left);
-            fetch(to + SLICE * X_ROW + O_PADDED * ROW, 0, 1, 9 * SLICE, depthwise + first * 9, 0, 1, left * 9);
+            copy_rows<THREADS>(to, X_ROW, SLICE, c_padded, expand + (size_t)first * C, C, left, C);
+            copy_rows<THREADS>(to + SLICE * X_ROW, ROW, O_PADDED, SLICE, project + first, HIDDEN, O, left);
+            copy_rows<THREADS>(to + STAGE - 9 * SLICE, 0, 1, 9 * SLICE, depthwise + first * 9, 0, 1, left * 9);
         }
         cp_async_commit();  // an empty group too: waits count groups
     };
@@ -89,8 +75,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
             for (int i = 0; i < 4; ++i) {  // two neighbouring channels each
                 const int pixel = m + i % 2 * 8 + g, c = c0 + i / 2 * 8 + 2 * t;
-                const int h = y0 + pixel / IN_W, w = x0 + pixel % IN_W;
-                const bool inside = c < left && h >= 0 && h < H && w >= 0 && w < W;
+                const bool inside = c < left && tile.inside(pixel);
                 float v[2] = {};
                 for (int e = 0; e < 2 && inside; ++e)
                     v[e] = bounded(acc[i / 2][i % 2 * 2 + e] + or_zero(expand_bias, first + c + e), low1, high1);
@@ -101,8 +86,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 
         // depthwise: dw = bounded(3×3 of hidden + bias); zeros in channels that there are not
         for (int i = threadIdx.x; i < PIXELS * SLICE; i += THREADS) {
-            const int c = i % SLICE, pixel = i / SLICE;
-            const int corner = pixel / TILE_W * STRIDE * IN_W + pixel % TILE_W * STRIDE;  // under the first tap
+            const int c = i % SLICE, pixel = i / SLICE, corner = tile.corner(pixel);
             float sum = c < left ? or_zero(depthwise_bias, first + c) : 0.0f;
             for (int tap = 0; tap < 9 && c < left; ++tap) {
                 const int under = corner + tap / 3 * IN_W + tap % 3;
@@ -124,9 +108,9 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
     for (int i = 0; i < SUMS * 4; ++i) {  // two neighbouring channels each
         const int item = warp + i / 4 * WARPS, pixel = item % M_OUT * 16 + i % 2 * 8 + g;
-        const int o = item / M_OUT * 16 + i / 2 % 2 * 8 + 2 * t, h = oy + pixel / TILE_W, w = ox + pixel % TILE_W;
-        if (o >= O || h >= OH || w >= OW) continue;
-        const size_t at = ((size_t)(n * OH + h) * OW + w) * O + o;
+        const int o = item / M_OUT * 16 + i / 2 % 2 * 8 + 2 * t;
+        if (o >= O || !tile.has(pixel)) continue;
+        const size_t at = tile.out(pixel) * O + o;
         float v[2];
         for (int e = 0; e < 2; ++e) {
             const float rest = or_zero(project_bias, o + e) + or_zero(residual, at + e);

@@ -186,7 +186,7 @@ def cluster(shape: Shape) -> Iterator[Launch]:
         while 2 * split <= most and 2 * split * launch.blocks <= cuda.multiprocessors():
             split *= 2
         pairs = tile["TILE_H"] * tile["TILE_W"] * shape.o_padded // 2
-        shared = _round_up(launch.shared, 16) + split * checks.blocks(pairs, split) * 8
+        shared = launch.shared + split * checks.blocks(pairs, split) * 8
         yield Launch(tile | {"SPLIT": split}, launch.blocks * split, shared)
 
 
@@ -274,7 +274,9 @@ def inverted_residual(
     ):  # fmt: skip
         if size % unit:
             raise ValueError(f"the {name} must be a multiple of {unit} for {x.dtype}, got {size}")
-    adds_x = residual is not None and vectors.address(residual) == vectors.address(x)
+    adds_x = (
+        residual is not None and residual.shape == x.shape and vectors.address(residual) == vectors.address(x)
+    )  # fmt: skip
     shape = Shape(n, c, h, w, hidden, o, stride, itemsize, adds_x)
     out_shape = (n, o, *shape.out_size)
     if residual is not None:
