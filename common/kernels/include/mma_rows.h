@@ -2,8 +2,8 @@
 //
 //   copy_rows<BLOCK>(to, to_row, to_rows, to_columns, from, length, rows, columns)
 //        to_rows×to_columns elements of a matrix whose rows are `length` apart, on their way to rows that are to_row
-//        apart, by the BLOCK threads of a block; zeros where it has no more `rows` or `columns`. Columns: multiples of 16
-//        bytes, and so is every row's address
+//        apart, by the BLOCK threads of a block; zeros where it has no more `rows` or `columns`. Columns are multiples
+//        of 16 bytes, and so is every row's address
 //   multiply_rows<T>(acc, a, b, row, channels)   acc (16×16) += a (16×channels) · b (16×channels)ᵀ, by one warp
 //        a and b point to their first rows; rows are `row` elements apart, an odd number of 16 bytes, so that the 8
 //        rows of an ldmatrix begin in different banks. channels: a multiple of 32 bytes

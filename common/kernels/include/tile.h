@@ -1,6 +1,6 @@
 // tile.h - a tile of output pixels of a 3×3 convolution with padding 1, and the pixels under its windows.
 //
-//   Tile<OUT_H, OUT_W, STEP> tile(number, H, W);   OUT_H×OUT_W outputs at stride STEP of images of H×W pixels. Tiles are
+//   Tile<OUT_H, OUT_W, STEP> tile(number, H, W);   OUT_H×OUT_W outputs at stride STEP, of images of H×W pixels;
 //                                                  numbered along a row, then by rows, then by images
 //     tile.IN_H, tile.IN_W      rows and columns of pixels under the tile; both kinds of pixels are numbered by rows
 //     tile.corner(pixel)        of an output pixel: the one under its first tap; IN_W + 1 further lies the middle one

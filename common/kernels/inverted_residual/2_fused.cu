@@ -13,7 +13,7 @@
 
 constexpr int IN_W = 3, PIXELS_IN = 9;  // hidden pixels of a block: columns of a row, all of them
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

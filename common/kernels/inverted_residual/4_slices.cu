@@ -17,7 +17,7 @@ constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 constexpr int SUMS = (PIXELS * O_PADDED - 1) / THREADS + 1;  // outputs of a thread
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,
@@ -70,7 +70,7 @@ inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ e
 #pragma unroll
         for (int s = 0; s < SUMS; ++s) {
             const int i = threadIdx.x + s * THREADS, o = i % O_PADDED, pixel = i / O_PADDED;
-            if (pixel >= PIXELS || o >= O) continue;
+            if (o >= O || !tile.has(pixel)) continue;
             sums[s] += dot(dw + pixel * SLICE, project + (size_t)o * HIDDEN + first, left);
         }
     }

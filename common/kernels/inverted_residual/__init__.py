@@ -1,5 +1,6 @@
 """inverted_residual: MobileNetV2's block of three convolutions, from three kernels to one that a cluster shares."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ ladder = Ladder(
 TILES = ((8, 8), (4, 8), (4, 4))  # (TILE_H, TILE_W), the largest first; multiples of 16 pixels, for mma
 SMALL_TILES = ((2, 4), (2, 2), (1, 2), (1, 1))  # of the rung "halo", whose tile shrinks as the hidden channels grow
 WIDEST_SLICE = 128  # bytes of a slice's channels
-STAGES = (3, 2)  # slices of weights in shared memory, the most first
+STAGES = 2  # slices of weights in shared memory
 STRIP = 4  # rows of outputs that a thread of the rung "reuse" convolves below each other
 LARGEST_CLUSTER = 8  # blocks; more are not portable
 
@@ -160,12 +161,11 @@ def tensor_cores(shape: Shape) -> Iterator[Launch]:
 
 
 def pipelined(shape: Shape) -> Iterator[Launch]:
-    """As tensor_cores, and STAGES slices of all weights, the depthwise's included."""
+    """As tensor_cores, but STAGES slices of all weights, the depthwise's included."""
     for tile, size in _candidates(shape):
-        for stages in STAGES:
-            launch, weights = _mma(shape, tile, size)
-            shared = launch.shared + stages * (weights + 9 * size * shape.itemsize)
-            yield Launch(launch.switches | {"STAGES": stages}, launch.blocks, shared)
+        launch, weights = _mma(shape, tile, size)
+        shared = launch.shared + STAGES * (weights + 9 * size * shape.itemsize)
+        yield Launch(launch.switches | {"STAGES": STAGES}, launch.blocks, shared)
 
 
 def reuse(shape: Shape) -> Iterator[Launch]:
@@ -274,13 +274,12 @@ def inverted_residual(
     ):  # fmt: skip
         if size % unit:
             raise ValueError(f"the {name} must be a multiple of {unit} for {x.dtype}, got {size}")
-    adds_x = (
-        residual is not None and residual.shape == x.shape and vectors.address(residual) == vectors.address(x)
-    )  # fmt: skip
-    shape = Shape(n, c, h, w, hidden, o, stride, itemsize, adds_x)
+    shape = Shape(n, c, h, w, hidden, o, stride, itemsize)
     out_shape = (n, o, *shape.out_size)
     if residual is not None:
         checks.array("residual", residual, out_shape, like=x, allowed=nhwc)
+        is_x = out_shape == x.shape and vectors.address(residual) == vectors.address(x)
+        shape = dataclasses.replace(shape, adds_x=is_x)
     variant = ladder.choose(variant, x.dtype, "NHWC")
     out = checks.output(out, out_shape, like=x, layout="NHWC")
     inputs = {"x": x, "expand": expand, "depthwise": depthwise, "project": project, "residual": residual}
