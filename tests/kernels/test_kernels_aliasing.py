@@ -20,7 +20,14 @@ def overlapping(shape, out_shape):
     return both[:count].reshape(shape), both[:out_count].reshape(out_shape)
 
 
+def block(x, **named):
+    """inverted_residual of one pixel, which lies in either layout."""
+    expand, depthwise, project = arrays((8, 4, 1, 1), (8, 1, 3, 3), (4, 8, 1, 1))
+    return kernels.inverted_residual(x, expand, None, depthwise, None, project, **named, variant="naive")
+
+
 X, W, B = (1, 4, 6, 6), (4, 4, 3, 3), (4,)
+PIXEL = (1, 4, 1, 1)
 CALLS = {
     "permute": ("x", (2, 3), (3, 2), lambda x, out: kernels.permute(x, (1, 0), out=out)),
     "pad": ("x", X, (1, 4, 8, 8), lambda x, out: kernels.pad(x, ((1, 1), (1, 1)), out=out)),
@@ -59,6 +66,10 @@ CALLS = {
     "group_norm": ("x", X, X, lambda x, out: kernels.group_norm(x, 2, out=out)),
     "group_norm's bias": ("bias", B, X, lambda x, out: kernels.group_norm(*arrays(X), 2, *arrays(B), x, out=out)),
     "mean": ("x", X, (1, 1, 6, 6), lambda x, out: kernels.mean(x, out=out)),
+    "inverted_residual": ("x", PIXEL, PIXEL, lambda x, out: block(x, out=out)),
+    "inverted_residual's residual": (
+        "residual", PIXEL, PIXEL, lambda x, out: block(*arrays(PIXEL), residual=x, out=out),
+    ),
     "winograd": ("x", X, X, lambda x, out: kernels.winograd(x, *arrays(W), None, 1, out=out)),
     "winograd_weight": ("weight", W, (16, 8, 64), lambda x, out: kernels.winograd_weight(x, out=out)),
 }  # fmt: skip
