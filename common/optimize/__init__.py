@@ -3,7 +3,8 @@
 What is where:
 
     generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
-    inverted_residual.h an inverted-residual block on one multiprocessor; blocks.py launches it
+    inverted_residual.h an inverted-residual block on one multiprocessor; blocks.py launches it. The ladder in
+                        common/kernels/inverted_residual leads there in eight steps
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel
     cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it
