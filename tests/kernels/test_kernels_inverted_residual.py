@@ -121,7 +121,7 @@ def test_a_rung_agrees_and_the_sanitizer_finds_nothing(rng, case, dtype, variant
 @needs_sm80
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_a_cluster_whose_last_block_has_no_slice(rng, dtype, monkeypatch):
-    """5 slices for 4 blocks are 2, 2, 1 and 0. The last one adds x to the last rows, and has waited for nothing else."""
+    """5 slices for 4 blocks are 2, 2, 1 and 0: the last one adds x to the last rows, and has waited for no slice."""
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 132)
     case = Case(1, 16, 8, 3, 4 * 128 // np.dtype(dtype).itemsize + 16, 16, residual="x")
     [launch] = launches("cluster", case.shape(dtype))

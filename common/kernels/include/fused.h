@@ -10,6 +10,7 @@
 template <class T> __device__ __forceinline__ float dot(const T* a, const T* b, int n) {
     constexpr int E = 16 / sizeof(T);
     float sum = 0.0f;
+#pragma unroll 2
     for (int k = 0; k < n; k += E) {
         const uint4 pieces[2] = {*(const uint4*)(a + k), *(const uint4*)(b + k)};
 #pragma unroll

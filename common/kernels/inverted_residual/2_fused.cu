@@ -7,13 +7,13 @@
 // Moves   x, weights and y: no hidden number is ever written to global memory, and none is read from there.
 // Gains   the traffic of both hidden tensors, two launches, and the scratch memory. What was three kernels is three
 //         loops with a barrier between them: a thread reads what others of its block have computed.
-// Costs   a hidden pixel lies under nine windows, and nine blocks compute it: nine times the work of expand, the most
-//         expensive step. And each block reads all weights for one pixel.
+// Costs   a hidden pixel lies under nine windows, and nine blocks compute it: nine times the multiply-adds of expand at
+//         stride 1. And each block reads all weights for one output pixel.
 #include "fused.h"
 
 constexpr int IN_W = 3, PIXELS_IN = 9;  // hidden pixels of a block: columns of a row, all of them
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

@@ -8,8 +8,8 @@
 // Moves   the same bytes, but 16 bytes of a copy pass through no register; the taps of the depthwise come with them.
 // Gains   a load from global memory takes longer than many products of matrices. It begins STAGES - 1 slices before the
 //         weights are needed, so the block waits for the first slice only, together with x. One barrier per slice less.
-// Costs   shared memory for STAGES slices of weights, and more of its bandwidth: the depthwise loads its taps there, one
-//         for each product.
+// Costs   shared memory for STAGES slices of weights, and more of its bandwidth: the depthwise loads its taps there,
+//         one for each product.
 #include "fused.h"
 #include "mma_rows.h"
 #include "tile.h"
@@ -23,7 +23,7 @@ constexpr int SUMS = (M_OUT * (O_PADDED / 16) - 1) / WARPS + 1;   // 16×16 outp
 constexpr int ROW = SLICE + E;                                    // of hidden, dw and project's weights
 static_assert(PIXELS % 16 == 0 && SLICE % 16 == 0 && O_PADDED % 16 == 0, "mma takes 16 rows, and here 16 columns");
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

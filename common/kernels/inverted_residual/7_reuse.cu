@@ -7,8 +7,8 @@
 //
 // Moves   hidden from shared memory to registers: 3·(STRIP + 2) loads of two channels for STRIP outputs at stride 1,
 //         where rung 6 took 9·STRIP loads of one. A residual that is x: nothing from global memory any more.
-// Gains   the depthwise has little arithmetic per number; its time is that of loads from shared memory. A bound is one
-//         instruction now, and keeps a NaN (clamp, in ptx.h).
+// Gains   the depthwise has little arithmetic per number: fewer loads from shared memory are less time. Both bounds
+//         together are two instructions now, and not four; a NaN still stays (clamp, in ptx.h).
 // Costs   registers for 18 taps and 2·STRIP sums; fewer threads have work if a slice is small.
 #include "fused.h"
 #include "mma_rows.h"
@@ -23,7 +23,7 @@ constexpr int SUMS = (M_OUT * (O_PADDED / 16) - 1) / WARPS + 1;   // 16×16 outp
 constexpr int ROW = SLICE + E;                                    // of hidden, dw and project's weights
 static_assert(PIXELS % 16 == 0 && SLICE % 16 == 0 && O_PADDED % 16 == 0, "mma takes 16 rows, and here 16 columns");
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,
