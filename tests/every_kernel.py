@@ -60,6 +60,9 @@ def cases(dtype: type) -> dict[str, list]:
     added, wide = random(2, 6, 9, 10, dtype=dtype), random(2, 24, 9, 13, dtype=dtype)
     filters, biases = random(24, 1, 3, 3, dtype=dtype), random(24, dtype=dtype)
     across, across_bias = random(6, 2, 3, 4, dtype=dtype), random(4, dtype=dtype)
+    block = [cuda.to_layout(random(2, 16, 9, 13, dtype=dtype), "NHWC"), random(72, 16, 1, 1, dtype=dtype),
+             random(72, dtype=dtype), random(72, 1, 3, 3, dtype=dtype), random(72, dtype=dtype)]  # fmt: skip
+    to_16, to_20 = random(16, 72, 1, 1, dtype=dtype), random(20, 72, 1, 1, dtype=dtype)
     scale, odd, turned = random(2, 6, 1, 1, dtype=dtype), random(1, 3, 5, 7, dtype=dtype), cuda.to_layout(wide, "NHWC")
     return {
         "activate": [lambda v, f=f: kernels.activate(kernels.multiply(x, x), f, variant=v) for f in FUNCTIONS],
@@ -123,6 +126,10 @@ def cases(dtype: type) -> dict[str, list]:
             lambda v: kernels.gemm(a, transposed, transpose_b=True, variant=v),
             lambda v: kernels.gemm(whole, whole, variant=v),
             lambda v: kernels.gemm(whole, whole, transpose_b=True, variant=v),
+        ],
+        "inverted_residual": [
+            lambda v: kernels.inverted_residual(*block, to_16, random(16, dtype=dtype), residual=block[0], variant=v),
+            lambda v: kernels.inverted_residual(*block, to_20, None, stride=2, variant=v),
         ],
         "winograd": [
             lambda v: kernels.winograd(x, dense, channel_bias, 1, residual=residual, activation="relu6", variant=v),

@@ -65,6 +65,7 @@ POINTWISE = "tests/kernels/test_kernels_pointwise.py"
 WINOGRAD = "tests/kernels/test_kernels_winograd.py"
 MEAN = "tests/kernels/test_kernels_global_avg_pool.py"
 BLOCK = "tests/optimize/test_inverted_residual.py"
+RUNGS = "tests/kernels/test_kernels_inverted_residual.py"
 SEARCH = "tests/optimize/test_search.py"
 PLAN = "tests/network/test_network_plan.py"
 LAYERS = "tests/network/test_network_layers.py"
@@ -232,6 +233,41 @@ MUTANTS = [
         "block-scale", "common/optimize/split_weights.py",
         "x, dw = scale_of(input_bound), ", "x, dw = 1.0, ",
         "small inputs lose the bits that a half does not have", f"{BLOCK} -k halves",
+    ),
+    Mutant(
+        "rungs-edge", f"{KERNELS}/include/tile.h",
+        "column(pixel) < W;", "column(pixel) <= W;",
+        "the padding at the right takes in the next row's first pixel", f"{RUNGS} -k sanitizer_finds",
+    ),
+    Mutant(
+        "rungs-slice-barrier", f"{KERNELS}/inverted_residual/4_slices.cu",
+        "        __syncthreads();                              // x_tile is there", "        // x_tile is there",
+        "a slice's results are overwritten while others still read them", f"{RUNGS} -k slices",
+    ),
+    Mutant(
+        "rungs-pipeline", f"{KERNELS}/inverted_residual/6_pipelined.cu",
+        "cp_async_wait<STAGES - 2>();", "cp_async_wait<STAGES - 1>();",
+        "a slice of weights is read before it has come", f"{RUNGS} -k pipelined",
+    ),
+    Mutant(
+        "rungs-residual", f"{KERNELS}/inverted_residual/7_reuse.cu",
+        "tile.corner(pixel) + IN_W + 1;", "tile.corner(pixel) + IN_W;",
+        "the residual is that of the pixel to the left", f"{RUNGS} -k reuse",
+    ),
+    Mutant(
+        "rungs-cluster-idle", f"{KERNELS}/inverted_residual/8_cluster.cu",
+        "    cp_async_wait<0>();  // x", "    // x",
+        "a block without a slice adds a residual that has not come", f"{RUNGS} -k no_slice",
+    ),
+    Mutant(
+        "rungs-cluster-sums", f"{KERNELS}/inverted_residual/8_cluster.cu",
+        "    cluster_sync();  // all sums", "    __syncthreads();  // all sums",
+        "sums of other blocks are read before they have come", f"{RUNGS} -k cluster",
+    ),
+    Mutant(
+        "rungs-view", f"{KERNELS}/inverted_residual/__init__.py",
+        "is_x = out_shape == x.shape and ", "is_x = ",
+        "a residual of another shape in x's memory is taken for x", f"{RUNGS} -k view",
     ),
     # ---- Launchers
     Mutant(

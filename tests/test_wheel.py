@@ -35,6 +35,8 @@ a, b = x.reshape(8, 63), random.standard_normal((63, 5), dtype=np.float32)
 columns = kernels.im2col(x, 3, padding=1)
 weight = random.standard_normal((6, 4, 3, 3), dtype=np.float32)
 center = random.standard_normal((4, 1, 1, 1), dtype=np.float32)
+pixel, full = x[:, :, :1, :1].copy(), np.ones(72, np.float32)  # a pixel is NCHW and NHWC at once
+block = full[:32].reshape(8, 4, 1, 1), None, full.reshape(8, 1, 3, 3), None, full[:32].reshape(4, 8, 1, 1)
 results = {
     "activate": (kernels.sigmoid(x), 1 / (1 + np.exp(-x))),
     "multiply": (kernels.multiply(x, x), x * x),
@@ -69,6 +71,10 @@ results = {
         kernels.pointwise(x, weight[:, :, :1, :1].copy()).reshape(2, 6, 63), weight[:, :, 0, 0] @ x.reshape(2, 4, 63)
     ),
     "conv2d": (kernels.conv2d(x, weight, padding=1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
+    "inverted_residual": (
+        kernels.inverted_residual(pixel, *block, variant="naive")[:, :, 0, 0],
+        8 * pixel.sum((1, 2, 3))[:, None].clip(0, 6).repeat(4, axis=1)
+    ),
     "winograd": (kernels.winograd(x, weight, None, 1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
     "winograd_weight": (kernels.winograd_weight(weight)[0, :4, :6], weight[:, :, 0, 0].T),
 }

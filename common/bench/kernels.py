@@ -3,8 +3,8 @@
 Each rung is run in each layout that it supports and its result compared with float64; times of wrong results are not
 kept. All rungs that compute the same thing are timed in turn. A case's own operator has rungs with plain names; rungs
 of another operator have its name in front: "conv2d/naive" for a 1×1 convolution. Besides the steps of the network the
-suite contains its residual additions, the gradients of its depthwise layers at batch 32, ResNet's 3×3 convolutions up
-to batch 32, and products of square matrices.
+suite contains its residual additions, its inverted-residual blocks, the gradients of its depthwise layers at batch 32,
+ResNet's 3×3 convolutions up to batch 32, and products of square matrices.
 """
 
 import functools
@@ -48,6 +48,10 @@ ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "depthwise_backward_input": (("grad", "weight", "input_shape", "stride", "padding", "dilation"), ()),
     "depthwise_backward_weight": (("grad", "x", "kernel_size", "stride", "padding", "dilation"), ()),
     "winograd": (("x", "weight", "bias", "padding"), ("residual", "activation")),
+    "inverted_residual": (
+        ("x", "expand", "expand_bias", "depthwise", "depthwise_bias", "project", "project_bias"),
+        ("stride", "residual", "activations"),
+    ),
 }
 
 
@@ -221,6 +225,7 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
     if wanted(options, "conv2d", "depthwise", "gemm", "global_avg_pool", "pointwise"):
         yield from problems.network(programs(model, batch, precision, options), batch, precision)
     yield from problems.additions(steps, batch, precision, tune)
+    yield from problems.blocks(steps, batch, precision, tune)
     if batch <= problems.CONV2D_UP_TO:
         yield from problems.dense(batch, precision, tune)
     if batch == problems.TRAINING:

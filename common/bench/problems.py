@@ -2,12 +2,14 @@
 
 network     every distinct step of MobileNetV2, on the buffers of a network on cuDNN
 additions   its residual additions, which cuDNN fuses into other steps
+blocks      its inverted-residual blocks, three convolutions each, as one problem
 gradients   of its depthwise layers, at a training batch size
 dense       ResNet's 3×3 convolutions of stride 1, which suit Winograd's algorithm
 products    products of square matrices
 """
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +23,10 @@ from ..cuda import layout as layouts
 from ..measure.roofline import Work, add_work, conv2d_work, gemm_work
 from ..network.program import Program
 from ..network.steps import Step
+from ..optimize.fusions import block_of
+from ..optimize.generate import Block
 from ..topology import Conv2d
-from .operators import CHECKED, Operator, convolved, float64, operators, reference, relative_error, work_of
+from .operators import CHECKED, Operator, convolved, float64, kind_of, operators, reference, relative_error, work_of
 
 DTYPES: dict[str, np.dtype] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 POINTWISE = ("expand", "project", "head")
@@ -158,6 +162,74 @@ def _addition(shape: tuple[int, ...], precision: str, tune: bool | int) -> Itera
     given = {"a": a, "b": b, "out": cuda.empty(shape, DTYPES[precision])}
     peer = functools.partial(cudnn.add, **given, tune=tune)
     yield Setup(None, given, float64(a[:CHECKED]) + float64(b[:CHECKED]), 1, {"cudnn": peer})
+
+
+# ---- Inverted-residual blocks
+
+
+def blocks(steps: Sequence[Step], batch: int, precision: str, tune: bool | int) -> Iterator[Problem]:
+    """Yield the distinct blocks of three convolutions; MobileNetV2's first block has no expand and is left out."""
+    found: Counter[Block] = Counter()
+    for three in zip(steps, steps[1:], steps[2:], strict=False):
+        if not all(isinstance(step.layer, Conv2d) for step in three):
+            continue
+        if [kind_of(step) for step in three] == ["expand", "depthwise", "project"]:
+            found[block_of(three)] += 1
+    for block, count in found.items():
+        work = Work(block.bytes(batch, DTYPES[precision].itemsize), 2 * batch * block.macs)
+        setups = functools.partial(_block, block, batch, precision, tune)
+        yield Problem("inverted residual", str(block), count, batch, precision, work, ("inverted_residual",), setups)
+
+
+def _block(block: Block, batch: int, precision: str, tune: bool | int) -> Iterator[Setup]:
+    hidden, dtype = block.hidden, DTYPES[precision]
+    x = drawn(0, (batch, *block.input_shape), precision, "NHWC")
+    shapes = {
+        "expand": (hidden, block.channels, 1, 1), "depthwise": (hidden, 1, 3, 3),
+        "project": (block.outputs, hidden, 1, 1),
+    }  # fmt: skip
+    weights, biases = {}, {}
+    for i, (name, shape) in enumerate(shapes.items()):
+        weights[name] = drawn(i, shape, precision) * math.prod(shape[1:]) ** -0.5  # so that few sums leave [0, 6]
+        biases[f"{name}_bias"] = drawn(i + len(shapes), shape[:1], precision)
+    given = {
+        "x": x, **weights, **biases, "stride": block.stride, "residual": x if block.residual else None,
+        "activations": ("relu6", "relu6", None),
+        "out": layouts.empty((batch, block.outputs, *block.out_size), dtype, "NHWC"),
+    }  # fmt: skip
+
+    want = _convolved_64(float64(x[:CHECKED]), given, "expand").clamp(0, 6)
+    want = _convolved_64(want, given, "depthwise", block.stride, 1, hidden).clamp(0, 6)
+    want = _convolved_64(want, given, "project")
+    if block.residual:
+        want = want + float64(x[:CHECKED])
+    expanded, dw = (layouts.empty((batch, hidden, *size), dtype, "NHWC") for size in (x.shape[2:], block.out_size))
+    peer = functools.partial(_three_convolutions, given, expanded, dw, tune)
+    yield Setup("NHWC", given, want, hidden, {"cudnn": peer})
+
+
+def _convolved_64(
+    x: Any, given: Mapping[str, Any], name: str, stride: int = 1, padding: int = 0, groups: int = 1
+) -> Any:  # fmt: skip
+    """A convolution of a float64 tensor with one of a block's weights and its bias."""
+    import torch.nn.functional as F
+
+    return F.conv2d(x, float64(given[name]), float64(given[f"{name}_bias"]), stride, padding, 1, groups)
+
+
+def _three_convolutions(given: dict[str, Any], expanded: Any, dw: Any, tune: bool | int) -> None:
+    """A block as cuDNN's three convolutions with fused bias, activation and residual, and two tensors between them."""
+    cudnn.conv2d(given["x"], given["expand"], given["expand_bias"], activation="relu6", out=expanded, tune=tune)
+    cudnn.conv2d(
+        expanded, given["depthwise"], given["depthwise_bias"], given["stride"], 1, 1, dw.shape[1],
+        activation="relu6", out=dw, tune=tune,
+    )  # fmt: skip
+    cudnn.conv2d(
+        dw, given["project"], given["project_bias"], residual=given["residual"], out=given["out"], tune=tune
+    )  # fmt: skip
+
+
+# ---- Dense products and convolutions
 
 
 def products(precision: str, sizes: Sequence[tuple[int, int, int]] = PRODUCTS) -> Iterator[Problem]:

@@ -45,6 +45,8 @@ from .group_norm import ladder as _group_norm
 from .im2col import im2col
 from .im2col import ladder as _im2col
 from .inspected import inspect_rung
+from .inverted_residual import inverted_residual
+from .inverted_residual import ladder as _inverted_residual
 from .ladder import Ladder, Launch, compile_together, recorded
 from .layer_norm import ladder as _layer_norm
 from .layer_norm import layer_norm
@@ -99,6 +101,7 @@ __all__ = [
     "hardswish",
     "im2col",
     "inspect",
+    "inverted_residual",
     "layer_norm",
     "leaky_relu",
     "linear",
@@ -146,6 +149,7 @@ _LADDERS = {
         _global_avg_pool,
         _group_norm,
         _im2col,
+        _inverted_residual,
         _layer_norm,
         _mean,
         _multiply,

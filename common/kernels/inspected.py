@@ -68,6 +68,7 @@ TYPICAL: Mapping[str, tuple[Sequence[Any], dict[str, Any]]] = {
     "depthwise": (["32 144 56 56", "144 1 3 3"], {"padding": 1}),
     "depthwise_backward_input": (["32 144 56 56", "144 1 3 3", (32, 144, 56, 56)], {"padding": 1}),
     "depthwise_backward_weight": (["32 144 56 56", "32 144 56 56", (3, 3)], {"padding": 1}),
+    "inverted_residual": (["32 64 14 14", "384 64 1 1", "384", "384 1 3 3", "384", "64 384 1 1", "64"], {}),
     "winograd": (["32 128 28 28", "128 128 3 3"], {"padding": 1}),
 }
 

@@ -32,8 +32,9 @@ ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float64): "double",
 }
 INCLUDE = Path(__file__).parent / "include"
+EITHER = ("multiply<scalar_t>(", "multiply_rows<scalar_t>(")  # wrappers of mma for both dtypes
 # Of include/tf32x3.h and include/pair_of_halves.h: what a rung calls that multiplies floats on tensor cores
-THREE_TF32 = ("mma_tf32(", "multiply<scalar_t>(", "mma_tf32x3(")
+THREE_TF32 = ("mma_tf32(", "mma_tf32x3(", *EITHER)
 HALVES = "mma_halves("
 OF_HALVES = " of halves"  # after the name of a rung that has other arithmetic as well
 OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
@@ -109,7 +110,7 @@ class Ladder:
             return ARITHMETIC["3xtf32" if three else precision]
         text = self.source(variant)
         if precision == "fp16":
-            on_tensor_cores = any(word in text for word in ("mma_f16(", "multiply<scalar_t>(", "wgmma<"))
+            on_tensor_cores = any(word in text for word in ("mma_f16(", "wgmma<", *EITHER))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA
         if any(word in text for word in THREE_TF32):
             return ARITHMETIC["3xtf32"]

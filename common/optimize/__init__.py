@@ -3,7 +3,8 @@
 What is where:
 
     generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
-    fused/              an inverted-residual block on one multiprocessor, in CUDA C++; blocks.py launches it
+    fused/              an inverted-residual block on one multiprocessor, in CUDA C++; blocks.py launches it. The ladder
+                        in common/kernels/inverted_residual leads there in eight steps
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel

@@ -155,6 +155,21 @@ def test_additions_products_and_dense_convolutions(model, precision):
             is_right(problem, setup)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_inverted_residual_blocks(model, precision):
+    """All but the first of MobileNetV2's 17, which has no expand; the naive rung agrees with the reference."""
+    found = list(problems.blocks(fuse(model.graph.with_batch(BATCH)), BATCH, precision, False))
+    assert sum(problem.count for problem in found) == 16
+    strided = next(problem for problem in found if "stride 2" in problem.shape)
+    residual = next(problem for problem in found[::-1] if problem.shape.endswith("+residual"))
+    for problem in (strided, residual):
+        (setup,) = problem.setups()
+        assert (setup.given["residual"] is setup.given["x"]) == (problem is residual) and "cudnn" in setup.peers
+        is_right(problem, setup)
+        arrays = [array for name, array in setup.given.items() if hasattr(array, "nbytes") and name != "residual"]
+        assert setup.layout == "NHWC" and problem.work.bytes == sum(array.nbytes for array in arrays)
+
+
 def test_gradients(model):
     steps = fuse(model.graph.with_batch(1))
     found = list(problems.gradients(steps, BATCH, "fp32", False))
@@ -447,10 +462,11 @@ def test_which_problems_there_are(model, monkeypatch):
         return {p.kind for p in suite.all_problems(model, batch, "fp32", suite.Options(**options))}
 
     gradients = {"depthwise backward input", "depthwise backward weight"}
-    assert kinds(1) == {"gemm", "add", "conv 3×3"}
-    assert kinds(32) == {"add", "conv 3×3"} | gradients
-    assert kinds(256) == {"add"} and ran == [1, 32, 256]
-    assert kinds(32, batches=(32,), operators=("add",)) == {"gemm", "add", "conv 3×3"} | gradients
+    every = {"add", "inverted residual"}
+    assert kinds(1) == every | {"gemm", "conv 3×3"}
+    assert kinds(32) == every | {"conv 3×3"} | gradients
+    assert kinds(256) == every and ran == [1, 32, 256]
+    assert kinds(32, batches=(32,), operators=("add",)) == every | {"gemm", "conv 3×3"} | gradients
     assert ran == [1, 32, 256]  # the network is not built for what it does not compute
 
 
@@ -472,7 +488,7 @@ def test_recorded_rungs_are_rungs_of_today():
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_few_problems_on_a_gpu(model, said, monkeypatch, precision):
     monkeypatch.setattr(suite.Model, "of", lambda *_: model)
-    operators = ("depthwise", "add", "depthwise_backward_weight")
+    operators = ("depthwise", "add", "depthwise_backward_weight", "inverted_residual")
     options = suite.Options(operators=operators, batches=(2,), precisions=(precision,), samples=6, tune=False)
     right = suite.bench(options, said)
     print(text(said))

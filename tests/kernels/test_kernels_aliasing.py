@@ -41,6 +41,10 @@ class Call:
 
 IMAGE = {"x": X, "weight": W, "bias": B, "residual": X}
 NORM = {"x": X, "weight": B, "bias": B}
+BLOCK = {
+    "x": (1, 8, 6, 6), "expand": (16, 8, 1, 1), "expand_bias": (16,), "depthwise": (16, 1, 3, 3),
+    "depthwise_bias": (16,), "project": (8, 16, 1, 1), "project_bias": (8,), "residual": (1, 8, 6, 6),
+}  # fmt: skip
 CALLS = {
     "permute": Call(kernels.permute, {"x": (2, 3)}, (3, 2), {"dims": (1, 0)}),
     "pad": Call(kernels.pad, {"x": X}, (1, 4, 8, 8), {"padding": ((1, 1), (1, 1))}),
@@ -70,14 +74,8 @@ CALLS = {
     "mean": Call(kernels.mean, {"x": X}, (1, 1, 6, 6)),
     "winograd": Call(kernels.winograd, IMAGE | {"transformed": (16, 8, 64)}, X, {"padding": 1}),
     "winograd_weight": Call(kernels.winograd_weight, {"weight": W}, (16, 8, 64)),
-    "inverted_residual": Call(
-        blocks.inverted_residual,
-        {
-            "x": (1, 8, 6, 6), "expand": (16, 8, 1, 1), "expand_bias": (16,), "depthwise": (16, 1, 3, 3),
-            "depthwise_bias": (16,), "project": (8, 16, 1, 1), "project_bias": (8,), "residual": (1, 8, 6, 6),
-        },
-        (1, 8, 6, 6), layout="NHWC",
-    ),
+    "inverted_residual": Call(kernels.inverted_residual, BLOCK, (1, 8, 6, 6), {"variant": "halo"}, "NHWC"),
+    "fused block": Call(blocks.inverted_residual, BLOCK, (1, 8, 6, 6), layout="NHWC"),
     "pointwise_pool": Call(
         head.pointwise_pool, {"x": (1, 8, 6, 6), "weight": (8, 8, 1, 1), "bias": (8,)}, (1, 8, 1, 1), layout="NHWC"
     ),
@@ -89,8 +87,8 @@ CALLS = {
 }  # fmt: skip
 READS = [(name, argument) for name, call in CALLS.items() for argument in call.reads]
 OPTIONS = {
-    "accumulate", "activation", "activations", "ceil_mode", "coordinates", "count_include_pad", "dilation", "dim",
-    "dims", "eps", "groups", "input_shape", "kernel_size", "kind", "mode", "num_groups", "out", "output_padding",
+    "accumulate", "activation", "activations", "arithmetic", "ceil_mode", "coordinates", "count_include_pad", "dilation", "dim",
+    "dims", "eps", "groups", "input_bound", "input_shape", "kernel_size", "kind", "mode", "num_groups", "out", "output_padding",
     "padding", "programmatic", "rounding", "scales", "scheme", "size", "sizes", "starts", "steps", "stride", "tile",
     "transpose_b", "value", "variant",
 }  # fmt: skip

@@ -109,9 +109,24 @@ def calls(rng, dtype):
             (x, filters.reshape(9, 3, 1, 1)),
             torch.nn.functional.conv2d(f64(x), f64(filters).reshape(9, 3, 1, 1)),
         ),
+        "inverted_residual": inverted_residual_call(rng, dtype),
         "winograd": (kernels.winograd, (x, weight), convolved),
         "winograd_weight": (kernels.winograd_weight, (weight,), transformed_filters(weight)),
     }
+
+
+def inverted_residual_call(rng, dtype):
+    """Of one pixel, whose arrays are NCHW and NHWC at once: of the depthwise's taps only the middle one counts."""
+    x, expand, depthwise, project = (
+        draw(rng, *shape, dtype=dtype) for shape in [(2, 8, 1, 1), (16, 8, 1, 1), (16, 1, 3, 3), (4, 16, 1, 1)]
+    )
+    hidden = torch.nn.functional.conv2d(f64(x), f64(expand)).clamp(0, 6)
+    dw = torch.nn.functional.conv2d(hidden, f64(depthwise), padding=1, groups=16).clamp(0, 6)
+
+    def call(x, expand, depthwise, project, **rest):
+        return kernels.inverted_residual(x, expand, None, depthwise, None, project, **rest)
+
+    return call, (x, expand, depthwise, project), torch.nn.functional.conv2d(dw, f64(project))
 
 
 def transformed_filters(weight):
