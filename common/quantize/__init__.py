@@ -1,0 +1,3 @@
+"""x"""
+
+from .backend import Integers
