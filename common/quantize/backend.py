@@ -118,8 +118,8 @@ class IntegerRunner:
             if node.output not in calls:
                 tensors[node.output] = self._in_float(node, [tensors[name] for name in node.inputs])
                 continue
-            rule = node.fusion if isinstance(node, Step) else None
-            reads = rule.codes_read(node) if isinstance(rule, Rule) else node.inputs
+            by_rule = isinstance(node, Step) and isinstance(node.fusion, Rule)
+            reads = node.fusion.codes_read(node) if by_rule else node.inputs  # type: ignore[attr-defined]
             read = [tensors[name] for name in reads]
             tensors[node.output] = calls[node.output](self._operators, read)
         return tensors

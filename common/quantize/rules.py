@@ -214,7 +214,7 @@ class _Product(Rule):
         (x,), y, grid = self.input_grids(step, layer), self.output_grid(step), grids[layer.weight]
         codes = grid.codes(parameters[layer.weight]).astype(np.int16)
         weight = codes - np.array(grid.zero_point, np.int16).reshape((-1,) + (1,) * (codes.ndim - 1))
-        if -128 <= weight.min() and weight.max() <= 127:
+        if weight.min() >= -128 and weight.max() <= 127:
             weight = weight.astype(np.int8)
         scale = np.broadcast_to(np.float32(x.scale[0]) * np.array(grid.scale, np.float32), len(weight))
         bias = np.zeros(len(weight), np.int64)
@@ -338,7 +338,7 @@ class IntegerMove(Rule):
         layer, y = step.parts[self.main], self.output_grid(step)
         assert y is not None
         if isinstance(layer, kinds.Pad):
-            layer = replace(layer, value=float(y.codes(np.float32([layer.value]))[0]))
+            layer = replace(layer, value=float(y.codes(np.array([layer.value], np.float32))[0]))
         tables = [None if x == y else requantize_table(x, y) for x in self.input_grids(step, layer)]
         return Call("move", layer=layer, tables=tables)
 

@@ -43,9 +43,10 @@ class Graph:
 
     layers: in execution order. more_inputs: (name, shape) of further inputs, more_outputs: names of further outputs;
     `inputs` and `outputs` have them all. grids: (name, Grid) of parameters that are stored as integers; their numbers
-    are on these grids, and a file holds the codes. ValueError unless every tensor is written once and before it is read, input
-    shapes agree with the shapes written, all inputs have one batch size, and layers that share a parameter agree on its
-    shape.
+    are on these grids, and a file holds the codes.
+
+    ValueError unless every tensor is written once and before it is read, input shapes agree with the shapes written,
+    all inputs have one batch size, and layers that share a parameter agree on its shape.
     """
 
     name: str
