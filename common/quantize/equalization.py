@@ -75,3 +75,25 @@ def equalized(graph: Graph, parameters: Mapping[str, np.ndarray], x: np.ndarray)
         shape = [-1 if i == along else 1 for i in range(4)]
         result[second.weight] = (w2 * s.reshape(shape)).astype(np.float32)
     return result
+
+
+def unbalanced(
+    graph: Graph, parameters: Mapping[str, np.ndarray], x: np.ndarray, largest: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Parameters with which the network computes the same, but channels before depthwise convolutions differ in range.
+
+    Each such channel is divided by a power of two, 1 to 2^largest, drawn by `rng`, as training may leave a network: an
+    error of quantization that equalization repairs. Scaling by powers of two is exact; a channel that gets near the
+    bound of a ReLU6 on the pictures x is left as it is.
+    """
+    every = [(first, second) for first, _, second in pairs(graph) if second.groups > 1]
+    greatest = channel_maxima(graph, parameters, x, {first.output for first, _ in every})
+    result = dict(parameters)
+    for first, second in every:
+        s = np.exp2(rng.integers(0, largest + 1, first.out_channels)).astype(np.float32)
+        s[greatest[first.output] * 1.5 >= 6] = 1
+        column = s[:, None, None, None]
+        result[first.weight], result[second.weight] = result[first.weight] / column, result[second.weight] * column
+        if first.bias is not None:
+            result[first.bias] = result[first.bias] / s
+    return result

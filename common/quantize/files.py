@@ -15,7 +15,7 @@ from ..topology import Graph
 from .calibration import outputs
 from .equalization import equalized
 from .quantizer import Quantized, calibrated, check, with_grids
-from .sensitivity import Sensitivity, agreement, choose, relative_error, sensitivities
+from .sensitivity import Sensitivity, agreement, check_wanted, choose, relative_error, sensitivities
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def quantize_file(
         raise ValueError(printable(f"{path} exists; --force replaces it"))
     if wanted is not None and in_float:
         raise ValueError("in_float must be left out where an agreement is wanted")
+    if wanted is not None:
+        check_wanted(wanted)
     check(graph, x)
     with replacing(path) as file:  # before the work, so that a path that cannot be written is found first
         reference = outputs(graph, parameters, x)

@@ -110,7 +110,7 @@ def searched(cost: Callable[[Histogram, float, float], float]) -> Callable[[Hist
             high = min((high * share for share in SHARES), key=lambda end: cost(histogram, low, end))
         if low < 0:
             low = min((low * share for share in SHARES), key=lambda end: cost(histogram, end, high))
-        return low, high
+        return float(low), float(high)
 
     return method
 

@@ -29,6 +29,12 @@ def agreement(y: np.ndarray, reference: np.ndarray) -> float:
     return float((y.argmax(1) == reference.argmax(1)).mean())
 
 
+def check_wanted(wanted: float) -> None:
+    """Raise ValueError unless `wanted` is a share of the pictures."""
+    if not 0 <= wanted <= 1:
+        raise ValueError(f"wanted must be an agreement between 0 and 1, got {wanted}")
+
+
 def sensitivities(
     graph: Graph, parameters: Mapping[str, np.ndarray], grids: Mapping[str, Grid], x: np.ndarray, *,
     per_channel: bool = True,
@@ -55,8 +61,7 @@ def choose(
     wanted: the agreement with float32 on the pictures x, 0 … 1. ranking: as of `sensitivities`.
     ValueError if `wanted` is not between 0 and 1.
     """
-    if not 0 <= wanted <= 1:
-        raise ValueError(f"wanted must be an agreement between 0 and 1, got {wanted}")
+    check_wanted(wanted)
     reference = outputs(graph, parameters, x)
     kept: list[str] = []
     names = [one.layer for one in ranking]
