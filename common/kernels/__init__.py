@@ -58,6 +58,8 @@ from .permute import ladder as _permute
 from .permute import permute
 from .pointwise import ladder as _pointwise
 from .pointwise import pointwise
+from .pointwise_int8 import ladder as _pointwise_int8
+from .pointwise_int8 import linear_int8, pointwise_int8
 from .pool2d import avg_pool2d, max_pool2d, pool2d
 from .pool2d import ladder as _pool2d
 from .resize import ladder as _resize
@@ -102,6 +104,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "linear_int8",
     "max_pool2d",
     "maximum",
     "mean",
@@ -110,6 +113,7 @@ __all__ = [
     "pad",
     "permute",
     "pointwise",
+    "pointwise_int8",
     "pool2d",
     "recorded",
     "relu",
@@ -152,6 +156,7 @@ _LADDERS = {
         _pad,
         _permute,
         _pointwise,
+        _pointwise_int8,
         _pool2d,
         _resize,
         _softmax,

@@ -1,7 +1,7 @@
 """int8 inference in NumPy: what the int8 kernels compute, bit for bit (include/requantize.h).
 
 A real number r is stored as q = round(r / scale) + zero_point in int8, so r ≈ scale · (q − zero_point). All kernels
-take int8. An uint8 tensor holds the same numbers 128 higher: an importer subtracts 128 from its values and from its zero
+take int8. A uint8 tensor holds the same numbers 128 higher: an importer subtracts 128 from its values and its zero
 point. Weights are symmetric, with zero point 0, and have one scale per tensor or per output channel.
 
 The product of an input with zero point z and weights w is Σ w·(x − z) + bias = Σ w·x + (bias − z·Σw): the term in

@@ -30,6 +30,7 @@ ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float32): "float",
     np.dtype(np.float16): "__half",
     np.dtype(np.float64): "double",
+    np.dtype(np.int8): "signed char",
 }
 INCLUDE = Path(__file__).parent / "include"
 OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
