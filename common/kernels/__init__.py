@@ -28,6 +28,8 @@ from .concat import concat
 from .concat import ladder as _concat
 from .conv2d import conv2d
 from .conv2d import ladder as _conv2d
+from .conv2d_int8 import conv2d_int8
+from .conv2d_int8 import ladder as _conv2d_int8
 from .conv_transpose2d import conv_transpose2d
 from .conv_transpose2d import ladder as _conv_transpose2d
 from .depthwise import depthwise
@@ -36,6 +38,8 @@ from .depthwise_backward_input import depthwise_backward_input
 from .depthwise_backward_input import ladder as _depthwise_backward_input
 from .depthwise_backward_weight import depthwise_backward_weight
 from .depthwise_backward_weight import ladder as _depthwise_backward_weight
+from .depthwise_int8 import depthwise_int8
+from .depthwise_int8 import ladder as _depthwise_int8
 from .gemm import gemm, linear
 from .gemm import ladder as _gemm
 from .global_avg_pool import global_avg_pool
@@ -86,10 +90,12 @@ __all__ = [
     "compile_together",
     "concat",
     "conv2d",
+    "conv2d_int8",
     "conv_transpose2d",
     "depthwise",
     "depthwise_backward_input",
     "depthwise_backward_weight",
+    "depthwise_int8",
     "diff",
     "divide",
     "elu",
@@ -142,10 +148,12 @@ _LADDERS = {
         _clamp,
         _concat,
         _conv2d,
+        _conv2d_int8,
         _conv_transpose2d,
         _depthwise,
         _depthwise_backward_input,
         _depthwise_backward_weight,
+        _depthwise_int8,
         _gemm,
         _global_avg_pool,
         _group_norm,

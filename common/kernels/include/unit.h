@@ -2,8 +2,12 @@
 //
 //   copy_unit<ALIGN>(to, from, left)    16 bytes, of which `left` are there; zeros where there are none. ALIGN: rows begin at
 //                                        multiples of 16, 8, 4 or 1 bytes. By cp.async, or byte by byte if ALIGN is 1
+//   place<U>(r, u)                       where unit u of row r lies in a tile with rows of U units, in units: 8 rows below each
+//                                        other, which ldmatrix reads at once, lie in 8 different groups of banks
 #pragma once
 #include "ptx.h"
+
+template <int U> __device__ __forceinline__ int place(int r, int u) { return r * U + (u ^ r / (8 / U) % U); }  // 128 bytes are 8 / U rows
 
 template <int ALIGN> __device__ __forceinline__ void copy_unit(uint4* to, const signed char* from, int left) {
     if constexpr (ALIGN == 16) cp_async_16(to, from, left > 0);

@@ -21,9 +21,6 @@ constexpr int TM = WM / 16, TN = WN / 8;
 constexpr int ROWS = ((BM + BN) * U - 1) / THREADS + 1;  // of the tiles, of which a thread copies a unit each
 constexpr bool WHOLE = PIECE >= E;
 
-// 128 bytes, all banks, are 8 / U rows: units of 8 rows below each other lie apart.
-__device__ __forceinline__ int place(int r, int u) { return r * U + (u ^ r / (8 / U) % U); }
-
 extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, out_t* __restrict__ y,
@@ -50,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
         for (int i = 0; i < ROWS; ++i) {
             const int r = r0 + i * (THREADS / U);
             if ((BM + BN) * U % THREADS == 0 || r < BM + BN) {
-                copy_unit<VECTOR>(tiles + stage * ((BM + BN) * U) + place(r, u), from[i], left);
+                copy_unit<VECTOR>(tiles + stage * ((BM + BN) * U) + place<U>(r, u), from[i], left);
                 from[i] += BK;
             }
         }
@@ -81,11 +78,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
             if (slice * BK + 16 * k >= C) break;
             unsigned a[TM][4], b[TN][2];
 #pragma unroll
-            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + place(warp_row + 16 * m + lane % 16, k + lane / 16));
+            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + place<U>(warp_row + 16 * m + lane % 16, k + lane / 16));
 #pragma unroll
             for (int n = 0; n < TN; n += 2) {
                 unsigned two[4];  // b of two neighbours
-                ldmatrix_x4(two, ws + place(warp_col + 8 * n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
+                ldmatrix_x4(two, ws + place<U>(warp_col + 8 * n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
                 b[n][0] = two[0], b[n][1] = two[1], b[n + 1][0] = two[2], b[n + 1][1] = two[3];
             }
 #pragma unroll

@@ -43,7 +43,10 @@ ladder = Ladder(
 )  # fmt: skip
 
 GRID_ROWS = 65_535  # CUDA's limit on gridDim.y
-TILES = ((128, 128, 32, 64), (128, 64, 64, 32), (64, 64, 32, 32), (32, 32, 16, 32))  # BM, BN, WM, WN
+TILES = (
+    (192, 96, 48, 96), (128, 128, 32, 64), (128, 64, 64, 32), (96, 160, 48, 32), (64, 96, 32, 32), (64, 64, 32, 32),
+    (64, 32, 16, 32),
+)  # fmt: skip  # BM, BN, WM, WN
 SLICES = (32, 64, 128)  # BK
 
 Tile = Mapping[str, Any]
