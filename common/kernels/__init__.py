@@ -20,6 +20,8 @@ from .activate import activate, elu, gelu, hardsigmoid, hardswish, leaky_relu, s
 from .activate import ladder as _activate
 from .add import add
 from .add import ladder as _add
+from .add_int8 import add_int8
+from .add_int8 import ladder as _add_int8
 from .binary import binary, divide, maximum, minimum, subtract
 from .binary import ladder as _binary
 from .clamp import clamp, relu, relu6
@@ -40,10 +42,14 @@ from .depthwise_backward_weight import depthwise_backward_weight
 from .depthwise_backward_weight import ladder as _depthwise_backward_weight
 from .depthwise_int8 import depthwise_int8
 from .depthwise_int8 import ladder as _depthwise_int8
+from .dequantize import dequantize
+from .dequantize import ladder as _dequantize
 from .gemm import gemm, linear
 from .gemm import ladder as _gemm
 from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
+from .global_avg_pool_int8 import global_avg_pool_int8
+from .global_avg_pool_int8 import ladder as _global_avg_pool_int8
 from .group_norm import group_norm
 from .group_norm import ladder as _group_norm
 from .im2col import im2col
@@ -66,6 +72,10 @@ from .pointwise_int8 import ladder as _pointwise_int8
 from .pointwise_int8 import linear_int8, pointwise_int8
 from .pool2d import avg_pool2d, max_pool2d, pool2d
 from .pool2d import ladder as _pool2d
+from .pool2d_int8 import avg_pool2d_int8, max_pool2d_int8, pool2d_int8
+from .pool2d_int8 import ladder as _pool2d_int8
+from .quantize import ladder as _quantize
+from .quantize import quantize
 from .resize import ladder as _resize
 from .resize import resize
 from .softmax import ladder as _softmax
@@ -83,8 +93,10 @@ __all__ = [
     "Launch",
     "activate",
     "add",
+    "add_int8",
     "arithmetic",
     "avg_pool2d",
+    "avg_pool2d_int8",
     "binary",
     "clamp",
     "compile_together",
@@ -96,12 +108,14 @@ __all__ = [
     "depthwise_backward_input",
     "depthwise_backward_weight",
     "depthwise_int8",
+    "dequantize",
     "diff",
     "divide",
     "elu",
     "gelu",
     "gemm",
     "global_avg_pool",
+    "global_avg_pool_int8",
     "group_norm",
     "hardsigmoid",
     "hardswish",
@@ -112,6 +126,7 @@ __all__ = [
     "linear",
     "linear_int8",
     "max_pool2d",
+    "max_pool2d_int8",
     "maximum",
     "mean",
     "minimum",
@@ -121,6 +136,8 @@ __all__ = [
     "pointwise",
     "pointwise_int8",
     "pool2d",
+    "pool2d_int8",
+    "quantize",
     "recorded",
     "relu",
     "relu6",
@@ -144,6 +161,7 @@ _LADDERS = {
     for ladder in (
         _activate,
         _add,
+        _add_int8,
         _binary,
         _clamp,
         _concat,
@@ -154,8 +172,10 @@ _LADDERS = {
         _depthwise_backward_input,
         _depthwise_backward_weight,
         _depthwise_int8,
+        _dequantize,
         _gemm,
         _global_avg_pool,
+        _global_avg_pool_int8,
         _group_norm,
         _im2col,
         _layer_norm,
@@ -166,6 +186,8 @@ _LADDERS = {
         _pointwise,
         _pointwise_int8,
         _pool2d,
+        _pool2d_int8,
+        _quantize,
         _resize,
         _softmax,
         _strided_slice,
