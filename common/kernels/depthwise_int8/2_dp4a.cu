@@ -1,8 +1,8 @@
 // depthwise_int8, rung 2 "dp4a": 3×3 filters; a thread takes four channels of COLUMNS columns of ROWS rows of y.
 //
-//   Four pixels beside each other have four channels each, 16 bytes. Transposed they are four words, of one channel each:
-//   the pixels iw … iw + 3. With the weights (w0, w1, w2, 0) of a row of taps, dp4a adds three products to a sum; at stride 1
-//   (0, w0, w1, w2) gives the next output's from the same word.
+//   Four pixels beside each other have four channels each, 16 bytes. Transposed (taps.h) they are four words, of one channel
+//   each: the pixels iw … iw + 3. With the weights (w0, w1, w2, 0) of a row of taps, dp4a adds three products to a sum; at
+//   stride 1 (0, w0, w1, w2) gives the next output's from the same word.
 //
 //     pixel iw    c0 c1 c2 c3            c0: x[iw] x[iw+1] x[iw+2] x[iw+3]   · (w0 w1 w2 0) → y[ow],  · (0 w0 w1 w2) → y[ow+1]
 //     pixel iw+1  c0 c1 c2 c3    8 prmt  c1: …
@@ -14,6 +14,7 @@
 //         transposed row serves three rows of y.
 // Costs   C must be a multiple of 4. A quarter of each dp4a multiplies by zero. Requantizing, 7 instructions, is the larger part.
 #include "requantize.h"
+#include "taps.h"
 
 constexpr int COLUMNS = STRIDE == 1 ? 2 : 1;     // outputs of a word
 constexpr int PIXELS = COLUMNS + 2;              // of x, that they need
@@ -32,11 +33,7 @@ extern "C" __global__ void depthwise_int8(
     unsigned packed[9], w[4][3];  // w[e][kh]: the taps of channel c + e, row kh, and a zero
 #pragma unroll
     for (int k = 0; k < 9; ++k) packed[k] = __ldg((const unsigned*)(weight + c * 9) + k);
-#pragma unroll
-    for (int k = 0; k < 12; ++k) {
-        const int byte = k * 3, word = byte / 4;
-        w[k / 3][k % 3] = __funnelshift_r(packed[word], packed[word < 8 ? word + 1 : 8], byte % 4 * 8) & 0xffffff;
-    }
+    filters(w, packed);
     const int4 b = bias ? __ldg((const int4*)(bias + c)) : make_int4(0, 0, 0, 0);
     const float4 m = __ldg((const float4*)(multiplier + c));
     int acc[ROWS][COLUMNS][4];
@@ -57,10 +54,7 @@ extern "C" __global__ void depthwise_int8(
             const int iw = iw0 + k;
             if (ih >= 0 && ih < H && iw >= 0 && iw < W) p[k] = __ldg((const unsigned*)(x + ((n * H + ih) * W + iw) * C + c));
         }
-        const unsigned low01 = __byte_perm(p[0], p[1], 0x5140), high01 = __byte_perm(p[0], p[1], 0x7362);
-        const unsigned low23 = __byte_perm(p[2], p[3], 0x5140), high23 = __byte_perm(p[2], p[3], 0x7362);
-        const unsigned of_channel[4] = {__byte_perm(low01, low23, 0x5410), __byte_perm(low01, low23, 0x7632),
-                                        __byte_perm(high01, high23, 0x5410), __byte_perm(high01, high23, 0x7632)};
+        transpose(p);
 #pragma unroll
         for (int row = 0; row < ROWS; ++row) {
             const int kh = r - row * STRIDE;
@@ -69,7 +63,7 @@ extern "C" __global__ void depthwise_int8(
             for (int e = 0; e < 4; ++e)
 #pragma unroll
                 for (int column = 0; column < COLUMNS; ++column)
-                    acc[row][column][e] = __dp4a((int)of_channel[e], (int)(w[e][kh] << 8 * column), acc[row][column][e]);
+                    acc[row][column][e] = __dp4a((int)p[e], (int)(w[e][kh] << 8 * column), acc[row][column][e]);
         }
     }
 #pragma unroll
