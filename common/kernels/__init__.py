@@ -1,7 +1,7 @@
 """The operators of chapter 04, each a ladder of CUDA C++ kernels with a launcher.
 
 Signatures follow torch.nn.functional. Shapes are PyTorch's; the dtype is float32 or float16 (accumulated in float32);
-the layout is NCHW, or NHWC where the operator supports it. Arrays are NumPy's on the simulator, CuPy's on a GPU, or
+the layout is NCHW, or NHWC where the operator supports it. INT8_OPERATORS take int8 arrays in NHWC (see int8.py). Arrays are NumPy's on the simulator, CuPy's on a GPU, or
 PyTorch tensors; the result is of the same type.
 
     variants("gemm")              the rungs of a ladder, in order
@@ -89,6 +89,7 @@ from .winograd_weight import ladder as _winograd_weight
 from .winograd_weight import winograd_weight
 
 __all__ = [
+    "INT8_OPERATORS",
     "OPERATORS",
     "Launch",
     "activate",
@@ -196,6 +197,7 @@ _LADDERS = {
     )
 }
 OPERATORS = tuple(_LADDERS)
+INT8_OPERATORS = tuple(name for name in OPERATORS if name.endswith("_int8") or name in ("quantize", "dequantize"))
 
 
 def _ladder(operator: str) -> Ladder:

@@ -1,6 +1,7 @@
 """An inverted-residual block in int8 as one launch: inverted_residual_int8.cu."""
 
 import functools
+import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from .generate import ceil_div
 
 KERNEL = "inverted_residual_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
-SUMS = 96  # most int32 sums of project per thread
+SUMS = 64  # most int32 sums of project per thread
 UNIT = 8  # channels are multiples of it
 
 
@@ -95,23 +96,22 @@ class Int8Block:
 
 
 def rule(block: Int8Block, batch: int) -> Int8Tile | None:
-    """The largest tile that leaves room for two blocks per multiprocessor, else for one; None if there is none.
+    """The largest tile of which two blocks fit into a multiprocessor's shared memory, else one; None if none does.
 
     Of tiles of one size the one with the longest slice. A rule for now: it is not fitted to a card.
     """
     rows, columns = block.out_size
     sizes = dict.fromkeys((min(h, rows), min(w, columns)) for h, w in ((14, 14), (7, 14), (8, 8), (7, 7), (4, 8), (2, 4)))
-    enough = cuda.multiprocessors()
-    for resident in (2, 1):
-        for h, w in sizes:
-            for images in (2, 1) if (h, w) == (rows, columns) and h * w < 100 and batch >= 2 * enough else (1,):
-                for channels in (64, 32):
-                    for warps_n in (1, 2, 4, 8):
-                        strip = next(s for s in (4, 7, 2, 1) if h % s == 0)
-                        tile = Int8Tile(h, w, images, min(channels, ceil_div(block.hidden, 32) * 32), strip, 8, warps_n)
-                        fits = resident * (block.shared(tile) + 1024) <= cuda.shared_memory() + 1024
-                        if fits and block.sums(tile) <= SUMS:
-                            return tile
+    several = batch >= 2 * cuda.multiprocessors()
+    for resident, (h, w), channels in itertools.product((2, 1), sizes, (64, 32)):
+        pair = several and (h, w) == (rows, columns) and h * w < 100
+        channels = min(channels, ceil_div(block.hidden, 32) * 32)
+        for images, warps in itertools.product((2, 1) if pair else (1,), (8, 16)):
+            strip = next(s for s in ((4, 7, 2, 1) if warps == 8 else (2, 1)) if h % s == 0)  # within its registers
+            able = (Int8Tile(h, w, images, channels, strip, warps, across) for across in (1, 2, 4, 8))
+            tile = min(able, key=block.sums)
+            if resident * (block.shared(tile) + 1024) <= cuda.shared_memory() + 1024 and block.sums(tile) <= SUMS:
+                return tile
     return None
 
 

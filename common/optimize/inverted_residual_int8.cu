@@ -18,7 +18,7 @@
 #include "unit.h"
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
-constexpr int ceil_to(int a, int b) { return (a + b - 1) / b * b; }
+__host__ __device__ constexpr int ceil_to(int a, int b) { return (a + b - 1) / b * b; }
 constexpr int THREADS = 32 * WARPS, WARPS_M = WARPS / WARPS_N;
 constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
 constexpr int TILES_H = (OUT_H - 1) / TILE_H + 1, TILES_W = (OUT_W - 1) / TILE_W + 1;

@@ -82,6 +82,7 @@ def test_no_operator_of_the_network_is_left_out():
         "resize",
         "strided_slice",
     }  # of other networks
+    parts |= set(kernels.INT8_OPERATORS)  # of the suite "int8"
     others = {"activate", "concat", "multiply", "pad", "permute", "pool2d"}  # of other networks than MobileNetV2
     assert set(kernels.OPERATORS) - set(ARGUMENTS) <= parts | others
     assert {operator for able in problems.COMPUTED_BY.values() for operator in able} <= set(ARGUMENTS)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from int8_checks import drawn, nhwc, poisoned, same
+from int8_checks import calls, drawn, nhwc, on_device, poisoned, same
 from kernel_checks import every_rung, every_rung_and_dtype
 
 from common import cuda, kernels
 from common.kernels import int8
+from common.kernels.traced import trace_call
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (7, 5), (2, 3, 17, 11), (1, 33, 64)])
@@ -32,6 +33,8 @@ def test_add_in_place(rng):
     a, b = drawn(rng, 33, 5), drawn(rng, 33, 5)
     there = cuda.asarray(a.copy())
     same(kernels.add_int8(there, cuda.asarray(b), (1.0, 1.0, 0.0), out=there), int8.add(a, b, (1.0, 1.0, 0.0)))
+    with pytest.raises(ValueError, match="out and b share memory in part"):
+        kernels.add_int8(there.reshape(-1)[4:], there.reshape(-1)[:-4], (1.0, 1.0, 0.0), out=there.reshape(-1)[4:])
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 1, 1), (3, 36, 7, 7), (2, 12, 17, 13), (1, 132, 33, 31)])
@@ -117,3 +120,14 @@ def test_dequantize(variant, dtype):
         assert got.dtype == dtype
         np.testing.assert_array_equal(cuda.asnumpy(got), int8.dequantize(part, 0.0371, -5).astype(dtype))
         same(kernels.quantize(got, 0.0371, -5), part)  # and back
+
+
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="the simulator's sanitizer; a GPU's is compute-sanitizer")
+@pytest.mark.parametrize("operator", kernels.INT8_OPERATORS)
+def test_no_rung_has_findings(rng, operator):
+    """Neither out of bounds nor racing nor reading what nobody wrote."""
+    call = calls(rng)[operator]
+    arrays = [on_device(array) for array in call.arrays]
+    for variant in kernels.variants(operator):
+        reports = trace_call(lambda v=variant: call.function(*arrays, variant=v), None)
+        assert len(reports) == 1 and [f for report in reports for f in report.findings] == []

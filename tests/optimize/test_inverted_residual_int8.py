@@ -1,18 +1,13 @@
 """The fused block in int8 equals its three convolutions, one after the other, bit for bit."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from int8_checks import constants, drawn, nhwc, poisoned, same
 from tiers import only_all
 
 from common import cuda
 from common.kernels import int8
 from common.optimize.blocks_int8 import Int8Block, Int8Convolution, Int8Tile, inverted_residual_int8, rule
-
-sys.path.append(str(Path(__file__).parents[1] / "kernels"))
-from int8_checks import constants, drawn, nhwc, poisoned, same  # noqa: E402
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
