@@ -8,6 +8,7 @@ import numpy as np
 
 from common import cuda, kernels
 from common.kernels import int8
+from common.optimize.blocks_int8 import Int8Convolution
 
 
 def drawn(rng, *shape):
@@ -30,7 +31,7 @@ def nhwc(array):
 
 def on_device(array):
     """A copy of a NumPy array on the device, of four dimensions in NHWC."""
-    return nhwc(array) if array.ndim == 4 else cuda.asarray(array.copy())
+    return nhwc(array.copy()) if array.ndim == 4 else cuda.asarray(array.copy())
 
 
 def poisoned(*shape):
@@ -93,3 +94,39 @@ def calls(rng):
     add("quantize", "x", (q,), int8.quantize(q, 0.02, 5), scale=0.02, zero_point=5)
     add("dequantize", "x", (x,), int8.dequantize(x, 0.02, 5), scale=0.02, zero_point=5)
     return found
+
+
+# ---- Inverted-residual blocks
+
+
+def block_of(rng, block, zero):
+    """(expand, depthwise, project) of a block for an input with that zero point, as NumPy arrays."""
+    made = []
+    shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+    for shape in shapes[0 if block.expand else 1 :]:
+        weight = drawn(rng, *shape)
+        zero_point, bias, multiplier = constants(rng, weight)
+        bounds = (zero_point, 120) if shape is not shapes[2] else (-128, 127)
+        made.append(Int8Convolution(weight, int8.fold_zero_point(weight, bias, zero), multiplier, zero_point, bounds))
+        zero = zero_point
+    return ([] if block.expand else [None]) + made
+
+
+def modelled(x, parts, stride, zero, **residual):
+    """The block as three convolutions of the NumPy model."""
+    for i, part in enumerate(parts):
+        if part is not None:
+            where = {"stride": stride, "padding": 1, "groups": x.shape[1], "input_zero_point": zero} if i == 1 else {}
+            more = residual if i == 2 else {}
+            given = {"zero_point": part.zero_point, "bounds": part.bounds}
+            x = int8.conv2d(x, part.weight, part.bias, part.multiplier, **given, **where, **more)
+            zero = part.zero_point
+    return x
+
+
+def there_of(part):
+    """An Int8Convolution with its arrays on the device; None stays."""
+    if part is None:
+        return None
+    bias = None if part.bias is None else cuda.asarray(part.bias)
+    return Int8Convolution(cuda.asarray(part.weight), bias, cuda.asarray(part.multiplier), part.zero_point, part.bounds)

@@ -2,46 +2,14 @@
 
 import numpy as np
 import pytest
-from int8_checks import constants, drawn, nhwc, poisoned, same
+from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_of
 from tiers import only_all
 
 from common import cuda
 from common.kernels import int8
-from common.optimize.blocks_int8 import Int8Block, Int8Convolution, Int8Tile, inverted_residual_int8, rule
+from common.optimize.blocks_int8 import Int8Block, Int8Tile, inverted_residual_int8
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
-
-
-def block_of(rng, block, zero):
-    """(expand, depthwise, project) of a block for an input with that zero point, as NumPy arrays."""
-    made = []
-    shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
-    for shape in shapes[0 if block.expand else 1 :]:
-        weight = drawn(rng, *shape)
-        zero_point, bias, multiplier = constants(rng, weight)
-        bounds = (zero_point, 120) if shape is not shapes[2] else (-128, 127)
-        made.append(Int8Convolution(weight, int8.fold_zero_point(weight, bias, zero), multiplier, zero_point, bounds))
-        zero = zero_point
-    return ([] if block.expand else [None]) + made
-
-
-def modelled(x, parts, stride, zero, **residual):
-    """The block as three convolutions of the NumPy model."""
-    for i, part in enumerate(parts):
-        if part is not None:
-            where = {"stride": stride, "padding": 1, "groups": x.shape[1], "input_zero_point": zero} if i == 1 else {}
-            more = residual if i == 2 else {}
-            given = {"zero_point": part.zero_point, "bounds": part.bounds}
-            x = int8.conv2d(x, part.weight, part.bias, part.multiplier, **given, **where, **more)
-            zero = part.zero_point
-    return x
-
-
-def on_device(part):
-    if part is None:
-        return None
-    bias = None if part.bias is None else cuda.asarray(part.bias)
-    return Int8Convolution(cuda.asarray(part.weight), bias, cuda.asarray(part.multiplier), part.zero_point, part.bounds)
 
 
 CASES = [
@@ -59,7 +27,7 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch):
     x, zero = drawn(rng, batch, block.channels, block.height, block.width), -19
     parts = block_of(rng, block, zero)
     want = modelled(x, parts, block.stride, zero)
-    there = [on_device(part) for part in parts]
+    there = [there_of(part) for part in parts]
     given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
     out = poisoned(*want.shape)
     inverted_residual_int8(nhwc(x), *there, **given, out=out)
