@@ -250,8 +250,15 @@ def launch_int8() -> int:
                 launches += 1
     if cuda.compute_capability() < 80:
         return launches
-    for block in (Int8Block(7, 7, 24, 96, 40), Int8Block(17, 15, 16, 48, 24, 2), Int8Block(9, 9, 32, 32, 16, expand=False)):
-        parts, x = int8_checks.block_of(drawn, block, 5), int8_checks.drawn(drawn, 2, block.channels, block.height, block.width)
+    for block in (
+        Int8Block(7, 7, 24, 96, 40),
+        Int8Block(17, 15, 16, 48, 24, 2),
+        Int8Block(9, 9, 32, 32, 16, expand=False),
+    ):
+        parts, x = (
+            int8_checks.block_of(drawn, block, 5),
+            int8_checks.drawn(drawn, 2, block.channels, block.height, block.width),
+        )
         there = [int8_checks.there_of(part) for part in parts]
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))

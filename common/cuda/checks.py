@@ -131,9 +131,7 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
     return count
 
 
-def pool_windows(
-    extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool
-) -> int:
+def pool_windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool) -> int:
     """`windows` of a pooling; ceil_mode: and a partial one at the end if it starts in the image or the padding before."""
     count = windows(extent, kernel, stride, pads, dilation)
     if ceil_mode:

@@ -227,7 +227,7 @@ def requires(operator: str, variant: str) -> int:
 def arithmetic(operator: str, variant: str, precision: str) -> str:
     """The arithmetic of a rung's multiplications, a value of measure.roofline.ARITHMETIC.
 
-    precision: "fp32" or "fp16", the dtype of its arrays. Raises ValueError for an unknown operator or rung.
+    precision: "fp32", "fp16" or "int8", the dtype of its arrays. Raises ValueError for an unknown operator or rung.
     """
     return _ladder(operator).arithmetic(variant, precision)
 

@@ -82,7 +82,10 @@ class Int8Block:
         rows, columns = self.out_size
         real_h, real_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
         hidden = tile.images * real_h * real_w + 1
-        real_h, real_w = self.height if tile.tile_h >= rows else real_h, self.width if tile.tile_w >= columns else real_w
+        real_h, real_w = (
+            self.height if tile.tile_h >= rows else real_h,
+            self.width if tile.tile_w >= columns else real_w,
+        )
         pixels_in, pixels_out = tile.images * real_h * real_w, tile.images * tile.tile_h * tile.tile_w
         row_1, row = ceil_div(self.channels, 32) * 32 + 16, tile.slice + 16
         x = ceil_div(pixels_in, 16) * 16 * row_1 if self.expand else 0
@@ -101,7 +104,9 @@ def rule(block: Int8Block, batch: int) -> Int8Tile | None:
     Of tiles of one size the one with the longest slice. A rule for now: it is not fitted to a card.
     """
     rows, columns = block.out_size
-    sizes = dict.fromkeys((min(h, rows), min(w, columns)) for h, w in ((14, 14), (7, 14), (8, 8), (7, 7), (4, 8), (2, 4)))
+    sizes = dict.fromkeys(
+        (min(h, rows), min(w, columns)) for h, w in ((14, 14), (7, 14), (8, 8), (7, 7), (4, 8), (2, 4))
+    )
     several = batch >= 2 * cuda.multiprocessors()
     for resident, (h, w), channels in itertools.product((2, 1), sizes, (64, 32)):
         pair = several and (h, w) == (rows, columns) and h * w < 100
@@ -143,7 +148,9 @@ def inverted_residual_int8(
     if expand is not None:
         checks.array("expand.weight", expand.weight, (hidden, c, 1, 1), dtypes=arguments.INT8)
     elif hidden != c:
-        raise ValueError(f"depthwise.weight must have shape ({c}, 1, 3, 3) without expand, got {depthwise.weight.shape}")
+        raise ValueError(
+            f"depthwise.weight must have shape ({c}, 1, 3, 3) without expand, got {depthwise.weight.shape}"
+        )
     if stride not in (1, 2):
         raise ValueError(f"stride must be 1 or 2, got {stride!r}")
     if c % UNIT or hidden % UNIT or o % UNIT:

@@ -424,7 +424,7 @@ def test_a_wrong_result_is_the_outcome(faked, rungs, said):
     ("options", "message"),
     [
         ({"operators": ("depthwize",)}, "operator must be one of add, global_avg_pool, gemm, .* got 'depthwize'"),
-        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, got 'tf32'"),
+        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, int8, got 'tf32'"),
         ({"layouts": ("nchw",)}, "layout must be one of NCHW, NHWC, got 'nchw'"),
     ],
 )

@@ -30,7 +30,10 @@ def test_every_rung_is_the_model(rng, shape, variant):
     out = poisoned(*want.shape)
     kernels.conv2d_int8(*arrays, **where, zero_point=zero_point, bounds=(-100, 101), out=out, variant=variant)
     same(out, want)
-    more = {"residual": drawn(rng, *want.shape), "residual_scales": int8.residual_scales((1, zero_point), (0.7, 5), (1.3, -8))}
+    more = {
+        "residual": drawn(rng, *want.shape),
+        "residual_scales": int8.residual_scales((1, zero_point), (0.7, 5), (1.3, -8)),
+    }
     want = int8.conv2d(x, weight, bias, multiplier, zero_point=zero_point, **more, **where)
     given = more | {"residual": nhwc(more["residual"])}
     same(kernels.conv2d_int8(*arrays, **where, zero_point=zero_point, **given, variant=variant), want)
@@ -55,7 +58,8 @@ OTHERS = [(1, 7, 5, 6, 3, 1, 1, 1), (2, 3, 9, 7, (5, 2), (3, 1), 2, (1, 2))]  # 
 
 
 @pytest.mark.parametrize(
-    ("shape", "variant"), [(s, v) for s in DEPTHWISE for v in kernels.variants("depthwise_int8")] + [(s, None) for s in OTHERS]
+    ("shape", "variant"),
+    [(s, v) for s in DEPTHWISE for v in kernels.variants("depthwise_int8")] + [(s, None) for s in OTHERS],
 )
 def test_depthwise_is_the_model(rng, shape, variant):
     n, c, h, w, kernel, stride, padding, dilation = shape

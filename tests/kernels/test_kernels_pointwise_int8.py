@@ -49,19 +49,26 @@ def test_ties_saturation_and_the_ends_of_int32(variant):
     same(got, int8.requantize(acc, multiplier))
     values = np.arange(-128, 128, dtype=np.int8).reshape(1, 1, 16, 16)
     one, half = np.ones((4, 1, 1, 1), np.int8), np.full(4, 0.5, np.float32)
-    got = kernels.pointwise_int8(nhwc(values), cuda.asarray(one), None, cuda.asarray(half), zero_point=3, variant=variant)
+    got = kernels.pointwise_int8(
+        nhwc(values), cuda.asarray(one), None, cuda.asarray(half), zero_point=3, variant=variant
+    )
     want = np.array([round(v / 2) + 3 for v in range(-128, 128)], np.int8)
     same(got, np.broadcast_to(want.reshape(1, 1, 16, 16), (1, 4, 16, 16)))
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 17, 10), (2, 64, 33), (65, 20, 7), *only_all([(1, 1280, 1000)])])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 1, 1), (3, 17, 10), (2, 64, 33), (65, 20, 7), *only_all([(1, 1280, 1000)])]
+)
 @every_rung("pointwise_int8")
 def test_linear_to_int8_and_to_floats(rng, m, k, n, variant):
     x, weight = drawn(rng, m, k), drawn(rng, n, k)
     zero_point, bias, multiplier = constants(rng, weight)
     arrays = [*map(cuda.asarray, (x, weight, bias, multiplier))]
     acc = int8.linear_accumulate(x, weight, bias)
-    same(kernels.linear_int8(*arrays, zero_point=zero_point, variant=variant), int8.requantize(acc, multiplier, zero_point))
+    same(
+        kernels.linear_int8(*arrays, zero_point=zero_point, variant=variant),
+        int8.requantize(acc, multiplier, zero_point),
+    )
     out = cuda.full((m, n), np.nan)
     kernels.linear_int8(*arrays, to_float=True, out=out, variant=variant)
     np.testing.assert_array_equal(cuda.asnumpy(out), int8.scaled(acc, multiplier))
@@ -79,5 +86,7 @@ def test_arrays_that_begin_anywhere(rng, variant):
         return whole[1:].reshape(array.shape)
 
     stored = moved(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    got = kernels.pointwise_int8(stored, *map(moved, (weight, bias, multiplier)), zero_point=zero_point, variant=variant)
+    got = kernels.pointwise_int8(
+        stored, *map(moved, (weight, bias, multiplier)), zero_point=zero_point, variant=variant
+    )
     same(got, int8.conv2d(x, weight, bias, multiplier, zero_point=zero_point))

@@ -13,7 +13,11 @@ pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and 
 
 
 CASES = [
-    (Int8Block(7, 7, 24, 96, 24), Int8Tile(7, 7, 2, 64, strip=7, warps=4, warps_n=1), 3),  # whole images, a tail of them
+    (
+        Int8Block(7, 7, 24, 96, 24),
+        Int8Tile(7, 7, 2, 64, strip=7, warps=4, warps_n=1),
+        3,
+    ),  # whole images, a tail of them
     (Int8Block(9, 12, 16, 48, 40, 2), Int8Tile(2, 3, 1, 32, strip=2, warps=4, warps_n=2), 1),  # halos; a tail of hidden
     (Int8Block(13, 10, 8, 40, 8), Int8Tile(4, 5, 1, 32, strip=2, warps=2), 2),
     (Int8Block(11, 6, 32, 32, 16, expand=False), Int8Tile(4, 6, 1, 32, strip=4, warps=4), 2),

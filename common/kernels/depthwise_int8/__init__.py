@@ -68,7 +68,9 @@ def depthwise_int8(
         threads = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns) * (c // 4)
     else:
         tile, threads = {}, n * c * oh * ow
-    stored = [array if array is None else layout.as_stored(array) for array in (x, weight, end.bias, end.multiplier, out)]
+    stored = [
+        array if array is None else layout.as_stored(array) for array in (x, weight, end.bias, end.multiplier, out)
+    ]
     sizes = (n, c, h, w, oh, ow, *kernel, *steps, pads[0][0], pads[1][0], *apart)
     kernel_of = ladder.kernel(chosen, x.dtype, **tile)
     kernel_of((checks.blocks(threads, THREADS),), (THREADS,), (*stored, *sizes, zero, *end.numbers[:3]))

@@ -39,7 +39,9 @@ def global_avg_pool_int8(
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     factor = arguments.scale("multiplier", multiplier) / np.float32(h * w)
-    zeros = [arguments.int8_number(*one) for one in (("input_zero_point", input_zero_point), ("zero_point", zero_point))]
+    zeros = [
+        arguments.int8_number(*one) for one in (("input_zero_point", input_zero_point), ("zero_point", zero_point))
+    ]
     if h * w > PIXELS:
         raise ValueError(f"x must have at most {PIXELS} pixels per image, got {h * w}")
     out = arguments.output(out, (n, c, 1, 1), x)

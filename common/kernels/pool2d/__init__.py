@@ -52,7 +52,9 @@ def pool2d(
     pads = checks.padding(padding)
     if any(max(side) >= k for side, k in zip(pads, kernel, strict=True)):
         raise ValueError(f"padding must be below kernel_size {kernel}, got {padding!r}")
-    oh, ow = (checks.pool_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True))
+    oh, ow = (
+        checks.pool_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True)
+    )
     if out is not None:
         checks.array("out", out, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS)
     where = layout.shared_layout(x=x, out=out)

@@ -51,7 +51,9 @@ def pool2d_int8(
     if kernel[0] * kernel[1] > DEPTH:
         raise ValueError(f"kernel_size must have at most {DEPTH} taps, got {kernel[0] * kernel[1]}")
     factor = arguments.scale("multiplier", multiplier)
-    zeros = [arguments.int8_number(*one) for one in (("input_zero_point", input_zero_point), ("zero_point", zero_point))]
+    zeros = [
+        arguments.int8_number(*one) for one in (("input_zero_point", input_zero_point), ("zero_point", zero_point))
+    ]
     oh, ow = (
         checks.pool_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True)
     )
