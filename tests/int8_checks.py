@@ -48,7 +48,7 @@ def same(out, want):
 
 @dataclass
 class Call:
-    """One call of an int8 operator: function(*arrays, out=…, variant=…), and its result in NumPy. names: of the arrays."""
+    """One call of an int8 operator, function(*arrays, out=…, variant=…), and its result in NumPy. names: of arrays."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]

@@ -1,7 +1,7 @@
 """The problems of the suite "kernels" in int8: MobileNetV2's steps on random int8 arrays, its additions and blocks.
 
-The right result of the first pictures is the NumPy model's (common.kernels.int8), and every bit counts. There is no library
-among the peers; of a block, the three kernels of its convolutions are one.
+The right result of the first pictures is the NumPy model's (common.kernels.int8), and every bit counts. There is no
+library among the peers; of a block, the three kernels of its convolutions are one.
 """
 
 import functools
@@ -75,26 +75,32 @@ def network(steps: Sequence[Step], batch: int) -> Iterator[Problem]:
 def _step(step: Step, operator: Operator, batch: int) -> Iterator[Setup]:
     layer = step.layer
     shape = (batch, *layer.input_shapes[0][1:])
+    where: dict[str, Any] = {}
     if operator.kind == "pool":
-        x, scale = drawn(0, shape), {"multiplier": 2.0, "input_zero_point": ZERO, "zero_point": ZERO}
+        x = drawn(0, shape)
+        scale: dict[str, Any] = {"multiplier": 2.0, "input_zero_point": ZERO, "zero_point": ZERO}
         yield _setup({"x": x, **scale}, int8.global_avg_pool(_first(x), **scale), shape[2] * shape[3])
         return
     if operator.kind == "linear":
-        x, where = drawn(0, (batch, layer.in_features, 1, 1)), {}
+        x = drawn(0, (batch, layer.in_features, 1, 1))
         made = convolution(1, (layer.out_features, layer.in_features, 1, 1))
     else:
         assert isinstance(layer, Conv2d)
         x, made = drawn(0, shape), convolution(1, layer.parameter_shapes[layer.weight])
         where = {"stride": layer.stride, "padding": layer.padding, "dilation": layer.dilation, "groups": layer.groups}
-    rest = {"zero_point": ZERO, "bounds": (ZERO, int8.HIGH) if step.activation else (int8.LOW, int8.HIGH)}
-    product = [cuda.asnumpy(made[name]) for name in ("weight", "bias", "multiplier")]
+    rest: dict[str, Any] = {
+        "zero_point": ZERO,
+        "bounds": (ZERO, int8.HIGH) if step.activation else (int8.LOW, int8.HIGH),
+    }
+    weight, bias, multiplier = (cuda.asnumpy(made[name]) for name in ("weight", "bias", "multiplier"))
     window = where | {"input_zero_point": ZERO}
-    want = int8.conv2d(_first(x), *product, **window, **rest)
+    want = int8.conv2d(_first(x), weight, bias, multiplier, **window, **rest)
     more: dict[str, Any] = {"residual": None, "residual_scales": None}
     if step.residual:
         more = {"residual": drawn(2, (batch, *want.shape[1:])), "residual_scales": SCALES}
-        want = int8.conv2d(_first(x), *product, **window, **rest, **(more | {"residual": _first(more["residual"])}))
-    yield _setup({"x": x, **made, **window, **rest, **more}, want, product[0][0].size)
+        last = more | {"residual": _first(more["residual"])}
+        want = int8.conv2d(_first(x), weight, bias, multiplier, **window, **rest, **last)
+    yield _setup({"x": x, **made, **window, **rest, **more}, want, weight[0].size)
 
 
 def additions(steps: Sequence[Step], batch: int) -> Iterator[Problem]:
@@ -115,7 +121,7 @@ def _addition(shape: tuple[int, ...]) -> Iterator[Setup]:
 
 
 def blocks(steps: Sequence[Step], batch: int) -> Iterator[Problem]:
-    """Yield the inverted-residual blocks with distinct shapes: "fused", beside the three kernels one after the other."""
+    """Yield the inverted-residual blocks with distinct shapes: fused, beside the three kernels one after the other."""
     found: dict[str, tuple[int, list[Step]]] = {}
     kinds = [kind_of(step) for step in steps]
     for i, (kind, following) in enumerate(itertools.pairwise(kinds)):
@@ -146,10 +152,16 @@ def _block(parts: Sequence[Step], batch: int) -> Iterator[Setup]:
     more: dict[str, Any] = {"residual": x, "residual_scales": SCALES} if parts[-1].residual else {}
     want, stride = _first(x), convs[-2].stride[0]
     for conv, part in zip(convs, made, strict=True):
-        window = {"stride": conv.stride, "padding": conv.padding, "groups": conv.groups, "input_zero_point": ZERO}
+        window: dict[str, Any] = {
+            "stride": conv.stride,
+            "padding": conv.padding,
+            "groups": conv.groups,
+            "input_zero_point": ZERO,
+        }
         last = more | {"residual": _first(x)} if more and part is made[-1] else {}
-        product = map(cuda.asnumpy, (part.weight, part.bias, part.multiplier))
-        want = int8.conv2d(want, *product, zero_point=part.zero_point, bounds=part.bounds, **window, **last)
+        weight, bias, multiplier = map(cuda.asnumpy, (part.weight, part.bias, part.multiplier))
+        to: dict[str, Any] = {"zero_point": part.zero_point, "bounds": part.bounds}
+        want = int8.conv2d(want, weight, bias, multiplier, **to, **window, **last)
     setup = _setup({"x": x}, want, convs[-1].in_channels)
     expand = made[0] if len(made) == 3 else None
     given = {"stride": stride, "input_zero_point": ZERO, "out": setup.given["out"], **more}

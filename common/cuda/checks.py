@@ -132,7 +132,7 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
 
 
 def pool_windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool) -> int:
-    """`windows` of a pooling; ceil_mode: and a partial one at the end if it starts in the image or the padding before."""
+    """`windows` of a pooling; ceil_mode: and a partial one at the end if it begins in the image or before."""
     count = windows(extent, kernel, stride, pads, dilation)
     if ceil_mode:
         room = extent + sum(pads) - dilation * (kernel - 1) - 1

@@ -1,8 +1,8 @@
 """The operators of chapter 04, each a ladder of CUDA C++ kernels with a launcher.
 
 Signatures follow torch.nn.functional. Shapes are PyTorch's; the dtype is float32 or float16 (accumulated in float32);
-the layout is NCHW, or NHWC where the operator supports it. INT8_OPERATORS take int8 arrays in NHWC (see int8.py). Arrays are NumPy's on the simulator, CuPy's on a GPU, or
-PyTorch tensors; the result is of the same type.
+the layout is NCHW, or NHWC where the operator supports it. INT8_OPERATORS take int8 arrays in NHWC (see int8.py).
+Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch tensors; the result is of the same type.
 
     variants("gemm")              the rungs of a ladder, in order
     gemm(a, b, variant="naive")   runs one of them; default: the fastest for the shape

@@ -120,10 +120,17 @@ def fma(a: Any, b: Any, c: Any) -> Float32:
     return np.where(inexact_and_even, np.nextafter(total, np.copysign(np.inf, error)), total).astype(np.float32)
 
 
-def add(a: Int8, b: Int8, scales: Scales, low: int = LOW, high: int = HIGH) -> Int8:
-    """clamp(round(fma(a, scale_a, fma(b, scale_b, shift))), low, high) of int8 arrays of one shape."""
+def add(a: Int8, b: Int8, scales: Scales, low: int = LOW, high: int = HIGH, offset: int = 0) -> Int8:
+    """clamp(round(fma(a, scale_a, fma(b, scale_b, shift))), low, high) of int8 arrays of one shape.
+
+    a, b, low, high and the result are `offset` lower than the numbers that are computed with: of a uint8 model, offset
+    128, the sum is that of the numbers in the file. With a shift for numbers 128 lower its float32 sums would round
+    otherwise.
+    """
     scale_a, scale_b, shift = map(np.float32, scales)
-    return _rounded(fma(a, scale_a, fma(b, scale_b, shift)), 0, low, high)
+    first, second = a.astype(np.int16) + offset, b.astype(np.int16) + offset
+    total = fma(first, scale_a, fma(second, scale_b, shift))
+    return (np.rint(np.clip(total, low + offset, high + offset)) - offset).astype(np.int8)
 
 
 def quantize(x: Float32, scale: float, zero_point: int = 0) -> Int8:
@@ -180,19 +187,20 @@ def accumulate(
 def conv2d(
     x: Int8, weight: Int8, bias: Int32 | None, multiplier: Any, *, zero_point: int = 0,
     bounds: tuple[int, int] = (LOW, HIGH), residual: Int8 | None = None, residual_scales: Scales | None = None,
-    **geometry: Any,
+    residual_offset: int = 0, **geometry: Any,
 ) -> Int8:  # fmt: skip
     """y = requantize(acc), (N, O, oH, oW) int8; with a residual y = add(requantize(acc), residual).
 
     zero_point, bounds: of y; with a residual zero_point is that of the requantized product, which saturates at −128 and
-    127 only, and bounds clamp the sum. geometry: stride, padding, dilation, groups, input_zero_point of `accumulate`.
+    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`. geometry: stride,
+    padding, dilation, groups, input_zero_point of `accumulate`.
     """
     acc = accumulate(x, weight, bias, **geometry)
     if residual is None:
         return requantize(acc, multiplier, zero_point, *bounds)
     if residual_scales is None:
         raise ValueError("residual_scales must be (scale_a, scale_b, shift) for a residual, got None")
-    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds)
+    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds, residual_offset)
 
 
 def linear_accumulate(x: Int8, weight: Int8, bias: Int32 | None = None) -> Int32:
@@ -225,7 +233,7 @@ def avg_pool2d(
     """requantize(Σ (x − input_zero_point), multiplier / count), the quotient in float32; (N, C, oH, oW) int8.
 
     x: (N, C, H, W) int8; multiplier: scale_x / scale_y. count: of a window's pixels inside of the image, or with
-    count_include_pad inside of the image and its padding. kernel_size, stride, padding, ceil_mode: as of kernels.pool2d.
+    count_include_pad inside of the image and its padding. kernel_size, stride, padding, ceil_mode: as of pool2d.
     """
     where = kernel_size, stride, padding, 1, ceil_mode
     taps = _pool_taps(x.astype(np.int32) - input_zero_point, *where, 0, 0)

@@ -61,6 +61,13 @@ def scale(name: str, value: Any) -> np.float32:
     return np.float32(value)
 
 
+def offset(name: str, value: Any) -> int:
+    """`value`, 0 or 128: how much lower the arrays are than the numbers in a model's file. ValueError for another."""
+    if value not in (0, 128):
+        raise ValueError(f"{name} must be 0, or 128 for a model in uint8, got {value!r}")
+    return int(value)
+
+
 def depth(products: int) -> None:
     """ValueError unless so many products per sum cannot overflow an int32; see int8.DEPTH."""
     if products > DEPTH:
@@ -83,6 +90,7 @@ class Epilogue:
     shape: tuple[int, ...]
     residual: Any
     residual_scales: Any
+    residual_offset: int = 0
 
     def __post_init__(self) -> None:
         depth(self.products)
@@ -91,6 +99,7 @@ class Epilogue:
         checks.array("multiplier", self.multiplier, (self.channels,), dtypes=FLOAT32)
         self.zero_point = int8_number("zero_point", self.zero_point)
         self.bounds = clamp(self.bounds)
+        self.residual_offset = offset("residual_offset", self.residual_offset)
         if self.residual is None:
             self.residual_scales = (np.float32(0),) * 3
         else:
@@ -99,8 +108,8 @@ class Epilogue:
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        """zero_point, low, high, scale_a, scale_b, shift: the kernels' last arguments."""
-        return self.zero_point, *self.bounds, *self.residual_scales
+        """zero_point, low, high, scale_a, scale_b, shift, offset: the kernels' last arguments."""
+        return self.zero_point, *self.bounds, *self.residual_scales, self.residual_offset
 
     def piece(self, out: Any, channels: int) -> int:
         """Bytes of an output row, 1 to 16, that a kernel may store or load at once: rows and parameters are aligned."""

@@ -99,7 +99,7 @@ class Ladder:
     def arithmetic(self, variant: str, precision: str) -> str:
         """What multiplies in a rung, a value of measure.roofline's ARITHMETIC: its text says which wrappers it calls.
 
-        precision: "fp32", "fp16" or "int8", of the arrays. A composed rung's products are those of the operators it launches.
+        precision: "fp32", "fp16" or "int8", of the arrays. A composed rung's products are those of what it launches.
         """
         if self.rungs[self._known(variant)].composed:  # of gemm, which takes 3xTF32 where tensor cores are fast enough
             three = precision == "fp32" and cuda.compute_capability() % 10 == 0

@@ -129,10 +129,12 @@ class Peaks:
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
             raise ValueError(f"the results hold no peak of {', '.join(missing)}")
-        l2 = [max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2]
+        l2_copy, l2_read = (
+            max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2
+        )
         return cls(
-            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"), *l2,
-            rates.get("tensor-int8"),
+            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"),
+            l2_copy, l2_read, rates.get("tensor-int8"),
         )  # fmt: skip
 
     def flops_per_s(self, precision: str) -> float:

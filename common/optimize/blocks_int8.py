@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
@@ -57,7 +55,7 @@ class Int8Tile:
 
 @dataclass(frozen=True)
 class Int8Block:
-    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; expand: whether it has."""
+    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
 
     height: int
     width: int
@@ -130,6 +128,7 @@ def inverted_residual_int8(
     input_zero_point: int = 0,
     residual: Any = None,
     residual_scales: Any = None,
+    residual_offset: int = 0,
     out: Any = None,
     tile: Int8Tile | None = None,
 ) -> Any:
@@ -137,7 +136,7 @@ def inverted_residual_int8(
 
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
     or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
-    input_zero_point: of x, which pads a block without expand. residual, residual_scales: as of pointwise_int8.
+    input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
     tile: default `rule`. Requires sm_80. C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, or if no tile fits the card.
@@ -160,7 +159,7 @@ def inverted_residual_int8(
     ends = [
         arguments.Epilogue(
             part.weight.shape[0], part.weight[0].size, part.bias, part.multiplier, part.zero_point, part.bounds, shape,
-            *((residual, residual_scales) if part is project else (None, None)),
+            *((residual, residual_scales, residual_offset) if part is project else (None, None)),
         )
         for part in (expand, depthwise, project)
         if part is not None

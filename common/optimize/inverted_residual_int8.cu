@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
     const float* __restrict__ depthwise_multiplier, const signed char* __restrict__ project, const int* __restrict__ project_bias,
     const float* __restrict__ project_multiplier, const signed char* __restrict__ residual, signed char* __restrict__ y, int N,
     int hidden_zero, int hidden_low, int hidden_high, int dw_zero, int dw_low, int dw_high, int zero_point, int low, int high,
-    float scale_a, float scale_b, float shift) {
+    float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;          // [M_IN][ROW1]
     signed char* const hidden = x_tile + X_SIZE;               // [IMAGES][IN_H][IN_W][ROW], and a pixel that pairs may read
@@ -223,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
             int sum[8];
 #pragma unroll
             for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0, {zero_point, low, high, scale_a, scale_b, shift});
+            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0, {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }
 }

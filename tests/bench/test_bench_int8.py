@@ -1,4 +1,4 @@
-"""The suite "kernels" in int8: every step, addition and block has the right arguments, and only exact results are timed."""
+"""The suite "kernels" in int8: each step, addition and block has the right arguments; only exact results are timed."""
 
 import io
 
@@ -9,7 +9,6 @@ from rich.console import Console
 
 from common import cuda, kernels
 from common.bench import kernels as suite
-from common.bench import problems_int8
 from common.measure.roofline import ARITHMETIC, INT8_ON_ALUS
 from common.network.steps import fuse
 

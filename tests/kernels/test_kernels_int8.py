@@ -21,12 +21,22 @@ def test_add(rng, shape, variant):
 
 def test_add_has_every_pair_and_rounds_ties_to_even():
     a, b = (v.astype(np.int8) for v in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
-    for scales in ((0.5, 0.25, 0.0), (0.625, 0.37, 1.5)):
-        want = int8.add(a, b, scales)
+    for scales, offset in (((0.5, 0.25, 0.0), 0), ((0.625, 0.37, 1.5), 0), ((0.7137, 0.391, 3.7), 128)):
+        want = int8.add(a, b, scales, offset=offset)
         for variant in kernels.variants("add_int8"):
-            same(kernels.add_int8(cuda.asarray(a), cuda.asarray(b), scales, variant=variant), want)
+            same(kernels.add_int8(cuda.asarray(a), cuda.asarray(b), scales, offset=offset, variant=variant), want)
     exact = [[round(x / 2 + y / 4) for x in range(-128, 128)] for y in range(-128, 128)]  # ties to even
     same(kernels.add_int8(cuda.asarray(a), cuda.asarray(b), (0.5, 0.25, 0.0)), np.array(exact, np.int8))
+
+
+def test_add_of_a_uint8_model_is_the_sum_of_the_numbers_in_the_file(rng):
+    a, b = rng.integers(0, 256, (2, 999)).astype(np.uint8)
+    scales = tuple(map(np.float32, (0.7137, 0.391, -3.7)))
+    total = int8.fma(a.astype(np.int16), scales[0], int8.fma(b.astype(np.int16), scales[1], scales[2]))
+    want = np.clip(np.rint(total), 0, 255).astype(np.uint8)
+    lower = ((one.astype(np.int16) - 128).astype(np.int8) for one in (a, b))
+    got = kernels.add_int8(*map(cuda.asarray, lower), tuple(map(float, scales)), offset=128)
+    np.testing.assert_array_equal(cuda.asnumpy(got).astype(np.int16) + 128, want)
 
 
 def test_add_in_place(rng):
@@ -57,8 +67,8 @@ def test_global_avg_pool_of_a_few_channels_and_of_a_constant(rng):
 
 
 POOLS = [
-    ((2, 3, 9, 7), (3, 3), 2, 1, 1, False), ((1, 5, 8, 9), (2, 3), None, 0, 1, True), ((1, 2, 7, 7), (3, 2), 1, (1, 1), 2, False),
-    ((2, 4, 10, 11), (3, 3), 2, ((0, 1), (1, 0)), 1, True),
+    ((2, 3, 9, 7), (3, 3), 2, 1, 1, False), ((1, 5, 8, 9), (2, 3), None, 0, 1, True),
+    ((1, 2, 7, 7), (3, 2), 1, (1, 1), 2, False), ((2, 4, 10, 11), (3, 3), 2, ((0, 1), (1, 0)), 1, True),
 ]  # fmt: skip
 
 

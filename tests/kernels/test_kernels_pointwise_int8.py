@@ -13,7 +13,8 @@ RUNGS = kernels.variants("pointwise_int8")
 # N, C, H, W, O: odd ones first; rows of 1, 4, 8 and 16 bytes; one more than a tile
 SHAPES = [
     (1, 1, 1, 1, 1), (2, 7, 3, 5, 3), (1, 17, 7, 5, 33), (3, 24, 5, 3, 40), (1, 36, 9, 4, 20), (2, 96, 7, 7, 24),
-    (1, 33, 1, 131, 65), (1, 144, 5, 13, 32), (1, 160, 3, 3, 129), *only_all([(1, 1280, 1, 1, 1000), (5, 64, 11, 12, 96)]),
+    (1, 33, 1, 131, 65), (1, 144, 5, 13, 32), (1, 160, 3, 3, 129),
+    *only_all([(1, 1280, 1, 1, 1000), (5, 64, 11, 12, 96)]),
 ]  # fmt: skip
 
 
@@ -24,7 +25,7 @@ def test_every_rung_is_the_model(rng, shape, variant):
     zero_point, bias, multiplier = constants(rng, weight)
     bias = int8.fold_zero_point(weight, bias, 17)
     residual, scales = drawn(rng, n, o, h, w), int8.residual_scales((0.03, zero_point), (0.05, -9), (0.06, 4))
-    for more in ({}, {"residual": residual, "residual_scales": scales}):
+    for more in ({}, {"residual": residual, "residual_scales": scales, "residual_offset": 128}):
         for limits in ((-128, 127), (zero_point, 100)):
             out = poisoned(n, o, h, w)
             given = {name: nhwc(value) if name == "residual" else value for name, value in more.items()}

@@ -1,6 +1,5 @@
 """The fused block in int8 equals its three convolutions, one after the other, bit for bit."""
 
-import numpy as np
 import pytest
 from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_of
 from tiers import only_all

@@ -9,7 +9,7 @@
 #include "requantize.h"
 
 extern "C" __global__ void add_int8(const signed char* __restrict__ a, const signed char* __restrict__ b, signed char* __restrict__ out,
-                                    float scale_a, float scale_b, float shift, int low, int high, int n) {
+                                    float scale_a, float scale_b, float shift, int offset, int low, int high, int n) {
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;  // range [0, n), rounded up to whole blocks
-    if (i < n) out[i] = (signed char)add_scaled(a[i], b[i], scale_a, scale_b, shift, low, high);
+    if (i < n) out[i] = (signed char)add_scaled(a[i], b[i], scale_a, scale_b, shift, offset, low, high);
 }

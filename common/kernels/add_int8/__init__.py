@@ -27,19 +27,22 @@ def add_int8(
     scales: tuple[float, float, float],
     *,
     bounds: tuple[int, int] = (LOW, HIGH),
+    offset: int = 0,
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
     """out = clamp(round(fma(a, scale_a, fma(b, scale_b, shift))), *bounds), elementwise.
 
     a, b, out: int8 arrays of one shape (any) and one layout, C-contiguous or NHWC; out may be a or b. scales: (scale_a,
-    scale_b, shift), of int8.residual_scales. bounds: (low, high). Source: int8.py.
+    scale_b, shift), of int8.residual_scales. bounds: (low, high). offset: 0, or 128 for the numbers of a uint8 model,
+    which are that much lower here than they are computed with (int8.add). Source: int8.py.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
     checks.array("a", a, None, allowed=layout.LAYOUTS, dtypes=arguments.INT8)
     checks.array("b", b, a.shape, allowed=layout.LAYOUTS, dtypes=arguments.INT8)
     factors, limits = arguments.numbers("scales", scales, 3), arguments.clamp(bounds)
+    lower = arguments.offset("offset", offset)
     where = layout.shared_layout(a=a, b=b)
     out = checks.output(out, a.shape, like=a, layout=where)
     checks.apart(out, in_place=True, a=a, b=b)
@@ -51,5 +54,5 @@ def add_int8(
     kernel = ladder.kernel(chosen, a.dtype, **({"WORDS": words} if chosen == "vectorised" else {}))
     per_thread = 4 * words if chosen == "vectorised" else 1
     arrays = map(layout.as_stored, (a, b, out))
-    kernel((checks.blocks(a.size, THREADS * per_thread),), (THREADS,), (*arrays, *factors, *limits, a.size))
+    kernel((checks.blocks(a.size, THREADS * per_thread),), (THREADS,), (*arrays, *factors, lower, *limits, a.size))
     return out

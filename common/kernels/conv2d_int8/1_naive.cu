@@ -15,7 +15,7 @@ extern "C" __global__ void conv2d_int8(
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, signed char* __restrict__ y,
     int N, int C, int H, int W, int O, int oH, int oW, int kH, int kW, int stride_h, int stride_w, int pad_top, int pad_left,
     int dilation_h, int dilation_w, int groups, int input_zero_point, int zero_point, int low, int high,
-    float scale_a, float scale_b, float shift) {
+    float scale_a, float scale_b, float shift, int offset) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;  // range [0, N·oH·oW·O), rounded up to whole blocks
     if (i >= N * oH * oW * O) return;
     const int o = i % O, ow = i / O % oW, oh = i / O / oW % oH, n = i / O / oW / oH;
@@ -30,5 +30,5 @@ extern "C" __global__ void conv2d_int8(
             for (int c = 0; c < per_group; ++c) acc[0] += w[c] * (inside ? from[c] : input_zero_point);
         }
     const float m[4] = {multiplier[o]};
-    finish<false>(y + i, acc, m, residual ? residual + i : residual, 1, {zero_point, low, high, scale_a, scale_b, shift});
+    finish<false>(y + i, acc, m, residual ? residual + i : residual, 1, {zero_point, low, high, scale_a, scale_b, shift, offset});
 }

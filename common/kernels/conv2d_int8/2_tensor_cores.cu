@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv2d_int8(
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, signed char* __restrict__ y,
     int N, int C, int H, int W, int O, int oH, int oW, int kH, int kW, int stride_h, int stride_w, int pad_top, int pad_left,
     int dilation_h, int dilation_w, int groups, int input_zero_point, int zero_point, int low, int high,
-    float scale_a, float scale_b, float shift) {
+    float scale_a, float scale_b, float shift, int offset) {
     __shared__ uint4 xs[BM * U], ws[BN * U];
     const int P = N * oH * oW, K = kH * kW * C;
     const int p0 = (blockIdx.z * gridDim.y + blockIdx.y) * BM, o0 = blockIdx.x * BN;
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv2d_int8(
         __syncthreads();
     }
 
-    const Output to = {zero_point, low, high, scale_a, scale_b, shift};
+    const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
 #pragma unroll
     for (int n = 0; n < TN; n += GROUP) {
         const int o = o0 + warp_col + 8 * n + t * E;

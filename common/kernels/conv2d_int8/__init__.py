@@ -40,13 +40,15 @@ def conv2d_int8(
     bounds: tuple[int, int] = (LOW, HIGH),
     residual: Any = None,
     residual_scales: Any = None,
+    residual_offset: int = 0,
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc the convolution of x + bias, in int8.
 
     x: (N, C, H, W), NHWC, padded with input_zero_point; weight: (O, C/groups, kH, kW), NHWC; out: (N, O, oH, oW), NHWC:
-    int8. bias, multiplier, zero_point, bounds, residual, residual_scales: as of pointwise_int8. stride, padding,
+    int8. bias, multiplier, zero_point, bounds, residual, residual_scales, residual_offset: as of
+    pointwise_int8. stride, padding,
     dilation, groups: as of conv2d. Source: int8.py. The rung tensor_cores takes no groups.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
@@ -56,7 +58,9 @@ def conv2d_int8(
     steps, pads, apart, shape = checks.convolution(x.shape, weight.shape, stride, padding, dilation, groups)
     o, per_group, *kernel = weight.shape
     depth = per_group * kernel[0] * kernel[1]
-    end = arguments.Epilogue(o, depth, bias, multiplier, zero_point, bounds, shape, residual, residual_scales)
+    end = arguments.Epilogue(
+        o, depth, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset
+    )  # fmt: skip
     zero = arguments.int8_number("input_zero_point", input_zero_point)
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier, residual=residual)
@@ -67,7 +71,8 @@ def conv2d_int8(
     chosen = ladder.choose(variant, x.dtype, "NHWC", best=["tensor_cores", "naive"] if quick else ["naive"])
     oh, ow = shape[2:]
     if chosen == "naive":
-        tile, grid, threads = {}, (checks.blocks(n * o * oh * ow, THREADS),), THREADS
+        tile, threads = {}, THREADS
+        grid: tuple[int, ...] = (checks.blocks(n * o * oh * ow, THREADS),)
     else:
         tile = ladder.tile(chosen) | {"BK": 32 if depth <= 32 else 64, "BN": 32 if o <= 32 else 64}
         tile["VECTOR"] = 16 if vectors.vector_width(x, weight, row=c) == vectors.WIDEST else 1

@@ -39,8 +39,8 @@ def depthwise_int8(
     """out = clamp(round(acc · multiplier) + zero_point), acc the depthwise convolution of x + bias, in int8.
 
     x: (N, C, H, W), NHWC, padded with input_zero_point; weight: (C, 1, kH, kW); out: (N, C, oH, oW), NHWC: int8. bias:
-    (C,) int32, the zero point of x folded in (int8.fold_zero_point), or None. multiplier: (C,) float32. stride, padding,
-    dilation: as of depthwise. zero_point, bounds (low, high): of out. Source: int8.py.
+    (C,) int32, the zero point of x folded in (int8.fold_zero_point), or None. multiplier: (C,) float32. stride,
+    padding, dilation: as of depthwise. zero_point, bounds (low, high): of out. Source: int8.py.
     The rung dp4a takes 3×3 filters of stride 1 or 2 without dilation, and channels in multiples of 4.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.

@@ -1,6 +1,6 @@
 // epilogue_int8.h - the end of an int8 product: int32 sums of N neighbouring outputs of a row become int8, or floats.
 //
-//   Output to = {zero_point, low, high, scale_a, scale_b, shift};      as in requantize.h; the last three: of a residual
+//   Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};      as in requantize.h; the last four: of a residual
 //   finish<WHOLE>(y, sum, multiplier, residual, left, to)     y[0…N) from as many sums, of which `left` are there. y: signed
 //                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
@@ -14,6 +14,7 @@
 struct Output {
     int zero_point, low, high;
     float scale_a, scale_b, shift;
+    int offset;
 };
 
 template <int N> struct Bytes;
@@ -44,7 +45,7 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e) {
             const int b = WHOLE ? byte_of(more.words[e / 4], e % 4) : e < left ? residual[e] : 0;
             const int a = requantize(sum[e], multiplier[e], to.zero_point, -128, 127);
-            v[e] = add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.low, to.high);
+            v[e] = add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
         }
     } else
 #pragma unroll

@@ -15,7 +15,7 @@
 extern "C" __global__ void pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, out_t* __restrict__ y,
-    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift) {
+    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;  // range [0, N·pixels·O), rounded up to whole blocks
     if (i >= N * pixels * O) return;
     const int o = i % O;
@@ -25,5 +25,5 @@ extern "C" __global__ void pointwise_int8(
     int acc[4] = {bias ? bias[o] : 0};
     for (int c = 0; c < C; ++c) acc[0] += weight[c] * x[c];
     const float m[4] = {multiplier[o]};
-    finish<false>(y + i, acc, m, residual ? residual + i : residual, 1, {zero_point, low, high, scale_a, scale_b, shift});
+    finish<false>(y + i, acc, m, residual ? residual + i : residual, 1, {zero_point, low, high, scale_a, scale_b, shift, offset});
 }

@@ -35,7 +35,7 @@ __device__ __forceinline__ void fetch(int (&tile)[WORDS][ROWS + 4], const signed
 extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, out_t* __restrict__ y,
-    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift) {
+    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     __shared__ int Xs[WORDS][BM + 4], Ws[WORDS][BN + 4];
     const int P = N * pixels;
     const int tile_p = blockIdx.z * gridDim.y + blockIdx.y;
@@ -75,6 +75,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
         for (int n = 0; n < TN; ++n) acc[m][n] += b[n];
         if (p < P)
             finish<(PIECE >= TN)>(y + i, acc[m], scale, residual ? residual + i : residual, O - o,
-                                  {zero_point, low, high, scale_a, scale_b, shift});
+                                  {zero_point, low, high, scale_a, scale_b, shift, offset});
     }
 }

@@ -24,7 +24,7 @@ constexpr bool WHOLE = PIECE >= E;
 extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, out_t* __restrict__ y,
-    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift) {
+    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 tiles[];  // [STAGES][BM rows of x, BN of weight][U]
     const int P = N * pixels;
     const int p0 = (blockIdx.z * gridDim.y + blockIdx.y) * BM, o0 = blockIdx.x * BN;
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
         }
     }
 
-    const Output to = {zero_point, low, high, scale_a, scale_b, shift};
+    const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
 #pragma unroll
     for (int n = 0; n < TN; n += GROUP) {
         const int o = o0 + warp_col + 8 * n + t * E;

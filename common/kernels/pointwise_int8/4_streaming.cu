@@ -26,7 +26,7 @@ __device__ __forceinline__ void fetch(uint4* piece, int lane, const signed char*
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
     const float* __restrict__ multiplier, const signed char* __restrict__ residual, out_t* __restrict__ y,
-    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift) {
+    int N, int C, int O, int pixels, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 pieces[];
     const int chunks = (C - 1) / 64 + 1;
     const int P = N * pixels, o0 = blockIdx.x * BN;
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) pointwise_int8(
     // where a lane's row lies in a piece: of weight, in the matrices 0 … 3 of 16 bytes; of x, in 0, 0, 1, 1, of rows 0 … 7 and 8 … 15
     const int w_place = 4 * (lane % 8) + (lane / 8 ^ lane % 8 / 2);
     const int x_place = lane / 8 % 2 * 32 + 4 * (lane % 8) + (lane / 16 ^ lane % 8 / 2);
-    const Output to = {zero_point, low, high, scale_a, scale_b, shift};
+    const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
     int tile = blockIdx.y * WARPS + warp;
 #pragma unroll 1
     for (int s = 0; s < STAGES - 1; ++s) ahead(tile + s * step, s);

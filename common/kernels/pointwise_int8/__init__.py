@@ -1,4 +1,4 @@
-"""pointwise_int8: 1×1 convolution of int8 numbers with a requantizing epilogue; linear_int8, the same as a matrix product.
+"""pointwise_int8: 1×1 convolution of int8 numbers with a requantizing epilogue; linear_int8: a matrix product.
 
 The arithmetic is that of common.kernels.int8, bit for bit.
 """
@@ -16,8 +16,8 @@ from .. import vectors
 from ..int8 import HIGH, LOW
 from ..ladder import Ladder, Rung
 
-# A block computes BM×BN of the output (pixels, O), a thread of dp4a TM×TN of it, a warp of tensor_cores WM×WN; in streaming
-# a warp computes 16·TM pixels at a time. BK: channels per slice.
+# A block computes BM×BN of the output (pixels, O), a thread of dp4a TM×TN of it, a warp of tensor_cores WM×WN; in
+# streaming a warp computes 16·TM pixels at a time. BK: channels per slice.
 ladder = Ladder(
     __file__,
     {
@@ -112,14 +112,14 @@ def _best(m: Product) -> list[str]:
 
 
 def _tensor_cores_tile(m: Product) -> dict[str, int]:
-    """The largest tile without much padding that occupies most multiprocessors; slices of 128 bytes, or the whole row."""
+    """The largest tile without much padding that occupies most multiprocessors; slices of 128 bytes, or whole rows."""
     able = (
         shape for shape in TILES
         if checks.blocks(m.O, shape[1]) * shape[1] <= max(1.07 * m.O, 32)
         and 4 * checks.blocks(m.P, shape[0]) * checks.blocks(m.O, shape[1]) >= 3 * cuda.multiprocessors()
     )  # fmt: skip
     bm, bn, wm, wn = next(able, TILES[-1])
-    bk = next((bk for bk in SLICES if m.C <= bk), SLICES[-1])
+    bk = next((bk for bk in SLICES if bk >= m.C), SLICES[-1])
     most = min(4, cuda.shared_memory() // ((bm + bn) * bk))
     return {"BM": bm, "BN": bn, "BK": bk, "WM": wm, "WN": wn, "STAGES": max(2, min(most, checks.blocks(m.C, bk)))}
 
@@ -146,23 +146,26 @@ def pointwise_int8(
     bounds: tuple[int, int] = (LOW, HIGH),
     residual: Any = None,
     residual_scales: Any = None,
+    residual_offset: int = 0,
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = clamp(round(acc · multiplier) + zero_point), acc = weight · x + bias: a 1×1 convolution of stride 1 in int8.
+    """out = clamp(round(acc · multiplier) + zero_point), acc = weight · x + bias: a 1×1 convolution in int8.
 
     x: (N, C, H, W), NHWC; weight: (O, C, 1, 1); out: (N, O, H, W), NHWC: int8. bias: (O,) int32, the zero point of x
     folded in (int8.fold_zero_point), or None. multiplier: (O,) float32, scale_x · scale_w / scale_out per channel.
     zero_point, bounds (low, high): of out; ReLU6 is int8.bounds("relu6", …). residual: as out, or None, with
-    residual_scales (scale_a, scale_b, shift): then out = int8.add of the product, requantized with zero_point and
-    without bounds, and the residual, within bounds. Source: int8.py.
+    residual_scales (scale_a, scale_b, shift) and residual_offset, 0 or for a uint8 model 128: then out = int8.add of
+    the product, requantized with zero_point and without bounds, and the residual, within bounds. Source: int8.py.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     o = checks.array("weight", weight, (None, c, 1, 1), dtypes=arguments.INT8).shape[0]
     shape = (n, o, h, w)
-    checked = arguments.Epilogue(o, c, bias, multiplier, zero_point, bounds, shape, residual, residual_scales)
+    checked = arguments.Epilogue(
+        o, c, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset
+    )  # fmt: skip
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier, residual=residual)
     _launch(x, weight, out, Product(n * h * w, c, o), checked, variant, "signed char", (n, c, o, h * w))
@@ -182,7 +185,7 @@ def linear_int8(
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
-    """out = clamp(round(acc · multiplier) + zero_point), acc = x · weightᵀ + bias; with to_float out = acc · multiplier.
+    """out = clamp(round(acc · multiplier) + zero_point), acc = x · weightᵀ + bias; to_float: out = acc · multiplier.
 
     x: (M, K) int8, weight: (N, K) int8, C-contiguous; bias: (N,) int32 or None, multiplier: (N,) float32, as of
     pointwise_int8; out: (M, N), int8, or with to_float float32: logits, for a multiplier of scale_x · scale_w.

@@ -34,8 +34,8 @@ def pool2d_int8(
     """out[n, c, oh, ow] = the largest x of a window, or its mean, requantized.
 
     x: (N, C, H, W), NHWC; out: (N, C, oH, oW), NHWC: int8. kernel_size, stride, padding, dilation, ceil_mode,
-    count_include_pad: as of pool2d. kind: "max", in the scale of x; or "average": clamp(round(Σ (x − input_zero_point) ·
-    (multiplier / count)) + zero_point), multiplier = scale_x / scale_out. Source: int8.py.
+    count_include_pad: as of pool2d. kind: "max", in the scale of x; or "average": clamp(round(acc · (multiplier /
+    count)) + zero_point), acc = Σ (x − input_zero_point), multiplier = scale_x / scale_out. Source: int8.py.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
