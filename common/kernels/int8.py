@@ -1,7 +1,7 @@
 """int8 inference in NumPy: what the int8 kernels compute, bit for bit (include/requantize.h).
 
 A real number r is stored as q = round(r / scale) + zero_point in int8, so r ≈ scale · (q − zero_point). All kernels
-take int8. An uint8 tensor holds the same numbers 128 higher: an importer subtracts 128 from its values and from its zero
+take int8. A uint8 tensor holds the same numbers 128 higher: an importer subtracts 128 from its values and its zero
 point. Weights are symmetric, with zero point 0, and have one scale per tensor or per output channel.
 
 The product of an input with zero point z and weights w is Σ w·(x − z) + bias = Σ w·x + (bias − z·Σw): the term in
@@ -120,10 +120,17 @@ def fma(a: Any, b: Any, c: Any) -> Float32:
     return np.where(inexact_and_even, np.nextafter(total, np.copysign(np.inf, error)), total).astype(np.float32)
 
 
-def add(a: Int8, b: Int8, scales: Scales, low: int = LOW, high: int = HIGH) -> Int8:
-    """clamp(round(fma(a, scale_a, fma(b, scale_b, shift))), low, high) of int8 arrays of one shape."""
+def add(a: Int8, b: Int8, scales: Scales, low: int = LOW, high: int = HIGH, offset: int = 0) -> Int8:
+    """clamp(round(fma(a, scale_a, fma(b, scale_b, shift))), low, high) of int8 arrays of one shape.
+
+    a, b, low, high and the result are `offset` lower than the numbers that are computed with: of a uint8 model, offset
+    128, the sum is that of the numbers in the file. With a shift for numbers 128 lower its float32 sums would round
+    otherwise.
+    """
     scale_a, scale_b, shift = map(np.float32, scales)
-    return _rounded(fma(a, scale_a, fma(b, scale_b, shift)), 0, low, high)
+    first, second = a.astype(np.int16) + offset, b.astype(np.int16) + offset
+    total = fma(first, scale_a, fma(second, scale_b, shift))
+    return (np.rint(np.clip(total, low + offset, high + offset)) - offset).astype(np.int8)
 
 
 def quantize(x: Float32, scale: float, zero_point: int = 0) -> Int8:
@@ -180,19 +187,20 @@ def accumulate(
 def conv2d(
     x: Int8, weight: Int8, bias: Int32 | None, multiplier: Any, *, zero_point: int = 0,
     bounds: tuple[int, int] = (LOW, HIGH), residual: Int8 | None = None, residual_scales: Scales | None = None,
-    **geometry: Any,
+    residual_offset: int = 0, **geometry: Any,
 ) -> Int8:  # fmt: skip
     """y = requantize(acc), (N, O, oH, oW) int8; with a residual y = add(requantize(acc), residual).
 
     zero_point, bounds: of y; with a residual zero_point is that of the requantized product, which saturates at −128 and
-    127 only, and bounds clamp the sum. geometry: stride, padding, dilation, groups, input_zero_point of `accumulate`.
+    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`. geometry: stride,
+    padding, dilation, groups, input_zero_point of `accumulate`.
     """
     acc = accumulate(x, weight, bias, **geometry)
     if residual is None:
         return requantize(acc, multiplier, zero_point, *bounds)
     if residual_scales is None:
         raise ValueError("residual_scales must be (scale_a, scale_b, shift) for a residual, got None")
-    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds)
+    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds, residual_offset)
 
 
 def linear_accumulate(x: Int8, weight: Int8, bias: Int32 | None = None) -> Int32:
@@ -201,18 +209,38 @@ def linear_accumulate(x: Int8, weight: Int8, bias: Int32 | None = None) -> Int32
     return _int32(exact if bias is None else exact + np.asarray(bias, np.float64))
 
 
-def avg_pool2d(
-    x: Int8, kernel_size: Any, multiplier: float, *, stride: Any = None, padding: Any = 0, input_zero_point: int = 0,
-    zero_point: int = 0,
-) -> Int8:  # fmt: skip
-    """requantize(Σ (x − input_zero_point), multiplier / (kH·kW)), with the quotient in float32; padding counts as 0.
+def _pool_taps(
+    x: NDArray[Any], kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, fill: int,
+    beyond: int,
+) -> NDArray[Any]:  # fmt: skip
+    """The windows of a pooling, (N, C, kH, kW, oH, oW): x, `fill` in its padding, `beyond` where ceil_mode reaches."""
+    kernel, rows_columns = checks.pair("kernel_size", kernel_size, 1), checks.padding(padding)
+    steps = kernel if stride is None else checks.pair("stride", stride, 1)
+    apart = checks.pair("dilation", dilation, 1)
+    more = []
+    for extent, k, s, pads, d in zip(x.shape[2:], kernel, steps, rows_columns, apart, strict=True):
+        count = checks.pool_windows(extent, k, s, pads, d, ceil_mode)
+        more.append((0, max(0, (count - 1) * s + d * (k - 1) + 1 - extent - sum(pads))))
+    wide = np.pad(x, ((0, 0), (0, 0), *rows_columns), constant_values=fill)
+    wide = np.pad(wide, ((0, 0), (0, 0), *more), constant_values=beyond)
+    return _patches(wide, kernel, steps, 0, apart, 0)
 
-    x: (N, C, H, W) int8; multiplier: scale_x / scale_y.
+
+def avg_pool2d(
+    x: Int8, kernel_size: Any, multiplier: float, *, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = False, input_zero_point: int = 0, zero_point: int = 0,
+) -> Int8:  # fmt: skip
+    """requantize(Σ (x − input_zero_point), multiplier / count), the quotient in float32; (N, C, oH, oW) int8.
+
+    x: (N, C, H, W) int8; multiplier: scale_x / scale_y. count: of a window's pixels inside of the image, or with
+    count_include_pad inside of the image and its padding. kernel_size, stride, padding, ceil_mode: as of pool2d.
     """
-    kernel = checks.pair("kernel_size", kernel_size, 1)
-    taps = _patches(x, kernel, kernel_size if stride is None else stride, padding, 1, input_zero_point)
-    acc = (taps.astype(np.int32) - np.int32(input_zero_point)).sum(axis=(2, 3), dtype=np.int32)
-    return requantize(acc, np.float32(multiplier) / np.float32(kernel[0] * kernel[1]), zero_point)
+    where = kernel_size, stride, padding, 1, ceil_mode
+    taps = _pool_taps(x.astype(np.int32) - input_zero_point, *where, 0, 0)
+    acc = taps.sum(axis=(2, 3), dtype=np.int32)
+    ones = _pool_taps(np.ones((1, 1, *x.shape[2:]), np.int32), *where, int(count_include_pad), 0)
+    quotient = np.float32(multiplier) / ones.sum(axis=(2, 3)).astype(np.float32)
+    return _rounded(acc.astype(np.float32) * quotient, zero_point, LOW, HIGH)
 
 
 def global_avg_pool(x: Int8, multiplier: float, *, input_zero_point: int = 0, zero_point: int = 0) -> Int8:
@@ -220,8 +248,8 @@ def global_avg_pool(x: Int8, multiplier: float, *, input_zero_point: int = 0, ze
     return avg_pool2d(x, x.shape[2:], multiplier, input_zero_point=input_zero_point, zero_point=zero_point)
 
 
-def max_pool2d(x: Int8, kernel_size: Any, *, stride: Any = None, padding: Any = 0) -> Int8:
-    """The largest x of each window, (N, C, oH, oW) int8, in the scale of x; padding never wins."""
-    kernel = checks.pair("kernel_size", kernel_size, 1)
-    taps = _patches(x, kernel, kernel_size if stride is None else stride, padding, 1, LOW)
-    return taps.max(axis=(2, 3))
+def max_pool2d(
+    x: Int8, kernel_size: Any, *, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Int8:
+    """The largest x of each window, (N, C, oH, oW) int8, in the scale of x; padding never wins. As kernels.pool2d."""
+    return _pool_taps(x, kernel_size, stride, padding, dilation, ceil_mode, LOW, LOW).max(axis=(2, 3))

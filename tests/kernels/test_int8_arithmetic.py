@@ -73,7 +73,7 @@ extern "C" __global__ void probe(const int* acc, const float* multiplier, const 
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     y[i] = (signed char)requantize(acc[i], multiplier[i], zero_point, low, high);
-    sum[i] = (signed char)add_scaled(y[i], residual[i], 0.5f, multiplier[i], 0.25f, low, high);
+    sum[i] = (signed char)add_scaled(y[i], residual[i], 0.5f, multiplier[i], 0.25f, 0, low, high);
     packed[i] = pack(y[i], residual[i], byte_of(0x7f80ff01u, i % 4), sum[i]);
 }"""
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from int8_checks import calls, on_device
 
 from common import cuda, kernels
-from common.cuda import checks
+from common.cuda import checks, layout
 
 IN_PLACE = ("add", "activate", "binary", "clamp", "multiply")
+INT8 = [name for name in kernels.INT8_OPERATORS if name != "add_int8"]  # which test_kernels_int8.py has
 
 
 def arrays(*shapes):
@@ -74,8 +76,24 @@ def test_out_that_shares_memory_with_an_input_is_refused(call):
     launch(given, arrays(out_shape)[0])  # the same call with an array of its own is right
 
 
+@pytest.mark.parametrize("operator", INT8)
+def test_out_that_shares_memory_with_an_int8_operators_input_is_refused(rng, operator):
+    call = calls(rng)[operator]
+    for i, name in enumerate(call.names):
+        own, want = call.arrays[i], call.want
+        both = cuda.full(max(own.nbytes, want.nbytes), 1, np.int8)
+
+        def shared(like, both=both):
+            return layout.shaped(both[: like.nbytes].view(like.dtype), like.shape, "NHWC" if like.ndim == 4 else "NCHW")
+
+        arrays = [shared(own) if j == i else on_device(array) for j, array in enumerate(call.arrays)]
+        out = shared(want)
+        with pytest.raises(ValueError, match=f"^out and {name} share memory: the kernel reads one"):
+            call.function(*arrays, out=out)
+
+
 def test_every_operator_is_tried():
-    tried = {call.split("'")[0].split(" ")[0] for call in CALLS} | set(IN_PLACE)
+    tried = {call.split("'")[0].split(" ")[0] for call in CALLS} | set(IN_PLACE) | set(INT8) | {"add_int8"}
     assert tried == set(kernels.OPERATORS)
 
 
