@@ -11,6 +11,7 @@ Arrays are allocated one by one, not from CuPy's pool, so that an access past th
 import dataclasses
 import os
 
+import int8_checks
 import numpy as np
 
 from common import cuda, kernels
@@ -23,6 +24,7 @@ from common.lab.operators import OPERATORS, RELU6
 from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
+from common.optimize.blocks_int8 import Int8Block, inverted_residual_int8
 from common.optimize.generate import Block, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
 
@@ -250,14 +252,42 @@ def launch_engine() -> int:
     return launches
 
 
+def launch_int8() -> int:
+    """Every rung of the int8 operators, and the fused block in int8; returns how many launches."""
+    launches = 0
+    for operator, call in int8_checks.calls(drawn).items():
+        arrays = [int8_checks.on_device(array) for array in call.arrays]
+        for variant in kernels.variants(operator):
+            if kernels.requires(operator, variant) <= cuda.compute_capability():
+                got = cuda.asnumpy(call.function(*arrays, variant=variant))
+                np.testing.assert_array_equal(got, call.want, err_msg=f"{operator}/{variant}")
+                launches += 1
+    if cuda.compute_capability() < 80:
+        return launches
+    for block in (
+        Int8Block(7, 7, 24, 96, 40),
+        Int8Block(17, 15, 16, 48, 24, 2),
+        Int8Block(9, 9, 32, 32, 16, expand=False),
+    ):
+        parts, x = (
+            int8_checks.block_of(drawn, block, 5),
+            int8_checks.drawn(drawn, 2, block.channels, block.height, block.width),
+        )
+        there = [int8_checks.there_of(part) for part in parts]
+        out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
+        int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))
+        launches += 1
+    return launches
+
+
 def launch_all() -> int:
     """Every operator, rung and dtype, and the engine's kernels; returns how many launches."""
-    launches = launch_engine()
+    launches = launch_engine() + launch_int8()
     for dtype in (np.float32, np.float16):
         if cuda.compute_capability() >= 80:
             launches += launch_fused(dtype)
         made = cases(dtype)
-        if set(made) != set(kernels.OPERATORS):
+        if set(made) | set(kernels.INT8_OPERATORS) != set(kernels.OPERATORS):
             raise SystemExit(f"no launch here for {set(kernels.OPERATORS) - set(made)}")
         for operator, calls in made.items():
             for variant in kernels.variants(operator, dtype):

@@ -75,7 +75,70 @@ READER = "tests/topology/test_topology_reader.py"
 FOLDING = "tests/weights/test_batch_norm_folding.py"
 MILESTONES = "tests/lab/test_milestones.py tests/lab/test_milestones_later.py"
 
+INT8 = "tests/kernels/test_int8_arithmetic.py"
+INT8_PRODUCTS = "tests/kernels/test_kernels_pointwise_int8.py"
+INT8_WINDOWS = "tests/kernels/test_kernels_conv2d_int8.py"
+INT8_BLOCK = "tests/optimize/test_inverted_residual_int8.py"
+
 MUTANTS = [
+    # ---- Kernels in int8
+    Mutant(
+        "int8-half-away",
+        f"{KERNELS}/include/requantize.h",
+        "return __float_as_int(__fadd_rn(v, INTEGERS)) - __float_as_int(INTEGERS) + zero_point;",
+        "return (int)(v + (v < 0.0f ? -0.5f : 0.5f)) + zero_point;", "ties are rounded away from zero", INT8,
+    ),
+    Mutant(
+        "int8-zero-point-in-the-rounding",
+        f"{KERNELS}/include/requantize.h",
+        "__float_as_int(__fadd_rn(v, INTEGERS)) - __float_as_int(INTEGERS) + zero_point",
+        "__float_as_int(__fadd_rn(v + zero_point, INTEGERS)) - __float_as_int(INTEGERS)",
+        "ties are even with the zero point",
+        INT8,
+    ),
+    Mutant(
+        "int8-fma-in-two", f"{KERNELS}/include/requantize.h", "__fmaf_rn(__int2float_rn(b + offset), scale_b, shift)",
+        "__fadd_rn(__fmul_rn(__int2float_rn(b + offset), scale_b), shift)", "the product of the residual is rounded",
+        "tests/kernels/test_kernels_int8.py -k add",
+    ),
+    Mutant(
+        "int8-bounds-before-residual",
+        f"{KERNELS}/include/epilogue_int8.h",
+        "requantize(sum[e], multiplier[e], to.zero_point, -128, 127)",
+        "requantize(sum[e], multiplier[e], to.zero_point, to.low, to.high)",
+        "ReLU6 clamps before the residual",
+        INT8_PRODUCTS,
+    ),
+    Mutant(
+        "int8-scale-of-the-neighbour",
+        f"{KERNELS}/pointwise_int8/3_tensor_cores.cu",
+        "get_row<WHOLE>(scale, multiplier + o, O - o);",
+        "get_row<WHOLE>(scale, multiplier + o0, O - o0);",
+        "a tile's first scales serve all of its outputs",
+        INT8_PRODUCTS,
+    ),
+    Mutant(
+        "int8-padding-is-zero",
+        f"{KERNELS}/conv2d_int8/2_tensor_cores.cu",
+        "const unsigned zeros = (input_zero_point & 255) * 0x01010101u;",
+        "const unsigned zeros = 0;", "the padding is 0, not the zero point", INT8_WINDOWS,
+    ),
+    Mutant(
+        "int8-padding-of-depthwise",
+        f"{KERNELS}/depthwise_int8/2_dp4a.cu",
+        "const unsigned zero = (input_zero_point & 255) * 0x01010101u;",
+        "const unsigned zero = input_zero_point;", "only the first channel's padding is the zero point", INT8_WINDOWS,
+    ),
+    Mutant(
+        "int8-block-without-border", "common/optimize/inverted_residual_int8.cu", "((unsigned*)hidden)[i] = zeros;",
+        "((unsigned*)hidden)[i] = 0;", "the hidden channels' padding is 0", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-block-one-barrier-less",
+        "common/optimize/inverted_residual_int8.cu",
+        "        __syncthreads();  // this slice's weights are here, and all have read the slice before\n",
+        "", "a slice begins while warps read the one before", INT8_BLOCK,
+    ),
     # ---- Kernels
     Mutant(
         "add-tail", f"{KERNELS}/add/4_vectorised.cu",
@@ -98,7 +161,7 @@ MUTANTS = [
         "a NaN is dropped by max", f"{POOL} -k channels_last",
     ),
     Mutant(
-        "pool-ceil", f"{KERNELS}/pool2d/__init__.py",
+        "pool-ceil", "common/cuda/checks.py",
         ">= extent + pads[0]", "> extent + pads[0]",
         "with ceil_mode a window that starts right behind the image is kept", POOL,
     ),

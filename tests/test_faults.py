@@ -141,6 +141,10 @@ WRITERS = {  # the file, and the command that writes it; {inputs} is the folder 
     "images pack": ("inputs.npy", "images pack {inputs}/photo.png --size 8 --out {target}"),
     "weights make .npz": ("weights.npz", "weights make digits --force --out {target}"),
     "weights make .onnx": ("digits.onnx", "weights make digits --force --out {target}"),
+    "quantize": (
+        "network.onnx",
+        "quantize --onnx {inputs}/small.onnx --calibrate {inputs}/photo.png --ranges minmax --force -o {target}",
+    ),
     "weights extract": ("weights.npz", "weights extract {inputs}/small.onnx --force --out {target}"),
 }
 

@@ -78,6 +78,19 @@ results = {
     "winograd": (kernels.winograd(x, weight, None, 1).reshape(2, 6, 63), weight.reshape(6, 36) @ columns),
     "winograd_weight": (kernels.winograd_weight(weight)[0, :4, :6], weight[:, :, 0, 0].T),
 }
+q = cuda.to_layout(random.integers(-100, 100, (2, 4, 9, 7)).astype(np.int8), "NHWC")
+one, ones = np.ones((4, 1, 1, 1), np.int8), np.ones(4, np.float32)
+eye = np.eye(4, dtype=np.int8).reshape(4, 4, 1, 1)
+results |= {
+    "quantize": (kernels.quantize(q.astype(np.float32), 1.0), q),
+    "dequantize": (kernels.dequantize(q, 0.5), q / 2),
+    "add_int8": (kernels.add_int8(q, q, (0.75, -0.75, 3.0)), q * 0 + 3),
+    "pointwise_int8": (kernels.pointwise_int8(q, eye, None, ones), q),
+    "conv2d_int8": (kernels.conv2d_int8(q, eye, None, ones), q),
+    "depthwise_int8": (kernels.depthwise_int8(q, one, None, ones), q),
+    "pool2d_int8": (kernels.max_pool2d_int8(q, (9, 7)), q.max((2, 3), keepdims=True)),
+    "global_avg_pool_int8": (kernels.global_avg_pool_int8(q, 63.0), q.sum((2, 3), keepdims=True).clip(-128, 127)),
+}
 for operator, (result, expected) in results.items():
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5, err_msg=operator)
 assert set(results) == set(kernels.OPERATORS) and len(weights.labels("imagenet")) == 1000

@@ -4,7 +4,8 @@ Each rung is run in each layout that it supports and its result compared with fl
 kept. All rungs that compute the same thing are timed in turn. A case's own operator has rungs with plain names; rungs
 of another operator have its name in front: "conv2d/naive" for a 1×1 convolution. Besides the steps of the network the
 suite contains its residual additions, its inverted-residual blocks, the gradients of its depthwise layers at batch 32,
-ResNet's 3×3 convolutions up to batch 32, and products of square matrices.
+ResNet's 3×3 convolutions up to batch 32, and products of square matrices. In int8, which is measured where it is asked
+for, those are the network's steps, additions and blocks; a block has the implementations "fused" and "separate".
 """
 
 import functools
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
@@ -26,7 +28,7 @@ from ..network.program import Program
 from ..network.steps import fuse
 from ..report import results, tables
 from ..report.results import record
-from . import driver, problems
+from . import driver, problems, problems_int8
 from .driver import Measured
 from .operators import BATCHES, TUNED, allowed, pictures
 from .peers import Model
@@ -37,6 +39,8 @@ SLOW_US = 20_000.0  # a slower rung is timed by itself, with SLOW_SAMPLES sample
 SLOW_SAMPLES = 5
 FAILURES = (MemoryError, RuntimeError, TypeError, ValueError)  # a problem that raises one of these is skipped
 
+PRODUCT = ("x", "weight", "bias", "multiplier")
+REQUANTIZED = ("zero_point", "bounds", "residual", "residual_scales")
 # the arguments of an operator, among a problem's: (positional, keyword-only)
 ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "add": (("a", "b"), ()),
@@ -52,7 +56,15 @@ ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("x", "expand", "expand_bias", "depthwise", "depthwise_bias", "project", "project_bias"),
         ("stride", "residual", "activations"),
     ),
-}
+    "add_int8": (("a", "b", "scales"), ()),
+    "global_avg_pool_int8": (("x", "multiplier"), ("input_zero_point", "zero_point")),
+    "pointwise_int8": (PRODUCT, REQUANTIZED),
+    "conv2d_int8": ((*PRODUCT, "stride", "padding", "dilation", "groups"), ("input_zero_point", *REQUANTIZED)),
+    "depthwise_int8": (
+        (*PRODUCT, "stride", "padding", "dilation"), ("input_zero_point", "zero_point", "bounds"),
+    ),
+}  # fmt: skip
+FUSED = (problems_int8.BLOCK,)  # operators without a ladder: their problems bring their launches
 
 
 def _transformed(given: Mapping[str, Any], variant: str) -> dict[str, Any]:
@@ -94,8 +106,8 @@ class Options(driver.Options):
     tune: bool = True
 
     CHOICES: ClassVar = {
-        "operators": (tuple(ARGUMENTS), tuple(ARGUMENTS)), "batches": (None, BATCHES), "layouts": (LAYOUTS, LAYOUTS),
-        "precisions": (tuple(DTYPES), tuple(DTYPES)),
+        "operators": ((*ARGUMENTS, *FUSED), (*ARGUMENTS, *FUSED)), "batches": (None, BATCHES),
+        "layouts": (LAYOUTS, LAYOUTS), "precisions": ((*DTYPES, "int8"), tuple(DTYPES)),
     }  # fmt: skip
 
 
@@ -120,10 +132,10 @@ class Implementation:
 
 def implementations(problem: Problem, setup: Setup, options: Options) -> Iterator[Implementation]:
     """The rungs, of options.operators, that compute a problem in a layout on this card; then the libraries."""
-    dtype, main = DTYPES[problem.precision], problem.operators[0]
+    dtype, main = (DTYPES | {"int8": np.dtype(np.int8)})[problem.precision], problem.operators[0]
     last = 1
     for operator in problem.operators:
-        if not wanted(options, operator):
+        if operator in FUSED or not wanted(options, operator):
             continue
         able = kernels.variants(operator, dtype, setup.layout)
         for order, variant in enumerate(kernels.variants(operator), 1):
@@ -220,6 +232,12 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
     """All problems at one batch size and precision. Matrix products have no batch and come with the first one."""
     tune = TUNED if options.tune else False
     steps = fuse(model.graph.with_batch(batch))
+    if precision == "int8":
+        if "NHWC" in options.layouts:  # the only one
+            yield from problems_int8.network(steps, batch)
+            yield from problems_int8.additions(steps, batch)
+            yield from problems_int8.blocks(steps, batch)
+        return
     if batch == min(options.batches):
         yield from problems.products(precision)
     if wanted(options, "conv2d", "depthwise", "gemm", "global_avg_pool", "pointwise"):
@@ -234,7 +252,8 @@ def all_problems(model: Model, batch: int, precision: str, options: Options) -> 
 
 def wanted(options: Options, *operators: str) -> bool:
     """Whether one of these operators exists and is among options.operators."""
-    return any(operator in kernels.OPERATORS and operator in options.operators for operator in operators)
+    known = (*kernels.OPERATORS, *FUSED)
+    return any(operator in known and operator in options.operators for operator in operators)
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:

@@ -63,8 +63,8 @@ class Setup:
     plan: str = ""
 
     def poison(self) -> None:
-        """Fill `out` with NaN."""
-        self.given["out"][...] = np.nan
+        """Fill `out` with NaN, or int8 with 99."""
+        self.given["out"][...] = 99 if np.dtype(self.given["out"].dtype) == np.int8 else np.nan
 
     def error(self) -> float:
         """‖out − want‖ / ‖want‖ of the present contents of `out`."""

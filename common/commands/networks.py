@@ -1,4 +1,4 @@
-"""Commands that run networks: demo, classify, compare, profile, tune."""
+"""Commands that run networks: demo, classify, compare, profile, tune, quantize."""
 
 import dataclasses
 import sys
@@ -265,3 +265,45 @@ def tune(
     if any(one.wrong for one in found):
         print("Some candidates computed the wrong thing: see above.", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def quantize(
+    calibrate: Annotated[Path, typer.Option(help="Folder of pictures as the network will see them.", readable=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .onnx file to write.")],
+    onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
+    weights: Annotated[str, typer.Option(help="digits, seeded or imagenet, if no --onnx.")] = "digits",
+    pictures: Annotated[int, typer.Option(min=1, help="How many pictures of the folder at most.")] = 128,
+    ranges: Annotated[str, typer.Option(help="minmax, percentile, entropy or mse.")] = "mse",
+    per_tensor: Annotated[bool, typer.Option("--per-tensor", help="One scale per weight, not per channel.")] = False,
+    equalize: Annotated[bool, typer.Option("--equalize", help="Scale channels between convolutions first.")] = False,
+    agreement: Annotated[
+        float | None, typer.Option(help="Keep layers in float32 until this share of pictures keeps its class.")
+    ] = None,
+    in_float: Annotated[
+        list[str] | None, typer.Option(help="A layer that stays in float32; several times for several.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write a network in 8-bit integers, as an ONNX file with QuantizeLinear and DequantizeLinear.
+
+    Network and ONNX Runtime run the file. Ranges of activations come from the pictures.
+    """
+    from .. import classify, topology
+    from .. import weights as sources
+    from ..quantize.files import calibration_pictures, quantize_file
+
+    task = classify.task(None if onnx else weights, onnx)
+    graph, parameters = sources.fold_batch_norm(*topology.read_onnx_with_parameters(task.model))
+    x = calibration_pictures(calibrate, task.prepare, pictures, lambda line: print(line, file=sys.stderr))
+    report = quantize_file(
+        graph, parameters, x, out, ranges=ranges, per_channel=not per_tensor, equalize=equalize, wanted=agreement,
+        in_float=in_float or (), force=force,
+    )  # fmt: skip
+    for one in report.ranking[:10]:
+        kept = "stays in float32" if one.layer in report.in_float else ""
+        print(f"{one.error:8.2%}  {printable(one.layer)}  {kept}".rstrip())
+    print(f"{printable(out)}: {out.stat().st_size:,} bytes")
+    print(
+        f"on the {report.pictures} calibration pictures: relative error {report.error:.1%},"
+        f" the same class as in float32 for {report.agreement:.1%}, {len(report.in_float)} layers in float32"
+    )

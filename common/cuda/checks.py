@@ -131,6 +131,16 @@ def windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilati
     return count
 
 
+def pool_windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool) -> int:
+    """`windows` of a pooling; ceil_mode: and a partial one at the end if it begins in the image or before."""
+    count = windows(extent, kernel, stride, pads, dilation)
+    if ceil_mode:
+        room = extent + sum(pads) - dilation * (kernel - 1) - 1
+        count = blocks(room, stride) + 1
+        count -= (count - 1) * stride >= extent + pads[0]  # it would start beyond the image
+    return count
+
+
 def convolution(
     x: tuple[int, ...], weight: tuple[int, ...], stride: Any, pads: Any, dilation: Any, groups: Any
 ) -> tuple[tuple[int, int], Pads, tuple[int, int], tuple[int, int, int, int]]:

@@ -1,8 +1,8 @@
 """The operators of chapter 04, each a ladder of CUDA C++ kernels with a launcher.
 
 Signatures follow torch.nn.functional. Shapes are PyTorch's; the dtype is float32 or float16 (accumulated in float32);
-the layout is NCHW, or NHWC where the operator supports it. Arrays are NumPy's on the simulator, CuPy's on a GPU, or
-PyTorch tensors; the result is of the same type.
+the layout is NCHW, or NHWC where the operator supports it. INT8_OPERATORS take int8 arrays in NHWC (see int8.py).
+Arrays are NumPy's on the simulator, CuPy's on a GPU, or PyTorch tensors; the result is of the same type.
 
     variants("gemm")              the rungs of a ladder, in order
     gemm(a, b, variant="naive")   runs one of them; default: the fastest for the shape
@@ -20,6 +20,8 @@ from .activate import activate, elu, gelu, hardsigmoid, hardswish, leaky_relu, s
 from .activate import ladder as _activate
 from .add import add
 from .add import ladder as _add
+from .add_int8 import add_int8
+from .add_int8 import ladder as _add_int8
 from .binary import binary, divide, maximum, minimum, subtract
 from .binary import ladder as _binary
 from .clamp import clamp, relu, relu6
@@ -28,6 +30,8 @@ from .concat import concat
 from .concat import ladder as _concat
 from .conv2d import conv2d
 from .conv2d import ladder as _conv2d
+from .conv2d_int8 import conv2d_int8
+from .conv2d_int8 import ladder as _conv2d_int8
 from .conv_transpose2d import conv_transpose2d
 from .conv_transpose2d import ladder as _conv_transpose2d
 from .depthwise import depthwise
@@ -36,10 +40,16 @@ from .depthwise_backward_input import depthwise_backward_input
 from .depthwise_backward_input import ladder as _depthwise_backward_input
 from .depthwise_backward_weight import depthwise_backward_weight
 from .depthwise_backward_weight import ladder as _depthwise_backward_weight
+from .depthwise_int8 import depthwise_int8
+from .depthwise_int8 import ladder as _depthwise_int8
+from .dequantize import dequantize
+from .dequantize import ladder as _dequantize
 from .gemm import gemm, linear
 from .gemm import ladder as _gemm
 from .global_avg_pool import global_avg_pool
 from .global_avg_pool import ladder as _global_avg_pool
+from .global_avg_pool_int8 import global_avg_pool_int8
+from .global_avg_pool_int8 import ladder as _global_avg_pool_int8
 from .group_norm import group_norm
 from .group_norm import ladder as _group_norm
 from .im2col import im2col
@@ -60,8 +70,14 @@ from .permute import ladder as _permute
 from .permute import permute
 from .pointwise import ladder as _pointwise
 from .pointwise import pointwise
+from .pointwise_int8 import ladder as _pointwise_int8
+from .pointwise_int8 import linear_int8, pointwise_int8
 from .pool2d import avg_pool2d, max_pool2d, pool2d
 from .pool2d import ladder as _pool2d
+from .pool2d_int8 import avg_pool2d_int8, max_pool2d_int8, pool2d_int8
+from .pool2d_int8 import ladder as _pool2d_int8
+from .quantize import ladder as _quantize
+from .quantize import quantize
 from .resize import ladder as _resize
 from .resize import resize
 from .softmax import ladder as _softmax
@@ -75,27 +91,34 @@ from .winograd_weight import ladder as _winograd_weight
 from .winograd_weight import winograd_weight
 
 __all__ = [
+    "INT8_OPERATORS",
     "OPERATORS",
     "Launch",
     "activate",
     "add",
+    "add_int8",
     "arithmetic",
     "avg_pool2d",
+    "avg_pool2d_int8",
     "binary",
     "clamp",
     "compile_together",
     "concat",
     "conv2d",
+    "conv2d_int8",
     "conv_transpose2d",
     "depthwise",
     "depthwise_backward_input",
     "depthwise_backward_weight",
+    "depthwise_int8",
+    "dequantize",
     "diff",
     "divide",
     "elu",
     "gelu",
     "gemm",
     "global_avg_pool",
+    "global_avg_pool_int8",
     "group_norm",
     "hardsigmoid",
     "hardswish",
@@ -105,7 +128,9 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "linear_int8",
     "max_pool2d",
+    "max_pool2d_int8",
     "maximum",
     "mean",
     "minimum",
@@ -113,7 +138,10 @@ __all__ = [
     "pad",
     "permute",
     "pointwise",
+    "pointwise_int8",
     "pool2d",
+    "pool2d_int8",
+    "quantize",
     "recorded",
     "relu",
     "relu6",
@@ -137,16 +165,21 @@ _LADDERS = {
     for ladder in (
         _activate,
         _add,
+        _add_int8,
         _binary,
         _clamp,
         _concat,
         _conv2d,
+        _conv2d_int8,
         _conv_transpose2d,
         _depthwise,
         _depthwise_backward_input,
         _depthwise_backward_weight,
+        _depthwise_int8,
+        _dequantize,
         _gemm,
         _global_avg_pool,
+        _global_avg_pool_int8,
         _group_norm,
         _im2col,
         _inverted_residual,
@@ -156,7 +189,10 @@ _LADDERS = {
         _pad,
         _permute,
         _pointwise,
+        _pointwise_int8,
         _pool2d,
+        _pool2d_int8,
+        _quantize,
         _resize,
         _softmax,
         _strided_slice,
@@ -165,6 +201,7 @@ _LADDERS = {
     )
 }
 OPERATORS = tuple(_LADDERS)
+INT8_OPERATORS = tuple(name for name in OPERATORS if name.endswith("_int8") or name in ("quantize", "dequantize"))
 
 
 def _ladder(operator: str) -> Ladder:
@@ -194,7 +231,7 @@ def requires(operator: str, variant: str) -> int:
 def arithmetic(operator: str, variant: str, precision: str) -> str:
     """The arithmetic of a rung's multiplications, a value of measure.roofline.ARITHMETIC.
 
-    precision: "fp32" or "fp16", the dtype of its arrays. Raises ValueError for an unknown operator or rung.
+    precision: "fp32", "fp16" or "int8", the dtype of its arrays. Raises ValueError for an unknown operator or rung.
     """
     return _ladder(operator).arithmetic(variant, precision)
 

@@ -70,12 +70,21 @@ TYPICAL: Mapping[str, tuple[Sequence[Any], dict[str, Any]]] = {
     "depthwise_backward_weight": (["32 144 56 56", "32 144 56 56", (3, 3)], {"padding": 1}),
     "inverted_residual": (["32 64 14 14", "384 64 1 1", "384", "384 1 3 3", "384", "64 384 1 1", "64"], {}),
     "winograd": (["32 128 28 28", "128 128 3 3"], {"padding": 1}),
+    "add_int8": (["32 24 56 56:int8", "32 24 56 56:int8", (1.0, 1.0, 0.0)], {}),
+    "global_avg_pool_int8": (["32 1280 7 7:int8", 1.0], {}),
+    "conv2d_int8": (["32 3 224 224:int8", "32 3 3 3:int8", "32:int32", "32:float32"], {"stride": 2, "padding": 1}),
+    "pointwise_int8": (["32 96 14 14:int8", "576 96 1 1:int8", "576:int32", "576:float32"], {}),
+    "depthwise_int8": (["32 144 56 56:int8", "144 1 3 3:int8", "144:int32", "144:float32"], {"padding": 1}),
 }
 
 
 def _array(words: str, dtype: Any, layout: str) -> Any:
-    """An array with a shape, "32 3 3 3", and no memory: of four dimensions in that layout."""
-    shape = tuple(map(int, words.split()))
+    """An array with a shape, "32 3 3 3", and no memory: of four dimensions in that layout.
+
+    "32 3 3 3:int8" is of that dtype whatever is asked for, and in NHWC.
+    """
+    sizes, _, own = words.partition(":")
+    shape, dtype, layout = tuple(map(int, sizes.split())), own or dtype, "NHWC" if own else layout
     return layouts.empty(shape, np.dtype(dtype), layout) if len(shape) == 4 else cuda.empty(shape, np.dtype(dtype))
 
 

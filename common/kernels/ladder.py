@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
-from ..measure.roofline import ARITHMETIC, FP16_ON_FMA
+from ..measure.roofline import ARITHMETIC, FP16_ON_FMA, INT8_ON_ALUS
 
 # the kernels' element type scalar_t, by the arrays' dtype
 ELEMENT_TYPES: dict[np.dtype, str] = {
     np.dtype(np.float32): "float",
     np.dtype(np.float16): "__half",
     np.dtype(np.float64): "double",
+    np.dtype(np.int8): "signed char",
 }
 INCLUDE = Path(__file__).parent / "include"
 EITHER = ("multiply<scalar_t>(", "multiply_rows<scalar_t>(")  # wrappers of mma for both dtypes
@@ -103,12 +104,14 @@ class Ladder:
     def arithmetic(self, variant: str, precision: str) -> str:
         """What multiplies in a rung, a value of measure.roofline's ARITHMETIC: its text says which wrappers it calls.
 
-        precision: "fp32" or "fp16", of the arrays. A composed rung's products are those of the operators it launches.
+        precision: "fp32", "fp16" or "int8", of the arrays. A composed rung's products are those of what it launches.
         """
         if self.rungs[self._known(variant)].composed:  # of gemm, which takes 3xTF32 where tensor cores are fast enough
             three = precision == "fp32" and cuda.compute_capability() % 10 == 0
             return ARITHMETIC["3xtf32" if three else precision]
         text = self.source(variant)
+        if precision == "int8":
+            return ARITHMETIC["int8"] if "mma_s8(" in text else INT8_ON_ALUS
         if precision == "fp16":
             on_tensor_cores = any(word in text for word in ("mma_f16(", "wgmma<", *EITHER))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA

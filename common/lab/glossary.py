@@ -243,7 +243,9 @@ def _label(path: Path, root: Path) -> str:
     """The link in the column "introduced in": "[03/0](…)" for a notebook with a number."""
     where = path.relative_to(root)
     number = re.match(r"\d+", path.name)
-    chapter = where.parts[0][:2] if len(where.parts) > 1 else ""
+    chapter = ""
+    if len(where.parts) > 1:
+        chapter = where.parts[0][:2] if where.parts[0][:1].isdigit() else where.parts[0]
     name = f"{chapter}/{number[0]}" if number else f"{chapter} {path.stem.split('_')[0]}".strip()
     return f"[{name}]({where.as_posix()})"
 

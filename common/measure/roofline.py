@@ -110,7 +110,7 @@ class Peaks:
     """Measured peaks of a card: bandwidths in B/s (a copy's bytes are read + written), FLOP/s by kind of arithmetic.
 
     read_bytes_per_s: reading DRAM. l2_copy_bytes_per_s, l2_read_bytes_per_s: arrays that stay in the L2 cache, of the
-    size that is fastest. These three are None where they were not measured.
+    size that is fastest. These three, and tensor_int8, are None where they were not measured.
     """
 
     copy_bytes_per_s: float
@@ -120,6 +120,7 @@ class Peaks:
     read_bytes_per_s: float | None = None
     l2_copy_bytes_per_s: float | None = None
     l2_read_bytes_per_s: float | None = None
+    tensor_int8: float | None = None
 
     @classmethod
     def recorded(cls, recorded: Recorded) -> "Peaks":
@@ -128,20 +129,23 @@ class Peaks:
         missing = [case for case in CASES if case not in rates and case != "tensor-tf32"]
         if missing:
             raise ValueError(f"the results hold no peak of {', '.join(missing)}")
-        l2 = [max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2]
-        return cls(
-            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"), *l2
+        l2_copy, l2_read = (
+            max((v for case, v in rates.items() if case.startswith(f"{name}-")), default=None) for name in L2
         )
+        return cls(
+            rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"),
+            l2_copy, l2_read, rates.get("tensor-int8"),
+        )  # fmt: skip
 
     def flops_per_s(self, precision: str) -> float:
-        """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for the others.
+        """The arithmetic roof of a precision in FLOP/s: FMA units for fp32, tensor cores for all others.
 
         3xtf32 and 3xfp16 compute one product of fp32's accuracy from three tf32 or fp16 products. ValueError for an
         unknown precision, or where the card has no such tensor cores.
         """
         on_tensor_cores = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}
         thrice = {f"3x{name}": None if rate is None else rate / 3 for name, rate in on_tensor_cores.items()}
-        roofs = {"fp32": self.fma_fp32, **on_tensor_cores, **thrice}
+        roofs = {"fp32": self.fma_fp32, **on_tensor_cores, **thrice, "int8": self.tensor_int8}
         if precision not in roofs:
             raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
         roof = roofs[precision]
@@ -156,13 +160,15 @@ ARITHMETIC = {  # the key "arithmetic" of records, by the precision whose roof a
     "3xtf32": "tensor-core tf32 three times, fp32 accumulate",
     "3xfp16": "tensor-core fp16 three times, fp32 accumulate",
     "fp16": "tensor-core fp16, fp32 accumulate",
+    "int8": "tensor-core int8, int32 accumulate",
 }
 FP16_ON_FMA = "fp16 storage, fp32 arithmetic"
+INT8_ON_ALUS = "int8, int32 arithmetic"
 
 
 def roof_of(arithmetic: str) -> str:
     """The precision, for Peaks.flops_per_s, whose roof applies to a record's "arithmetic". ValueError if unknown."""
-    roofs = {words: roof for roof, words in ARITHMETIC.items()} | {FP16_ON_FMA: "fp32"}
+    roofs = {words: roof for roof, words in ARITHMETIC.items()} | {FP16_ON_FMA: "fp32", INT8_ON_ALUS: "int8"}
     if arithmetic not in roofs:
         raise ValueError(f"arithmetic must be one of {'; '.join(roofs)}, got {arithmetic!r}")
     return roofs[arithmetic]

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import topology
 from . import operators as _operators  # noqa: F401 (which registers them)
-from .backends import BACKENDS, DTYPES, Backend, Cudnn, Kernels, OnnxRuntime, Torch, backend_of
+from .backends import BACKENDS, DTYPES, Backend, Cudnn, Kernels, OnnxRuntime, Torch, backend_for, backend_of
 from .context import ExecutionContext, check_inputs, check_shape
 from .passes import DEFAULT, resolve
 
@@ -75,7 +75,8 @@ class Network:
         """Read a model and prepare its backend.
 
         model     an ONNX ModelProto or a path
-        backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS
+        backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS. In place of Kernels()
+                  quantize.Integers() runs a model with QuantizeLinear and DequantizeLinear, in integers
         passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
                   `Kernels(…).passes`. For backends "kernels" and "cudnn"
         replay    whether calls replay a CUDA graph, from the third call of an input shape on; the graphs of the last
@@ -89,12 +90,13 @@ class Network:
         unknown options, RuntimeError if cuDNN is missing.
         """
         target: Any = backend_of(backend, options)
+        self._model = topology.load_model(model)
+        graph = topology.read_onnx(self._model)
+        target = backend_for(target, graph)
         own = getattr(target, "passes", None)
         if passes is not None and own is None:
             raise ValueError(f"passes: backend {target.name!r} has no choice of it, leave it out")
         pipeline = [] if own is None else resolve(own if passes is None else passes, target)
-        self._model = topology.load_model(model)
-        graph = topology.read_onnx(self._model)
         self._set(target, graph, target.runner(self._model, pipeline), replay)
 
     def _set(self, target: Any, graph: topology.Graph, runner: Any, replay: bool) -> None:
@@ -197,9 +199,9 @@ class Network:
     def stages(self, shape: "Signature | None" = None) -> Iterator[tuple[str, topology.Graph]]:
         """(name, graph): as read, with batch-norms folded, and after each pass. For printing.
 
-        shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
+        shape: of the input; default: the model's own. ValueError for backends "torch" and "onnxruntime".
         """
-        run = self._stepped("passes")
+        run = self._stepped("passes", "stages")
         shape = as_tuple(shape or self.input_shape)
         check_shape(shape, self.input_shape)
         return run.stages(shape)
@@ -207,9 +209,9 @@ class Network:
     def explain(self, shape: "Signature | None" = None) -> str:
         """A text with the number of layers after each pass, and the matches that fusions refused, with the reasons.
 
-        shape: of the input; default: the model's own. ValueError for backends other than "kernels" and "cudnn".
+        shape: of the input; default: the model's own. ValueError for backends "torch" and "onnxruntime".
         """
-        return self._stepped("passes").explain(as_tuple(shape or self.input_shape))
+        return self._stepped("passes", "explain").explain(as_tuple(shape or self.input_shape))
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Capture the network for `batch` images in a CUDA graph, which later calls with that shape replay.
@@ -250,8 +252,8 @@ class Network:
         with self._context.lock:
             return profile(self.runner, inputs, runs, placement, progress)
 
-    def _stepped(self, what: str) -> Any:
-        if not self._planned:
+    def _stepped(self, what: str, method: str = "plan") -> Any:
+        if not hasattr(self.runner, method):
             raise ValueError(f"backend {self.backend!r} has no {what}, only 'kernels' and 'cudnn' have")
         return self.runner
 

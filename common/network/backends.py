@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Protocol
 
 from .. import cuda
 from ..text import PACKAGE_NAME
+from ..topology.graph import Graph
+from ..topology.layers import Dequantize, Quantize
 from .passes import DEFAULT, Pipeline
 
 DTYPES = ("fp32", "fp16")
@@ -30,6 +32,8 @@ COMPOSITIONS = {
     "latency": f"{PACKAGE_NAME}.optimize.compositions:LATENCY",
     "throughput": f"{PACKAGE_NAME}.optimize.compositions:THROUGHPUT",
 }
+
+QUANTIZED = f"{PACKAGE_NAME}.quantize.backend:Integers"  # the backend of quantized models, likewise
 
 
 class Runner(Protocol):
@@ -253,6 +257,27 @@ def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
     return BACKENDS[backend](**given)
 
 
+def backend_for(target: Any, graph: Graph) -> Any:
+    """The backend that runs a graph: `target`, or Integers in place of Kernels for a graph with quantized layers.
+
+    ValueError for options of Kernels that Integers does not have.
+    """
+    if not isinstance(target, Kernels) or not any(isinstance(layer, Quantize | Dequantize) for layer in graph):
+        return target
+    for name in ("optimize", "variants", "operators"):
+        if getattr(target, name):
+            raise ValueError(f"{name}: a quantized model has no choice of it, leave it out")
+    if target.dtype != "fp32":
+        raise ValueError(f"dtype: a quantized model runs in int8, leave it out, got {target.dtype!r}")
+    return _imported(QUANTIZED)()
+
+
+def _imported(place: str) -> Any:
+    """The object at "module:object"."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
 def composition(optimize: Any) -> Any:
     """The Composition for `optimize`: a name of COMPOSITIONS, a Composition, or None, which stays None.
 
@@ -264,8 +289,7 @@ def composition(optimize: Any) -> Any:
         raise TypeError(f"optimize must be a name, a Composition or None, got {type(optimize).__name__}")
     if optimize not in COMPOSITIONS:
         raise ValueError(f"optimize must be one of {', '.join(COMPOSITIONS)} or None, got {optimize!r}")
-    module, _, name = COMPOSITIONS[optimize].partition(":")
-    return getattr(import_module(module), name)
+    return _imported(COMPOSITIONS[optimize])
 
 
 def _one_of(name: str, value: Any, allowed: tuple) -> None:

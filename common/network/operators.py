@@ -738,6 +738,30 @@ class Reshape(Operator):
         return inputs[0].reshape(inputs[0].shape[0], *layer.shape)
 
 
+# ---- Integers
+
+
+@register
+class Quantize(Operator):
+    """The codes of layer.grid."""
+
+    layer = kinds.Quantize
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        grid = layer.grid
+        return ((inputs[0] / grid.scale[0]).round() + grid.zero_point[0]).clamp(grid.low, grid.high)
+
+
+@register
+class Dequantize(Operator):
+    """The numbers that codes of layer.grid stand for."""
+
+    layer = kinds.Dequantize
+
+    def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
+        return (inputs[0] - layer.grid.zero_point[0]) * layer.grid.scale[0]
+
+
 # ---- PyTorch
 
 

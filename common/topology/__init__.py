@@ -2,6 +2,7 @@
 
     table     the t, c, n, s table of the MobileNetV2 paper, and the list of layers that it describes
     layers    one frozen dataclass per kind of layer, with its shape rule, MACs and parameters
+    grids     Grid: the real numbers that stored integers stand for
     graph     Graph, a list of layers: census, totals, listing
     fusion    which layers run as one kernel, and the bytes that the kernels move
     module    MobileNetV2 as a PyTorch module, and its export to ONNX
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from .densenet import densenet
 from .errors import InvalidModel, UnsupportedModel
 from .graph import Graph
+from .grids import Grid
 from .layers import (
     ELU,
     GELU,
@@ -35,6 +37,7 @@ from .layers import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Dequantize,
     Div,
     Erf,
     GlobalAveragePool,
@@ -52,6 +55,7 @@ from .layers import (
     Mul,
     Pad,
     Permute,
+    Quantize,
     ReLU,
     ReLU6,
     Reshape,
@@ -86,10 +90,12 @@ __all__ = [
     "Concat",
     "Conv2d",
     "ConvTranspose2d",
+    "Dequantize",
     "Div",
     "Erf",
     "GlobalAveragePool",
     "Graph",
+    "Grid",
     "GroupNorm",
     "HardSigmoid",
     "HardSwish",
@@ -106,6 +112,7 @@ __all__ = [
     "Mul",
     "Pad",
     "Permute",
+    "Quantize",
     "ReLU",
     "ReLU6",
     "ResNet20",

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from ..text import printable
+from .grids import Grid
 from .layers import Layer, Shape
 
 MAX_NAME = 200  # characters of the network's name in a listing; in a file it can have any length
@@ -41,9 +42,11 @@ class Graph:
     """A network from the tensor `input`, of shape `input_shape` with the batch first, to the tensor `output`.
 
     layers: in execution order. more_inputs: (name, shape) of further inputs, more_outputs: names of further outputs;
-    `inputs` and `outputs` have them all. ValueError unless every tensor is written once and before it is read, input
-    shapes agree with the shapes written, all inputs have one batch size, and layers that share a parameter agree on its
-    shape.
+    `inputs` and `outputs` have them all. grids: (name, Grid) of parameters that are stored as integers; their numbers
+    are on these grids, and a file holds the codes.
+
+    ValueError unless every tensor is written once and before it is read, input shapes agree with the shapes written,
+    all inputs have one batch size, and layers that share a parameter agree on its shape.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Graph:
     output: str
     more_inputs: tuple[tuple[str, Shape], ...] = ()
     more_outputs: tuple[str, ...] = ()
+    grids: tuple[tuple[str, Grid], ...] = ()
 
     def __post_init__(self) -> None:
         shapes = self.shapes

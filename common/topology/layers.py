@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from .grids import Grid
+
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]  # ((top, bottom), (left, right))
@@ -745,6 +747,32 @@ class Pad(Layer):
     @property
     def _arguments(self) -> tuple[str, ...]:
         return (show_padding(self.padding), f"value={self.value:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnGrid(Layer):
+    """Base class of Quantize and Dequantize. grid: of all elements, in 8 bits."""
+
+    grid: Grid
+
+    def _infer_shape(self) -> Shape:
+        if self.grid.is_per_channel or self.grid.dtype == "int32":
+            raise ValueError(f"activations have one scale and 8 bits, got {self.grid}")
+        return self.input_shapes[0]
+
+    @property
+    def _arguments(self) -> tuple[str, ...]:
+        return (str(self.grid),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantize(_OnGrid):
+    """out = grid.codes(in), clamp(round(in / scale) + zero_point): integers, as ONNX's QuantizeLinear."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dequantize(_OnGrid):
+    """out = grid.values(in), (in − zero_point) · scale: the real numbers of integers, as ONNX's DequantizeLinear."""
 
 
 @dataclass(frozen=True, kw_only=True)

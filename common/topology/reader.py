@@ -1,6 +1,7 @@
 """An ONNX model as a Graph of typed layers, with its parameters."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -37,7 +38,8 @@ def read_onnx_with_parameters(
     The parameters are C-contiguous float32 under their ONNX names, in the layers' layout: convolution
     (out_channels, in_channels / groups, kH, kW), linear (out_features, in_features) with Gemm's alpha and beta
     multiplied in, batch-norm and biases (channels,). Constants added after a convolution or matrix product become its
-    bias. float16, bfloat16 and float64 parameters are converted to float32.
+    bias. float16, bfloat16 and float64 parameters are converted to float32. Of a quantized model (QuantizeLinear and
+    DequantizeLinear) the parameters are the dequantized numbers, and Graph.grids has their scales.
 
     InvalidModel: the model is damaged, or a parameter is infinite or NaN. UnsupportedModel: it contains something that
     the layers here cannot express. ValueError: input_shape does not fit. OSError: the file cannot be opened.
@@ -102,6 +104,8 @@ def translate(model: ModelProto, input_shape: tuple | None) -> tuple[Graph, dict
     except ValueError as error:
         raise InvalidModel(f"its layers do not fit together: {error}") from error
     parameters = {name: state.parameters[name] for name in network.parameter_shapes}
+    stored = ((name, state.grids[name]) for name in parameters if name in state.grids)
+    network = replace(network, grids=tuple((name, grid) for name, grid in stored if grid.has(parameters[name])))
     check_numbers(network, parameters)
     return network, parameters
 
@@ -164,6 +168,8 @@ def run(state: Translation, node: Node) -> None:
         except (InvalidModel, UnsupportedModel) as error:
             raise error if str(error).startswith("node ") else type(error)(f"{node}: {error}") from error
     node.check_all_read()
+    if node.op_type in ("Identity", "Transpose") and node.inputs[0] in state.grids:
+        state.grids[node.outputs[0]] = state.grids[node.inputs[0]]
     if node.outputs[0]:
         state.values[node.outputs[0]] = result
         state.writer[node.outputs[0]] = node.name

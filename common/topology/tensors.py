@@ -62,6 +62,11 @@ def decode(tensor: TensorProto) -> np.ndarray:
         stored, needed, unit = len(getattr(tensor, ELEMENT_TYPES[tensor.data_type][1])), size, "elements"
     if stored != needed:
         raise InvalidModel(f"{what} of shape {tuple(tensor.dims)} holds {stored} {unit}, not {needed}")
+    if dtype.kind in "iu" and dtype.itemsize < 4 and tensor.int32_data:  # which NumPy would wrap around
+        least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for number in tensor.int32_data:
+            if not least <= number <= greatest:
+                raise InvalidModel(f"{what} holds {number}, which is no {dtype}")
     try:
         array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, OverflowError) as error:

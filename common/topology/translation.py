@@ -9,6 +9,7 @@ import numpy as np
 
 from .constants import Budget
 from .errors import UnsupportedModel
+from .grids import Grid
 from .layers import ChannelShuffle, Layer, Mean, Permute, Reshape, Shape
 from .node import Node
 from .tensors import as_float32
@@ -85,6 +86,7 @@ class Translation:
         self.budget = budget
         self.layers: list[Layer] = []
         self.parameters: dict[str, np.ndarray] = {}
+        self.grids: dict[str, Grid] = {}  # of constants that the file stores as integers, and of such parameters
         self.writer: dict[str, str] = {}  # name of the node that writes each tensor
         self._layer_names = Names()
         self._tensor_names = Names(names)  # new names must differ from those of tensors not reached yet
@@ -206,6 +208,8 @@ class Translation:
         stored = self._keep(name, as_float32(array, f"{node}: {name!r}"), node)
         if key is not None:
             self._stored[key] = stored
+            if name in self.grids:
+                self.grids[stored] = self.grids[name]
         return stored
 
     def _constant_key(self, name: str, array: np.ndarray) -> tuple | None:

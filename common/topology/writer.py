@@ -9,6 +9,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from .graph import Graph
+from .grids import Grid
 from .layers import (
     ELU,
     GELU,
@@ -21,6 +22,7 @@ from .layers import (
     Concat,
     Conv2d,
     ConvTranspose2d,
+    Dequantize,
     Div,
     Erf,
     GlobalAveragePool,
@@ -40,6 +42,7 @@ from .layers import (
     Pad,
     Padding,
     Permute,
+    Quantize,
     ReLU,
     ReLU6,
     Reshape,
@@ -65,12 +68,16 @@ def write_onnx(
 ) -> ModelProto:
     """The network as an ONNX model in float32, with initializers under the parameters' names.
 
+    Of a parameter in `graph.grids` the codes are stored, and a DequantizeLinear has the parameter's name as its output.
     parameters: all arrays of `graph.parameter_shapes`, with these shapes; others are ignored. dynamic_batch: leave the
     batch size open. opset: 14 (the first with HardSwish) or later.
-    ValueError for another operator set, or a parameter that is missing or has another shape.
+    ValueError for another operator set, or a parameter that is missing, has another shape or is not on its grid.
     """
     if not 14 <= opset <= onnx.defs.onnx_opset_version():
         raise ValueError(f"operator set {opset} is not between 14 and {onnx.defs.onnx_opset_version()}")
+    nodes: list[NodeProto] = []
+    names = Names({*graph.shapes, *graph.parameter_shapes})
+    grids = dict(graph.grids)
     initializers = []
     for name, shape in graph.parameter_shapes.items():
         if name not in parameters:
@@ -78,10 +85,16 @@ def write_onnx(
         array = np.ascontiguousarray(parameters[name], dtype=np.float32)
         if array.shape != shape:
             raise ValueError(f"the parameter {name!r} has the shape {array.shape}, not {shape}")
-        initializers.append(numpy_helper.from_array(array, name))
+        if name not in grids:
+            initializers.append(numpy_helper.from_array(array, name))
+            continue
+        if not grids[name].has(array):
+            raise ValueError(f"the parameter {name!r} is not on its grid ({grids[name]})")
+        codes = names.take(f"{name}.codes")
+        initializers.append(numpy_helper.from_array(grids[name].codes(array), codes))
+        for part in on_grid("DequantizeLinear", codes, name, names.take(f"{name}.dequantize"), grids[name], names):
+            (nodes if isinstance(part, NodeProto) else initializers).append(part)
 
-    nodes: list[NodeProto] = []
-    names = Names({*graph.shapes, *graph.parameter_shapes})
     for layer in graph:
         for part in WRITE[type(layer)](layer, opset):
             if isinstance(part, TensorProto):
@@ -130,8 +143,28 @@ def scalar(name: str, value: float) -> TensorProto:
     return numpy_helper.from_array(np.array(value, np.float32), name)
 
 
+def on_grid(op_type: str, source: str, output: str, name: str, grid: Grid, names: Names) -> Parts:
+    """A QuantizeLinear or DequantizeLinear, with scale and zero point as initializers."""
+    scale, zero_point = names.take(f"{output}.scale"), names.take(f"{output}.zero_point")
+    shape = (-1,) if grid.is_per_channel else ()
+    yield numpy_helper.from_array(np.array(grid.scale, np.float32).reshape(shape), scale)
+    yield numpy_helper.from_array(np.array(grid.zero_point, grid.dtype).reshape(shape), zero_point)
+    axis = {"axis": 0} if grid.is_per_channel else {}
+    yield helper.make_node(op_type, [source, scale, zero_point], [output], name=name, **axis)
+
+
+def quantize(layer: Quantize, opset: int) -> Parts:
+    """A Quantize as QuantizeLinear."""
+    yield from on_grid("QuantizeLinear", layer.inputs[0], layer.output, layer.name, layer.grid, Names())
+
+
+def dequantize(layer: Dequantize, opset: int) -> Parts:
+    """A Dequantize as DequantizeLinear."""
+    yield from on_grid("DequantizeLinear", layer.inputs[0], layer.output, layer.name, layer.grid, Names())
+
+
 def conv(layer: Conv2d, opset: int) -> Parts:
-    """A Conv2d as Conv. This function and those below yield the nodes and initializers of one layer."""
+    """A Conv2d as Conv. This function and those around it yield the nodes and initializers of one layer."""
     yield node(
         layer,
         "Conv",
@@ -411,6 +444,7 @@ WRITE: dict[type[Layer], Callable[..., Parts]] = {
     Concat: plain("Concat", axis="dim"),
     Conv2d: conv,
     ConvTranspose2d: conv_transpose,
+    Dequantize: dequantize,
     Div: plain("Div"),
     ELU: plain("Elu", alpha="alpha"),
     Erf: plain("Erf"),
@@ -429,6 +463,7 @@ WRITE: dict[type[Layer], Callable[..., Parts]] = {
     Mul: plain("Mul"),
     Pad: pad,
     Permute: plain("Transpose", perm="dims"),
+    Quantize: quantize,
     ReLU: plain("Relu"),
     ReLU6: clip,
     Reshape: reshape,

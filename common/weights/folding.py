@@ -58,7 +58,8 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
 
     The convolution keeps its name and its weight's name; a new bias has the weight's name with "bias" for "weight".
     A batch-norm is kept if it does not follow a convolution (DenseNet normalises before convolving), if another layer
-    reads the convolution's output too, or if layers share the parameters. The arguments are not modified.
+    reads the convolution's output too, or if layers share the parameters. Folded parameters leave Graph.grids. The
+    arguments are not modified.
     ValueError if the parameters do not fit the graph.
     """
     check(graph, parameters)
@@ -106,7 +107,9 @@ def fold_batch_norm(graph: Graph, parameters: Mapping[str, np.ndarray]) -> tuple
         layers.append(replace(layer, inputs=tuple(renamed.get(tensor, tensor) for tensor in layer.inputs)))
 
     output, *more = (renamed.get(name, name) for name in graph.outputs)
-    result = replace(graph, layers=tuple(layers), output=output, more_outputs=tuple(more))
+    changed = {name for layer in layers if layer.output in pairs for name in layer.parameter_shapes}
+    grids = tuple((name, grid) for name, grid in graph.grids if name not in changed)
+    result = replace(graph, layers=tuple(layers), output=output, more_outputs=tuple(more), grids=grids)
     return result, {name: folded[name] for name in result.parameter_shapes}
 
 

@@ -82,6 +82,7 @@ def test_no_operator_of_the_network_is_left_out():
         "resize",
         "strided_slice",
     }  # of other networks
+    parts |= set(kernels.INT8_OPERATORS)  # of the suite "int8"
     others = {"activate", "concat", "multiply", "pad", "permute", "pool2d"}  # of other networks than MobileNetV2
     assert set(kernels.OPERATORS) - set(ARGUMENTS) <= parts | others
     assert {operator for able in problems.COMPUTED_BY.values() for operator in able} <= set(ARGUMENTS)
@@ -438,7 +439,7 @@ def test_a_wrong_result_is_the_outcome(faked, rungs, said):
     ("options", "message"),
     [
         ({"operators": ("depthwize",)}, "operator must be one of add, global_avg_pool, gemm, .* got 'depthwize'"),
-        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, got 'tf32'"),
+        ({"precisions": ("tf32",)}, "precision must be one of fp32, fp16, int8, got 'tf32'"),
         ({"layouts": ("nchw",)}, "layout must be one of NCHW, NHWC, got 'nchw'"),
     ],
 )

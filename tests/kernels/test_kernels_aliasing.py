@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from int8_checks import calls, on_device
 
 from common import cuda, kernels, optimize
 from common.cuda import checks
@@ -19,6 +20,7 @@ from common.optimize import blocks, head, sparse
 
 IN_PLACE = ("add", "activate", "binary", "clamp", "multiply")
 PATH = optimize.__path__
+INT8 = [name for name in kernels.INT8_OPERATORS if name != "add_int8"]  # which test_kernels_int8.py has
 
 
 def arrays(*shapes):
@@ -133,8 +135,24 @@ def test_out_that_shares_memory_with_an_input_is_refused(name, argument):
 ALIASES = {("linear", "x"): "a", ("linear", "weight"): "b"}  # linear is gemm
 
 
+@pytest.mark.parametrize("operator", INT8)
+def test_out_that_shares_memory_with_an_int8_operators_input_is_refused(rng, operator):
+    call = calls(rng)[operator]
+    for i, name in enumerate(call.names):
+        own, want = call.arrays[i], call.want
+        both = cuda.full(max(own.nbytes, want.nbytes), 1, np.int8)
+
+        def shared(like, both=both):
+            return layouts.shaped(both[: like.nbytes].view(like.dtype), like.shape, "NHWC" if like.ndim == 4 else "NCHW")
+
+        arrays = [shared(own) if j == i else on_device(array) for j, array in enumerate(call.arrays)]
+        out = shared(want)
+        with pytest.raises(ValueError, match=f"^out and {name} share memory: the kernel reads one"):
+            call.function(*arrays, out=out)
+
+
 def test_every_operator_is_tried():
-    assert set(kernels.OPERATORS) <= {*CALLS, *IN_PLACE}
+    assert set(kernels.OPERATORS) <= {*CALLS, *IN_PLACE, *INT8, "add_int8"}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -155,7 +173,8 @@ def test_every_launcher_that_writes_to_out_is_tried():
             if isinstance(value, type) or "out" not in inspect.signature(value).parameters:
                 continue
             activations = {"sigmoid", "hardsigmoid", "hardswish", "tanh", "leaky_relu", "elu", "gelu"}
-            assert value in LAUNCHERS or name in {*IN_PLACE, *other_names, *activations, "unfused"}, name
+            others = {*IN_PLACE, *INT8, "add_int8", *other_names, *activations, "unfused"}
+            assert value in LAUNCHERS or name in others, name
 
 
 @pytest.mark.parametrize("operator", IN_PLACE)

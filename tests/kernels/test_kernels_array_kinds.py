@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from int8_checks import calls as int8_calls
+from int8_checks import on_device as int8_on_device
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64
 
 from common import cuda, kernels
 
+FLOAT_OPERATORS = [name for name in kernels.OPERATORS if name not in kernels.INT8_OPERATORS]
 HERE = {"simulator": ("numpy", "torch"), "gpu": ("cupy", "torch-cuda")}
 
 
@@ -137,7 +140,7 @@ def transformed_filters(weight):
     return torch.nn.functional.pad(u, (0, 64 - o, 0, 8 - c))
 
 
-@pytest.mark.parametrize("operator", kernels.OPERATORS)
+@pytest.mark.parametrize("operator", FLOAT_OPERATORS)
 @both_dtypes
 def test_the_result_is_of_the_kind_given(rng, operator, dtype, kind):
     function, arrays, reference = calls(rng, dtype)[operator]
@@ -148,7 +151,7 @@ def test_the_result_is_of_the_kind_given(rng, operator, dtype, kind):
     agrees(to_numpy(result), reference, k=27, floor=0.5)
 
 
-@pytest.mark.parametrize("operator", kernels.OPERATORS)
+@pytest.mark.parametrize("operator", FLOAT_OPERATORS)
 def test_out_is_written_in_place_and_returned(rng, operator, kind):
     function, arrays, reference = calls(rng, np.float32)[operator]
     out = as_kind(kind, np.full(reference.shape, np.nan, np.float32))
@@ -156,6 +159,27 @@ def test_out_is_written_in_place_and_returned(rng, operator, kind):
     assert function(*[as_kind(kind, array) for array in arrays], out=out) is out
     assert address(out) == before
     agrees(to_numpy(out), reference, k=27, floor=0.5)
+
+
+@pytest.mark.parametrize("operator", kernels.INT8_OPERATORS)
+def test_int8_operators_give_the_kind_given_write_out_and_change_no_input(rng, operator, kind):
+    call = int8_calls(rng)[operator]
+
+    def moved(array):  # in its layout
+        if kind.startswith("torch"):
+            return torch.from_numpy(array).to("cuda" if kind == "torch-cuda" else "cpu", copy=True)
+        return int8_on_device(array)
+
+    given = [moved(array) for array in call.arrays]
+    result = call.function(*given)
+    assert type(result) is type(given[0])
+    out = moved(np.full_like(call.want, 99))
+    before = address(out)
+    assert call.function(*given, out=out) is out and address(out) == before
+    for got in (result, out):
+        np.testing.assert_array_equal(to_numpy(got), call.want, strict=True)
+    for array, original in zip(given, call.arrays, strict=True):
+        np.testing.assert_array_equal(to_numpy(array), original)
 
 
 def address(array):

@@ -72,6 +72,29 @@ def test_mma(rng, fragments, dtype, k):
     np.testing.assert_allclose(cuda.asnumpy(d), exact[0] @ exact[1] + c, rtol=2e-6, atol=2e-6)
 
 
+def test_mma_of_bytes_is_exact_and_wraps(rng):
+    """Random bytes, −128 in all places among them, on sums up to the ends of int32."""
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const signed char* A, const signed char* B, const int* C, int* D) {  // B: (8, 32)
+        int g = threadIdx.x / 4, t = threadIdx.x % 4, d[4];
+        for (int i = 0; i < 4; ++i) d[i] = C[(g + i / 2 * 8) * 8 + 2 * t + i % 2];
+        unsigned a[4], b[2];
+        for (int i = 0; i < 4; ++i) a[i] = *(const unsigned*)&A[(g + i % 2 * 8) * 32 + 4 * t + i / 2 * 16];
+        for (int i = 0; i < 2; ++i) b[i] = *(const unsigned*)&B[g * 32 + 4 * t + i * 16];
+        mma_s8(d, a, b);
+        for (int i = 0; i < 4; ++i) D[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+    }"""
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 32), (8, 32)))
+    a[3], b[5] = -128, -128
+    c = rng.integers(-(2**31), 2**31, (16, 8)).astype(np.int32)
+    c[3, 5] = 2**31 - 1
+    d = cuda.zeros((16, 8), np.int32)
+    run(source, [*map(cuda.asarray, (a, b, c)), d])
+    exact = a.astype(np.int64) @ b.T.astype(np.int64) + c
+    assert exact[3, 5] >= 2**31
+    np.testing.assert_array_equal(cuda.asnumpy(d), exact.astype(np.int32))
+
+
 def test_to_tf32_rounds_to_nearest(rng):
     x = np.concatenate([rng.standard_normal(251), [0.0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-12, 3e38 / 1e3]]).astype(
         np.float32

@@ -119,6 +119,8 @@ EVERY_LAYER = chain(
     (t.Linear, {"in_features": 8 * 2 * 3, "out_features": 5, "weight": "fc", "bias": "fc b"}),
     (t.Linear, {"in_features": 5, "out_features": 3, "weight": "fc2"}),
     (t.Softmax, {"dim": 1}),
+    (t.Quantize, {"grid": t.Grid((2.0**-7,), (-100,), "int8")}),
+    (t.Dequantize, {"grid": t.Grid((2.0**-7,), (-100,), "int8")}),
 )
 
 

@@ -170,6 +170,10 @@ RUN = {
     t.Permute: lambda layer, p, x: x.permute(layer.dims),
     t.ReLU: lambda layer, p, x: F.relu(x),
     t.ReLU6: lambda layer, p, x: F.relu6(x),
+    t.Quantize: lambda layer, p, x: ((x / layer.grid.scale[0]).round() + layer.grid.zero_point[0]).clamp(
+        layer.grid.low, layer.grid.high
+    ),
+    t.Dequantize: lambda layer, p, x: (x - layer.grid.zero_point[0]) * layer.grid.scale[0],
     t.Reshape: lambda layer, p, x: x.reshape(x.shape[0], *layer.shape),
     t.ResidualAdd: lambda layer, p, x, y: x + y,
     t.Sigmoid: lambda layer, p, x: x.sigmoid(),

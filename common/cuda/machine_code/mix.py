@@ -11,7 +11,7 @@ _MATRICES = re.compile(r"\.M(?:T?88)\.?(2|4)?|\.(2|4)(?=\.|$)")
 
 # classes in the order in which a reader wants them; every other class is summed up as "others"
 SHOWN = (
-    "FFMA", "FADD", "FMUL", "FMNMX", "HFMA2", "HADD2", "HMUL2", "HMNMX2", "DFMA", "DADD", "DMUL", "MUFU", "HMMA",
+    "FFMA", "FADD", "FMUL", "FMNMX", "HFMA2", "HADD2", "HMUL2", "HMNMX2", "DFMA", "DADD", "DMUL", "MUFU", "IDP", "HMMA",
     "IMMA", "HGMMA", "QGMMA", "LDS", "LDSM", "LDG", "LDGSTS", "LD", "LDL", "STS", "STSM", "STG", "ST", "STL", "ATOM",
     "ATOMS", "ATOMG", "RED", "REDUX", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS", "BAR", "UCGABAR_WAIT", "SHFL", "VOTE",
     "MATCH", "MEMBAR", "CALL",
@@ -20,7 +20,9 @@ SHOWN = (
 MATH = {
     **dict.fromkeys(("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL"), 1),
     **dict.fromkeys(("HFMA2", "HADD2", "HMUL2"), 2),
-    **dict.fromkeys(("HMMA", "IMMA"), 64),
+    "IDP": 4,  # dp4a
+    "HMMA": 64,
+    "IMMA": 128,  # of m16n8k32
     **dict.fromkeys(("HGMMA", "QGMMA"), 1024),
 }
 

@@ -11,6 +11,7 @@
 //   mma_f16(d, a, b, c)                 d = a · b + c
 //   mma_f16_k8(d, a, b)                 d += a · b of 8 columns of a: a[0], a[1] and b[0] of those below
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
+//   mma_s8(d, a, b)                     d (16×8, int) += a (16×32, signed char) · b (32×8, signed char), exact modulo 2^32
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
 //   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
 //   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
@@ -22,6 +23,8 @@
 //                               b[0]: rows 2t, 2t + 1, column g;  b[1]: 8 rows on.
 //   tf32, one in a register:    a[0]: row g, column t;  a[1]: row g + 8;  a[2], a[3]: the same 4 columns on.
 //                               b[0]: row t, column g;  b[1]: 4 rows on.
+//   bytes, four in a register:  a[0]: row g, columns 4t … 4t + 3;  a[1]: row g + 8;  a[2], a[3]: the same 16 columns on.
+//   ("… mma.m16n8k32")          b[0]: rows 4t … 4t + 3, column g;  b[1]: 16 rows on. ldmatrix gives them as it gives halves.
 // All of it needs sm_80, and all 32 lanes of a warp.
 #pragma once
 #include <cuda_fp16.h>
@@ -86,6 +89,11 @@ __device__ __forceinline__ void mma_f16_k8(float (&d)[4], const unsigned (&a)[2]
 __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 __device__ __forceinline__ unsigned to_tf32(float x) {
@@ -216,6 +224,33 @@ SIM_INLINE void mma_f16_k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
     sim_mma<true>(d, whole_a, whole_b);
 }
 SIM_INLINE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<false>(d, a, b); }
+struct SimMmaBytes {
+    int* d;
+    const unsigned *a, *b;
+    SIM_HIDDEN static void combine(unsigned, void** records) {
+        signed char A[16][32], B[8][32];
+        for (int lane = 0; lane < 32; ++lane) {
+            const SimMmaBytes* mine = (const SimMmaBytes*)records[lane];
+            const int g = lane / 4, t = lane % 4;
+            for (int i = 0; i < 4; ++i) {
+                *(unsigned*)&A[g + i % 2 * 8][4 * t + i / 2 * 16] = mine->a[i];
+                if (i < 2) *(unsigned*)&B[g][4 * t + i * 16] = mine->b[i];
+            }
+        }
+        for (int lane = 0; lane < 32; ++lane)
+            for (int i = 0; i < 4; ++i) {
+                int& d = ((SimMmaBytes*)records[lane])->d[i];
+                const signed char *row = A[lane / 4 + i / 2 * 8], *column = B[2 * (lane % 4) + i % 2];
+                int sum = 0;
+                for (int k = 0; k < 32; ++k) sum += row[k] * column[k];
+                d = (int)((unsigned)d + (unsigned)sum);
+            }
+    }
+};
+SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    SimMmaBytes record = {d, a, b};
+    sim_collective(0xffffffffu, &record, SimMmaBytes::combine);
+}
 SIM_INLINE unsigned pack_relu(float a, float b) {
     return __half_as_ushort(__float2half(a < 0.0f ? 0.0f : a)) | (unsigned)__half_as_ushort(__float2half(b < 0.0f ? 0.0f : b)) << 16;
 }

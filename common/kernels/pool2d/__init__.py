@@ -52,7 +52,9 @@ def pool2d(
     pads = checks.padding(padding)
     if any(max(side) >= k for side, k in zip(pads, kernel, strict=True)):
         raise ValueError(f"padding must be below kernel_size {kernel}, got {padding!r}")
-    oh, ow = (_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True))
+    oh, ow = (
+        checks.pool_windows(*side, bool(ceil_mode)) for side in zip((h, w), kernel, steps, pads, apart, strict=True)
+    )
     if out is not None:
         checks.array("out", out, (n, c, oh, ow), like=x, allowed=layout.LAYOUTS)
     where = layout.shared_layout(x=x, out=out)
@@ -68,16 +70,6 @@ def pool2d(
     sizes = (c, h, w, oh, ow, *kernel, *steps, *pads[0], *pads[1], *apart, int(bool(count_include_pad)), out.size)
     run((checks.blocks(out.size // vector, THREADS),), (THREADS,), (*map(layout.as_stored, (x, out)), *sizes))
     return out
-
-
-def _windows(extent: int, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil_mode: bool) -> int:
-    """Number of windows along one side."""
-    count = checks.windows(extent, kernel, stride, pads, dilation)
-    if ceil_mode:
-        room = extent + sum(pads) - dilation * (kernel - 1) - 1
-        count = checks.blocks(room, stride) + 1
-        count -= (count - 1) * stride >= extent + pads[0]  # it would start beyond the image
-    return count
 
 
 def max_pool2d(

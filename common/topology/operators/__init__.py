@@ -8,6 +8,7 @@ the layers cannot express, and InvalidModel for a node that ONNX does not allow.
     pointwise   activations and arithmetic
     norms       layer, group and instance norm
     resizing    images of another size
+    grids       QuantizeLinear and DequantizeLinear
     shapes      concatenation, slices, padding, views, and nodes without a computation
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from ..node import Node
 from ..translation import Activation, Translation
+from .grids import dequantize_linear, quantize_linear
 from .matrices import batch_normalization, gemm, matmul
 from .norms import group_normalization, instance_normalization, layer_normalization
 from .pointwise import (
@@ -65,6 +67,7 @@ TRANSLATE: dict[str, Callable[[Translation, Node], Activation | np.ndarray]] = {
     "Concat": concat,
     "Conv": conv,
     "ConvTranspose": conv_transpose,
+    "DequantizeLinear": dequantize_linear,
     "Div": arithmetic,
     "Dropout": dropout,
     "Elu": elu,
@@ -88,6 +91,7 @@ TRANSLATE: dict[str, Callable[[Translation, Node], Activation | np.ndarray]] = {
     "Mul": arithmetic,
     "Pad": pad,
     "Pow": power,
+    "QuantizeLinear": quantize_linear,
     "ReduceMean": reduce_mean,
     "Relu": relu,
     "Reshape": reshape,

@@ -381,3 +381,20 @@ def test_pretending_changes_no_other_answer():
     with as_if(75, 40, 65536):
         assert (cuda.compute_capability(), cuda.multiprocessors(), cuda.shared_memory()) == (75, 40, 65536)
     assert (cuda.compute_capability(), cuda.multiprocessors(), cuda.shared_memory()) == before
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    ("operator", "variant", "instruction"),
+    [
+        ("pointwise_int8", "tensor_cores", "IMMA"),
+        ("conv2d_int8", "tensor_cores", "IMMA"),
+        ("depthwise_int8", "dp4a", "IDP"),
+        ("global_avg_pool_int8", "words", "IDP"),
+    ],
+)
+def test_int8_products_are_one_instruction_each_without_spills(operator, variant, instruction, arch):
+    """mma_s8 is IMMA, __dp4a is IDP, and both are shown and counted as arithmetic."""
+    found = kernels.inspect(operator, variant, arch=arch)
+    assert found.instructions[instruction] >= 4 and found.spills == 0
+    assert mix.rank(instruction) < len(mix.SHOWN) and mix.math_of({instruction: 1}) >= 4

@@ -1,0 +1,77 @@
+"""depthwise_int8: depthwise convolution of int8 numbers with a requantizing epilogue."""
+
+from typing import Any
+
+from ... import cuda
+from ...cuda import checks, layout
+from .. import int8_arguments as arguments
+from .. import vectors
+from ..int8 import HIGH, LOW
+from ..ladder import Ladder, Rung
+
+ladder = Ladder(
+    __file__,
+    {
+        "naive": Rung({}, arguments.DTYPE, ("NHWC",)),
+        "dp4a": Rung({"STRIDE": 1, "ROWS": 4}, arguments.DTYPE, ("NHWC",)),
+    },
+)
+
+THREADS = 128  # per block
+
+
+@cuda.operator
+def depthwise_int8(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    multiplier: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    *,
+    input_zero_point: int = 0,
+    zero_point: int = 0,
+    bounds: tuple[int, int] = (LOW, HIGH),
+    out: Any = None,
+    variant: str | None = None,
+) -> Any:
+    """out = clamp(round(acc · multiplier) + zero_point), acc the depthwise convolution of x + bias, in int8.
+
+    x: (N, C, H, W), NHWC, padded with input_zero_point; weight: (C, 1, kH, kW); out: (N, C, oH, oW), NHWC: int8. bias:
+    (C,) int32, the zero point of x folded in (int8.fold_zero_point), or None. multiplier: (C,) float32. stride,
+    padding, dilation: as of depthwise. zero_point, bounds (low, high): of out. Source: int8.py.
+    The rung dp4a takes 3×3 filters of stride 1 or 2 without dilation, and channels in multiples of 4.
+    Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
+    variant is invalid.
+    """
+    n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
+    checks.array("weight", weight, (c, 1, None, None), dtypes=arguments.INT8)
+    steps, pads, apart, shape = checks.convolution(x.shape, weight.shape, stride, padding, dilation, c)
+    oh, ow, kernel = *shape[2:], weight.shape[2:]
+    end = arguments.Epilogue(c, kernel[0] * kernel[1], bias, multiplier, zero_point, bounds, shape, None, None)
+    zero = arguments.int8_number("input_zero_point", input_zero_point)
+    out = arguments.output(out, shape, x)
+    checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier)
+
+    fits = kernel == (3, 3) and apart == (1, 1) and steps in ((1, 1), (2, 2))
+    fits = fits and vectors.vector_width(x, weight, out, row=c) >= 4 and end.piece(out, c) >= 4
+    if variant == "dp4a" and not fits:
+        raise ValueError(
+            "depthwise_int8: variant 'dp4a' takes 3×3 filters of stride 1 or 2 and rows of whole words of 4 channels,"
+            f" got {kernel[0]}×{kernel[1]}, stride {steps}, dilation {apart}, {c} channels"
+        )
+    chosen = ladder.choose(variant, x.dtype, "NHWC", best=["dp4a" if fits else "naive"])
+    if chosen == "dp4a":
+        tile = ladder.tile(chosen) | {"STRIDE": steps[0]}
+        columns = 2 if steps[0] == 1 else 1
+        threads = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns) * (c // 4)
+    else:
+        tile, threads = {}, n * c * oh * ow
+    stored = [
+        array if array is None else layout.as_stored(array) for array in (x, weight, end.bias, end.multiplier, out)
+    ]
+    sizes = (n, c, h, w, oh, ow, *kernel, *steps, pads[0][0], pads[1][0], *apart)
+    kernel_of = ladder.kernel(chosen, x.dtype, **tile)
+    kernel_of((checks.blocks(threads, THREADS),), (THREADS,), (*stored, *sizes, zero, *end.numbers[:3]))
+    return out

@@ -1,0 +1,68 @@
+// epilogue_int8.h - the end of an int8 product: int32 sums of N neighbouring outputs of a row become int8, or floats.
+//
+//   Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};      as in requantize.h; the last four: of a residual
+//   finish<WHOLE>(y, sum, multiplier, residual, left, to)     y[0…N) from as many sums, of which `left` are there. y: signed
+//                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
+//   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
+//
+// With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
+// range, then clamp(round(a · scale_a + (b · scale_b + shift))). WHOLE: rows consist of whole pieces, which begin at multiples
+// of N elements, 16 bytes at most.
+#pragma once
+#include "requantize.h"
+
+struct Output {
+    int zero_point, low, high;
+    float scale_a, scale_b, shift;
+    int offset;
+};
+
+template <int N> struct Bytes;
+template <> struct Bytes<4> { using type = unsigned; };
+template <> struct Bytes<8> { using type = uint2; };
+template <> struct Bytes<16> { using type = uint4; };
+
+template <bool WHOLE, int N, class T> __device__ __forceinline__ void get_row(T (&v)[N], const T* from, int left) {
+#pragma unroll
+    for (int e = 0; e < N; e += 4) {
+        if constexpr (WHOLE) {
+            const int4 four = left > e ? __ldg((const int4*)(from + e)) : make_int4(0, 0, 0, 0);
+            v[e] = *(const T*)&four.x, v[e + 1] = *(const T*)&four.y, v[e + 2] = *(const T*)&four.z, v[e + 3] = *(const T*)&four.w;
+        } else
+            for (int i = e; i < e + 4; ++i) v[i] = i < left ? from[i] : (T)0;
+    }
+}
+
+template <bool WHOLE, int N>
+__device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], const float (&multiplier)[N], const signed char* residual,
+                                       int left, const Output& to) {
+    if (left <= 0) return;
+    int v[N];
+    if (residual) {
+        union { typename Bytes<N>::type all; unsigned words[N / 4]; } more;
+        if constexpr (WHOLE) more.all = __ldg((const typename Bytes<N>::type*)residual);
+#pragma unroll
+        for (int e = 0; e < N; ++e) {
+            const int b = WHOLE ? byte_of(more.words[e / 4], e % 4) : e < left ? residual[e] : 0;
+            const int a = requantize(sum[e], multiplier[e], to.zero_point, -128, 127);
+            v[e] = add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+        }
+    } else
+#pragma unroll
+        for (int e = 0; e < N; ++e) v[e] = requantize(sum[e], multiplier[e], to.zero_point, to.low, to.high);
+    if constexpr (WHOLE) {
+        union { typename Bytes<N>::type all; unsigned words[N / 4]; } out;
+#pragma unroll
+        for (int e = 0; e < N; e += 4) out.words[e / 4] = pack(v[e], v[e + 1], v[e + 2], v[e + 3]);
+        *(typename Bytes<N>::type*)y = out.all;
+    } else
+        for (int e = 0; e < N; ++e)
+            if (e < left) y[e] = (signed char)v[e];
+}
+template <bool WHOLE, int N>
+__device__ __forceinline__ void finish(float* y, const int (&sum)[N], const float (&multiplier)[N], const signed char*, int left,
+                                       const Output&) {
+#pragma unroll
+    for (int e = 0; e < N; ++e)
+        if (e < left) y[e] = __fmul_rn(__int2float_rn(sum[e]), multiplier[e]);
+}

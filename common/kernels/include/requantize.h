@@ -1,0 +1,34 @@
+// requantize.h - the end of an int8 product: int32 sums become int8 outputs. int8.py is the same in NumPy, bit for bit.
+//
+//   requantize(acc, multiplier, zero_point, low, high)   clamp(round(acc · multiplier) + zero_point, low, high)
+//   add_scaled(a, b, scale_a, scale_b, shift, offset, low, high)
+//                                                        clamp(round(a · scale_a + (b · scale_b + shift)), low, high), two fma;
+//                                                        a, b, low, high and the result are `offset` lower than what is used
+//   quantized(v, zero_point, low, high)                  clamp(round(v) + zero_point, low, high) of a float; NaN gives low
+//   pack(a, b, c, d)                                     the low bytes of four int in a register, a the lowest
+//   byte_of(four, i)                                     byte i of a register as a signed int
+//
+// acc becomes a float first: exact up to 2^24, to the nearest even float beyond. The product is rounded once, to float; then
+// to the nearest integer, ties to even. low and high lie in [-128, 127]: ReLU6 is low = zero_point, high = that of 6.
+//
+// Rounding without a conversion instruction: from 2^23 on neighbouring floats are 1 apart, so v + 1.5·2^23 rounds v to an
+// integer, ties to even, and its bits are those of 1.5·2^23 plus that integer. v must be below 2^22: it is clamped before.
+#pragma once
+
+constexpr float INTEGERS = 12582912.0f;  // 1.5·2^23, 0x4b400000
+
+__device__ __forceinline__ int quantized(float v, int zero_point, int low, int high) {
+    v = fminf(fmaxf(v, (float)(low - zero_point)), (float)(high - zero_point));
+    return __float_as_int(__fadd_rn(v, INTEGERS)) - __float_as_int(INTEGERS) + zero_point;
+}
+__device__ __forceinline__ int requantize(int acc, float multiplier, int zero_point, int low, int high) {
+    return quantized(__fmul_rn(__int2float_rn(acc), multiplier), zero_point, low, high);
+}
+__device__ __forceinline__ int add_scaled(int a, int b, float scale_a, float scale_b, float shift, int offset, int low, int high) {
+    const float rest = __fmaf_rn(__int2float_rn(b + offset), scale_b, shift);
+    return quantized(__fmaf_rn(__int2float_rn(a + offset), scale_a, rest), 0, low + offset, high + offset) - offset;
+}
+__device__ __forceinline__ unsigned pack(int a, int b, int c, int d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+__device__ __forceinline__ int byte_of(unsigned four, int i) { return (int)(four << (24 - 8 * i)) >> 24; }
