@@ -89,9 +89,9 @@ CALLS = {
 }  # fmt: skip
 READS = [(name, argument) for name, call in CALLS.items() for argument in call.reads]
 OPTIONS = {
-    "accumulate", "activation", "activations", "arithmetic", "ceil_mode", "coordinates", "count_include_pad", "dilation", "dim",
-    "dims", "eps", "groups", "input_bound", "input_shape", "kernel_size", "kind", "mode", "num_groups", "out", "output_padding",
-    "padding", "programmatic", "rounding", "scales", "scheme", "size", "sizes", "starts", "steps", "stride", "tile",
+    "accumulate", "activation", "activations", "arithmetic", "ceil_mode", "coordinates", "count_include_pad",
+    "dilation", "dim", "dims", "eps", "groups", "input_bound", "input_shape", "kernel_size", "kind", "mode",
+    "num_groups", "out", "output_padding", "padding", "programmatic", "rounding", "scales", "scheme", "size", "sizes", "starts", "steps", "stride", "tile",
     "transpose_b", "value", "variant",
 }  # fmt: skip
 LAUNCHERS = {call.launcher: name for name, call in CALLS.items()}
@@ -143,7 +143,8 @@ def test_out_that_shares_memory_with_an_int8_operators_input_is_refused(rng, ope
         both = cuda.full(max(own.nbytes, want.nbytes), 1, np.int8)
 
         def shared(like, both=both):
-            return layouts.shaped(both[: like.nbytes].view(like.dtype), like.shape, "NHWC" if like.ndim == 4 else "NCHW")
+            where = "NHWC" if like.ndim == 4 else "NCHW"
+            return layouts.shaped(both[: like.nbytes].view(like.dtype), like.shape, where)
 
         arrays = [shared(own) if j == i else on_device(array) for j, array in enumerate(call.arrays)]
         out = shared(want)
