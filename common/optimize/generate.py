@@ -24,6 +24,7 @@ KERNEL = "inverted_residual"
 TYPES = {"float32": "float", "float16": "__half"}
 ARITHMETICS = {"tf32x3": "Tf32x3", "halves": "PairOfHalves"}  # of float32: the structs of fused/arithmetic.h
 INDENT, WIDTH = 4 * " ", 120  # of generated source
+NEXT = f"\n{2 * INDENT}"  # what goes on in the next line
 MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
@@ -329,7 +330,7 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
     extern __shared__ uint4 shared[];
     const Weights<Shape::Arithmetic> w = {{
         expand, expand_bias, depthwise, depthwise_bias, project, project_bias,
-        {{{lows}}}, {{{highs}}}, {{{", ".join(scales)}}}}};
+        {{{lows}}}, {{{highs}}}{f",{NEXT}{{{', '.join(scales)}}}" if scales else ""}}};
     Fused<Shape> block(shared, blockIdx.x % {tile.split});
     block.prefetch(w);{started}
     // waits for the kernel before only where it begins to read x

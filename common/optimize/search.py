@@ -5,6 +5,7 @@ remember([found])                                     see tiles.py
 time_tiles(problem, tiles).us                         {tile: µs}, for tiles of your own choice
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from ..cuda import layout as layouts
 from ..measure import timing
 from . import cost, generate
 from .blocks import inverted_residual
-from .generate import Tile
+from .generate import Geometry, Tile
 from .tiles import Found, Problem, describe, rule
 
 TRIED = 12  # candidates that a search times
@@ -130,7 +131,9 @@ def _tried(problem: Problem, tried: int) -> list[Tile]:
 def _most_promising(problem: Problem, tried: int, processors: int, memory: int, clusters: bool) -> list[Tile]:
     of_rule = rule(problem.block, problem.batch, problem.itemsize)
     every = cost.ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
-    return list(dict.fromkeys([*cost.shortlist(every, tried), *([of_rule] if of_rule else [])]))
+    shortest = [*cost.shortlist(every, tried), *([of_rule] if of_rule else [])]
+    tiles = dict.fromkeys(dataclasses.replace(tile, arithmetic=problem.arithmetic) for tile in shortest)
+    return [tile for tile in tiles if Geometry(problem.block, tile, problem.itemsize).problem(memory) is None]
 
 
 def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str, ...]]]:

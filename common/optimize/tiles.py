@@ -162,11 +162,12 @@ def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterabl
 
 @dataclass(frozen=True)
 class Problem:
-    """What a search is for: a block, a batch size and a dtype, "float32" or "float16"."""
+    """What a search is for: a block, a batch size, a dtype, "float32" or "float16", and the arithmetic of its tiles."""
 
     block: Block
     batch: int
     dtype: str
+    arithmetic: str = "tf32x3"
 
     @property
     def itemsize(self) -> int:
@@ -224,6 +225,8 @@ class Table:
             if made is None:
                 return True, None
             tile = Tile(**made)
+            if tile.arithmetic != "tf32x3":  # others need bounds of the input, which networks do not state
+                continue
             fits = tile.images <= batch and Geometry(block, tile, itemsize).problem(memory) is None
             if fits and (tile.split == 1 or cuda.compute_capability() >= 90):
                 return True, tile
@@ -326,8 +329,11 @@ def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
     """Add search results to a file, by default cache_path(), replacing older ones; return its path.
 
     The file is replaced atomically. Results of another card, driver or sources are dropped. OSError if it cannot be
-    written.
+    written; ValueError for results of another arithmetic than "tf32x3", of which networks know no bounds.
     """
+    founds = list(founds)
+    if others := {found.problem.arithmetic for found in founds} - {"tf32x3"}:
+        raise ValueError(f'only results of arithmetic "tf32x3" are kept, got {", ".join(sorted(others))}')
     path = cache_path() if path is None else Path(path)
     held: dict[str, Any] = {}
     try:

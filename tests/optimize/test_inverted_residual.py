@@ -349,7 +349,8 @@ def test_no_access_of_halves_goes_wrong(of):
 @both_dtypes
 def test_generated_lines_fit_on_a_screen(dtype):
     large = Block(112, 112, 960, 960, 320, 2, image=(224, 224), residual=True)
-    text = generate.source(large, Tile(14, 14, slice=96, split=8, warps=12), np.dtype(dtype).name)
+    tile = halves(Tile(14, 14, slice=96, split=8, warps=12))
+    text = generate.source(large, tile, np.dtype(dtype).name)
     assert max(map(len, text.splitlines())) <= generate.WIDTH
 
 

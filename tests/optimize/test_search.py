@@ -255,6 +255,17 @@ def test_the_fastest_is_found():
     assert chosen(BLOCK, 2, "float16") == result.tile
 
 
+def test_a_search_for_pairs_of_halves_is_not_what_networks_take(cache):
+    """They state no bounds of a block's input."""
+    measure = timer(lambda name: {"unfused": 10.0, "1": 4.0}.get(name, 5.0))
+    result = search.search(Problem(BLOCK, 2, "float32", "halves"), tried=2, timer=measure)
+    assert result.tile is not None and result.tile.arithmetic == "halves" and not result.wrong and not result.failed
+    with pytest.raises(ValueError, match='only results of arithmetic "tf32x3" are kept, got halves'):
+        remember([result])
+    remember([found(batch=2, dtype="float32", tile=result.tile)])
+    assert chosen(BLOCK, 2, "float32") == rule(BLOCK, 2, 4)
+
+
 def test_separate_kernels_that_are_faster_win():
     result = search.search(Problem(BLOCK, 1, "float32"), tried=2, timer=timer(lambda n: 1.0 if n == "unfused" else 2.0))
     assert result.tile is None and result.best is not None and result.gain == 0.5

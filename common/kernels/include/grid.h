@@ -45,11 +45,6 @@ __device__ __forceinline__ void grid_barrier_cluster(unsigned* counter) {
     cluster_sync();
 }
 
-#if __CUDA_ARCH__ >= 900
-constexpr bool PROGRAMMATIC = true;
-#else
-constexpr bool PROGRAMMATIC = false;
-#endif
 __device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
@@ -60,5 +55,10 @@ __device__ __forceinline__ void wait_for_inputs() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+#if __CUDA_ARCH__ >= 900
+constexpr bool PROGRAMMATIC = true;
+#else
+constexpr bool PROGRAMMATIC = false;
+#endif
 
 #endif
