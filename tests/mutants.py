@@ -196,6 +196,16 @@ MUTANTS = [
         "one of three products of tf32 parts is missing: an error of 1e-4", f"{TENSOR} -k split_k",
     ),
     Mutant(
+        "halves-term", f"{KERNELS}/include/pair_of_halves.h", "for (int product = 0; product < 3; ++product) {",
+        "for (int product = 1; product < 3; ++product) {",
+        "one of three products of halves is missing: an error of 1e-4", "tests/kernels/test_halves.py -k magnitude",
+    ),
+    Mutant(
+        "ranges-sign", "common/network/ranges.py",
+        "(positive @ low + negative @ high)", "(positive @ low + negative @ low)",
+        "a negative weight counts as least where its input is least", "tests/network/test_network_ranges.py -k bound",
+    ),
+    Mutant(
         "gemm-swizzle-group", f"{KERNELS}/gemm/9_tensor_cores.cu",
         "const int group = tiles_m - first < GROUP ? tiles_m - first : GROUP;", "const int group = GROUP;",
         "the last group of rows of tiles is taken to be full", TENSOR,

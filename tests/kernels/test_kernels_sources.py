@@ -78,6 +78,13 @@ def test_lines_fit_on_a_screen(path):
 
 
 @names
+def test_floats_are_split_by_the_headers_alone(path):
+    """One form of 3xTF32 and one of pairs of halves, whose errors test_tf32x3.py and test_pair_of_halves.py measure."""
+    text = without_comments(path.read_text())
+    assert "ffffe000" not in text and "to_tf32(" not in text and "__half2float(__float2half" not in text
+
+
+@names
 def test_the_text_is_cuda_alone(path):
     """No word of the simulator's: what stands there is what a GPU compiles."""
     assert "SIM_" not in path.read_text() and "__CUDA_SIMULATOR__" not in without_comments(path.read_text())
