@@ -13,7 +13,6 @@ import numpy as np
 from .. import cuda
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
-from ..kernels.pointwise import ladder
 from ..network.operators import kernel_of
 from ..network.registry import Arrays, Fusion, Match, Part, Step, as_step, first, register
 from ..network.steps import ConvStep
@@ -217,8 +216,8 @@ class PersistentPool(PointwisePool):
     def condition(self, match: Match) -> bool | str:
         if _dtype(match) != "float16":
             return "the persistent kernel takes fp16"
-        if not ladder.takes("persistent", np.float16, "NHWC"):
-            return "the persistent kernel needs sm_90"
+        if cuda.backend() == "gpu" and cuda.compute_capability() != 90:
+            return f"the persistent kernel needs sm_90, this card is sm_{cuda.compute_capability()}"
         return _replaced(match) or bool(self._tiles(first(match["convolution"]))) or "no tile fits"
 
     @staticmethod
