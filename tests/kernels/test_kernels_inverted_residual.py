@@ -11,7 +11,7 @@ from kernel_checks import agrees, draw, f64
 from tiers import long, only_all
 
 from common import cuda, kernels
-from common.cuda import checks, nvrtc
+from common.cuda import checks, layout, nvrtc
 from common.cuda.machine_code import compiled
 from common.kernels.inverted_residual import CANDIDATES, Shape, ladder, launches
 
@@ -251,6 +251,18 @@ def test_machine_code(arch, dtype):
         kinds = {kind.split(".")[0] for kind in found.instructions}
         assert ("HMMA" in kinds) == (VARIANTS.index(variant) >= VARIANTS.index("tensor_cores")), variant
         assert ("LDGSTS" in kinds) == (VARIANTS.index(variant) >= VARIANTS.index("pipelined")), variant
+
+
+@long
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_sums_of_many_outputs_are_not_spilled(dtype):
+    """MobileNetV2's last block has 320 of them; nothing is computed."""
+    disassembler()
+    x = layout.empty((32, 160, 7, 7), np.dtype(dtype), "NHWC")
+    shapes = ((960, 160, 1, 1), (960,), (960, 1, 3, 3), (960,), (320, 960, 1, 1), (320,))
+    arrays = [x, *(cuda.empty(shape, np.dtype(dtype)) for shape in shapes)]
+    for variant in VARIANTS[3:]:
+        assert kernels.inspect("inverted_residual", variant, *arrays, arch="sm_90").spills == 0, variant
 
 
 # ---- Tiles

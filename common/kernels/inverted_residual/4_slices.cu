@@ -7,8 +7,8 @@
 // Moves   x once per tile, to shared memory: without this each slice would read it again.
 // Gains   shared memory no longer grows with HIDDEN, so the tile does not shrink for it, and a smaller share of the
 //         hidden pixels is computed twice. project is a sum over hidden channels: each slice adds its part.
-// Costs   a thread keeps the sums of its SUMS outputs in registers from the first slice to the last, and there are
-//         three barriers per slice.
+// Costs   a thread keeps the sums of its SUMS outputs in registers from the first slice to the last: up to all that one
+//         block per multiprocessor leaves it, so __launch_bounds__ asks for one. Three barriers per slice.
 #include "fused.h"
 #include "tile.h"
 
@@ -17,7 +17,7 @@ constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3
 constexpr int PIXELS = TILE_H * TILE_W, PIXELS_IN = IN_H * IN_W;
 constexpr int SUMS = (PIXELS * O_PADDED - 1) / THREADS + 1;  // outputs of a thread
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

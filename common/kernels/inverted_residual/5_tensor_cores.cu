@@ -35,7 +35,7 @@ __device__ __forceinline__ void fetch(scalar_t* to, int to_row, int to_rows, int
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

@@ -23,7 +23,7 @@ constexpr int SUMS = (M_OUT * (O_PADDED / 16) - 1) / WARPS + 1;   // 16×16 outp
 constexpr int ROW = SLICE + E;                                    // of hidden, dw and project's weights
 static_assert(PIXELS % 16 == 0 && SLICE % 16 == 0 && O_PADDED % 16 == 0, "mma takes 16 rows, and here 16 columns");
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

@@ -25,7 +25,7 @@ constexpr int ROW = SLICE + E;                                    // of hidden, 
 constexpr int PART = (PIXELS * O_PADDED / 2 - 1) / SPLIT + 1;     // pairs of neighbouring outputs that a block adds up
 static_assert(PIXELS % 16 == 0 && SLICE % 16 == 0 && O_PADDED % 16 == 0, "mma takes 16 rows, and here 16 columns");
 
-extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, 1)
 inverted_residual(const scalar_t* __restrict__ x, const scalar_t* __restrict__ expand,
                   const scalar_t* __restrict__ expand_bias, const scalar_t* __restrict__ depthwise,
                   const scalar_t* __restrict__ depthwise_bias, const scalar_t* __restrict__ project,

@@ -37,6 +37,7 @@ ladder = Ladder(
 TILES = ((8, 8), (4, 8), (4, 4))  # (TILE_H, TILE_W), the largest first; multiples of 16 pixels, for mma
 SMALL_TILES = ((2, 4), (2, 2), (1, 2), (1, 1))  # of the rung "halo", whose tile shrinks as the hidden channels grow
 WIDEST_SLICE = 128  # bytes of a slice's channels
+MOST_SUMS = 32  # outputs that a thread of the rung "slices" keeps in registers
 STAGES = 2  # slices of weights in shared memory
 STRIP = 4  # rows of outputs that a thread of the rung "reuse" convolves below each other
 LARGEST_CLUSTER = 8  # blocks; more are not portable
@@ -128,10 +129,12 @@ def halo(shape: Shape) -> Iterator[Launch]:
 
 
 def slices(shape: Shape) -> Iterator[Launch]:
-    """One block per tile: x, and a slice of hidden channels."""
+    """One block per tile: x, and a slice of hidden channels; no larger tile than registers have room for its sums."""
     size = WIDEST_SLICE // shape.itemsize
     for tile in TILES:
         switches, blocks, pixels_in, pixels = _tiled(shape, *tile)
+        if pixels * shape.o_padded > MOST_SUMS * _TILE["THREADS"] and tile != TILES[-1]:
+            continue
         elements = pixels_in * shape.channels + (pixels_in + pixels) * size
         yield Launch(switches | {"SLICE": size, "O_PADDED": shape.o_padded}, blocks, elements * shape.itemsize)
 
