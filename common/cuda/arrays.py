@@ -208,13 +208,16 @@ def _callers_stream(kinds: set[str]) -> Iterator[None]:
         return
     import torch
 
-    theirs, streams = torch.cuda.current_stream(), _cupy().cuda
-    if hasattr(theirs, "__cuda_stream__") and hasattr(streams.Stream, "from_external"):
-        ours = streams.Stream.from_external(theirs)
-    else:  # older versions of either
-        ours = streams.ExternalStream(theirs.cuda_stream)
-    with ours:
+    with cupy_stream(torch.cuda.current_stream()):
         yield
+
+
+def cupy_stream(stream: Any) -> Any:
+    """A torch.cuda.Stream as a CuPy stream."""
+    streams = _cupy().cuda
+    if hasattr(stream, "__cuda_stream__") and hasattr(streams.Stream, "from_external"):
+        return streams.Stream.from_external(stream)
+    return streams.ExternalStream(stream.cuda_stream)  # older versions of either
 
 
 def _to_kind(result: Any, kind: str) -> Any:

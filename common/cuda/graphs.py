@@ -7,6 +7,7 @@ graph.launch()
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,3 +101,31 @@ def capture(call: Callable[[], Any]) -> CudaGraph:
                 stream.end_capture()
             raise
         return CudaGraph(stream.end_capture(), tuple(pools))
+
+
+_recording = threading.Lock()
+
+
+@functools.cache
+def _quiet_stream(device: int) -> Any:
+    """A stream that does not synchronize with the null stream, so that others may launch there during a capture."""
+    return gpu().cuda.Stream(non_blocking=True)
+
+
+def record(call: Callable[[], Any]) -> CudaGraph:
+    """The launches of `call()`, which has run before, as one CUDA graph; `call` enqueues on CuPy's current stream.
+
+    Unlike `capture` it runs nothing, and other threads may launch meanwhile, also on the null stream. What CUDA allows
+    no thread during a capture is to synchronize the whole device. Errors as of `capture`; NoGpu on the simulator.
+    """
+    cupy = gpu()
+    pool = cupy.cuda.MemoryPool()
+    with _recording, cupy.cuda.using_allocator(pool.malloc), _quiet_stream(cupy.cuda.Device().id) as stream:
+        stream.begin_capture()
+        try:
+            call()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the capture is invalid
+                stream.end_capture()
+            raise
+        return CudaGraph(stream.end_capture(), (pool,))

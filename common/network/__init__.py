@@ -18,6 +18,7 @@ What is where:
     program   steps as launches over buffers, and the plan of them
     saved     compiled networks in files, with encoding, graphs as JSON values
     context   calls over buffers of their own, one context per thread
+    replay    calls that replay a CUDA graph
     kernels   the steps on common.kernels
     cudnn     the steps on cuDNN and cuBLAS
     reference the layers on PyTorch, and the ONNX file on ONNX Runtime
@@ -38,7 +39,8 @@ from .passes import DEFAULT, resolve
 if TYPE_CHECKING:
     from ..topology.graph import Signature
     from .profile import Placement, Profile
-    from .program import Captured, Plan, Program
+    from .program import Plan, Program
+    from .replay import Captured
 
 __all__ = [
     "BACKENDS", "DEFAULT", "DTYPES", "Cudnn", "ExecutionContext", "Kernels", "Network", "OnnxRuntime", "Torch",
@@ -66,14 +68,19 @@ class Network:
     """
 
     def __init__(
-        self, model: Any, backend: str | Backend = "kernels", *, passes: Iterable[Any] | None = None, **options: Any
-    ) -> None:
+        self, model: Any, backend: str | Backend = "kernels", *, passes: Iterable[Any] | None = None,
+        replay: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
         """Read a model and prepare its backend.
 
         model     an ONNX ModelProto or a path
         backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS
         passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
                   `Kernels(…).passes`. For backends "kernels" and "cudnn"
+        replay    whether calls replay a CUDA graph, from the third call of an input shape on; the graphs of the last
+                  four shapes are kept. Without effect for functions of yours, which may do more than launch:
+                  `operators`, and registered operators that do more. No other thread may synchronize the whole device
+                  during the capture, some milliseconds. For backends "kernels" and "cudnn"
         options   the backend's options, where `backend` is a name: dtype, layout, optimize, variants, operators of
                   "kernels"; dtype, layout, arithmetic, tune of "cudnn"
 
@@ -87,13 +94,17 @@ class Network:
         pipeline = [] if own is None else resolve(own if passes is None else passes, target)
         self._model = topology.load_model(model)
         graph = topology.read_onnx(self._model)
-        self._set(target, graph, target.runner(self._model, pipeline))
+        self._set(target, graph, target.runner(self._model, pipeline), replay)
 
-    def _set(self, target: Any, graph: topology.Graph, runner: Any) -> None:
+    def _set(self, target: Any, graph: topology.Graph, runner: Any, replay: bool) -> None:
+        if replay and not hasattr(runner, "plan"):
+            raise ValueError(f"replay: backend {target.name!r} has no choice of it, leave it out")
         self.target, self.graph, self.runner = target, graph, runner
         self.backend, self.dtype, self.layout = target.name, target.dtype, target.layout
         self.arithmetic = target.arithmetic
         self.optimize: str | None = getattr(getattr(target, "optimize", None), "name", None)
+        if replay:
+            runner.replay = True
         self._context = ExecutionContext(runner, self.input_shape)
 
     @property
@@ -131,12 +142,14 @@ class Network:
         saved.write(path, self.target, plans)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, *, operators: Mapping[str, Callable[..., Any]] | None = None) -> "Network":
+    def load(
+        cls, path: str | os.PathLike, *, operators: Mapping[str, Callable[..., Any]] | None = None, replay: bool = False
+    ) -> "Network":
         """The network that `save` wrote to a file, ready to run on the input shapes that `save` names.
 
-        operators: the functions that replace operators, as when it was saved, see Kernels. Needs no ONNX file, runs no
-        passes and no search; `stages` and `explain` are not possible. Runs no code from the file. The logits are those
-        of the saved network, bit for bit, on a card of the same name.
+        operators: the functions that replace operators, as when it was saved, see Kernels. replay: as of Network; it is
+        not saved. Needs no ONNX file, runs no passes and no search; `stages` and `explain` are not possible. Runs no
+        code from the file. The logits are those of the saved network, bit for bit, on a card of the same name.
         ValueError, with the file's name, what was expected and what came, for a file of another format, of another
         version of the course, or of another device, compute capability or (with tiles) card; for a damaged file; for
         operators or fusions of modules that are not imported, with the module; OSError if it cannot be opened.
@@ -152,7 +165,7 @@ class Network:
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
         net._model = None
-        net._set(target, next(iter(plans.plans.values())).graph, runner)
+        net._set(target, next(iter(plans.plans.values())).graph, runner, replay)
         return net
 
     def program(self, shape: "Signature", arena: bool = False) -> "Program":
@@ -200,7 +213,7 @@ class Network:
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Capture the network for `batch` images in a CUDA graph, which later calls with that shape replay.
 
-        size: (height, width); default: the model's own. Returns a program.Captured, the graph with its input and
+        size: (height, width); default: the model's own. Returns a replay.Captured, the graph with its input and
         output arrays, for callers that need neither checks nor copies.
         ValueError for backends other than "kernels" and "cudnn", and for a batch below 1.
         """

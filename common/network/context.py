@@ -1,5 +1,6 @@
 """Execution contexts: calls of a network over buffers of their own, so that several threads run it at once."""
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,9 @@ from .. import cuda
 from ..topology.graph import Signature, shapes_of, signature_of, with_batch
 
 if TYPE_CHECKING:
-    from .program import Captured
+    from .replay import Captured
+
+CHECKED = 64  # combinations of inputs that a context remembers as right
 
 
 class ExecutionContext:
@@ -32,10 +35,17 @@ class ExecutionContext:
     def __init__(self, runner: Any, input_shape: Signature) -> None:
         self.runner, self.input_shape = runner, input_shape
         self.lock = threading.Lock()
+        self._replays = getattr(runner, "replay", False)
+        self._known: dict[Any, Signature] = {}  # by type, shape and dtype of inputs that were checked
 
     def __call__(self, *inputs: Any) -> Any:
         """The network's output for its inputs, as Network.__call__ gives it."""
-        check_inputs(inputs, self.input_shape)
+        shape = self._checked(inputs)
+        if self._replays:
+            with self.lock:
+                replayed = self.runner.replayed(shape, inputs)
+            if replayed is not None:
+                return replayed if len(replayed) > 1 else replayed[0]
         # NumPy has no bfloat16
         arrays = [x.float() if str(x.dtype) == "torch.bfloat16" else x for x in inputs]
         like = arrays[0]
@@ -43,6 +53,20 @@ class ExecutionContext:
             result = self.runner(*arrays)
             given = [cuda.give_as(one, like) for one in (result if isinstance(result, tuple) else (result,))]
         return tuple(given) if isinstance(result, tuple) else given[0]
+
+    def _checked(self, inputs: Sequence[Any]) -> Signature:
+        """The signature of inputs; `check_inputs` sees each combination of type, shape and dtype once."""
+        try:
+            key = tuple([(type(x), x.shape, x.dtype) for x in inputs])
+            return self._known[key]
+        except (AttributeError, KeyError, TypeError):  # TypeError: an attribute that is not hashable
+            check_inputs(inputs, self.input_shape)
+        if len(self._known) >= CHECKED:
+            self._known.clear()
+        shape = signature_of(tuple(x.shape) for x in inputs)
+        with contextlib.suppress(TypeError):
+            self._known[tuple([(type(x), x.shape, x.dtype) for x in inputs])] = shape
+        return shape
 
     def capture(self, batch: int = 1, size: tuple[int, int] | None = None) -> "Captured":
         """Capture the network for `batch` images in a CUDA graph of this context, as Network.capture does.

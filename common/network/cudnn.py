@@ -9,8 +9,11 @@ from ..cuda import layout as layouts
 from ..cudnn import library, operators, pooling
 from ..kernels import vectors
 from ..topology.graph import Signature
+from . import registry
 from .passes import Pipeline
-from .program import Captured, Launch, Plan, StepBackend, in_turn
+from .program import Launch, Plan, StepBackend, in_turn
+from .registry import Step
+from .replay import Captured
 
 Bound = tuple[operators.Call, Launch | None]  # a call that takes the address of scratch memory; a launch before it
 
@@ -96,6 +99,11 @@ class CudnnBackend(StepBackend):
             return x.reshape(x.shape[0], -1), []
         flat = cuda.empty((x.shape[0], int(np.prod(x.shape[1:]))), x.dtype)
         return flat, [self.copy(x, flat)]
+
+    def capturable(self, steps: list[Step], bound: list[Bound]) -> bool:
+        """Whether all steps are run by operators of this package; a learner's operator may do more than launch."""
+        package = __name__.split(".")[0]
+        return all(type(registry.operator_of(step)).__module__.split(".")[0] == package for step in steps)
 
     def finish(self, bound: list[Bound]) -> tuple[list[Launch], list[str]]:
         """The launches of all steps, and what runs each, in words.

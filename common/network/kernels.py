@@ -5,9 +5,10 @@ from typing import Any, Protocol
 
 from .. import cuda, kernels, topology
 from ..cuda import layout as layouts
-from ..kernels.ladder import prepared
+from ..kernels.ladder import HostStep, prepared
 from .passes import Pipeline
 from .program import Launch, StepBackend, in_turn
+from .registry import Step
 
 Operator = Callable[..., Any]
 
@@ -93,6 +94,10 @@ class KernelBackend(StepBackend):
 
     def compile(self, bound: list[list[Named]]) -> None:
         kernels.compile_together(launch for launches in bound for launch in launches)
+
+    def capturable(self, steps: list[Step], bound: list[list[Named]]) -> bool:
+        """Whether all are prepared launches; a learner's function may do anything else."""
+        return all(isinstance(launch, (kernels.Launch, HostStep)) for launches in bound for launch in launches)
 
     def finish(self, bound: list[list[Named]]) -> tuple[list[Launch], list[str]]:
         names = [" + ".join(launch.name for launch in launches) or "no launch" for launches in bound]

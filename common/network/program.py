@@ -5,7 +5,7 @@ import copy
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -17,9 +17,10 @@ from ..cuda import layout as layouts
 from ..text import aligned
 from ..topology import layers as kinds
 from ..topology.graph import Signature, shapes_of, show_shapes, signature_of, with_batch
-from . import passes, registry
+from . import passes, registry, replay
 from .arena import Arena, Lifetime, for_batch, place, placed_at
 from .registry import Arrays, Step
+from .replay import Captured
 
 DTYPES = {"fp32": np.float32, "fp16": np.float16}
 Launch = Callable[[], None]
@@ -224,11 +225,12 @@ class Program:
     parameters      name → array
     graph           of the steps
     single_launch   one launch for all steps (a persistent kernel), which `launch` uses if it is not None
+    capturable      whether all that `launch` does are launches: a CUDA graph would leave out other work
     """
 
     def __init__(
         self, plan: Plan, buffers: dict[str, Any], parameters: dict[str, Any], graph: topology.Graph,
-        launches: list[Launch], single_launch: Launch | None = None,
+        launches: list[Launch], single_launch: Launch | None = None, capturable: bool = True,
     ) -> None:  # fmt: skip
         self.plan, self.steps, self.told = plan, plan.steps, plan.told
         self.buffers, self.parameters = buffers, parameters
@@ -236,7 +238,7 @@ class Program:
         self.inputs = tuple(buffers[name] for name in graph.inputs)
         self.outputs = tuple(buffers[name] for name in graph.outputs)
         self.input, self.output = self.inputs[0], self.outputs[0]
-        self._launches, self.single_launch = launches, single_launch
+        self._launches, self.single_launch, self.capturable = launches, single_launch, capturable
 
     def launch(self) -> None:
         """Enqueue all steps."""
@@ -246,29 +248,6 @@ class Program:
     def launch_step(self, index: int) -> None:
         """Enqueue step `index` alone, as a launch of its own."""
         self._launches[index]()
-
-
-class Captured:
-    """A program captured in a CUDA graph: write to `input`, call `launch()`, read `output`; or `inputs`, `outputs`.
-
-    On the simulator, which has no CUDA graphs, `launch` runs the steps one by one, with the same result.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self.program, self.input, self.output = program, program.input, program.output
-        self.inputs, self.outputs = program.inputs, program.outputs
-        self._graph = None
-        if cuda.backend() == "gpu":
-            from ..cuda.graphs import capture
-
-            self._graph = capture(program.launch)
-
-    def launch(self) -> None:
-        """Enqueue the network on CuPy's current stream."""
-        if self._graph is None:
-            self.program.launch()
-        else:
-            self._graph.launch()
 
 
 @dataclass(frozen=True)
@@ -319,6 +298,7 @@ class StepBackend(abc.ABC):
     """
 
     KEPT = 4  # input shapes
+    replay = False  # whether calls replay a CUDA graph, see replay.py
     name: ClassVar[str]
     shares: ClassVar[bool] = False  # whether tensors may share memory: views, and steps in place
     composed: str | None = None  # name of the Composition, see common.optimize
@@ -345,6 +325,7 @@ class StepBackend(abc.ABC):
     def _start(self) -> None:
         self._programs: OrderedDict[Signature, Program | Captured] = OrderedDict()
         self._captured: dict[Signature, Captured] = {}
+        self._replays = replay.Replays()
         self._last: Any = None  # (stream, event) of the last call
 
     def context(self) -> Self:
@@ -482,7 +463,8 @@ class StepBackend(abc.ABC):
             graph.name, self.name, self._dtype, self._layout, graph.signature, steps, described, lifetimes, shares,
             placed, self.composed, complete,
         )  # fmt: skip
-        return Program(plan, buffers, self.parameters, graph, launches, single_launch)
+        capturable = self.capturable(steps, bound)
+        return Program(plan, buffers, self.parameters, graph, launches, single_launch, capturable)
 
     def _place(self, shape: Signature, lifetimes: list[Lifetime]) -> tuple[Arena, Arena]:
         """(the placement of the activations, the same completed by the workspaces); one object if none are known."""
@@ -549,6 +531,10 @@ class StepBackend(abc.ABC):
         """Compile the kernels of what `bind` returned for all steps."""
 
     @abc.abstractmethod
+    def capturable(self, steps: list[Step], bound: list[Any]) -> bool:
+        """Whether what `bind` returned for the steps are launches only, without work on the host."""
+
+    @abc.abstractmethod
     def finish(self, bound: list[Any]) -> tuple[list[Launch], list[str]]:
         """(launches, descriptions), one per step, from what `bind` returned for all steps."""
 
@@ -561,20 +547,26 @@ class StepBackend(abc.ABC):
             return self._programs[shape]
         self._programs[shape] = self.program(shape, arena=True)
         while len(self._programs) > self.KEPT:
-            self._programs.popitem(last=False)
+            old, _ = self._programs.popitem(last=False)
+            self._replays.forget(old)
         return self._programs[shape]
 
     def capture(self, shape: Signature) -> Captured:
         """Capture the network in a CUDA graph, which calls with this input shape run from now on."""
         if shape not in self._captured:
             self._programs.pop(shape, None)
+            self._replays.forget(shape)
             with self._preparing:
                 self._captured[shape] = Captured(self.program(shape, arena=True))
         return self._captured[shape]
 
     def __call__(self, *inputs: Any) -> Any:
         """The output for an input (N, C, H, W): a new float32 array of the backend; of several outputs a tuple."""
-        program = self.program_for(signature_of(tuple(x.shape) for x in inputs))
+        shape = signature_of(tuple(x.shape) for x in inputs)
+        program = self.program_for(shape)
+        if self.replay and isinstance(program, Program):
+            with self._preparing:
+                self._programs[shape] = program = self._replays.called(shape, program)
         self._wait()
         for array, x in zip(program.inputs, inputs, strict=True):
             array[...] = cuda.asarray(x, np.float32)
@@ -583,24 +575,39 @@ class StepBackend(abc.ABC):
         self._done()
         return results if len(results) > 1 else results[0]
 
-    def _wait(self) -> None:
-        """Make the current stream wait for the last call, which used the same buffers."""
+    def replayed(self, shape: Signature, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The outputs of a replay for PyTorch's tensors, new float32 tensors; None if this call is no such replay."""
+        if not self.replay or not replay.are_tensors(inputs):
+            return None
+        program = self._captured.get(shape) or self._programs.get(shape)
+        if not isinstance(program, Captured) or not program.torch_calls.takes(inputs):
+            return None
+        if shape in self._programs:
+            self._programs.move_to_end(shape)
+        stream = program.torch_calls.stream()
+        self._wait(stream)
+        results = program.torch_calls(inputs, stream)
+        self._done(stream)
+        return results
+
+    def _wait(self, stream: Any = None) -> None:
+        """Make a CuPy stream, by default the current one, wait for the last call, which used the same buffers."""
         if self._last is None:
             return
         import cupy
 
-        stream, event = self._last
-        current = cupy.cuda.get_current_stream()
-        if current.ptr != stream:
+        last, event = self._last
+        current = stream or cupy.cuda.get_current_stream()
+        if current.ptr != last:
             current.wait_event(event)
 
-    def _done(self) -> None:
+    def _done(self, stream: Any = None) -> None:
         """Record an event after this call, for `_wait`."""
         if cuda.backend() != "gpu":
             return
         import cupy
 
-        current = cupy.cuda.get_current_stream()
+        current = stream or cupy.cuda.get_current_stream()
         event = self._last[1] if self._last else cupy.cuda.Event(disable_timing=True)
         event.record(current)
         self._last = current.ptr, event

@@ -9,8 +9,8 @@ GRAPH_LAUNCH_US = 3.0
 class Stream:
     """Knows whether it is capturing; what is launched meanwhile is recorded and takes no time."""
 
-    def __init__(self, gpu, ptr):
-        self.gpu, self.ptr, self.captured = gpu, ptr, None
+    def __init__(self, gpu, ptr, non_blocking=False):
+        self.gpu, self.ptr, self.non_blocking, self.captured = gpu, ptr, non_blocking, None
 
     def __enter__(self):
         self.gpu.streams.append(self)
@@ -69,7 +69,7 @@ class FakeGpu:
         self.streams = [Stream(self, 0)]
         made = iter(range(7, 1000))
         self.cuda = SimpleNamespace(
-            Stream=lambda: Stream(self, next(made)),
+            Stream=lambda non_blocking=False: Stream(self, next(made), non_blocking),
             Event=lambda: Event(self),
             Device=lambda: SimpleNamespace(id=0, synchronize=lambda: self.log.append(("device",))),
             MemoryPool=self._pool,

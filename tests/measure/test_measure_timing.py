@@ -21,7 +21,8 @@ def gpu(monkeypatch):
     fake = FakeGpu()
     monkeypatch.setattr(graphs, "gpu", lambda: fake)
     monkeypatch.setattr(graphs, "_torch", lambda: None)
-    monkeypatch.setattr(graphs, "_stream", functools.cache(graphs._stream.__wrapped__))
+    for name in ("_stream", "_quiet_stream"):
+        monkeypatch.setattr(graphs, name, functools.cache(getattr(graphs, name).__wrapped__))
     return fake
 
 
@@ -308,6 +309,32 @@ def test_an_error_while_capturing_ends_the_capture(gpu):
         assert stream.captured is None
         graphs.capture(gpu.kernel(1.0))
     assert gpu.graphs[-1].nodes == [1.0]
+
+
+def test_a_record_runs_nothing_and_waits_for_no_stream(gpu):
+    seen = []
+
+    def call():
+        seen.append((gpu.streams[-1], gpu.allocators[-1]))
+        gpu.kernel(5.0)()
+
+    graph = graphs.record(call)
+    assert gpu.clock == 0.0 and gpu.graphs[0].nodes == [5.0] and ("device",) not in gpu.log
+    ((stream, allocator),) = seen
+    assert stream.non_blocking and allocator == gpu.pools[0].malloc and gpu.allocators == [None]
+    assert stream not in gpu.streams
+    graph.launch()
+    assert gpu.clock == 5.0 + GRAPH_LAUNCH_US
+
+
+def test_an_error_while_recording_ends_the_capture(gpu):
+    def broken():
+        raise Broken
+
+    with pytest.raises(Broken):
+        graphs.record(broken)
+    graphs.record(gpu.kernel(1.0))
+    assert [graph.nodes for graph in gpu.graphs][-1] == [1.0] and len(gpu.streams) == 1
 
 
 def test_what_cannot_be_captured_says_so(gpu):
