@@ -80,7 +80,10 @@ def inverted_residual(
     if residual is not None:
         checks.array("residual", residual, shape, like=x, allowed=allowed)
     out = checks.output(out, shape, like=x, layout="NHWC")
-    checks.apart(out, x=x, residual=residual)
+    checks.apart(
+        out, x=x, expand=expand, expand_bias=expand_bias, depthwise=depthwise, depthwise_bias=depthwise_bias,
+        project=project, project_bias=project_bias, residual=residual,
+    )  # fmt: skip
     dtype = np.dtype(x.dtype).name
     if tile is None:
         tile = chosen(block, n, dtype) or rule(block, n, x.dtype.itemsize)

@@ -290,8 +290,8 @@ def pack(weight: Any, groups: int = 1, out: Any = None) -> Any:
     checks.array("weight", weight, (None,) * 4, allowed=layouts.LAYOUTS)
     o, c, kh, kw = weight.shape
     shape = packed_shape(weight.shape, groups)
-    if out is None:
-        out = cuda.empty(shape, weight.dtype)
+    out = checks.output(out, shape, like=weight)
+    checks.apart(out, weight=weight)
     if len(shape) == 2:
         out[...] = weight.reshape(o, kh * kw).T
         return out
@@ -355,7 +355,7 @@ def conv2d(
     if packed is not None:
         checks.array("packed", packed, packed_shape(weight.shape, groups), like=x)
     out = checks.output(out, made, like=x, layout="NHWC")
-    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual, packed=packed)
     rows = weight
     if kind != "tiles":
         rows = cuda.empty(packed_shape(weight.shape, groups), x.dtype) if packed is None else packed
