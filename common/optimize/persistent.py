@@ -80,7 +80,7 @@ class Plan:
     predicted_us   time by the cost model
     rolled         whether consecutive phases that differ only in their arrays become a loop, which keeps the code in
                    the instruction cache
-    barrier        a barrier of grid.h; default: grid_barrier, 9 % faster on an H200 than one arrival per cluster
+    barrier        a barrier of grid.h; default: grid_barrier, which was faster on an H200 than one arrival per cluster
     """
 
     phases: tuple[Phase, ...]

@@ -1,5 +1,6 @@
 """The .cu files: a ladder whose rungs can be laid side by side."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -100,6 +101,51 @@ def test_every_file_compiles_with_those_options(path):
             kernel = cuda.RawKernel(source.read_text(), path.parent.name, options=options)
             declared = declarations(source.read_text())[path.parent.name].parameters
             assert [one.name for one in kernel.parameters] == [one.name for one in declared]
+
+
+# a time or a rate, or how many times as fast something is
+MEASURED = re.compile(
+    r"\d[\d.,]*\s?(?:µs|us|ns|ms|[GT]B/s|[GT]FLOPS?(?:/s)?|(?:nano|micro|milli)seconds?)\b"
+    r"|\d[\d.,]*\s?(?:%|×|times)\s(?:as fast|as slow|faster|slower)"
+    r"|\d[\d.,]* per (?:ns|µs|ms)\b"
+)
+ROOT = Path(kernels.__file__).parent.parent.parent
+GPU_SOURCES = sorted(
+    path
+    for place in ("common", "0*")
+    for pattern in ("*.cu", "*.h")
+    for folder in ROOT.glob(place)
+    for path in folder.rglob(pattern)
+    if "simulator" not in path.parts
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("330 TFLOP/s, where cuBLAS has 690", True), ("takes 2.6 µs", True), ("at 4.3 TB/s", True),
+        ("1.5 times as fast", True), ("9 % faster on an H200", True), ("starts 1.6 per ns", True),
+        ("reads 16 bytes per access, 2.25 times fewer", False), ("3 times the rate of FMA units", False),
+        ("two thirds of their peak; 22 blocks of 256 use sm_90", False),
+    ],
+)  # fmt: skip
+def test_what_counts_as_a_measured_figure(text, found):
+    assert bool(MEASURED.search(text)) == found
+
+
+def test_no_kernel_states_a_measured_figure():
+    """Records change, comments do not: measured figures stand in generated texts, not in kernels and launchers."""
+    found = []
+    for path in GPU_SOURCES:
+        text = re.sub(r"\n\s*//\s*", " ", path.read_text(encoding="utf-8"))
+        found += [f"{path.relative_to(ROOT)}: {hit[0]}" for hit in MEASURED.finditer(text)]
+    for package in ("kernels", "optimize"):
+        for path in (ROOT / "common" / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                    words = " ".join((ast.get_docstring(node) or "").split())
+                    found += [f"{path.relative_to(ROOT)}: {hit[0]}" for hit in MEASURED.finditer(words)]
+    assert len(GPU_SOURCES) > 100 and found == []
 
 
 def test_a_changed_header_is_another_compilation(tmp_path, monkeypatch):

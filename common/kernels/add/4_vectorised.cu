@@ -1,10 +1,10 @@
 // add, rung 4 "vectorised": VECTOR neighbouring elements per access, 16 bytes where the arrays' addresses allow it.
 //
 // Moves   3n elements, as rung 1, with VECTOR times fewer requests: 4 floats or 8 halves in each.
-// Gains   bytes in flight. By Little's law, to load at a rate R, R × latency bytes must be in flight at all times. Two thirds
-//         of an addition's bytes are loads: at 4.3 TB/s on 132 multiprocessors 22 bytes per nanosecond on each. A load that
-//         memory answers takes 340 ns on an idle H200 and 650 to 950 on a busy one, so 14 to 20 KB must be in flight.
-//         Rung 2 has 16 KB of floats or 8 KB of halves. With 16 bytes per access it is at most 64 KB. And a block does
+// Gains   bytes in flight. By Little's law, to load at a rate R, R × latency bytes must be in flight at all times; on a busy
+//         card loads take longer, so it needs more of them. A multiprocessor has at most 2,048 threads, and each has one
+//         load of a and one of b in flight:
+//         16 KB of floats or 8 KB of halves in rung 2. With 16 bytes per access it is at most 64 KB. And a block does
 //         four or eight times the work before another one takes its place.
 // Costs   a tail of up to VECTOR - 1 elements, added one by one; one more compilation for arrays that do not start at a
 //         multiple of 16 bytes, for which VECTOR is smaller, down to 1.

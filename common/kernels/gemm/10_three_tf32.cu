@@ -6,8 +6,8 @@
 //
 // Moves   what rung 9 does, 4 bytes an element. 3·M·N·K multiply-adds in TF32, at half the rate of fp16; for a warp's 64×32×8
 //         that is 48 mma, and 24 values a lane to split, 3 instructions each.
-// Gains   3 TF32 products cost less than one FMA on cards whose tensor cores multiply TF32 more than 3 times as fast as fp32
-//         units. With Bᵀ all fragments come by ldmatrix, which is faster.
+// Gains   3 TF32 products cost less than one FMA on cards whose tensor cores multiply TF32 at more than 3 times the rate of
+//         FMA units. With Bᵀ all fragments come by ldmatrix, which is faster.
 // Costs   three times the sums, fragments and splits in registers: 255 of them, so smaller warps than rung 9's. An infinity
 //         times anything becomes NaN, as its small part is ∞ − ∞.
 #include "swizzle.h"

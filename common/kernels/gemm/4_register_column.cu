@@ -4,7 +4,7 @@
 //
 // Moves   M·N·K·(1/BM + 1/BN) elements into shared memory, M·N·K·(1 + 1/TM) out of it: one of B serves TM multiply-adds.
 //         With TM = 8, 9 loads per 8 multiply-adds where rung 3 has 16.
-// Gains   16/9 = 1.8 times as long as wavefronts are the limit. Tiles of 64×64 with half the threads of rung 3.
+// Gains   16/9 = 1.8 times, as long as wavefronts are the limit. Tiles of 64×64 with half the threads of rung 3.
 // Costs   registers: TM sums. A warp's lanes load the same element of As, and that takes a whole wavefront.
 #include <cuda_fp16.h>
 

@@ -6,8 +6,8 @@
 // Moves   as rung 1, and now neighbours load neighbours: a warp's load touches 4 sectors of floats, 5 if it starts inside one.
 // Gains   a chain of ceil(pixels / threads) + log2(threads) additions instead of `pixels`; threads for all pixels at once.
 // Costs   one barrier per step, log2(threads) of them. In step d one thread in 2d adds, and its warp executes the step:
-//         every warp takes part until d is 32. And one block per 49 numbers: at batch 256 that is 327,680 blocks, of
-//         which an H200 starts about 1.6 per ns, so 200 µs whatever a block does.
+//         every warp takes part until d is 32. And one block per 49 numbers: at batch 256 that is 327,680 blocks, and
+//         a card starts only so many in a microsecond, whatever they do.
 #include <cuda_fp16.h>
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {

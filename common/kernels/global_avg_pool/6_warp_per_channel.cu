@@ -5,8 +5,8 @@
 // Costs   what a warp does besides loading, it does for each 49 numbers again: index, guards, five shuffles, a division.
 //         About 100 instructions per channel, which at batch 256 take two thirds of all issue slots. And bytes in flight: a
 //         row of 49 splits the warp (in the machine code for sm_90): lanes 0–16 load and add both their pixels, then lanes
-//         17–31 theirs. So each row waits for memory twice, and 64 warps per SM have at most 8.7 KB in flight; for 4.3 TB/s
-//         at a latency of 650 ns 21 KB are needed.
+//         17–31 theirs. So each row waits for memory twice, and 64 warps per SM have at most 8.7 KB in flight, less than
+//         a multiprocessor's share of the bandwidth times the latency.
 #include "vec.h"
 
 extern "C" __global__ void global_avg_pool(const scalar_t* __restrict__ x, scalar_t* __restrict__ out, int images, int channels, int pixels) {
