@@ -141,7 +141,7 @@ def _record(row: Row, plans: dict[str, Any], comparison: timing.Comparison, mode
         "network", f"{model.name}, chain", c.implementation, precision=c.precision, arithmetic=row.built.arithmetic,
         batch=batch, timing=comparison[row.name], work=moved, error=row.check.error, layout=c.layout,
         launch=row.launch, rung=[rung.name for rung in rungs()].index(c.implementation) + 1, steps=len(plan.steps),
-        same_top5=row.check.same_top5, checked_images=row.check.images,
+        **row.check.fields,
     )  # fmt: skip
 
 

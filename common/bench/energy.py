@@ -32,7 +32,7 @@ PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torc
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """What to measure. backends: of network.IMPLEMENTATIONS. seconds, rounds, seed: as for measure.energy.measure."""
+    """What to measure. backends: of PREPARED. seconds, rounds, seed: as for measure.energy.measure."""
 
     backends: tuple[str, ...] = ()
     seconds: float = energy.SECONDS
@@ -40,7 +40,7 @@ class Options(driver.Options):
     seed: int | None = None
 
     CHOICES: ClassVar = {
-        "backends": (network.IMPLEMENTATIONS, IMPLEMENTATIONS), "batches": (None, BATCHES),
+        "backends": (tuple(PREPARED), IMPLEMENTATIONS), "batches": (None, BATCHES),
         "precisions": (PRECISIONS, DEFAULT_PRECISIONS),
     }  # fmt: skip
 

@@ -1,19 +1,23 @@
 """The suite "network": the whole MobileNetV2 on this project's kernels, cuDNN and the peers; checked, then timed.
 
-    ours    this project's kernels           graph: the launches captured in a CUDA graph and replayed;
-            optimized for latency below batch 16 and for throughput from there on, unless --optimize is given
-    cudnn   the same steps on cuDNN          graph, and eager: launched from Python one after the other
+    ours      this project's kernels         graph: the launches captured in a CUDA graph and replayed;
+              optimized for latency below batch 16 and for throughput from there on, unless --optimize is given
+    ours-fma  the same, without tensor cores: fp32 products and sums by FMA alone, as the libraries in fp32
+    cudnn     the same steps on cuDNN        graph, and eager: launched from Python one after the other
     the others: peers.py
 
 All implementations at one batch size and precision are timed in one process, one sample of each in turn, on the same
 pictures. An implementation whose error against ONNX Runtime exceeds network.compare's tolerance is reported with its
-error and not timed.
+error and not timed. Records have this error, and as "error_float64" the error against the network in float64.
+
+A record's times are of calls back to back. Of calls over one set of buffers it also has those of single calls, see
+measure.timing: "lone_us", one call after an idle gap, on the host's clock; "cold_us", one call with a cold L2 cache.
 """
 
 import ctypes
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,8 +32,9 @@ from ..measure import timing
 from ..measure.roofline import ARITHMETIC, Work
 from ..network import Network
 from ..network.compare import TOLERANCES, relative_error, top
+from ..network.reference import run_layer
 from ..network.steps import fuse
-from ..report.results import record
+from ..report.results import record, rounded_us
 from . import driver
 from .driver import Measured, choose
 from .operators import TUNED, pictures, work_of
@@ -41,8 +46,9 @@ SAMPLES = 50
 THROUGHPUT_FROM = 16  # batch size
 STEP_BY_STEP = "step by step"  # in the "case" of records of ours with --optimize none
 
-STEPS = {"ours": "kernels", "cudnn": "cudnn"}  # implementations that are backends of common.network
-NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}
+STEPS = {"ours": "kernels", "ours-fma": "kernels", "cudnn": "cudnn"}  # implementations that are backends of Network
+OURS = {"ours": "ours", "ours-fma": "ours"}  # the "implementation" of their records
+NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}  # those that all others are compared with
 IMPLEMENTATIONS = (*STEPS, *PEERS)
 SLOW = ("torch-compile",)  # compile for minutes: only if named explicitly
 _BOTH: tuple[str, ...] = ("NCHW", "NHWC")
@@ -50,6 +56,7 @@ _FAST: dict[str, tuple[str, ...]] = {"fp32": ("NCHW",), "tf32": ("NHWC",), "fp16
 # the memory layouts timed by default; libraries need NHWC to use tensor cores
 DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "ours": {"fp32": ("NHWC",), "fp16": ("NHWC",)},
+    "ours-fma": {"fp32": ("NHWC",)},
     "cudnn": {**_FAST, "fp32": _BOTH},
     "torch-eager": dict.fromkeys(PRECISIONS, _BOTH),
     "torch-graph": dict.fromkeys(PRECISIONS, _BOTH),
@@ -58,7 +65,7 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 # arithmetic of the 1×1 convolutions in ours, nearly all of the multiply-adds; depthwise layers run on FMA units
 OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
-
+FMA, FMA_ONLY = "fma", "FMA only"  # of ours-fma: Network's argument `arithmetic`; in the "case" of records of ours
 
 MODES = ("hot", "rotating", "host")
 OPTIMIZE = ("none", "latency", "throughput")
@@ -89,7 +96,7 @@ class Options(driver.Options):
         choose("optimize", (self.optimize or "none",), OPTIMIZE)
         choose("mode", (self.mode,), MODES)
         known = IMPLEMENTATIONS if self.mode == "hot" else tuple(STEPS)
-        default = tuple(name for name in known if name not in SLOW)
+        default = tuple(name for name in (known if self.mode == "hot" else NAMES) if name not in SLOW)
         object.__setattr__(self, "backends", choose(f"backend with mode {self.mode!r}", self.backends, known, default))
 
 
@@ -97,11 +104,15 @@ class Options(driver.Options):
 
 
 class Reference:
-    """The pictures, and ONNX Runtime's logits for the first `checked` of them, computed once for all batch sizes."""
+    """The pictures, and reference logits for the first `checked` of them, computed once for all batch sizes.
+
+    logits: ONNX Runtime's, in float32. exact: those of the layers in float64.
+    """
 
     def __init__(self, model: Model, checked: int = CHECKED) -> None:
         self._shape = model.graph.input_shape[1:]
         self.logits = Network(model.onnx, "onnxruntime")(pictures(checked, self._shape))
+        self.exact = in_float64(model, pictures(checked, self._shape))
         self._pictures = np.empty((0, *self._shape), np.float32)
 
     def __len__(self) -> int:
@@ -114,17 +125,42 @@ class Reference:
         return self._pictures[:count]
 
 
+def in_float64(model: Model, images: np.ndarray) -> np.ndarray:
+    """The logits (N, classes) of the network's layers in float64 on the CPU, for images (N, C, H, W)."""
+    import torch
+
+    parameters = {name: torch.from_numpy(np.array(value, np.float64)) for name, value in model.parameters.items()}
+    graph, logits = model.graph.with_batch(1), []
+    with torch.no_grad():
+        for image in images:  # one by one: activations in float64 are large
+            tensors = {graph.input: torch.from_numpy(image[None].astype(np.float64))}
+            for layer in graph.layers:
+                tensors[layer.output] = run_layer(layer, [tensors[name] for name in layer.inputs], parameters)
+            logits.append(tensors[graph.output].numpy())
+    return np.concatenate(logits)
+
+
 @dataclass(frozen=True)
 class Check:
-    """The result of a check: the relative error and the agreement of the classes.
+    """The result of a check: relative errors and the agreement of the classes.
 
-    error: ‖out − ref‖ / ‖ref‖ over all checked pictures, the largest of several sets of buffers. same_top5: how many of
-    the `images` checked have the reference's top-5 classes.
+    error: ‖out − ref‖ / ‖ref‖ over all checked pictures, the largest of several sets of buffers; ref: ONNX Runtime's
+    logits. same_top5: how many of the `images` checked have the reference's top-5 classes. error_float64: the same
+    error against the logits in float64.
     """
 
     error: float
     same_top5: int
     images: int
+    error_float64: float
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those of a record, besides `error`."""
+        return {
+            "same_top5": self.same_top5, "checked_images": self.images,
+            "error_float64": float(f"{self.error_float64:.3g}"),
+        }  # fmt: skip
 
     def within(self, precision: str) -> bool:
         """Whether the error is within the precision's tolerance, network.compare.TOLERANCES; False for NaN."""
@@ -144,7 +180,8 @@ def check(built: Built, reference: Reference, batch: int) -> Check:
     for results in of_calls:
         logits = np.concatenate(results)[: len(reference)]
         same = int((top(logits) == top(reference.logits)).all(axis=1).sum())
-        checks.append(Check(relative_error(logits, reference.logits), same, len(reference)))
+        error, exact = relative_error(logits, reference.logits), relative_error(logits, reference.exact)
+        checks.append(Check(error, same, len(reference), exact))
     # NaN counts as the largest
     return max(checks, key=lambda c: np.inf if np.isnan(c.error) else c.error)
 
@@ -186,7 +223,7 @@ def configurations(
     optimize: for ours in NHWC; NCHW has no optimizations.
     """
     return [
-        Configuration(name, precision, layout, optimize if (name, layout) == ("ours", "NHWC") else None)
+        Configuration(name, precision, layout, optimize if name in OURS and layout == "NHWC" else None)
         for name in implementations
         for layout in (layouts or DEFAULT_LAYOUTS[name].get(precision, ()))
     ]
@@ -203,18 +240,22 @@ def build(configuration: Configuration, model: Model, x: np.ndarray, mode: str, 
 def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
     """`build` for ours and cuDNN: one program, or with mode "rotating" several, each with its own buffers."""
     c = configuration
-    options: dict[str, Any] = {"layout": c.layout, "arithmetic": c.precision}
-    if c.implementation == "cudnn":
-        options["tune"] = TUNED if tune else False
+    if c.precision not in DEFAULT_LAYOUTS[c.implementation]:
+        raise ValueError(f"{c.implementation} has no {c.precision}")
+    options: dict[str, Any] = {"layout": c.layout}
+    arena = c.implementation in OURS  # cuDNN's recorded times are of plans tuned on separate buffers
+    if not arena:
+        options |= {"arithmetic": c.precision, "tune": TUNED if tune else False}
     elif c.optimize:
         options["optimize"] = c.optimize
-    arena = c.implementation == "ours"  # cuDNN's recorded times are of plans tuned on separate buffers
+    if c.implementation == "ours-fma":
+        options["arithmetic"] = FMA
     net = Network(model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32", **options)
     programs = [net.program(x.shape, arena)]
     if mode == "rotating":
         set_bytes = programs[0].plan.memory
         programs += [net.program(x.shape, arena) for _ in range(timing.rotations(set_bytes) - 1)]
-    arithmetic = OUR_ARITHMETIC[c.precision] if c.implementation == "ours" else ARITHMETIC[c.precision]
+    arithmetic = (OUR_ARITHMETIC if c.implementation == "ours" else ARITHMETIC)[c.precision]
     if mode == "host":
         built = _from_host_to_host(programs[0], c.layout, arithmetic)
     else:
@@ -365,9 +406,36 @@ def measure(
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
     if comparison is None:
         return [], right and still
-    records = [_record(row, timed, comparison, model, batch, options) for row in timed]
+    single = single_calls(timed, options, console) if options.mode == "hot" else {}
+    records = [_record(row, timed, comparison, model, batch, options) | single.get(row.name, {}) for row in timed]
     _show(timed, comparison, records, batch, console)
     return records, right and still
+
+
+def single_calls(rows: Sequence[Row], options: driver.Options, console: Console) -> dict[str, dict[str, float]]:
+    """The times of single calls by row, as fields of records: "lone_us", "lone_p5_us", "lone_p95_us", "cold_us", …
+
+    A library with streams of its own has no cold time: the eviction would not be ordered with its calls.
+    """
+    calls = {row.name: (row.built.benchmark(row.launch).calls[0], row.built.wait, row.launch) for row in rows}
+    lone = {name: timing.Lone(call, wait if launch == "host" else None) for name, (call, wait, launch) in calls.items()}
+    cold = {name: timing.Cold(call) for name, (call, _, launch) in calls.items() if launch != "host"}
+    found: dict[str, dict[str, float]] = {}
+    for mode, benchmarks in (("lone", lone), ("cold", cold)):
+        if not benchmarks:
+            continue
+        try:
+            comparison = timing.compare(benchmarks, samples=options.samples or SAMPLES)
+        except Exception as error:
+            console.print(f"{mode} calls: not timed: {escape(_first_line(error))}", soft_wrap=True)
+            continue
+        for name in benchmarks:
+            measured = comparison[name]
+            found.setdefault(name, {}).update({
+                f"{mode}_us": rounded_us(measured.median_us), f"{mode}_p5_us": rounded_us(measured.p5_us),
+                f"{mode}_p95_us": rounded_us(measured.p95_us),
+            })  # fmt: skip
+    return found
 
 
 def timed_in_turn(
@@ -406,11 +474,13 @@ def _record(
     case, measured = model.name, comparison[row.name]
     if options.mode == "host":
         case = f"{model.name}, host to host"
+    elif c.implementation == "ours-fma":
+        case = f"{model.name}, {FMA_ONLY}"
     elif options.optimize == "none" and c.implementation == "ours":  # the program of chapter 05, without optimizations
         case = f"{model.name}, {STEP_BY_STEP}"
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
-    more |= {"same_top5": row.check.same_top5, "checked_images": row.check.images}
-    if c.implementation == "ours":
+    more |= row.check.fields
+    if c.implementation in OURS:
         more["composition"] = c.optimize or "none"
     if measured.mode == "rotating":
         more["sets"] = len(row.built.calls)
@@ -419,8 +489,9 @@ def _record(
     if row.built.note:
         more["note"] = row.built.note
     return record(
-        "network", case, c.implementation, precision=c.precision, arithmetic=row.built.arithmetic, batch=batch,
-        timing=measured, work=work(model, batch, c.precision), error=row.check.error, **more,
+        "network", case, OURS.get(c.implementation, c.implementation), precision=c.precision,
+        arithmetic=row.built.arithmetic, batch=batch, timing=measured, work=work(model, batch, c.precision),
+        error=row.check.error, **more,
     )  # fmt: skip
 
 
@@ -433,7 +504,7 @@ def _best(implementation: str, rows: Sequence[Row], comparison: timing.Compariso
 def _ratios(row: Row, rows: Sequence[Row], comparison: timing.Comparison) -> dict[str, Any]:
     """The row's time relative to the best of cuDNN and of ours in the same process, with 95 % intervals."""
     found = {}
-    for implementation in STEPS:
+    for implementation in NAMES:
         best = _best(implementation, rows, comparison)
         if best is not None and best is not row:
             ratio = comparison.ratio(row.name, best.name)
@@ -452,14 +523,20 @@ def _show(
         c, ratios = row.configuration, r.get("ratios", {})
         shown.append(
             {"implementation": " ".join(filter(None, (c.implementation, c.optimize))), "layout": c.layout}
-            | {"launch": r["launch"]} | driver.cells(r)
+            | {"launch": r["launch"]} | driver.cells(r) | _single_cells(r)
             | {"same top 5": f"{row.check.same_top5} of {row.check.images}"}
-            | {f"time / {NAMES[name]} best": _in_words(ratios[name]) if name in ratios else "" for name in STEPS}
+            | {f"time / {NAMES[name]} best": _in_words(ratios[name]) if name in ratios else "" for name in NAMES}
         )  # fmt: skip
     console.print(driver.table(shown, 3, f"batch {batch}, {rows[0].configuration.precision}"))
     if line := _side_by_side(rows, comparison):
         console.print(line, soft_wrap=True)
     console.print()
+
+
+def _single_cells(r: Mapping[str, Any]) -> dict[str, str]:
+    """The columns of a table with the error against float64 and the times of single calls."""
+    times = {f"{mode} µs": f"{r[f'{mode}_us']:,.1f}" if f"{mode}_us" in r else "" for mode in ("lone", "cold")}
+    return {"against float64": f"{r['error_float64']:.1e}"} | times
 
 
 def _in_words(ratio: dict[str, Any]) -> str:

@@ -5,16 +5,24 @@
     both = compare({"ours": a, "cudnn": b})                a round A B, a round B A, ...
     both["ours"].median_us, both.ratio("ours", "cudnn")    a median, and a ratio with its confidence interval
 
+    compare({"ours": Lone(graph.launch)}), compare({"ours": Cold(graph.launch)})
+
 A sample is many calls between two events, so that the events' own cost and resolution are negligible. One more round is
 launched before the first event: the GPU is then still busy when the timed calls arrive, and its caches are in the state
 that they leave. So the result is the time per call in a sequence of calls, without the launch latency of Python;
 "eager" is limited by Python where Python is slower than the GPU.
+
+Back to back is how a server under load calls. Two other samples are one call each:
+
+    Lone    one call after IDLE_US without work, on the host's clock: from the call until the host sees its end
+    Cold    one call after the L2 cache was filled with other data, between events: weights come from DRAM as well
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -26,6 +34,7 @@ LAUNCHES = ("graph", "eager", "host")
 SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # the least time of a sample
 MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # per sample, unless one round has more
 WARM_UP_US = 20_000.0
+IDLE_US = 2_000.0  # before a lone call; the clocks of an idle GPU stay up much longer
 SHORTEST_CALL_US = 0.3  # an empty kernel takes at least 1 µs
 
 
@@ -36,7 +45,8 @@ SHORTEST_CALL_US = 0.3  # an empty kernel takes at least 1 µs
 class Timing:
     """Microseconds per call: median, 5th and 95th percentile of `samples` samples of `calls` calls each.
 
-    launch: "graph", "eager" or "host"; mode: "hot" (the same buffers in every call) or "rotating" (sets of them).
+    launch: "graph", "eager" or "host"; mode: "hot" (the same buffers in every call), "rotating" (sets of them), "lone"
+    or "cold".
     """
 
     median_us: float
@@ -169,6 +179,80 @@ class Benchmark:
         last.record()
         last.synchronize()
         return cupy.cuda.get_elapsed_time(first, last) * 1e3
+
+
+class Lone(Benchmark):
+    """One call after an idle gap: the host's time from the call until the GPU has completed it and the host knows.
+
+    It has the launch, the call, and the synchronization in it. call: enqueues on CuPy's current stream; or with `wait`,
+    as for Benchmark, on streams of its runtime.
+    """
+
+    def __init__(self, call: Callable[[], Any], wait: Callable[[], Any] | None = None) -> None:
+        super().__init__(call, "host" if wait else "eager", wait)
+
+    @property
+    def mode(self) -> str:
+        """ "lone"."""
+        return "lone"
+
+    def prepare(self) -> None:
+        """Warm up; a sample is always one call. NoGpu on the simulator."""
+        with graphs.on_stream():
+            self.rounds, spent = 1, 0.0
+            while spent < WARM_UP_US:
+                spent += max(self._sample(), 1.0)
+
+    def _sample(self) -> float:
+        wait = self.wait or graphs.gpu().cuda.get_current_stream().synchronize
+        wait()
+        sleep(IDLE_US / 1e6)
+        start = perf_counter()
+        self.calls[0]()
+        wait()
+        return (perf_counter() - start) * 1e6
+
+
+class Cold(Lone):
+    """One call right after the L2 cache was filled with other data: GPU time between two events around the call.
+
+    The cache is filled by reading a buffer of twice its size, so nothing has to be written back during the call. While
+    that runs the host enqueues the events and the call: the launch takes no part. call: enqueues on CuPy's current
+    stream.
+    """
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(call)
+
+    @property
+    def mode(self) -> str:
+        """ "cold"."""
+        return "cold"
+
+    def _sample(self) -> float:
+        cupy = graphs.gpu()
+        first, last = cupy.cuda.Event(), cupy.cuda.Event()
+        cupy.cuda.get_current_stream().synchronize()
+        evict()
+        first.record()
+        self.calls[0]()
+        last.record()
+        last.synchronize()
+        return cupy.cuda.get_elapsed_time(first, last) * 1e3
+
+
+def evict() -> None:
+    """Enqueue reads of twice the L2 cache's size on CuPy's current stream, which leave nothing else in it."""
+    data, largest = _filling(graphs.gpu().cuda.Device().id)
+    data.max(out=largest)
+
+
+@functools.cache
+def _filling(device: int) -> tuple[Any, Any]:
+    """(random numbers of twice the size of the L2 cache, a place for their maximum), float32."""
+    cupy = graphs.gpu()
+    count = 2 * cupy.cuda.runtime.getDeviceProperties(device)["l2CacheSize"] // 4
+    return cupy.random.random(count, dtype=np.float32), cupy.empty((), np.float32)
 
 
 Timed = Benchmark | Callable[[], Any] | Sequence[Callable[[], Any]]

@@ -419,12 +419,15 @@ def _above_0(value: Any) -> bool:
 
 
 _TIMES, _MILLIJOULES = ("p5_us", "median_us", "p95_us"), ("mj_low", "mj_per_image", "mj_high")
+_LONE, _COLD = (tuple(f"{mode}{one}_us" for one in ("_p5", "", "_p95")) for mode in ("lone", "cold"))
 _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("precision",), lambda v: v in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
     (("layout",), lambda v: v is None or v in LAYOUTS, f"one of {', '.join(LAYOUTS)}"),
     (("mode",), lambda v: v in ("hot", "rotating"), "one of hot, rotating"),
     (("method",), lambda v: v in ("counter", "power"), "one of counter, power"),
     (_OPTIONAL, lambda v: v is None or (_is_number(v) and v >= 0), "a finite number of at least 0"),
+    (("error_float64",), lambda v: _is_number(v) and v >= 0, "a finite number of at least 0"),
+    ((*_LONE, *_COLD), _above_0, "a finite number above 0"),
     (("batch", "count", "order", "rounds", "images"), lambda v: type(v) is int and v >= 1, "an integer of at least 1"),
     (("launch",), lambda v: v in LAUNCHES, f"one of {', '.join(LAUNCHES)}"),
     ((*_TIMES, "previous_median_us", "previous_mj_per_image"), _above_0, "a finite number above 0"),
@@ -463,7 +466,7 @@ def _complaints(r: Mapping[str, Any]) -> list[str]:
         f"{key} must be {expected}, got {_short(r[key])}"
         for keys, fits, expected in _RULES for key in keys if key in r and not fits(r[key])
     ]  # fmt: skip
-    for keys in (_TIMES, _MILLIJOULES):
+    for keys in (_TIMES, _MILLIJOULES, _LONE, _COLD):
         values = [r[key] for key in keys if key in r]
         if not wrong and values != sorted(values):
             wrong.append(f"{keys[0]}, {keys[1]} and {keys[2]} must ascend, got {', '.join(map(_short, values))}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cuda.machine_code.occupancy import LEAST_REGISTERS
-from ..measure.roofline import Peaks, Work, rate, share
+from ..measure.roofline import ARITHMETIC, Peaks, Work, rate, share
 from ..optimize.sparse import skips
 from . import results
 from .results import Results, grouped
@@ -36,12 +36,17 @@ IMPLEMENTATIONS = {  # their names in tables, in the order of rows
     "torch-compile": "torch.compile",
     "xla": "XLA (JAX)",
 }
+ROWS = {"ours": "ours", "ours-fma": "ours, FMA only"} | IMPLEMENTATIONS  # of tables of the whole network
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
+FMA_ONLY = f"{NETWORK}, FMA only"  # the case of ours in fp32 without tensor cores
 PRECISIONS = {
-    "fp32": "fp32, strict: products about as precise as those of fp32 multiplications",
+    "fp32": "fp32 in memory; how each multiplies stands beside its name",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
 }
+# the key "arithmetic" of records in a word; the libraries in fp32 are told not to use TF32
+_WORDS = {"tf32": "TF32", "3xtf32": "3×TF32", "3xfp16": "3×fp16"}
+ARITHMETICS = {words: _WORDS.get(roof, roof) for roof, words in ARITHMETIC.items()}
 LAUNCHED = {"graph": "a CUDA graph", "eager": "Python", "host": "its own runtime"}
 
 Record = Mapping[str, Any]  # as in results.py
@@ -200,21 +205,40 @@ class _Marks:
 
 def network_peers(recorded: Results) -> str:
     """µs per batch of every implementation, one table per precision."""
-    found = results.find(recorded, suite="network", case=NETWORK)
+    found = _of_network(recorded)
     if not found:
         return NOT_YET
     intro = (
         f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run (the short table in the"
         " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
         " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
-        " rotating buffers. Every result was checked before its time counted: the error is the largest of the row,"
-        " against ONNX Runtime in fp32. Bold is the fastest of a column, rows with rotating buffers left out."
+        " rotating buffers. Every result was checked before its time counted: the errors are the largest of the row,"
+        " against ONNX Runtime in fp32 and against the same network in float64. Bold is the fastest of a column, rows"
+        " with rotating buffers left out."
     )
     marks = _Marks()
-    heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error"]
+    heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error", "against float64"]
     chosen = grouped(found, "precision")
     parts = [(meaning, heads, _peers(chosen.get((p,), []), marks), 4) for p, meaning in PRECISIONS.items()]
     return _text(intro, parts, marks.footnotes())
+
+
+def _of_network(recorded: Results, **keys: Any) -> list[Record]:
+    """The records of the whole network, of ours by FMA alone as well: those are of an implementation "ours-fma"."""
+    alone = results.find(recorded, suite="network", case=FMA_ONLY, **keys)
+    own = [{**r, "implementation": "ours-fma"} for r in alone]
+    return [*results.find(recorded, suite="network", case=NETWORK, **keys), *own]
+
+
+def arithmetic(records: Iterable[Record]) -> str:
+    """What multiplies, in a word: "3×TF32"; several if the records differ."""
+    return ", ".join(dict.fromkeys(ARITHMETICS.get(str(r["arithmetic"]), str(r["arithmetic"])) for r in records))
+
+
+def exact_error(records: Iterable[Record]) -> str:
+    """The largest error against float64: "4e-06"; a dash if no record has one."""
+    errors = [r["error_float64"] for r in records if "error_float64" in r]
+    return f"{max(errors):.0e}" if errors else DASH
 
 
 def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
@@ -225,18 +249,18 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
         for key, group in grouped(records, "mode", "batch").items()
         if key[0] == "hot"
     }
-    order = {name: i for i, name in enumerate(IMPLEMENTATIONS)}
+    order = {name: i for i, name in enumerate(ROWS)}
 
     def cell(r: Record) -> str:
         return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
 
     rows = []
     for way in sorted(ways, key=lambda way: (order.get(way[0], len(order)), *way)):
-        implementation, layout, arithmetic, launch, mode = way
+        implementation, layout, _, launch, mode = way
         launched = LAUNCHED[launch] if mode == "hot" else f"{LAUNCHED[launch]}, {mode} buffers"
-        error = f"{max(r['error'] for r in ways[way]):.0e}"
-        name = IMPLEMENTATIONS.get(implementation, implementation)
-        rows.append([name, layout, arithmetic, launched, *_by_batch(ways[way], BATCHES, cell), error])
+        errors = f"{max(r['error'] for r in ways[way]):.0e}", exact_error(ways[way])
+        name = ROWS.get(implementation, implementation)
+        rows.append([name, layout, arithmetic(ways[way]), launched, *_by_batch(ways[way], BATCHES, cell), *errors])
     return rows
 
 
@@ -261,7 +285,7 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
 
 def headline(recorded: Results) -> str:
     """µs per batch of ours, and the best of each peer over its layouts, launches and two newest runs."""
-    found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
+    found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
     marks = _Marks()
@@ -269,36 +293,79 @@ def headline(recorded: Results) -> str:
     parts = []
     for precision in ("fp32", "fp16"):
         rows = []
-        for name in ("ours", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
+        for name in ("ours", "ours-fma", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
             chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
             if chosen:
                 cells = _by_batch(chosen, BATCHES, lambda r: us(_shortest(r)) + marks(r))
-                rows.append([IMPLEMENTATIONS[name], *cells])
-        parts.append((PRECISIONS[precision], ["", *_batches(BATCHES)], rows, 1))
+                rows.append([ROWS[name], arithmetic(chosen), *cells, exact_error(chosen)])
+        parts.append((PRECISIONS[precision], ["", "arithmetic", *_batches(BATCHES), "error"], rows, 2))
     intro = (
         f"{provenance(recorded, found)}. Microseconds per batch, median; every call uses the same arrays. Ours:"
         " the newest run. For each library the table shows its shortest time: over all layouts, all ways to launch it,"
-        " and two runs."
+        f" and two runs. {ERROR}"
     )
     return _text(intro, parts, marks.footnotes())
 
 
+ERROR = "The error is that of the logits against the network in float64, the largest of the row."
+
+
 def headline_short(recorded: Results) -> str:
     """The headline's times at the smallest and the largest batch size: one table for both precisions."""
-    found = results.find(recorded, suite="network", case=NETWORK, mode="hot")
+    found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
     marks, best, batches = _Marks(), _best(found), (BATCHES[0], BATCHES[-1])
     columns = [(precision, batch) for precision in ("fp16", "fp32") for batch in batches]
     rows = []
-    for name in ("ours", "cudnn", "torch-graph", "torch-compile", "xla"):
-        times = [best.get((precision, name, batch)) for precision, batch in columns]
-        if not any(times):
+    for name in ("ours", "ours-fma", "cudnn", "torch-graph", "torch-compile", "xla"):
+        chosen = [best.get((precision, name, batch)) for precision, batch in columns]
+        if not any(chosen):
             continue
-        rows.append([IMPLEMENTATIONS[name], *(us(_shortest(r)) + marks(r) if r else "–" for r in times)])
-    table = markdown(["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)], rows, 1)
-    notes = marks.footnotes() + (["A dash: not measured."] if any("–" in row for row in rows) else [])
-    return "\n\n".join([table, *notes])
+        of = {p: [r for r in chosen if r and r["precision"] == p] for p in ("fp16", "fp32")}
+        rows.append(
+            [ROWS[name], *(us(_shortest(r)) + marks(r) if r else DASH for r in chosen), exact_error(of["fp16"]),
+             arithmetic(of["fp32"]) or DASH, exact_error(of["fp32"])]
+        )  # fmt: skip
+    heads = ["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)]
+    table = markdown([*heads, "fp16, error", "fp32, arithmetic", "fp32, error"], rows, 1)
+    notes = marks.footnotes() + (["A dash: not measured."] if any(DASH in row for row in rows) else [])
+    return "\n\n".join([table, ERROR, *notes])
+
+
+SINGLE_BATCHES = (1, 32)
+
+
+def network_single(recorded: Results) -> str:
+    """µs of single calls beside those back to back, one table per precision: the headline's records."""
+    found = _of_network(recorded, mode="hot")
+    best = _best([r for r in found if "lone_us" in r])
+    if not best:
+        return NOT_YET
+    heads = ["", "arithmetic", *(
+        f"batch {batch}, {how}" for batch in SINGLE_BATCHES for how in ("back to back", "lone", "cold L2")
+    ), "error"]  # fmt: skip
+    cells = [functools.partial(_single, key=key) for key in ("median_us", "lone_us", "cold_us")]
+    parts = []
+    for precision in ("fp32", "fp16"):
+        rows = []
+        for name, shown in ROWS.items():
+            chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in SINGLE_BATCHES]
+            if chosen:
+                times = _by_batch(chosen, SINGLE_BATCHES, *cells)
+                rows.append([shown, arithmetic(chosen), *times, exact_error(chosen)])
+        parts.append((PRECISIONS[precision], heads, rows, 2))
+    intro = (
+        f"{provenance(recorded, list(best.values()))}. Microseconds per batch, median. *Back to back*: many calls in a"
+        " row, by the GPU's clock. *Lone*: one call after an idle gap, by the host's clock, from the call until the"
+        " host sees its end. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock."
+        f" {ERROR}"
+    )
+    return _text(intro, parts)
+
+
+def _single(r: Record, key: str) -> str:
+    return us(r[key]) if key in r else DASH
 
 
 REPEATS = 0.05  # the largest relative difference of two runs that agree
@@ -367,7 +434,8 @@ def energy(recorded: Results) -> str:
         " result was checked before and after. Bold is the least of a column."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
-    heads = ["", *(head for batch in batches for head in (f"batch {batch}", "range", "with idle power"))]
+    heads = ["", "arithmetic"]
+    heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")]
     least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "precision", "batch").items()}
     cells: tuple[Callable[[Record], str], ...] = (
         lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["precision"], r["batch"]]),
@@ -377,9 +445,9 @@ def energy(recorded: Results) -> str:
     measured = grouped(found, "precision", "implementation")
     parts = [
         (meaning, heads, [
-            [shown, *_by_batch(measured[precision, name], batches, *cells)]
+            [shown, arithmetic(measured[precision, name]), *_by_batch(measured[precision, name], batches, *cells)]
             for name, shown in IMPLEMENTATIONS.items() if (precision, name) in measured
-        ], 1)
+        ], 2)
         for precision, meaning in PRECISIONS.items()
     ]  # fmt: skip
     return _text(intro, parts, marks.footnotes())
@@ -801,6 +869,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "network-peers": network_peers,
     "headline": headline,
     "headline-short": headline_short,
+    "network-single": network_single,
     "network-repeat": network_repeat,
     "energy": energy,
     "energy-ratio": energy_ratio,

@@ -211,7 +211,7 @@ def test_ours_beside_every_peer(model, said):
         ("cudnn", "NHWC", 5.0),
         ("xla", "NHWC", 3.0),
     ):
-        row = network.Row(Configuration(name, "fp16", layout), "graph", None, network.Check(1e-4, 4, 4))
+        row = network.Row(Configuration(name, "fp16", layout), "graph", None, network.Check(1e-4, 4, 4, 1e-4))
         rows.append(row)
         times[row.name] = [us] * 6
     timings = {name: timing.Timing.of(values) for name, values in times.items()}

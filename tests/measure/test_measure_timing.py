@@ -95,6 +95,45 @@ def test_ratios_are_those_of_the_rounds():
             asked()
 
 
+# ---- One call
+
+
+@pytest.fixture
+def host(gpu, monkeypatch):
+    """The host's clock is the GPU's, and a launch takes the host 7 µs."""
+    slept = []
+    monkeypatch.setattr(timing, "perf_counter", lambda: gpu.clock / 1e6)
+    monkeypatch.setattr(timing, "sleep", lambda seconds: slept.append(seconds))
+    monkeypatch.setattr(timing, "evict", gpu.kernel(30.0, "evict"))
+    return slept
+
+
+def test_a_lone_call_is_one_call_after_an_idle_gap(gpu, host):
+    made = timing.compare({"a": timing.Lone(gpu.kernel(50.0)), "b": timing.Lone(gpu.kernel(100.0))}, samples=6)
+    a = made["a"]
+    assert (a.median_us, a.samples, a.calls, a.mode, a.launch) == (pytest.approx(50.0), 6, 1, "lone", "eager")
+    assert made.ratio("b", "a").median == pytest.approx(2.0)
+    assert set(host) == {timing.IDLE_US / 1e6} and len(host) == gpu.log.count(("launch", ""))
+    assert ("event",) not in gpu.log
+
+
+def test_a_lone_call_of_another_runtime_is_waited_for(gpu, host):
+    waits = []
+    lone = timing.Lone(gpu.kernel(50.0), wait=lambda: waits.append(gpu.clock))
+    assert lone.sample() == pytest.approx(50.0) and lone.timing([50.0] * 6).launch == "host"
+    assert waits[-1] - waits[-2] == 50.0
+
+
+def test_a_cold_call_comes_right_behind_the_eviction_and_is_timed_alone(gpu, host):
+    cold = timing.Cold(gpu.kernel(50.0, "call"))
+    cold.prepare()
+    gpu.log.clear()
+    assert cold.sample() == pytest.approx(50.0)
+    enqueued = [entry for entry in gpu.log if entry != ("device",)]
+    assert enqueued == [("launch", "evict"), ("event",), ("launch", "call"), ("event",)] and host == []
+    assert cold.timing([1.0] * 6).mode == "cold"
+
+
 # ---- Refusals
 
 
@@ -112,6 +151,9 @@ def nothing():
         lambda: timing.rotations(1000),
         lambda: Benchmark(nothing).prepare(),
         lambda: Benchmark(nothing).sample(),
+        lambda: timing.Lone(nothing).sample(),
+        lambda: timing.Cold(nothing).sample(),
+        lambda: timing.evict(),
         lambda: graphs.on_stream().__enter__(),
     ],
 )

@@ -155,3 +155,12 @@ def test_pytorch_is_not_imported_for_it():
     code = "import sys; from common.measure import environment as e; e.environment(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=results.course())
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_lone_and_cold_calls_take_longer_than_calls_back_to_back():
+    """A copy within the L2 cache: a lone one has its launch in it, a cold one reads from DRAM."""
+    (call,) = copies(2**20)
+    hot = timing.time(call, samples=20).median_us
+    alone = timing.compare({"lone": timing.Lone(call), "cold": timing.Cold(call)}, samples=20)
+    assert hot < alone["cold"].median_us < 20 * hot
+    assert hot < alone["lone"].median_us < hot + 1000

@@ -5,7 +5,7 @@ import json
 import pytest
 from report_records import H200, network, operator, peaks, rung, saved
 
-from common.measure.roofline import Work
+from common.measure.roofline import ARITHMETIC, Work
 from common.report import results, tables
 from common.report.tables import NOT_YET
 
@@ -88,44 +88,52 @@ def test_peaks(path):
 # ---- The network
 
 
+def fma_only(us, **more):
+    return network("ours", us, "fp32", arithmetic="fp32", **more) | {"case": tables.FMA_ONLY}
+
+
 @pytest.fixture
 def peers(path):
     return saved(
         path,
         [
             network("xla", 978.0, error=3e-4),
-            network("ours", 61.3, error=2e-4),
-            network("ours", 1900.0, batch=256, error=5e-4),
+            network("ours", 61.3, error=2e-4, error_float64=2e-4, arithmetic=ARITHMETIC["fp16"]),
+            network("ours", 1900.0, batch=256, error=5e-4, error_float64=6e-4, arithmetic=ARITHMETIC["fp16"]),
             network("torch-graph", 394.0, launch="eager"),
             network("torch-graph", 1850.0, batch=256, launch="eager"),
-            network("torch-graph", 545.0, "fp32", layout="NCHW", error=1e-6),
-            network("ours", 88.8, "fp32", arithmetic="3xTF32", error=2e-6),
+            network("torch-graph", 545.0, "fp32", layout="NCHW", error=1e-6, arithmetic="fp32"),
+            network("ours", 88.8, "fp32", arithmetic=ARITHMETIC["3xtf32"], error=2e-6, error_float64=4e-6),
+            fma_only(200.0, error=1e-6, error_float64=7e-7),
             network("cudnn", 300.0, "tf32"),
         ],
     )
 
 
+HEADS = ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256"]
+
+
 def test_rows_by_implementation_columns_by_batch(peers):
+    heads = [*HEADS, "error", "against float64"]
+    lines = ["---"] * 4 + ["---:"] * 6
     assert rows(tables.network_peers(results.load(peers))) == [
-        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
-        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
-        ["ours", "NHWC", "3xTF32", "a CUDA graph", "**88.8**", "–", "–", "–", "2e-06"],
-        ["PyTorch, CUDA graph", "NCHW", "FMA", "a CUDA graph", "545", "–", "–", "–", "1e-06"],
-        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
-        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
-        ["cuDNN, layer by layer", "NHWC", "FMA", "a CUDA graph", "**300**", "–", "–", "–", "2e-04"],
-        ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
-        ["---", "---", "---", "---", "---:", "---:", "---:", "---:", "---:"],
-        ["ours", "NHWC", "FMA", "a CUDA graph", "**61.3**", "–", "–", "1,900", "5e-04"],
-        ["PyTorch, CUDA graph", "NHWC", "FMA", "Python", "394", "–", "–", "**1,850**", "2e-04"],
-        ["XLA (JAX)", "NHWC", "FMA", "a CUDA graph", "978", "–", "–", "–", "3e-04"],
-    ]
+        heads, lines,
+        ["ours", "NHWC", "3×TF32", "a CUDA graph", "**88.8**", "–", "–", "–", "2e-06", "4e-06"],
+        ["ours, FMA only", "NHWC", "fp32", "a CUDA graph", "200", "–", "–", "–", "1e-06", "7e-07"],
+        ["PyTorch, CUDA graph", "NCHW", "fp32", "a CUDA graph", "545", "–", "–", "–", "1e-06", "–"],
+        heads, lines,
+        ["cuDNN, layer by layer", "NHWC", "FMA", "a CUDA graph", "**300**", "–", "–", "–", "2e-04", "–"],
+        heads, lines,
+        ["ours", "NHWC", "fp16", "a CUDA graph", "**61.3**", "–", "–", "1,900", "5e-04", "6e-04"],
+        ["PyTorch, CUDA graph", "NHWC", "FMA", "Python", "394", "–", "–", "**1,850**", "2e-04", "–"],
+        ["XLA (JAX)", "NHWC", "FMA", "a CUDA graph", "978", "–", "–", "–", "3e-04", "–"],
+    ]  # fmt: skip
 
 
 def test_each_precision_has_a_table_and_a_name(peers):
     lines = tables.network_peers(results.load(peers)).splitlines()
     named = [line.split()[0] for line in lines if line.endswith(":")]
-    assert named == ["fp32,", "tf32:", "fp16"]
+    assert named == ["fp32", "tf32:", "fp16"]
     assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds per batch")
     # Markdown: a table needs an empty line before it
     starts = [i for i, line in enumerate(lines) if line.startswith("|  |")]
@@ -160,28 +168,63 @@ def test_the_headline_has_the_best_of_each(path):
     again = [
         network("ours", 60.0, "fp32"),
         network("xla", 990.0, "fp32"),
-        network("cudnn", 80.0, "fp32", layout="NCHW"),
+        network("cudnn", 80.0, "fp32", layout="NCHW", error_float64=1.1e-6),
+        fma_only(77.0),
     ]
     saved(path, first, again, [network("ours", 7.0, "fp32", mode="rotating"), network("ours", 5000.0, batch=256)])
+    heads = ["", "arithmetic", "batch 1", "batch 8", "batch 32", "batch 256", "error"]
     assert [row for row in rows(tables.headline(results.load(path))) if "---" not in row] == [
-        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
-        ["ours", "60.0", "–", "–", "–"],
-        ["cuDNN, layer by layer", "80.0", "–", "–", "–"],
-        ["XLA (JAX)", "900", "–", "–", "–"],
-        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
-        ["ours", "–", "–", "–", "5,000"],
+        heads,
+        ["ours", "FMA", "60.0", "–", "–", "–", "–"],
+        ["ours, FMA only", "fp32", "77.0", "–", "–", "–", "–"],
+        ["cuDNN, layer by layer", "FMA", "80.0", "–", "–", "–", "1e-06"],
+        ["XLA (JAX)", "FMA", "900", "–", "–", "–", "–"],
+        heads,
+        ["ours", "FMA", "–", "–", "–", "5,000", "–"],
     ]
 
 
 def test_the_short_headline_is_a_part_of_the_headline(path):
-    saved(path, [network("ours", 60.0, "fp32"), network("ours", 5000.0, batch=256), network("xla", 900.0, "fp32")])
+    ours = network("ours", 60.0, "fp32", error_float64=3.8e-6, arithmetic=ARITHMETIC["3xtf32"])
+    saved(path, [ours, network("ours", 5000.0, batch=256, error_float64=3e-4), network("xla", 900.0, "fp32")])
     text = tables.headline_short(results.load(path))
+    batches = [f"{precision}, batch {batch}" for precision in ("fp16", "fp32") for batch in (1, 256)]
     assert [row for row in rows(text) if "---" not in row] == [
-        ["µs per batch", "fp16, batch 1", "fp16, batch 256", "fp32, batch 1", "fp32, batch 256"],
-        ["ours", "–", "5,000", "60.0", "–"],
-        ["XLA (JAX)", "–", "–", "900", "–"],
+        ["µs per batch", *batches, "fp16, error", "fp32, arithmetic", "fp32, error"],
+        ["ours", "–", "5,000", "60.0", "–", "3e-04", "3×TF32", "4e-06"],
+        ["XLA (JAX)", "–", "–", "900", "–", "–", "FMA", "–"],
     ]
-    assert text.endswith("A dash: not measured.")
+    assert text.endswith("A dash: not measured.") and tables.ERROR in text
+
+
+def test_single_calls_stand_beside_those_back_to_back(path):
+    """Only of records that have them; a library with streams of its own has no cold one."""
+    single = {"lone_us": 90.0, "lone_p5_us": 88.0, "lone_p95_us": 99.0}
+    cold = {"cold_us": 70.0, "cold_p5_us": 69.0, "cold_p95_us": 75.0}
+    saved(path, [network("ours", 60.0), network("cudnn", 80.0)])
+    assert tables.network_single(results.load(path)) == NOT_YET
+    saved(path, [network("ours", 60.0, **single, **cold), network("xla", 900.0, **single), network("cudnn", 80.0)])
+    columns = [f"batch {b}, {how}" for b in (1, 32) for how in ("back to back", "lone", "cold L2")]
+    text = tables.network_single(results.load(path))
+    assert [row for row in rows(text) if "---" not in row] == [
+        ["", "arithmetic", *columns, "error"],
+        ["ours", "FMA", "60.0", "90.0", "70.0", "–", "–", "–", "–"],
+        ["XLA (JAX)", "FMA", "900", "90.0", "–", "–", "–", "–", "–"],
+    ]
+    assert all(words in text for words in ("after an idle gap", "filled with other data", "host's clock"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"error_float64": -1.0}, "error_float64 must be a finite number of at least 0, got -1.0"),
+        ({"lone_us": 0.0}, "lone_us must be a finite number above 0, got 0.0"),
+        ({"cold_us": 5.0, "cold_p5_us": 6.0, "cold_p95_us": 7.0}, "cold_p5_us, cold_us and cold_p95_us must ascend"),
+    ],
+)
+def test_records_with_wrong_errors_or_single_times_are_refused(path, more, message):
+    with pytest.raises(ValueError, match=message):
+        saved(path, [network("ours", 60.0, **more)])
 
 
 def test_the_times_of_one_batch_are_those_of_the_headline(path):
