@@ -29,7 +29,7 @@ app = typer.Typer(
 
 Batches = Annotated[list[int] | None, typer.Option("--batch", min=1, help="Pictures at a time; repeatable.")]
 Precisions = Annotated[
-    list[str] | None, typer.Option("--precision", help="fp32 (strict), tf32 or fp16; repeatable.")
+    list[str] | None, typer.Option("--precision", help="fp32 (no TF32), tf32 or fp16; repeatable.")
 ]  # fmt: skip
 Layouts = Annotated[list[str] | None, typer.Option("--layout", help="NCHW or NHWC; repeatable.")]
 Backends = Annotated[list[str] | None, typer.Option("--backend", help="What to time; repeatable.")]
@@ -235,7 +235,7 @@ def energy(
         list[int] | None, typer.Option("--batch", min=1, help="Pictures at a time, 1 and 256 if not given; repeatable.")
     ] = None,
     precisions: Annotated[
-        list[str] | None, typer.Option("--precision", help="fp32 (strict) and fp16 if not given, or tf32; repeatable.")
+        list[str] | None, typer.Option("--precision", help="fp32 (no TF32) and fp16 if not given, or tf32; repeatable.")
     ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds that each implementation runs in each round.")] = 10,
     rounds: Annotated[

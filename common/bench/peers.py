@@ -9,7 +9,7 @@
 
 Each library has its own switches for the arithmetic of a precision; they are set to mean the same for all:
 
-    fp32    strict: float32 products and sums, no TF32 anywhere
+    fp32    float32 arrays; products and sums without TF32
     tf32    float32 arrays; factors may be rounded to TF32
     fp16    float16 arrays; sums in float32
 """

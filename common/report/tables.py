@@ -40,7 +40,7 @@ ROWS = {"ours": "ours", "ours-fma": "ours, FMA only"} | IMPLEMENTATIONS  # of ta
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
 FMA_ONLY = f"{NETWORK}, FMA only"  # the case of ours in fp32 without tensor cores
 PRECISIONS = {
-    "fp32": "fp32 in memory; how each multiplies stands beside its name",
+    "fp32": "fp32 in memory; products by FMA, or of several shorter parts",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
 }
