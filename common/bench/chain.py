@@ -1,15 +1,16 @@
 """The suite "chain": MobileNetV2 on this project's kernels, one optimization added at a time.
 
-    naive               the first rung of every operator, NCHW, launched one by one
+    naive               the first rung of every operator, NCHW
     best rungs NCHW     the fastest rung for each shape
     NHWC                the same in the other layout
-    graph               captured in a CUDA graph and replayed
     programmatic        programmatic dependent launch (PDL): a kernel starts before the previous one has ended
     fused blocks        one kernel per inverted-residual block; at small batches the head is fused as well
     persistent          one kernel for the whole network, where there is one
 
-Each adds one thing to the one before. All are timed in turn in one process, on the same pictures, and checked before
-and after, as in the suite "network". Records belong to that suite, with the case "<network>, chain".
+Each adds one thing to the one before, and all are replayed from a CUDA graph, so that no time is Python's. Beside the
+chain stands the program of NHWC launched from Python, kernel by kernel: what a graph is worth. All are timed in turn in
+one process, on the same pictures, and checked before and after, as in the suite "network". Records belong to that
+suite, with the case "<network>, chain", and without graph "<network>, from Python".
 """
 
 import importlib.util
@@ -46,17 +47,17 @@ from .peers import Built, Model, Unavailable, switches
 
 BATCHES = (1, 32)
 PRECISIONS = ("fp32", "fp16")
+FROM_PYTHON = "NHWC"  # the rung that is launched from Python as well
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A composition of the network: arguments of Network, and how it is launched, "eager" or "graph".
+    """A composition of the network: arguments of Network.
 
     suited: `optimize` is chosen by the batch, see network.composed.
     """
 
     name: str
-    launch: str = "graph"
     options: dict[str, Any] = field(default_factory=dict)
     needs: str | None = None  # the feature, of common.optimize.features, that it requires
     suited: bool = False
@@ -67,16 +68,15 @@ def rungs() -> tuple[Rung, ...]:
     first = {operator: kernels.variants(operator)[0] for operator in kernels.OPERATORS}
     programmatic = Composition("programmatic", fuse=None, programmatic=True, head=False)
     every = [
-        Rung("naive", "eager", {"layout": "NCHW", "variants": first}),
-        Rung("best rungs NCHW", "eager", {"layout": "NCHW"}),
-        Rung("NHWC", "eager", {"layout": "NHWC"}),
-        Rung("graph", "graph", {"layout": "NHWC"}),
-        Rung("programmatic", "graph", {"optimize": programmatic}, "programmatic launches"),
-        Rung("fused blocks", "graph", {}, "fused blocks", suited=True),
+        Rung("naive", {"layout": "NCHW", "variants": first}),
+        Rung("best rungs NCHW", {"layout": "NCHW"}),
+        Rung(FROM_PYTHON, {"layout": "NHWC"}),
+        Rung("programmatic", {"optimize": programmatic}, "programmatic launches"),
+        Rung("fused blocks", {}, "fused blocks", suited=True),
     ]
     if importlib.util.find_spec("..optimize.persistent", __package__):
         persistent = Composition("persistent", fuse=always, persistent=True)
-        every.append(Rung("persistent", "graph", {"optimize": persistent}, "fused blocks"))
+        every.append(Rung("persistent", {"optimize": persistent}, "fused blocks"))
     return tuple(every)
 
 
@@ -101,7 +101,8 @@ def build(rung: Rung, precision: str, model: Model, x: np.ndarray) -> tuple[Buil
     program = net.program(x.shape, arena=True)
     if rung.name == "persistent" and program.single_launch is None:
         raise Unavailable("no tiles of all layers fit into one kernel at this batch, or the card cannot launch it")
-    built = over([program], (rung.launch,), OUR_ARITHMETIC[precision])
+    launches = ("graph", "eager") if rung.name == FROM_PYTHON else ("graph",)
+    built = over([program], launches, OUR_ARITHMETIC[precision])
     built.feed(x)
     return built, program.plan
 
@@ -137,11 +138,14 @@ def _record(row: Row, plans: dict[str, Any], comparison: timing.Comparison, mode
     plan = plans[c.implementation]
     # the traffic of this rung's steps, if each reads its inputs and writes its output once
     moved = Work(plan.bytes, work(model, batch, c.precision).flops)
+    case, more = f"{model.name}, from Python", {}
+    if row.launch != "eager":
+        case = f"{model.name}, chain"
+        more["rung"] = [rung.name for rung in rungs()].index(c.implementation) + 1
     return record(
-        "network", f"{model.name}, chain", c.implementation, precision=c.precision, arithmetic=row.built.arithmetic,
-        batch=batch, timing=comparison[row.name], work=moved, error=row.check.error, layout=c.layout,
-        launch=row.launch, rung=[rung.name for rung in rungs()].index(c.implementation) + 1, steps=len(plan.steps),
-        **row.check.fields,
+        "network", case, c.implementation, precision=c.precision, arithmetic=row.built.arithmetic, batch=batch,
+        timing=comparison[row.name], work=moved, error=row.check.error, layout=c.layout, launch=row.launch,
+        steps=len(plan.steps), **row.check.fields, **more,
     )  # fmt: skip
 
 
@@ -150,12 +154,18 @@ def _show(
     console: Console,
 ) -> None:  # fmt: skip
     shown = []
-    for i, (row, r) in enumerate(zip(rows, records, strict=True)):
-        before, first = (comparison.ratio(other.name, row.name).median for other in (rows[max(i - 1, 0)], rows[0]))
+    chained = [row for row in rows if row.launch != "eager"]
+    for row, r in zip(rows, records, strict=True):
+        ratios = {"× the rung before": "", "× the first": ""}
+        if row.launch != "eager":
+            others = chained[max(chained.index(row) - 1, 0)], chained[0]
+            medians = (comparison.ratio(other.name, row.name).median for other in others)
+            ratios = {name: f"{median:.2f}" for name, median in zip(ratios, medians, strict=True)}
         shown.append(
             {"rung": r["implementation"], "layout": r["layout"], "launch": r["launch"], "steps": str(r["steps"])}
-            | driver.cells(r) | {"× the rung before": f"{before:.2f}", "× the first": f"{first:.2f}"}
-        )  # fmt: skip
+            | driver.cells(r)
+            | ratios
+        )
     console.print(driver.table(shown, 3, f"batch {batch}, {precision}"), end="\n\n")
 
 
@@ -172,4 +182,16 @@ def run(options: Options, console: Console, model: Model | None = None, checked:
                 yield measure(chosen, model, reference, batch, precision, options, console)
 
 
-bench = driver.suite("chain", run)
+def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
+    """A predicate for older records of the same chain that were launched from Python, or are no rung any more."""
+    of = {(r["case"], r["precision"], r["batch"]) for r in records if r["launch"] == "graph"}
+    names = {rung.name for rung in rungs()}
+
+    def old(r: dict[str, Any]) -> bool:
+        here = (r["case"], r["precision"], r["batch"]) in of
+        return here and (r["launch"] != "graph" or r["implementation"] not in names)
+
+    return old
+
+
+bench = driver.suite("chain", run, superseded)

@@ -92,9 +92,8 @@ def measured(recorded: Results | None = None) -> Card:
 
 def _launch_us(recorded: Results) -> float:
     """Host time in µs per launch, from a network of short kernels launched from Python, whose time the host limits."""
-    chain = results.one(recorded, suite="network", case="mobilenetv2-1.0-224, chain", implementation="NHWC",
-                        precision="fp16", batch=1, launch="eager")  # fmt: skip
-    return chain["median_us"] / chain["steps"]
+    from_python = tables.kernel_per_step(recorded, "eager", "fp16", 1)
+    return from_python["median_us"] / from_python["steps"]
 
 
 def _l2_rate(recorded: Results, l2_bytes: int) -> float:

@@ -368,6 +368,22 @@ def _single(r: Record, key: str) -> str:
     return us(r[key]) if key in r else DASH
 
 
+def kernel_per_step(recorded: Results, launch: str, precision: str, batch: int) -> Record:
+    """The record of ours in NHWC with a kernel per step, launched from a "graph" or from Python ("eager").
+
+    It is a rung of the suite "chain", or stands beside it. ValueError if there is none.
+    """
+    cases = f"{NETWORK}, chain", f"{NETWORK}, from Python"
+    names = "NHWC", "graph"  # its replay was a rung of its own once
+    found = [
+        r for r in results.find(recorded, suite="network", launch=launch, precision=precision, batch=batch)
+        if r["case"] in cases and r["implementation"] in names
+    ]  # fmt: skip
+    if not found:
+        raise ValueError(f"the results hold no chain of {precision} at batch {batch} launched from {LAUNCHED[launch]}")
+    return min(found, key=lambda r: names.index(r["implementation"]))
+
+
 REPEATS = 0.05  # the largest relative difference of two runs that agree
 
 

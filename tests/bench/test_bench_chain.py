@@ -15,9 +15,11 @@ from tiers import long, only_all
 from common import cuda, topology, weights
 from common.bench import chain, network, tuning
 from common.bench.network import Configuration, Reference, composed, configurations
+from common.bench.peers import Built
 from common.cuda import graphs
 from common.cuda.graphs import NoGpu
 from common.measure import environment, timing
+from common.network import Network
 from common.optimize import search, tiles
 from common.report import plots, results, tables
 
@@ -66,12 +68,84 @@ def every_block_is_worth_it(monkeypatch):
     monkeypatch.setattr(cost, "worth_it", lambda *_: True)
 
 
-NAMES = ["naive", "best rungs NCHW", "NHWC", "graph", "programmatic", "fused blocks", "persistent"]
+NAMES = ["naive", "best rungs NCHW", "NHWC", "programmatic", "fused blocks", "persistent"]
 
 
 def test_rungs_are_in_the_order_of_the_lesson():
     assert [rung.name for rung in chain.rungs()] == NAMES
-    assert [rung.launch for rung in chain.rungs()] == ["eager"] * 3 + ["graph"] * 4
+
+
+def test_every_rung_is_launched_from_a_graph_and_one_from_python_as_well(model):
+    x = np.zeros((1, 3, 32, 32), np.float32)
+    for rung in without("persistent", "fused blocks", "programmatic"):
+        built, _ = chain.build(rung, "fp32", model, x)
+        assert built.launches == (("graph", "eager") if rung.name == "NHWC" else ("graph",))
+
+
+def chain_row(name, launch):
+    found = network.Check(1e-6, 4, 4, 2e-6)
+    made = Built([lambda: None], (launch,), lambda x: None, lambda: [], network.OUR_ARITHMETIC["fp32"])
+    return network.Row(Configuration(name, "fp32", "NHWC"), launch, made, found)
+
+
+def test_the_program_from_python_stands_beside_the_chain(model, said):
+    rows = [
+        chain_row("naive", "graph"), chain_row("NHWC", "graph"), chain_row("NHWC", "eager"),
+        chain_row("fused blocks", "graph"),
+    ]  # fmt: skip
+    times = {row.name: [us] * 6 for row, us in zip(rows, (400.0, 100.0, 300.0, 50.0), strict=True)}
+    timings = {row.name: timing.Timing.of(times[row.name], 1, row.launch) for row in rows}
+    comparison = timing.Comparison(timings, times)
+    plan = Network(model.onnx, layout="NHWC").plan((1, 3, 32, 32))
+    plans = {row.configuration.implementation: plan for row in rows}
+    records = [chain._record(row, plans, comparison, model, 1) for row in rows]
+    assert [(r["case"].split(", ")[1], r["launch"], r.get("rung")) for r in records] == [
+        ("chain", "graph", 1), ("chain", "graph", 3), ("from Python", "eager", None), ("chain", "graph", 5)
+    ]  # fmt: skip
+    assert all(r["error_float64"] == 2e-6 for r in records)
+    chain._show(rows, comparison, records, 1, "fp32", said)
+    cells = [line.split() for line in text(said).splitlines() if " graph " in line or " eager " in line]
+    assert [line[-2:] for line in cells] == [["1.00", "1.00"], ["4.00", "4.00"], cells[2][-2:], ["2.00", "8.00"]]
+    assert cells[2][-1] == "1.0e-06"  # no ratios
+
+
+def test_records_from_python_and_of_rungs_that_are_gone_are_replaced():
+    base = {"case": "n, chain", "precision": "fp32", "batch": 1, "launch": "graph", "implementation": "naive"}
+    old = chain.superseded([base])
+    assert old({**base, "launch": "eager"}) and old({**base, "implementation": "graph"}) and not old(base)
+    assert not old({**base, "implementation": "fused blocks"})
+    for other in ({"batch": 32}, {"precision": "fp16"}, {"case": "n, from Python"}):
+        assert not old({**base, "launch": "eager", **other})
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found"),
+    [
+        ([("chain", "NHWC", "eager", 401.0), ("chain", "graph", "graph", 118.0)], {"eager": 401.0, "graph": 118.0}),
+        (
+            [
+                ("from Python", "NHWC", "eager", 300.0),
+                ("chain", "NHWC", "graph", 110.0),
+                ("chain", "naive", "graph", 9.0),
+            ],
+            {"eager": 300.0, "graph": 110.0},
+        ),
+    ],
+    ids=["once", "now"],
+)
+def test_a_kernel_per_step_is_found_in_old_records_and_new(recorded, found):
+    records = [
+        {
+            "suite": "network", "case": f"{tables.NETWORK}, {case}", "implementation": name, "launch": launch,
+            "median_us": us, "precision": "fp16", "batch": 1,
+        }
+        for case, name, launch, us in recorded
+    ]  # fmt: skip
+    content = results.Results(records=records)
+    for launch, us in found.items():
+        assert tables.kernel_per_step(content, launch, "fp16", 1)["median_us"] == us
+    with pytest.raises(ValueError, match="no chain of fp32 at batch 1 launched from Python"):
+        tables.kernel_per_step(content, "eager", "fp32", 1)
 
 
 @pytest.mark.parametrize("precision", ["fp32", *only_all(["fp16"])])
@@ -106,9 +180,10 @@ def test_a_wrong_rung_is_told_and_not_timed(clock, model, said, monkeypatch):
         return built, plan
 
     monkeypatch.setattr(chain, "build", spoiled)
-    chosen = [rung for rung in chain.rungs() if rung.name in ("NHWC", "graph")]
+    chosen = [rung for rung in chain.rungs() if rung.name in ("NHWC", "best rungs NCHW")]
     records, right = chain.measure(chosen, model, Reference(model, 2), 1, "fp32", chain.Options(samples=6), said)
-    assert not right and [(r["implementation"], r["rung"]) for r in records] == [("graph", 4)] and "wrong" in text(said)
+    assert not right and [(r["implementation"], r["rung"]) for r in records] == [("best rungs NCHW", 2)]
+    assert "wrong" in text(said)
 
 
 def test_what_cannot_be_measured(said):
@@ -139,7 +214,7 @@ def chain_records(batches=(1, 32)):
                     {
                         "batch": batch, "precision": precision, "implementation": name, "rung": number,
                         "median_us": 4000.0 * batch / 3**number, "arithmetic": arithmetic,
-                        "bytes": 10_000_000 * batch if number < 6 else 4_000_000 * batch, "flops": 10**9 * batch,
+                        "bytes": 10_000_000 * batch if number < 5 else 4_000_000 * batch, "flops": 10**9 * batch,
                     }
                 )  # fmt: skip
     return made
