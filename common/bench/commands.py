@@ -59,7 +59,7 @@ def _run(name: str, given: dict[str, Any]) -> None:
 @app.command()
 def network(
     backends: Backends = None, batches: Batches = None, precisions: Precisions = None, layouts: Layouts = None,
-    mode: Annotated[str, typer.Option(help="hot or rotating buffers, or host: from host to host.")] = "hot",
+    mode: Annotated[str, typer.Option(help="hot or rotating buffers; host to host; call, replay: net(x).")] = "hot",
     optimize: Annotated[
         str | None, typer.Option(help="none, latency or throughput, for ours; without it, what suits the batch.")
     ] = None,

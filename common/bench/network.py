@@ -67,7 +67,8 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
 OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
 FMA, FMA_ONLY = "fma", "FMA only"  # of ours-fma: Network's argument `arithmetic`; in the "case" of records of ours
 
-MODES = ("hot", "rotating", "host")
+CALLED = {"call": "called", "replay": "called with replay"}  # modes, and what they add to the "case" of records
+MODES = ("hot", "rotating", "host", *CALLED)
 OPTIMIZE = ("none", "latency", "throughput")
 
 
@@ -76,8 +77,9 @@ class Options(driver.Options):
     """What to time. backends: of IMPLEMENTATIONS, or "kernels" for ours. layouts: by default DEFAULT_LAYOUTS.
 
     mode: "hot", the same buffers in every call; "rotating", sets of buffers, together more than twice the L2 cache;
-    "host", from an array on the host to logits on the host. optimize: of OPTIMIZE, for ours; None: by the batch size.
-    tune: let cuDNN time its plans.
+    "host", from an array on the host to logits on the host; "call", net(x) from Python, from a PyTorch tensor on the
+    GPU to another, and "replay", the same of Network(replay=True). optimize: of OPTIMIZE, for ours; None: by the batch
+    size. tune: let cuDNN time its plans.
     """
 
     backends: tuple[str, ...] = ()
@@ -250,12 +252,17 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
         options["optimize"] = c.optimize
     if c.implementation == "ours-fma":
         options["arithmetic"] = FMA
-    net = Network(model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32", **options)
+    net = Network(
+        model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32",
+        replay=mode == "replay", **options,
+    )  # fmt: skip
+    arithmetic = (OUR_ARITHMETIC if c.implementation == "ours" else ARITHMETIC)[c.precision]
+    if mode in CALLED:
+        return called(net, x, arithmetic)
     programs = [net.program(x.shape, arena)]
     if mode == "rotating":
         set_bytes = programs[0].plan.memory
         programs += [net.program(x.shape, arena) for _ in range(timing.rotations(set_bytes) - 1)]
-    arithmetic = (OUR_ARITHMETIC if c.implementation == "ours" else ARITHMETIC)[c.precision]
     if mode == "host":
         built = _from_host_to_host(programs[0], c.layout, arithmetic)
     else:
@@ -280,6 +287,25 @@ def over(programs: Sequence[Any], launches: tuple[str, ...], arithmetic: str) ->
             program.output.fill(np.nan)
 
     return Built([program.launch for program in programs], launches, feed, results, arithmetic, poison)
+
+
+def called(net: Network, x: np.ndarray, arithmetic: str) -> Built:
+    """Built from calls of a network with a float32 PyTorch tensor on its device: checks, copies and launches."""
+    import torch
+
+    given = torch.from_numpy(x).to("cuda" if cuda.backend() == "gpu" else "cpu", copy=True)
+    last: list[Any] = [None]
+
+    def call() -> None:
+        last[0] = net(given)
+
+    def feed(images: np.ndarray) -> None:
+        given.copy_(torch.from_numpy(images))
+
+    def results() -> list[np.ndarray]:
+        return [last[0].cpu().numpy()]
+
+    return Built([call], ("eager",), feed, results, arithmetic)
 
 
 def _from_host_to_host(program: Any, layout: str, arithmetic: str) -> Built:
@@ -406,7 +432,7 @@ def measure(
     timed, comparison, still = timed_in_turn(rows, batch, options, console)
     if comparison is None:
         return [], right and still
-    single = single_calls(timed, options, console) if options.mode == "hot" else {}
+    single = single_calls(timed, options, console) if options.mode in ("hot", *CALLED) else {}
     records = [_record(row, timed, comparison, model, batch, options) | single.get(row.name, {}) for row in timed]
     _show(timed, comparison, records, batch, console)
     return records, right and still
@@ -471,13 +497,14 @@ def _record(
     row: Row, rows: Sequence[Row], comparison: timing.Comparison, model: Model, batch: int, options: Options
 ) -> dict[str, Any]:
     c = row.configuration
-    case, measured = model.name, comparison[row.name]
+    measured = comparison[row.name]
+    case = [model.name, *([FMA_ONLY] if c.implementation == "ours-fma" else [])]
     if options.mode == "host":
-        case = f"{model.name}, host to host"
-    elif c.implementation == "ours-fma":
-        case = f"{model.name}, {FMA_ONLY}"
-    elif options.optimize == "none" and c.implementation == "ours":  # the program of chapter 05, without optimizations
-        case = f"{model.name}, {STEP_BY_STEP}"
+        case.append("host to host")
+    elif options.mode in CALLED:
+        case.append(CALLED[options.mode])
+    elif options.optimize == "none" and c.implementation in OURS:  # the program of chapter 05, without optimizations
+        case.append(STEP_BY_STEP)
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= row.check.fields
     if c.implementation in OURS:
@@ -489,7 +516,7 @@ def _record(
     if row.built.note:
         more["note"] = row.built.note
     return record(
-        "network", case, OURS.get(c.implementation, c.implementation), precision=c.precision,
+        "network", ", ".join(case), OURS.get(c.implementation, c.implementation), precision=c.precision,
         arithmetic=row.built.arithmetic, batch=batch, timing=measured, work=work(model, batch, c.precision),
         error=row.check.error, **more,
     )  # fmt: skip

@@ -547,6 +547,8 @@ class StepBackend(abc.ABC):
             return self._programs[shape]
         self._programs[shape] = self.program(shape, arena=True)
         while len(self._programs) > self.KEPT:
+            if self.replay and self._last:
+                self._last[1].synchronize()  # others may get the memory at once, on any stream
             old, _ = self._programs.popitem(last=False)
             self._replays.forget(old)
         return self._programs[shape]

@@ -364,6 +364,38 @@ def network_single(recorded: Results) -> str:
     return _text(intro, parts)
 
 
+def network_called(recorded: Results) -> str:
+    """µs of calls of ours from Python, without and with replays, beside the graph alone, which they are compared to."""
+    cases = {"the CUDA graph alone": NETWORK, "net(x)": f"{NETWORK}, called"}
+    cases["net(x) with replay=True"] = f"{NETWORK}, called with replay"
+    keys: dict[str, Any] = {"suite": "network", "implementation": "ours", "mode": "hot"}
+    found = {name: _best(results.find(recorded, case=case, **keys)) for name, case in cases.items()}
+    alone, *others = found.values()
+    if not any(others):
+        return NOT_YET
+    rows = []
+    for precision in ("fp32", "fp16"):
+        for name, best in found.items():
+            chosen = {batch: best.get((precision, "ours", batch)) for batch in BATCHES}
+            if any(chosen.values()):
+                cells = (_times(r, alone.get((precision, "ours", batch))) for batch, r in chosen.items())
+                used = [r for r in chosen.values() if r]
+                rows.append([f"{name}, {precision}", arithmetic(used), *cells, exact_error(used)])
+    used = [r for best in found.values() for r in best.values()]
+    intro = (
+        f"{provenance(recorded, used)}. Microseconds per batch, median, calls back to back; in brackets over the graph"
+        f" alone. {ERROR}"
+    )
+    return "\n\n".join([intro, markdown(["", "arithmetic", *_batches(BATCHES), "error"], rows, 2)])
+
+
+def _times(r: Record | None, alone: Record | None) -> str:
+    """A time, with its ratio to another record's: "148 (1.35×)"."""
+    if r is None:
+        return DASH
+    return us(r["median_us"]) + (f" ({r['median_us'] / alone['median_us']:.2f}×)" if alone and r is not alone else "")
+
+
 def _single(r: Record, key: str) -> str:
     return us(r[key]) if key in r else DASH
 
@@ -886,6 +918,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "headline": headline,
     "headline-short": headline_short,
     "network-single": network_single,
+    "network-called": network_called,
     "network-repeat": network_repeat,
     "energy": energy,
     "energy-ratio": energy_ratio,

@@ -17,6 +17,7 @@ from common.cuda import graphs
 from common.measure import environment, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
+from common.network.replay import Captured
 from common.report import results
 
 PRECISE = ("fp32", "tf32", "fp16")
@@ -281,11 +282,31 @@ def test_the_error_against_float64_is_of_the_same_pictures(model, reference):
     assert network.check(wrong, reference, 2).error_float64 == pytest.approx(1e-3, rel=1e-2)
 
 
+@pytest.mark.parametrize("mode", ["call", "replay"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_calls_from_python_are_right_whatever_is_fed(model, reference, mode, precision):
+    """From PyTorch's tensors to PyTorch's tensors, on the simulator as on a GPU; the third call is captured."""
+    built = network.build(Configuration("ours", precision, "NHWC"), model, reference.pictures(1), mode, False)
+    assert built.launches == ("eager",) and network.check(built, reference, 1).within(precision)
+    (call,) = built.calls
+    net = call.__closure__[[*call.__code__.co_freevars].index("net")].cell_contents
+    assert isinstance(net.runner.program_for((1, *model.graph.input_shape[1:])), Captured) == (mode == "replay")
+
+
+def test_records_of_calls_from_python_are_cases_of_their_own(fakes, model, reference, said):
+    for mode, words in network.CALLED.items():
+        (r,), _ = measure(["ours"], model, reference, said, mode=mode)
+        assert r["case"] == f"{model.name}, {words}" and "lone_us" in r
+    assert network.Options(mode="call").backends == ("ours", "cudnn")
+
+
 def test_records_of_ours_by_fma_alone_are_a_case_of_their_own(fakes, model, reference, said):
     (ours, fma), _ = measure(["ours", "ours-fma"], model, reference, said)
     assert ours["implementation"] == fma["implementation"] == "ours" and ours["case"] == model.name
     assert fma["case"] == f"{model.name}, FMA only" and set(fma["ratios"]) == {"ours"}
     assert network.superseded([ours])(ours) and not network.superseded([ours])(fma)
+    (host,), _ = measure(["ours-fma"], model, reference, said, mode="host")
+    assert host["case"] == f"{model.name}, FMA only, host to host"
 
 
 def test_ours_by_fma_alone_is_a_row_of_its_own(model, monkeypatch):
@@ -301,7 +322,8 @@ def test_ours_by_fma_alone_is_a_row_of_its_own(model, monkeypatch):
     with pytest.raises(StopIteration):
         network.build(one, model, np.zeros((1, 3, 33, 33), np.float32), "hot", False)
     assert asked == {
-        "backend": "kernels", "dtype": "fp32", "layout": "NHWC", "optimize": "latency", "arithmetic": "fma"
+        "backend": "kernels", "dtype": "fp32", "layout": "NHWC", "optimize": "latency", "arithmetic": "fma",
+        "replay": False,
     }  # fmt: skip
     for name, precision in (("ours", "tf32"), ("ours-fma", "fp16"), ("ours-fma", "tf32")):
         with pytest.raises(ValueError, match=f"{name} has no {precision}"):

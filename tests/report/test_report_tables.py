@@ -214,6 +214,26 @@ def test_single_calls_stand_beside_those_back_to_back(path):
     assert all(words in text for words in ("after an idle gap", "filled with other data", "host's clock"))
 
 
+def test_calls_from_python_are_compared_to_the_graph_alone(path):
+    called, replayed = ({"case": f"{tables.NETWORK}, {words}"} for words in ("called", "called with replay"))
+    saved(path, [network("ours", 100.0, "fp32")])
+    assert tables.network_called(results.load(path)) == NOT_YET
+    saved(
+        path,
+        [
+            network("ours", 100.0, "fp32", error_float64=4e-6), network("ours", 300.0, "fp32", launch="eager") | called,
+            network("ours", 120.0, "fp32", launch="eager") | replayed, network("ours", 50.0, batch=8) | replayed,
+        ],
+    )  # fmt: skip
+    assert [row for row in rows(tables.network_called(results.load(path))) if "---" not in row] == [
+        ["", "arithmetic", "batch 1", "batch 8", "batch 32", "batch 256", "error"],
+        ["the CUDA graph alone, fp32", "FMA", "100", "–", "–", "–", "4e-06"],
+        ["net(x), fp32", "FMA", "300 (3.00×)", "–", "–", "–", "–"],
+        ["net(x) with replay=True, fp32", "FMA", "120 (1.20×)", "–", "–", "–", "–"],
+        ["net(x) with replay=True, fp16", "FMA", "–", "50.0", "–", "–", "–"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
