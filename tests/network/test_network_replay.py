@@ -3,9 +3,11 @@
 On the simulator launches one by one stand for the graph; a counter stands for the capture.
 """
 
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -354,6 +356,46 @@ def test_contexts_capture_for_themselves_and_at_once(rng, tiny, graphs):
         list(pool.map(calls, range(2)))
     assert graphs == [20 - replay.FIRST_CALLS] * 2
     assert len({id(one.runner.program_for((2, 3, 9, 8))) for one in contexts}) == 2
+
+
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="test_calls_on_many_streams has the real ones")
+def test_calls_on_other_streams_wait_for_the_last_one(rng, tiny, monkeypatch):
+    """With stand-ins for CuPy's streams and events: what is enqueued, on which stream, in which order."""
+    log, current = [], []
+
+    class Stream:
+        def __init__(self, ptr):
+            self.ptr = ptr
+
+        def wait_event(self, event):
+            log.append(("wait", self.ptr))
+
+    class Event:
+        def __init__(self, disable_timing):
+            assert disable_timing
+
+        def record(self, stream):
+            log.append(("event", stream.ptr))
+
+    class Logged(replay.OneByOne):
+        def launch(self, stream=None):
+            log.append(("replay", stream.ptr if stream else "current"))
+            super().launch()
+
+    monkeypatch.setattr(replay, "record", Logged)
+    net, x = Network(tiny, replay=True), images(rng)
+    expected = [net(tensor(x)) for _ in range(3)][-1]
+    streams = SimpleNamespace(Event=Event, get_current_stream=lambda: current[-1])
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=streams))
+    monkeypatch.setattr(cuda, "backend", lambda: "gpu")
+    monkeypatch.setattr(replay, "_cupy_stream", lambda stream: current[-1])
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    for ptr, kind in ((7, tensor), (7, tensor), (8, tensor), (8, np.array), (9, np.array), (7, tensor)):
+        current.append(Stream(ptr))
+        log.clear()
+        np.testing.assert_array_equal(net(kind(x)), expected)
+        waits = [("wait", ptr)] if len(current) > 1 and current[-2].ptr != ptr else []
+        assert log == [*waits, ("replay", ptr if kind is tensor else "current"), ("event", ptr)]
 
 
 gpu = pytest.mark.skipif(cuda.backend() != "gpu", reason="needs a GPU: the simulator has no streams and no graphs")
