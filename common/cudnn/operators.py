@@ -108,6 +108,7 @@ def convolution(
         checks.array("out", out, shape, like=x, allowed=layouts.LAYOUTS)
     layout = _layout(x=x, weight=weight, residual=residual, out=out)
     out = checks.output(out, shape, like=x, layout=layout)
+    checks.apart(out, x=x, weight=weight, bias=bias, residual=residual)
     input_, symmetric, before = _symmetric(x, pads, layout)
     spec = Convolution(
         tuple(input_.shape), tuple(weight.shape), s, symmetric, d, bias is not None, residual is not None,
@@ -175,6 +176,8 @@ def _gradient_spec(
 
 def gradient_call(which: str, first: Any, second: Any, spec: Convolution, out: Any, tune: bool | int) -> Call:
     """A backward pass with its arrays bound. which: "input" (dy, weight → dx) or "weight" (x, dy → dw)."""
+    names = ("dy", "weight") if which == "input" else ("x", "dy")
+    checks.apart(out, **dict(zip(names, (first, second), strict=True)))
     if which == "input":
         return _bound(plans.choose(((gradient_to_input(spec),),), tune), dy=first, w=second, dx=out)
     return _bound(plans.choose(((gradient_to_weight(spec),),), tune), x=first, dy=second, dw=out)
@@ -236,6 +239,7 @@ def gemm_call(
         checks.array("bias", bias, (n,), like=a)
     limits = _activation(activation)
     out = checks.output(out, (m, n), like=a)
+    checks.apart(out, a=a, b=b, bias=bias)
     how = arithmetic_for(a.dtype, arithmetic)
 
     product = blas.Product(n, m, k, transpose_b, how, add=bias is not None)
@@ -264,6 +268,7 @@ def gemm_as_convolution_call(
         raise ValueError("transpose_b must be True for algorithm='convolution': its weight is (N, K), got False")
     n = checks.array("b", b, (None, k), like=a).shape[0]
     out = checks.output(out, (m, n), like=a)
+    checks.apart(out, a=a, b=b, bias=bias)
 
     def as_image(matrix: Any) -> Any:
         return matrix.reshape(1, matrix.shape[0], 1, matrix.shape[1]).transpose(0, 3, 1, 2)

@@ -44,6 +44,7 @@ def pooling_call(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     oh, ow = checks.windows(h, kh, sh, (ph, ph), 1), checks.windows(w, kw, sw, (pw, pw), 1)
     layout = layouts.shared_layout(x=x, out=out)
     out = checks.output(out, (n, c, oh, ow), like=x, layout=layout)
+    checks.apart(out, x=x)
     window = _Descriptor("Pooling")
     library.call(
         "cudnnSetPooling2dDescriptor", window.value, AVERAGE_COUNT_INCLUDE_PADDING, PROPAGATE_NAN,
