@@ -464,7 +464,7 @@ def test_nothing_timed_is_no_success(fakes, monkeypatch, model, said, card):
 
 
 @on_gpu
-@pytest.mark.parametrize("mode", ["hot", "rotating", "host"])
+@pytest.mark.parametrize("mode", ["hot", "rotating", "host", "call", "replay"])
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_our_steps_on_a_gpu(model, said, mode, precision):
     options = network.Options(
@@ -476,6 +476,8 @@ def test_our_steps_on_a_gpu(model, said, mode, precision):
     assert all(r["mode"] == ("rotating" if mode == "rotating" else "hot") for r in records)
     if mode == "rotating":
         assert all(r["sets"] >= 2 for r in records)
+    if mode in ("hot", "call", "replay"):
+        assert all({"lone_us", "cold_us"} <= r.keys() for r in records)
 
 
 @on_gpu
