@@ -107,8 +107,8 @@ class Stop:
 # from the top: a package imports only packages of lower rows, or, within a row, those to its right
 ROWS: tuple[tuple[str, ...], ...] = (
     ("__main__", "commands"), ("check", "lab"), ("bench", "demo", "doctor", "classify"), ("draw", "report"),
-    ("optimize", "quantize"), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"), ("cuda",),
-    ("text", "files"),
+    ("optimize", "quantize"), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"),
+    ("cuda",), ("text", "files"),
 )  # fmt: skip
 BESIDE = (("optimize", "quantize"), ("cudnn", "kernels"), ("text", "files"))  # neither imports the other
 STOPS = (

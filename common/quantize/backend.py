@@ -30,7 +30,8 @@ def unread_removed(graph: topology.Graph) -> topology.Graph:
 class Integers:
     """Integer steps of a quantized model, on the CPU; layers that no rule fits run in float32.
 
-    operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments.
+    operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments;
+    kernels.int8_operators.OPERATORS are the int8 kernels, on a GPU or on the simulator.
     ValueError for another name, TypeError for what is no function.
     """
 
