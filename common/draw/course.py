@@ -108,8 +108,7 @@ class Stop:
 ROWS: tuple[tuple[str, ...], ...] = (
     ("__main__", "commands"), ("check", "lab"), ("bench", "demo", "doctor", "many", "classify"), ("draw", "report"),
     ("optimize", "quantize"), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"),
-    ("cuda",),
-    ("text", "files"),
+    ("cuda",), ("text", "files"),
 )  # fmt: skip
 BESIDE = (("optimize", "quantize"), ("cudnn", "kernels"), ("text", "files"))  # neither imports the other
 STOPS = (

@@ -5,6 +5,7 @@
     a, b = net(x, y)                                several inputs and outputs, in the file's order
 
     net = Network(model, Kernels(dtype="fp16", optimize="latency"))
+    net = Network("quantized.onnx")                 QuantizeLinear and DequantizeLinear: in integers, by common.quantize
 
 What is where:
 

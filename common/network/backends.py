@@ -262,7 +262,7 @@ def backend_for(target: Any, graph: Graph) -> Any:
 
     ValueError for options of Kernels that Integers does not have.
     """
-    if not isinstance(target, Kernels) or not any(isinstance(layer, Quantize | Dequantize) for layer in graph):
+    if not isinstance(target, Kernels) or not is_quantized(graph):
         return target
     for name in ("optimize", "variants", "operators"):
         if getattr(target, name):
@@ -270,6 +270,11 @@ def backend_for(target: Any, graph: Graph) -> Any:
     if target.dtype != "fp32":
         raise ValueError(f"dtype: a quantized model runs in int8, leave it out, got {target.dtype!r}")
     return _imported(QUANTIZED)()
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether a graph has quantized layers."""
+    return any(isinstance(layer, Quantize | Dequantize) for layer in graph)
 
 
 def _imported(place: str) -> Any:

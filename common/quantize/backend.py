@@ -1,5 +1,6 @@
 """The backend of quantized models: integer steps by the rules, everything else in float32 on PyTorch."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -14,6 +15,8 @@ from ..network.registry import Step
 from ..topology import layers as kinds
 from ..topology.graph import Signature, signature_of
 from .rules import OPERATORS, RULES, Call, Rule, int8_grid
+
+KEPT = 4  # input shapes whose steps are kept
 
 
 def unread_removed(graph: topology.Graph) -> topology.Graph:
@@ -30,7 +33,8 @@ def unread_removed(graph: topology.Graph) -> topology.Graph:
 class Integers:
     """Integer steps of a quantized model, on the CPU; layers that no rule fits run in float32.
 
-    operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments.
+    operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments;
+    kernels.int8_operators.OPERATORS are the int8 kernels, on a GPU or on the simulator.
     ValueError for another name, TypeError for what is no function.
     """
 
@@ -64,7 +68,7 @@ class IntegerRunner:
         self._operators = {**OPERATORS, **(target.operators or {})}
         graph, self._parameters = self.folded()
         self._grids = dict(graph.grids)
-        self._programs: dict[Signature, tuple[topology.Graph, dict[str, Call]]] = {}
+        self._programs: OrderedDict[Signature, tuple[topology.Graph, dict[str, Call]]] = OrderedDict()
         self._program(graph.signature)
 
     def folded(self, shape: Signature | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
@@ -101,6 +105,9 @@ class IntegerRunner:
                         f"layer '{node.name}': the output {node.output!r} is integers, a DequantizeLinear is missing"
                     )
             self._programs[shape] = graph, calls
+        self._programs.move_to_end(shape)
+        while len(self._programs) > KEPT:
+            self._programs.popitem(last=False)
         return self._programs[shape]
 
     def __call__(self, *inputs: Any) -> Any:

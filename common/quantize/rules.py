@@ -68,14 +68,8 @@ def move(*inputs: np.ndarray, layer: kinds.Layer, tables: Sequence[np.ndarray | 
 
 
 def add(a: np.ndarray, b: np.ndarray, scales: int8.Scales, *, bounds: tuple[int, int], offset: int = 0) -> np.ndarray:
-    """clamp(round(fma(a, scale_a, fma(b, scale_b, shift)))) − offset for codes a, b of int8 that are offset lower.
-
-    Of a uint8 model (offset 128) the sum is computed from the codes in the file, as ONNX Runtime computes it: 128 less
-    in both terms would round the float32 sums otherwise. bounds: of the result, in int8. a and b broadcast.
-    """
-    scale_a, scale_b, shift = map(np.float32, scales)
-    total = int8.fma(a.astype(np.int16) + offset, scale_a, int8.fma(b.astype(np.int16) + offset, scale_b, shift))
-    return (np.rint(total).clip(bounds[0] + offset, bounds[1] + offset) - offset).astype(np.int8)
+    """int8.add of codes that broadcast. bounds: (low, high) of the result. offset: 128 of a uint8 model, else 0."""
+    return int8.add(a, b, scales, *bounds, offset)
 
 
 def add_scales(a: Grid, b: Grid, y: Grid) -> int8.Scales:
@@ -302,17 +296,10 @@ class IntegerMultiply(Rule):
 
 @register
 class IntegerMean(Rule):
-    """A mean of codes over windows of equal size, or over the whole image."""
+    """A mean of codes over windows, or over the whole image."""
 
     name, main = "integer-mean", "pool"
     pattern = (Part("pool", (kinds.GlobalAveragePool, kinds.AveragePool2d)), QUANTIZE)
-
-    def problem(self, match: Match) -> str | None:
-        pool: Any = match[self.main]
-        padded = isinstance(pool, kinds.AveragePool2d) and pool.padding != ((0, 0), (0, 0))
-        if isinstance(pool, kinds.AveragePool2d) and (pool.ceil_mode or (padded and not pool.count_include_pad)):
-            return "its windows differ in size"
-        return None
 
     def call(self, step: Step, parameters: Mapping[str, np.ndarray], grids: Mapping[str, Grid]) -> Call:
         pool: Any = step.parts[self.main]
@@ -322,9 +309,11 @@ class IntegerMean(Rule):
         points = {"input_zero_point": x.zero_point[0], "zero_point": y.zero_point[0]}
         if isinstance(pool, kinds.GlobalAveragePool):
             return Call("global_avg_pool", multiplier, **points)
-        return Call(
-            "avg_pool2d", pool.kernel_size, multiplier, stride=pool.stride, padding=pool.padding, **points
-        )  # fmt: skip
+        window = {
+            "stride": pool.stride, "padding": pool.padding, "ceil_mode": pool.ceil_mode,
+            "count_include_pad": pool.count_include_pad,
+        }  # fmt: skip
+        return Call("avg_pool2d", pool.kernel_size, multiplier, **window, **points)
 
 
 @register

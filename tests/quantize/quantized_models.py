@@ -92,8 +92,12 @@ class Network:
         n, c, h, w = self.shapes[self.last]
         if min(h, w) < 3:
             return
-        extent = ((h - 2) // 2 + 1, (w - 2) // 2 + 1)
-        self.op(self.pick("MaxPool", "AveragePool"), [self.last], (n, c, *extent), kernel_shape=[2, 2], strides=[2, 2])
+        kind, k, pad = self.pick("MaxPool", "AveragePool"), self.pick(2, 3), self.pick(0, 1)
+        extent = [(e + 2 * pad - k) // 2 + 1 for e in (h, w)]
+        given = {"kernel_shape": [k, k], "strides": [2, 2], "pads": [pad] * 4}
+        if kind == "AveragePool" and pad:
+            given["count_include_pad"] = self.pick(0, 1)
+        self.op(kind, [self.last], (n, c, *extent), **given)
 
     def function(self):
         kinds = ["Sigmoid", "LeakyRelu", "HardSwish"][: 3 if self.opset >= 14 else 2]

@@ -43,7 +43,7 @@ def quantized(folder, invoke, tmp_path):
     return call
 
 
-def test_a_file_that_both_run(quantized, tmp_path, rng):
+def test_a_file_that_both_run(quantized, invoke, tmp_path, rng):
     result = quantized("--ranges", "minmax")
     assert result.exit_code == 0, result.output
     assert "on the 6 calibration pictures" in result.output and "0 layers in float32" in result.output
@@ -52,6 +52,9 @@ def test_a_file_that_both_run(quantized, tmp_path, rng):
     x = rng.standard_normal((3, 3, 32, 32)).astype(np.float32)
     ours, theirs = Network(tmp_path / "out.onnx")(x), onnx_runtime(model, x)
     assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+    compared = invoke("compare", "--onnx", tmp_path / "out.onnx", "--inputs", 2, "--no-photo")
+    assert compared.exit_code == 0 and compared.output.count(" int8 ") == 3, compared.output
+    assert invoke("compare", "--onnx", tmp_path / "out.onnx", "--layers").exit_code == 2
     refused = quantized()
     assert refused.exit_code == 2 and "exists; --force replaces it" in refused.stderr
     assert (

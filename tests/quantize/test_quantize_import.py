@@ -13,7 +13,7 @@ from tiers import ALL, only_all, seed
 
 from common import topology as t
 from common import weights
-from common.kernels import int8
+from common.kernels import int8, int8_operators
 from common.network import Kernels, Network
 from common.quantize import Integers
 from common.quantize.rules import Rule
@@ -300,6 +300,13 @@ def test_operators_can_be_replaced():
         Integers(operators={"convolution": mine})
     with pytest.raises(TypeError, match="'add' must be a function, got int"):
         Integers(operators={"add": 3})
+
+
+@pytest.mark.parametrize("number", [3, 4, *only_all(range(5, 25))])
+def test_the_int8_kernels_give_the_same_bits(number):
+    model, x, _ = random_network(number)
+    net = Network(model, Integers(operators=int8_operators.OPERATORS))
+    assert np.array_equal(net(x[:2]), Network(model)(x[:2]))
 
 
 def test_the_backends_of_a_quantized_model():
