@@ -1,18 +1,19 @@
-// inverted_residual_int8 - expand → depthwise 3×3 → project of MobileNetV2 in int8, one kernel: hidden channels never leave the SM.
+// inverted_residual_int8 - MobileNetV2's block in int8 as one kernel: expand → depthwise 3×3 → project, hidden on chip.
 // requires: sm_80
 //
 //   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. Weights: expand (HIDDEN, C), depthwise (HIDDEN, 9),
-//   project (O, HIDDEN). Of each of the three: bias int32 with the zero point of its input folded in, multiplier float32,
-//   zero point and bounds. Each convolution is requantized to int8 as if it were a kernel of its own: the same bits come out.
+//   project (O, HIDDEN). Of each of the three: bias int32 with the zero point of its input folded in, multiplier
+//   float32, zero point and bounds. Each convolution is requantized to int8 as if it were a kernel of its own: the same
+//   bits come out.
 //
 // A block computes TILE_H×TILE_W pixels of IMAGES images and walks over the hidden channels, SLICE at a time:
 //
-//     x tile  ──expand (mma_s8)──►  hidden slice  ──depthwise (dp4a)──►  dw slice  ──project (mma_s8)──►  sums in registers
-//     shared                        shared, halo                         shared                           → y
+//     x tile  ──expand (mma_s8)──►  hidden slice  ──depthwise (dp4a)──►  dw slice  ──project (mma_s8)──►  sums → y
+//     shared                        shared, halo                         shared                           registers
 //
 //   Weights of the next slice come by cp.async while this one is computed. Three barriers per slice.
-//   Only pixels of x that lie in the image are expanded. Where the tile is not all of the image, its halo is computed by the
-//   neighbouring blocks as well. A hidden pixel outside of the image is hidden_zero, the real number 0.
+//   Only pixels of x that lie in the image are expanded. Where the tile is not all of the image, its halo is computed
+//   by the neighbouring blocks as well. A hidden pixel outside of the image is hidden_zero, the real number 0.
 #include "epilogue_int8.h"
 #include "taps.h"
 #include "unit.h"
@@ -36,45 +37,55 @@ constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, W2_SIZE = SLICE * 9, STAGE = 
 constexpr int SHARED = X_SIZE + HIDDEN_SIZE + DW_SIZE + 2 * STAGE;
 // project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
 constexpr int TILES_M = (M_OUT / 16 - 1) / WARPS_M + 1, GROUPS = (O_PADDED / 32 - 1) / WARPS_N + 1;
-constexpr int COLUMNS = STRIDE == 1 ? 2 : 1, PAIRS = (TILE_W - 1) / COLUMNS + 1, STRIPS = TILE_H / STRIP;  // of depthwise
-static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && C % 8 == 0 && O % 8 == 0 && HIDDEN % 8 == 0, "tile");
+constexpr int COLUMNS = STRIDE == 1 ? 2 : 1, PAIRS = (TILE_W - 1) / COLUMNS + 1,
+              STRIPS = TILE_H / STRIP;  // of depthwise
+static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && C % 8 == 0 && O % 8 == 0 &&
+                  HIDDEN % 8 == 0,
+              "tile");
 
-// Row n of a tile of weights is that of output n / 32 * 32 + …: then d's columns of 32 outputs are 8 neighbours of each thread.
+// Row n of a tile of weights is that of output n / 32 * 32 + …: then d's columns of 32 outputs are 8 neighbours of each
+// thread.
 __device__ __forceinline__ int output_of(int n) { return n / 32 * 32 + n % 8 / 2 * 8 + n / 8 % 4 * 2 + n % 2; }
 
-// ROWS rows of COUNT bytes each to shared memory, of a matrix with rows of LENGTH bytes of which `left` are there; zeros beyond.
+// ROWS rows of COUNT bytes each to shared memory, of a matrix with rows of LENGTH bytes of which `left` are there;
+// zeros beyond.
 template <int ROWS, int COUNT, int TO_ROW, int LENGTH>
 __device__ __forceinline__ void fetch_rows(signed char* to, const signed char* matrix, int rows, int left) {
     for (int i = threadIdx.x; i < ROWS * (COUNT / 16); i += THREADS) {
         const int n = i / (COUNT / 16), k = i % (COUNT / 16) * 16, row = output_of(n);
-        copy_unit<LENGTH % 16 ? 8 : 16>((uint4*)(to + n * TO_ROW + k), matrix + (row < rows ? row : 0) * LENGTH + k, row < rows ? left - k : 0);
+        copy_unit<LENGTH % 16 ? 8 : 16>((uint4*)(to + n * TO_ROW + k), matrix + (row < rows ? row : 0) * LENGTH + k,
+                                        row < rows ? left - k : 0);
     }
 }
 
 // d (16 rows × 32 columns) += a (16 × K bytes) · b (32 × K), rows of ROW_A and ROW_B bytes
 template <int K, int ROW_A, int ROW_B>
-__device__ __forceinline__ void multiply(int (&d)[4][4], const signed char* a_tile, const signed char* b_tile, int lane) {
+__device__ __forceinline__ void multiply(int (&d)[4][4], const signed char* a_tile, const signed char* b_tile,
+                                         int lane) {
 #pragma unroll
     for (int k = 0; k < K; k += 32) {
         unsigned a[4], b[2][4];
         ldmatrix_x4(a, a_tile + lane % 16 * ROW_A + k + lane / 16 * 16);
 #pragma unroll
-        for (int j = 0; j < 2; ++j) ldmatrix_x4(b[j], b_tile + (16 * j + lane / 16 * 8 + lane % 8) * ROW_B + k + lane / 8 % 2 * 16);
+        for (int j = 0; j < 2; ++j)
+            ldmatrix_x4(b[j], b_tile + (16 * j + lane / 16 * 8 + lane % 8) * ROW_B + k + lane / 8 % 2 * 16);
 #pragma unroll
         for (int n = 0; n < 4; ++n) mma_s8(d[n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
-    const signed char* __restrict__ x, const signed char* __restrict__ expand, const int* __restrict__ expand_bias,
-    const float* __restrict__ expand_multiplier, const signed char* __restrict__ depthwise, const int* __restrict__ depthwise_bias,
-    const float* __restrict__ depthwise_multiplier, const signed char* __restrict__ project, const int* __restrict__ project_bias,
-    const float* __restrict__ project_multiplier, const signed char* __restrict__ residual, signed char* __restrict__ y, int N,
-    int hidden_zero, int hidden_low, int hidden_high, int dw_zero, int dw_low, int dw_high, int zero_point, int low, int high,
-    float scale_a, float scale_b, float shift, int offset) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    inverted_residual_int8(const signed char* __restrict__ x, const signed char* __restrict__ expand,
+                           const int* __restrict__ expand_bias, const float* __restrict__ expand_multiplier,
+                           const signed char* __restrict__ depthwise, const int* __restrict__ depthwise_bias,
+                           const float* __restrict__ depthwise_multiplier, const signed char* __restrict__ project,
+                           const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
+                           const signed char* __restrict__ residual, signed char* __restrict__ y, int N,
+                           int hidden_zero, int hidden_low, int hidden_high, int dw_zero, int dw_low, int dw_high,
+                           int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;          // [M_IN][ROW1]
-    signed char* const hidden = x_tile + X_SIZE;               // [IMAGES][IN_H][IN_W][ROW], and a pixel that pairs may read
+    signed char* const hidden = x_tile + X_SIZE;  // [IMAGES][IN_H][IN_W][ROW], and a pixel that pairs may read
     signed char* const dw = hidden + HIDDEN_SIZE;              // [M_OUT][ROW]
     signed char* const stages = dw + DW_SIZE;                  // [2][STAGE]
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
@@ -87,7 +98,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
         const int image = m / (REAL_H * REAL_W), iy = iy0 + m / REAL_W % REAL_H, ix = ix0 + m % REAL_W;
         return m < PIXELS_IN && n0 + image < N && iy >= 0 && iy < H && ix >= 0 && ix < W;
     };
-    auto from_x = [&](int m) { return x + (((n0 + m / (REAL_H * REAL_W)) * H + iy0 + m / REAL_W % REAL_H) * W + ix0 + m % REAL_W) * C; };
+    auto from_x = [&](int m) {
+        return x + (((n0 + m / (REAL_H * REAL_W)) * H + iy0 + m / REAL_W % REAL_H) * W + ix0 + m % REAL_W) * C;
+    };
     auto to_hidden = [&](int m) {
         const int image = m / (REAL_H * REAL_W), row = m / REAL_W % REAL_H + WHOLE_H, column = m % REAL_W + WHOLE_W;
         return hidden + ((image * IN_H + row) * IN_W + column) * ROW;
@@ -97,19 +110,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
         const int first = slice * SLICE, left = HIDDEN - first;
         if (EXPAND) fetch_rows<SLICE, K1, ROW1, C>(stage, expand + first * C, left, C);
         for (int i = threadIdx.x; i < W2_SIZE / 16; i += THREADS)
-            copy_unit<HIDDEN % 16 ? 8 : 16>((uint4*)(stage + W1_SIZE) + i, depthwise + first * 9 + i * 16, left * 9 - i * 16);
+            copy_unit<HIDDEN % 16 ? 8 : 16>((uint4*)(stage + W1_SIZE) + i, depthwise + first * 9 + i * 16,
+                                            left * 9 - i * 16);
         fetch_rows<O_PADDED, SLICE, ROW, HIDDEN>(stage + W1_SIZE + W2_SIZE, project + first, O, left);
         cp_async_commit();
     };
 
     for (int i = threadIdx.x; EXPAND && i < M_IN * (K1 / 16); i += THREADS) {
         const int m = i / (K1 / 16), k = i % (K1 / 16) * 16;
-        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + m * ROW1 + k), in_image(m) ? from_x(m) + k : x, in_image(m) ? C - k : 0);
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + m * ROW1 + k), in_image(m) ? from_x(m) + k : x,
+                                   in_image(m) ? C - k : 0);
     }
     fetch_slice(0);
     const unsigned zeros = (hidden_zero & 255) * 0x01010101u;
     for (int i = threadIdx.x; i < HIDDEN_SIZE / 4; i += THREADS) ((unsigned*)hidden)[i] = zeros;  // the borders stay so
-    for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS) ((unsigned*)dw)[i] = 0;  // rows of no pixel
+    for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
+        ((unsigned*)dw)[i] = 0;  // rows of no pixel
 
     int acc[TILES_M][GROUPS][4][4];
 #pragma unroll
@@ -133,7 +149,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
         if (slice + 1 < SLICES) fetch_slice(slice + 1);
 
         if (EXPAND)
-            for (int i = warp; i < M_IN / 16 * (SLICE / 32); i += WARPS) {  // a tile of 16 pixels, a group of 32 channels
+            for (int i = warp; i < M_IN / 16 * (SLICE / 32);
+                 i += WARPS) {  // a tile of 16 pixels, a group of 32 channels
                 const int m0 = i / (SLICE / 32) * 16, group = i % (SLICE / 32) * 32, c = first + group + t * 8;
                 int d[4][4], b[8];
                 float scale[8];
@@ -148,21 +165,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
                     int sum[8];
 #pragma unroll
                     for (int e = 0; e < 8; ++e) sum[e] = d[e / 2][half * 2 + e % 2];
-                    if (in_image(m)) finish<true>(to_hidden(m) + group + t * 8, sum, scale, nullptr, 8, {hidden_zero, hidden_low, hidden_high});
+                    if (in_image(m))
+                        finish<true>(to_hidden(m) + group + t * 8, sum, scale, nullptr, 8,
+                                     {hidden_zero, hidden_low, hidden_high});
                 }
             }
         else {
             for (int i = threadIdx.x; i < PIXELS_IN * (SLICE / 16); i += THREADS) {
                 const int m = i / (SLICE / 16), k = i % (SLICE / 16) * 16;
-                if (in_image(m)) copy_unit<C % 16 ? 8 : 16>((uint4*)(to_hidden(m) + k), from_x(m) + first + k, C - first - k);
+                if (in_image(m))
+                    copy_unit<C % 16 ? 8 : 16>((uint4*)(to_hidden(m) + k), from_x(m) + first + k, C - first - k);
             }
             cp_async_commit();
             cp_async_wait<0>();
         }
         __syncthreads();
 
-        for (int i = threadIdx.x; i < IMAGES * STRIPS * PAIRS * QUADS; i += THREADS) {  // four channels of COLUMNS × STRIP pixels
-            const int quad = i % QUADS, pair = i / QUADS % PAIRS, strip = i / QUADS / PAIRS % STRIPS, image = i / QUADS / PAIRS / STRIPS;
+        for (int i = threadIdx.x; i < IMAGES * STRIPS * PAIRS * QUADS;
+             i += THREADS) {  // four channels of COLUMNS × STRIP pixels
+            const int quad = i % QUADS, pair = i / QUADS % PAIRS, strip = i / QUADS / PAIRS % STRIPS,
+                      image = i / QUADS / PAIRS / STRIPS;
             const int c = first + quad * 4, column0 = pair * COLUMNS, row0 = strip * STRIP;
             unsigned packed[9], w[4][3];
 #pragma unroll
@@ -174,7 +196,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
             get_row<true>(scale, depthwise_multiplier + c, HIDDEN - c);
 #pragma unroll
             for (int k = 0; k < STRIP * COLUMNS * 4; ++k) sum[k / 4 / COLUMNS][k / 4 % COLUMNS][k % 4] = b[k % 4];
-            const signed char* from = hidden + ((image * IN_H + row0 * STRIDE) * IN_W + column0 * STRIDE) * ROW + quad * 4;
+            const signed char* from =
+                hidden + ((image * IN_H + row0 * STRIDE) * IN_W + column0 * STRIDE) * ROW + quad * 4;
 #pragma unroll
             for (int r = 0; r < (STRIP - 1) * STRIDE + 3; ++r, from += IN_W * ROW) {
                 unsigned p[4] = {};
@@ -188,7 +211,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
 #pragma unroll
                     for (int e = 0; e < 4; ++e)
 #pragma unroll
-                        for (int k = 0; k < COLUMNS; ++k) sum[row][k][e] = __dp4a((int)p[e], (int)(w[e][kh] << 8 * k), sum[row][k][e]);
+                        for (int k = 0; k < COLUMNS; ++k)
+                            sum[row][k][e] = __dp4a((int)p[e], (int)(w[e][kh] << 8 * k), sum[row][k][e]);
                 }
             }
 #pragma unroll
@@ -196,8 +220,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
 #pragma unroll
                 for (int k = 0; k < COLUMNS; ++k)
                     if (column0 + k < TILE_W)
-                        finish<true>(dw + ((image * TILE_H + row0 + row) * TILE_W + column0 + k) * ROW + quad * 4, sum[row][k], scale, nullptr, 4,
-                                     {dw_zero, dw_low, dw_high});
+                        finish<true>(dw + ((image * TILE_H + row0 + row) * TILE_W + column0 + k) * ROW + quad * 4,
+                                     sum[row][k], scale, nullptr, 4, {dw_zero, dw_low, dw_high});
         }
         __syncthreads();
 
@@ -206,7 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
 #pragma unroll
             for (int j = 0; j < GROUPS; ++j) {
                 const int m0 = (warp / WARPS_N + i * WARPS_M) * 16, group = (warp % WARPS_N + j * WARPS_N) * 32;
-                if (m0 < M_OUT && group < O_PADDED) multiply<SLICE, ROW, ROW>(acc[i][j], dw + m0 * ROW, w3 + group * ROW, lane);
+                if (m0 < M_OUT && group < O_PADDED)
+                    multiply<SLICE, ROW, ROW>(acc[i][j], dw + m0 * ROW, w3 + group * ROW, lane);
             }
     }
 
@@ -218,12 +243,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) inverted_residual_int8(
 #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {
             const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, image = n0 + m / (TILE_H * TILE_W);
-            const int oy = oy0 + m / TILE_W % TILE_H, ox = ox0 + m % TILE_W, at = ((image * OUT_H + oy) * OUT_W + ox) * O + o;
+            const int oy = oy0 + m / TILE_W % TILE_H, ox = ox0 + m % TILE_W,
+                      at = ((image * OUT_H + oy) * OUT_W + ox) * O + o;
             const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
             int sum[8];
 #pragma unroll
             for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0, {zero_point, low, high, scale_a, scale_b, shift, offset});
+            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }
 }

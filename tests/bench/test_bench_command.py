@@ -44,10 +44,10 @@ def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backend", "tensorrt"), "backend must be one of ours, cudnn"),
+        (("--backend", "tensorrt"), "backend must be one of ours, ours-fma, cudnn"),
         (("--precision", "int8"), "precision must be one of fp32, tf32, fp16"),
         (("--layout", "CHWN"), "layout must be one of NCHW, NHWC"),
-        (("--mode", "cold"), "mode must be one of hot, rotating, host, got 'cold'"),
+        (("--mode", "cold"), "mode must be one of hot, rotating, host, call, replay, got 'cold'"),
         (("--optimize", "fast"), "optimize must be one of none, latency, throughput, got 'fast'"),
     ],
 )
@@ -154,7 +154,7 @@ def test_outside_of_the_course_nothing_is_measured_that_cannot_be_saved(monkeypa
 
 
 def test_options_are_checked():
-    with pytest.raises(ValueError, match="mode must be one of hot, rotating, host, got 'cold'"):
+    with pytest.raises(ValueError, match="mode must be one of hot, rotating, host, call, replay, got 'cold'"):
         network.Options(mode="cold")
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
         driver.Options(batches=(1, 0))

@@ -91,8 +91,8 @@ READS = [(name, argument) for name, call in CALLS.items() for argument in call.r
 OPTIONS = {
     "accumulate", "activation", "activations", "arithmetic", "ceil_mode", "coordinates", "count_include_pad",
     "dilation", "dim", "dims", "eps", "groups", "input_bound", "input_shape", "kernel_size", "kind", "mode",
-    "num_groups", "out", "output_padding", "padding", "programmatic", "rounding", "scales", "scheme", "size", "sizes", "starts", "steps", "stride", "tile",
-    "transpose_b", "value", "variant",
+    "num_groups", "out", "output_padding", "padding", "programmatic", "rounding", "scales", "scheme", "size", "sizes",
+    "starts", "steps", "stride", "tile", "transpose_b", "value", "variant",
 }  # fmt: skip
 LAUNCHERS = {call.launcher: name for name, call in CALLS.items()}
 
@@ -165,7 +165,19 @@ def test_every_array_that_a_launcher_takes_is_tried(name):
 
 def test_every_launcher_that_writes_to_out_is_tried():
     """What takes `out` in common.kernels and common.optimize: tried above, in place, or another name of such a one."""
-    other_names = {"max_pool2d", "avg_pool2d", "relu", "relu6", "subtract", "divide", "maximum", "minimum"}
+    other_names = {
+        "max_pool2d",
+        "avg_pool2d",
+        "linear_int8",
+        "max_pool2d_int8",
+        "avg_pool2d_int8",
+        "relu",
+        "relu6",
+        "subtract",
+        "divide",
+        "maximum",
+        "minimum",
+    }
     modules = [kernels, *(importlib.import_module(f"common.optimize.{one.name}") for one in iter_modules(PATH))]
     for module in modules:
         for name, value in vars(module).items():

@@ -119,6 +119,7 @@ def test_the_fused_block(monkeypatch):
         ((part(36, 8, 1, 1), part(36, 1, 3, 3), part(8, 36, 1, 1)), {}, "multiples of 8, got 8 > 36 > 8"),
         ((expand, depthwise, project), {"tile": Int8Tile(7, 7, images=64)}, "no tile of .* fits into"),
         ((expand, depthwise, project), {"residual": x}, "residual_scales must be 3 finite numbers"),
+        ((expand, depthwise, project), {"out": x}, "out and x share memory"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             inverted_residual_int8(x, *parts, **given)

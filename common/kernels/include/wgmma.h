@@ -59,7 +59,8 @@ template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[
         WGMMA(96, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) "%40, %41, %42, %43, %44, %45, %46, %47", 48, 49, 50,
               WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9), WGMMA_D(10), WGMMA_D(11));
     else if constexpr (N == 80)
-        WGMMA(80, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39", 40, 41, 42, WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9));
+        WGMMA(80, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39", 40, 41, 42,
+              WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9));
     else if constexpr (N == 64)
         WGMMA(64, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31", 32, 33, 34, WGMMA_D8(0));
     else {

@@ -3,7 +3,7 @@
 //   Fused<S> block(shared);         S: a struct of numbers, which generate.py writes; its Tile says what they are
 //   block.prefetch(w);              the first slices of the weights are on their way: needs no kernel before this one
 //   block.open();                   of a cluster: then cluster_started or cluster_sync
-//   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …; it waits for the kernel before this
+//   block.run(x, w, residual, y, N, first, step);      tiles first, first + step, …; waits for the kernel before this
 //                                                      one where it first reads what that one has written
 //
 // A thread block takes a tile of TILE_H×TILE_W output pixels of IMAGES images and holds its x, with a halo, in shared
