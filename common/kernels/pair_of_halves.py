@@ -3,7 +3,7 @@
 high, low = split(x, scale)              scale·x = high + low, halves
 scale_of(bound)                          the power of two for numbers of at most that magnitude
 products(x, y, count=3)                  x · y from the largest 1 to 4 of the four products of parts
-matmul(x, w, x_scale, w_scale)           x (M, K) · w (N, K)ᵀ as a kernel computes it, sums of 32 terms truncated
+matmul(x, w, x_scale, w_scale)           x (M, K) · w (N, K)ᵀ as a kernel computes it, sums of 16 terms truncated
 """
 
 import math
@@ -14,7 +14,6 @@ import numpy as np
 from .tf32x3 import toward_zero
 
 STEP = 16  # terms that one mma of halves adds to a sum
-SLICE = 32  # terms that a sum of the tensor core has at most
 LARGEST = 2.0**15  # of scaled numbers, half of what a half can hold: rounding may exceed a computed bound
 
 
@@ -53,11 +52,13 @@ def products(x: Any, y: Any, count: int = 3) -> np.ndarray:
     return np.sum([a.astype(np.float64) * b for a, b in terms[:count]], axis=0)
 
 
-def matmul(x: Any, w: Any, x_scale: float = 1.0, w_scale: float = 1.0, truncate: bool = True) -> np.ndarray:
-    """x (M, K) · w (N, K)ᵀ in float32: sums of SLICE terms as a tensor core keeps them, added as floats.
+def matmul(
+    x: Any, w: Any, x_scale: float = 1.0, w_scale: float = 1.0, truncate: bool = True, slice: int = STEP
+) -> np.ndarray:
+    """x (M, K) · w (N, K)ᵀ in float32: sums of `slice` terms as a tensor core keeps them, added as floats.
 
     Each mma adds STEP products exactly to a sum, which is then truncated to a float, or rounded to nearest with
-    truncate=False, as on the simulator.
+    truncate=False, as on the simulator. slice: a multiple of STEP.
     """
     (x_high, x_low), (w_high, w_low) = (
         [part.astype(np.float64) for part in split(number, scale)] for number, scale in ((x, x_scale), (w, w_scale))
@@ -65,12 +66,11 @@ def matmul(x: Any, w: Any, x_scale: float = 1.0, w_scale: float = 1.0, truncate:
     fit = toward_zero if truncate else lambda wide: wide.astype(np.float32)
     unscale = 1 / (x_scale * w_scale)
     total = np.zeros((len(x_high), len(w_high)), np.float32)
-    for start in range(0, x_high.shape[1], SLICE):
+    for start in range(0, x_high.shape[1], slice):
         part = np.zeros_like(total)
-        for k in range(start, min(start + SLICE, x_high.shape[1]), STEP):
-            at = slice(k, k + STEP)
+        for k in range(start, min(start + slice, x_high.shape[1]), STEP):
             for a, b in ((x_low, w_high), (x_high, w_low), (x_high, w_high)):
                 with np.errstate(invalid="ignore"):  # of infinite parts
-                    part = fit(part + a[:, at] @ b[:, at].T)
+                    part = fit(part + a[:, k : k + STEP] @ b[:, k : k + STEP].T)
         total = (total + part.astype(np.float64) * unscale).astype(np.float32)  # an fmaf
     return total

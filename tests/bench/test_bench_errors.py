@@ -81,4 +81,4 @@ def test_truncated_sums_of_halves_err_less_than_those_of_tf32():
         "halves, rounded": lambda x, w, found: halves(x, w, found, truncate=False),
     }
     error = {name: relative_error(emulated(case, way), case.reference) for name, way in ways.items()}
-    assert error["halves, rounded"] < error["halves"] < 0.75 * error["tf32x3"] < 5e-6, error
+    assert error["halves, rounded"] < error["halves"] < 0.6 * error["tf32x3"] < 5e-6, error

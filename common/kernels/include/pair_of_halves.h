@@ -7,8 +7,8 @@
 //   mma_halves(d, a, a_low, b, b_low)         d (16×8) += a (16×16) · b (16×8), of factors that are split
 //   mma_halves(d, a, a_low, b)                the same of A fragments a and B fragments b, each b with its b_low behind
 //                                             it; product by product, so that no mma waits for the one before
-//   add_scaled(sum, part, unscale)            sum += part · unscale, with unscale = 1 / (scale of a · scale of b); of one or
-//                                             of A×B
+//   add_scaled(sum, part, unscale)            sum += part · unscale, with unscale = 1 / (scale of a · scale of b); of
+//                                             one or of A×B
 //
 // A float has 24 significant bits, a half 11. high is the float rounded to a half, low the difference rounded to a
 // half: the difference has 12 bits and a sign, so at most its last bit is lost. (a + a')·(b + b') = a'·b + a·b' +
@@ -23,9 +23,10 @@
 // With the largest number at 2^14 or more the last error is at most 2^-39 of it. The caller states the scale, from a
 // bound on the numbers. Where nothing bounds them, take tf32x3.h: its parts have the exponents of a float.
 //
-// Sums. Tensor cores truncate them, see tf32x3.h, so a sum passed here has at most 32 terms: two mma_halves from 0,
-// with six truncations where 3xTF32 has twelve. add_scaled, which rounds to nearest, takes it to the rest. Products
-// are at most 2^32 and at least 2^-48, within a float's range.
+// Sums. Tensor cores truncate them, see tf32x3.h. So a sum passed here begins at 0 and has 16 terms, those of one
+// mma_halves, which truncates three times, and only once next to a large sum; add_scaled, which rounds to nearest,
+// takes it to the rest. Sums of 32 terms take half as many add_scaled and have a larger error. Products are at most
+// 2^32 and at least 2^-48, within a float's range.
 //
 // Fragments. ldmatrix brings lane t of a row of floats, 8 in `first` and the next 8 in `second`, columns t, t + 4,
 // t + 8 and t + 12, where mma has 2t, 2t + 1, 2t + 8 and 2t + 9. A sum does not ask for an order, so b must only have

@@ -91,11 +91,11 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         __syncthreads();
         fetch_slice(slice + STAGES - 1, stage > 0 ? stage - 1 : STAGES - 1);
         const uint4 *xs = tiles + stage * ((BM + BN) * 8), *ws = xs + BM * 8;
-        float part[TM][TN][4] = {};  // the sums of this slice, in fp32
         if constexpr (PAIRS) {
 #pragma unroll
             for (int k = 0; k < 8; k += 4) {  // 64 bytes of channels, the depth of an mma of halves
                 unsigned a[TM][4], a_low[TM][4], b[TN][4];
+                float part[TM][TN][4] = {};
 #pragma unroll
                 for (int m = 0; m < TM; ++m) {
                     const uint4* rows = xs + (warp_row + 16 * m + lane % 16) * 8;
@@ -107,10 +107,11 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll
                 for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], ws + (warp_col + 8 * n + lane % 8) * 8 + ((k + lane / 8) ^ lane % 8));
                 mma_halves(part, a, a_low, b);
+                add_scaled(acc, part, unscale);
             }
-            add_scaled(acc, part, unscale);
             continue;
         }
+        float part[TM][TN][4] = {};  // the sums of this slice, in fp32
 #pragma unroll
         for (int k = 0; k < 8; k += 2) {  // 32 bytes of channels, the depth of an mma
             unsigned a[TM][4], b[TN][2];

@@ -91,7 +91,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int r = 0; r < ROWS; ++r) from[r] += WARPS_K * UNROLL * 4 * E;
         cp_async_wait<0>();
         __syncwarp();
-        float part[TM][TN][4] = {};  // in fp32 the sums of two pieces, 32 terms: see tf32x3.h
+        float part[TM][TN][4] = {};  // in fp32 the sums of 16 or 32 terms: see the headers
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             unsigned b[TN][4];
@@ -120,7 +120,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                             multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
                     }
             }
-            if (IS_FLOAT && (u % 2 == 1 || u + 1 == UNROLL)) {
+            if (IS_FLOAT && (PAIRS || u % 2 == 1 || u + 1 == UNROLL)) {
                 add_scaled(acc, part, unscale);
 #pragma unroll
                 for (int i = 0; i < TM * TN * 4; ++i) part[i / 4 / TN][i / 4 % TN][i % 4] = 0.0f;
