@@ -4,6 +4,7 @@ What is where:
 
     generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
     inverted_residual.h an inverted-residual block on one multiprocessor; blocks.py launches it
+    blocks_int8         the same block in int8: inverted_residual_int8.cu and its launcher
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel
     cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it

@@ -182,20 +182,20 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    options = _options(block, tile)
-    kernel = prepared(f"{KERNEL}/fused", functools.partial(_compiled, options, cuda.backend()))
+    build = functools.partial(_compiled, options(block, tile), cuda.backend())
+    kernel = prepared(f"{KERNEL}/fused", build)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
     return out
 
 
-def _options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
+def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
     """NVRTC's options: every size is a constant of the kernel."""
     sizes = {name: int(value) for name, value in (asdict(block) | asdict(tile)).items()}
     return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(options: tuple[str, ...], backend: str) -> Any:
-    return cuda.RawKernel(SOURCE.read_text(encoding="utf-8"), KERNEL, options=options)
+def _compiled(given: tuple[str, ...], backend: str) -> Any:
+    return cuda.RawKernel(SOURCE.read_text(encoding="utf-8"), KERNEL, options=given)

@@ -15,6 +15,8 @@ from tiers import ALL
 
 from common import check, cuda
 from common.kernels.ladder import INCLUDE
+from common.optimize import blocks_int8
+from common.optimize.blocks_int8 import Int8Block, Int8Tile
 
 ROOT = Path(__file__).parents[2]
 CARDS = ["sm_75", "sm_80", "sm_90"]
@@ -35,6 +37,9 @@ def cards(source, newest=True):
 # ---- The kernels of the repository
 
 
+INT8_BLOCK = Int8Block(14, 14, 64, 384, 64), Int8Tile(14, 14, 1, 64, strip=7)  # a typical one
+
+
 def kernel_files():
     """(path, options) of every .cu file: those of common.kernels with the options that their launchers use."""
     found = {}
@@ -45,6 +50,7 @@ def kernel_files():
     else:
         for path, options in sources():
             found.setdefault(Path(path), []).append(tuple(options))
+        found[blocks_int8.SOURCE] = [blocks_int8.options(*INT8_BLOCK)]
     for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):
         types = ("float", "__half") if "scalar_t" in path.read_text(encoding="utf-8") else ("float",)
         found.setdefault(path, [(f"-Dscalar_t={t}", f"-I{INCLUDE}") for t in types])

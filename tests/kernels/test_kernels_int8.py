@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from int8_checks import calls, drawn, nhwc, on_device, poisoned, same
 from kernel_checks import every_rung, every_rung_and_dtype
+from tiers import ALL
 
 from common import cuda, kernels
 from common.kernels import int8
@@ -138,6 +139,6 @@ def test_no_rung_has_findings(rng, operator):
     """Neither out of bounds nor racing nor reading what nobody wrote."""
     call = calls(rng)[operator]
     arrays = [on_device(array) for array in call.arrays]
-    for variant in kernels.variants(operator):
+    for variant in kernels.variants(operator)[0 if ALL else -1 :]:
         reports = trace_call(lambda v=variant: call.function(*arrays, variant=v), None)
         assert len(reports) == 1 and [f for report in reports for f in report.findings] == []

@@ -123,5 +123,5 @@ def test_the_fused_block(monkeypatch):
         with pytest.raises(ValueError, match=message):
             inverted_residual_int8(x, *parts, **given)
     monkeypatch.setattr(cuda, "shared_memory", lambda: 4096)
-    with pytest.raises(ValueError, match="no tile of .* fits into 4096 bytes of shared memory"):
+    with pytest.raises(ValueError, match=r"no tile of .* fits into 4096 bytes of shared memory"):
         inverted_residual_int8(x, expand, depthwise, project)

@@ -12,13 +12,13 @@ from common.kernels import int8
 RUNGS = kernels.variants("pointwise_int8")
 # N, C, H, W, O: odd ones first; rows of 1, 4, 8 and 16 bytes; one more than a tile
 SHAPES = [
-    (1, 1, 1, 1, 1), (2, 7, 3, 5, 3), (1, 17, 7, 5, 33), (3, 24, 5, 3, 40), (1, 36, 9, 4, 20), (2, 96, 7, 7, 24),
+    (1, 1, 1, 1, 1), (2, 7, 3, 5, 3), (1, 17, 7, 5, 33), (3, 24, 5, 3, 40), (2, 96, 7, 7, 24), (1, 36, 9, 4, 20),
     (1, 33, 1, 131, 65), (1, 144, 5, 13, 32), (1, 160, 3, 3, 129),
     *only_all([(1, 1280, 1, 1, 1000), (5, 64, 11, 12, 96)]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "variant"), in_turn(SHAPES, RUNGS, len(RUNGS)))
+@pytest.mark.parametrize(("shape", "variant"), in_turn(SHAPES, RUNGS, 2))
 def test_every_rung_is_the_model(rng, shape, variant):
     n, c, h, w, o = shape
     x, weight = drawn(rng, n, c, h, w), drawn(rng, o, c, 1, 1)

@@ -2,10 +2,11 @@
 
 import pytest
 from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_of
-from tiers import only_all
+from tiers import long, only_all
 
 from common import cuda
 from common.kernels import int8
+from common.kernels.traced import trace_call
 from common.optimize.blocks_int8 import Int8Block, Int8Tile, inverted_residual_int8
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
@@ -38,3 +39,16 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch):
     residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
     want = modelled(x, parts, block.stride, zero, residual=residual, residual_scales=scales)
     same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), residual_scales=scales), want)
+
+
+@long  # the same cases are right without it
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="the simulator's sanitizer; a GPU's is compute-sanitizer")
+@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+def test_it_has_no_findings(rng, block, tile, batch):
+    """Neither out of bounds nor racing nor reading what nobody wrote."""
+    x, parts = nhwc(drawn(rng, batch, block.channels, block.height, block.width)), block_of(rng, block, 5)
+    there = [there_of(part) for part in parts]
+    (report,) = trace_call(
+        lambda: inverted_residual_int8(x, *there, stride=block.stride, input_zero_point=5, tile=tile), None
+    )
+    assert not report.findings

@@ -81,11 +81,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) conv2d_int8(
             if (k0 + 16 * k >= K) break;
             unsigned a[TM][4], b[TN][2];
 #pragma unroll
-            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + place<U>(warp_row + 16 * m + lane % 16, k + lane / 16));
+            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + (warp_row + 16 * m) * U + place<U>(lane % 16, k + lane / 16));
 #pragma unroll
             for (int n = 0; n < TN; n += 2) {
                 unsigned two[4];  // b of two neighbours
-                ldmatrix_x4(two, ws + place<U>(warp_col + 8 * n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
+                ldmatrix_x4(two, ws + (warp_col + 8 * n) * U + place<U>(lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
                 b[n][0] = two[0], b[n][1] = two[1], b[n + 1][0] = two[2], b[n + 1][1] = two[3];
             }
 #pragma unroll

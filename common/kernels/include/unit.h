@@ -3,7 +3,8 @@
 //   copy_unit<ALIGN>(to, from, left)    16 bytes, of which `left` are there; zeros where there are none. ALIGN: rows begin at
 //                                        multiples of 16, 8, 4 or 1 bytes. By cp.async, or byte by byte if ALIGN is 1
 //   place<U>(r, u)                       where unit u of row r lies in a tile with rows of U units, in units: 8 rows below each
-//                                        other, which ldmatrix reads at once, lie in 8 different groups of banks
+//                                        other, which ldmatrix reads at once, lie in 8 different groups of banks. It is
+//                                        8·i·U + place<U>(r - 8·i, u): what is the same for all lanes can be added outside
 #pragma once
 #include "ptx.h"
 

@@ -20,6 +20,7 @@ constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int TM = WM / 16, TN = WN / 8;
 constexpr int ROWS = ((BM + BN) * U - 1) / THREADS + 1;  // of the tiles, of which a thread copies a unit each
 constexpr bool WHOLE = PIECE >= E;
+static_assert(THREADS / U % 8 == 0, "the rows that a thread copies lie in the same place of eight");
 
 extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
@@ -42,12 +43,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
         from[i] = r < BM ? x + min(p0 + r, P - 1) * C + u * 16 : weight + min(o, O - 1) * C + u * 16;
     }
     auto fetch_slice = [&](int slice, int stage) {
+        uint4* to = tiles + stage * ((BM + BN) * U) + place<U>(r0, u);
         const int left = C - slice * BK - u * 16;
 #pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
-            const int r = r0 + i * (THREADS / U);
-            if ((BM + BN) * U % THREADS == 0 || r < BM + BN) {
-                copy_unit<VECTOR>(tiles + stage * ((BM + BN) * U) + place<U>(r, u), from[i], left);
+        for (int i = 0; i < ROWS; ++i, to += THREADS) {
+            if ((BM + BN) * U % THREADS == 0 || r0 + i * (THREADS / U) < BM + BN) {
+                copy_unit<VECTOR>(to, from[i], left);
                 from[i] += BK;
             }
         }
@@ -78,11 +79,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) pointwise_int8(
             if (slice * BK + 16 * k >= C) break;
             unsigned a[TM][4], b[TN][2];
 #pragma unroll
-            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + place<U>(warp_row + 16 * m + lane % 16, k + lane / 16));
+            for (int m = 0; m < TM; ++m) ldmatrix_x4(a[m], xs + (warp_row + 16 * m) * U + place<U>(lane % 16, k + lane / 16));
 #pragma unroll
             for (int n = 0; n < TN; n += 2) {
                 unsigned two[4];  // b of two neighbours
-                ldmatrix_x4(two, ws + place<U>(warp_col + 8 * n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
+                ldmatrix_x4(two, ws + (warp_col + 8 * n) * U + place<U>(lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
                 b[n][0] = two[0], b[n][1] = two[1], b[n + 1][0] = two[2], b[n + 1][1] = two[3];
             }
 #pragma unroll

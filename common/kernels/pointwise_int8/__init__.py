@@ -120,7 +120,7 @@ def _tensor_cores_tile(m: Product) -> dict[str, int]:
     )  # fmt: skip
     bm, bn, wm, wn = next(able, TILES[-1])
     bk = next((bk for bk in SLICES if bk >= m.C), SLICES[-1])
-    most = min(4, cuda.shared_memory() // ((bm + bn) * bk))
+    most = min(4, cuda.shared_memory() // (2 * (bm + bn) * bk))  # of two blocks per multiprocessor
     return {"BM": bm, "BN": bn, "BK": bk, "WM": wm, "WN": wn, "STAGES": max(2, min(most, checks.blocks(m.C, bk)))}
 
 
