@@ -24,18 +24,21 @@ NETWORKS = 400 if ALL else 40
 
 
 def compared(model, x, step):
-    """(number of values, of exact ones, of those at most one step off, whether each top class is one of theirs)."""
+    """(number of values, of exact ones, of those at most one step off, whether each top class is one of theirs).
+
+    Behind a mean over windows, which may be a step off (see rules.IntegerMean), a class a step below the top is one.
+    """
     got, expected = Network(model)(x), onnx_runtime(model, x)
     assert got.shape == expected.shape and got.dtype == np.float32
     off = np.abs(got - expected) / step
     ours, theirs = (array.reshape(len(x), -1) for array in (got, expected))
-    top = theirs[np.arange(len(x)), ours.argmax(1)] == theirs.max(1)
+    near = 1.01 * step if any(node.op_type == "AveragePool" for node in model.graph.node) else 0
+    top = theirs[np.arange(len(x)), ours.argmax(1)] >= theirs.max(1) - near
     return off.size, int((off < 0.01).sum()), int((off < 1.01).sum()), bool(top.all())
 
 
-@pytest.mark.parametrize("first", [0, *range(NETWORKS, 8 * NETWORKS, NETWORKS)] if ALL else [0])
-def test_random_networks_are_onnx_runtimes_to_the_last_step(first):
-    start = 10_000 * seed() + first
+def test_random_networks_are_onnx_runtimes_to_the_last_step():
+    start = 10_000 * seed()
     rows = [(number, *compared(*random_network(number))) for number in range(start, start + NETWORKS)]
     values, exact, close = (sum(row[i] for row in rows) for i in (1, 2, 3))
     assert exact / values >= 0.999, f"{exact} of {values} are exact"

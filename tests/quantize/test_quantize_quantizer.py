@@ -27,7 +27,7 @@ def digits():
     """(graph, parameters, calibration pictures of training digits, held-out pictures, labels)."""
     split = weights.digits_split()
     graph, parameters = weights.network("digits")
-    calibration = weights.digits_input(split.train_images[::16])
+    calibration = weights.digits_input(split.train_images[::24])
     return graph, parameters, calibration, weights.digits_input(split.test_images), split.test_labels
 
 
@@ -81,7 +81,7 @@ def test_what_is_written_is_what_is_read(block, dtype, per_channel):
 def test_per_tensor_scales_break_where_channels_differ_and_equalization_mends_them(digits):
     """The same network in float32, with channels of different ranges before the depthwise convolutions."""
     graph, parameters, calibration, x, labels = digits
-    x, labels = x[:191], labels[:191]
+    x, labels = x[:128], labels[:128]
     worse = unbalanced(graph, parameters, calibration, 6, np.random.default_rng(0))
     reference = outputs(graph, parameters, x)
     assert relative_error(outputs(graph, worse, x), reference) < 1e-5
