@@ -6,7 +6,6 @@ import functools
 import http.client
 import io
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -95,37 +94,6 @@ def test_an_error_of_a_worker_is_one_sentence(ray_here, tmp_path):
     with pytest.raises(RuntimeError, match=r"^Ray stopped: .*in\.parquet: it was changed while it was read$"):
         labelling.label([str(path)], tmp_path / "out.parquet", small_task(), batch=4, way=changing)
     assert not (tmp_path / "out.parquet").exists()
-
-
-@long
-def test_the_command_labels_on_a_cluster_that_runs_already(tmp_path, rng):
-    """Ray is started as on the first of several machines; the command joins it, and leaves it running."""
-    folder, network, port = draw_pictures(tmp_path / "in", 30, rng), tmp_path / "small.onnx", free_port()
-    network.write_bytes(small_task().model.SerializeToString())
-    here = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    here |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
-    loopback = {cluster.LOOPBACK: "0"}
-    start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    head = subprocess.Popen(
-        [*start, "--num-cpus=2", "--include-dashboard=false"], env=here | loopback, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    try:
-        assert any("Ray runtime started" in line for line in head.stdout)
-        label = [sys.executable, "-m", "common", "label", str(folder), "--onnx", str(network), "--batch", "4", "-o"]
-        joined = here | {cluster.ADDRESS: f"127.0.0.1:{port}"}
-        for out, environment, more in (("cluster", joined, ["--workers", "1"]), ("alone", here, ["--workers", "0"])):
-            path = tmp_path / f"{out}.parquet"
-            done = subprocess.run([*label, path, *more], cwd=ROOT, env=environment, capture_output=True, text=True)
-            assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        assert (tmp_path / "cluster.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
-        assert head.poll() is None
-    finally:
-        children = psutil.Process(head.pid).children(recursive=True)
-        head.terminate()
-        for process in psutil.wait_procs(children, timeout=20)[1]:
-            process.kill()
-        head.wait(timeout=20)
 
 
 # ---- serve
