@@ -4,6 +4,10 @@
 // Layout  pixels (N, H, W, 3); out (N, 3, H, W), in memory NCHW or, with CHANNELS_LAST, NHWC.
 #include <cuda_fp16.h>
 
+#ifndef CHANNELS_LAST
+#define CHANNELS_LAST 0
+#endif
+
 extern "C" __global__ void normalise(const unsigned char* __restrict__ pixels, scalar_t* __restrict__ out,
                                      int count, int area, float mean0, float mean1, float mean2,
                                      float std0, float std1, float std2) {

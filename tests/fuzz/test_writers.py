@@ -167,7 +167,7 @@ def test_one_ended_before_the_file_is_whole(name, target, inputs):
 def test_every_command_that_writes_is_here():
     """Or it needs a GPU (bench, energy, tune), or writes into the course's own folders alone (lab, generate, …).
 
-    handout writes a folder: tests/check/test_handout.py.
+    handout writes a folder: tests/check/test_handout.py; label and serve: tests/many.
     """
     from common.__main__ import app
 
@@ -177,7 +177,7 @@ def test_every_command_that_writes_is_here():
         f"{group} {c.name or c.callback.__name__}" for group, t in groups.items() for c in t.registered_commands
     }
     readers = {"classify", "compare", "doctor", "inspect", "topology", "weights check"}
-    elsewhere = {"bench", "energy", "tune", "lab", "progress", "milestone", "generate", "handout"}
+    elsewhere = {"bench", "energy", "tune", "lab", "progress", "milestone", "generate", "handout", "label", "serve"}
     written = {name.partition(" -")[0].partition(" .")[0] for name in WRITERS}
     commands = {"bench" if name.startswith("bench ") else name for name in commands}
     assert commands == readers | elsewhere | written

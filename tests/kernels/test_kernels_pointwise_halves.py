@@ -13,12 +13,13 @@ from common.cuda.device import as_if
 from common.cuda.machine_code import CARDS
 from common.kernels.halves import Halves
 from common.kernels.inspected import inspected, launches_on
-from common.kernels.pair_of_halves import SLICE, STEP, split
+from common.kernels.pair_of_halves import STEP, split
 from common.kernels.pointwise import ladder, persistent
 from common.kernels.tf32x3 import toward_zero
 
 H200 = CARDS["H200"]
 RUNG = "persistent_halves"
+SLICE = 32  # terms of a sum within the tensor core
 on_gpu = cuda.backend() == "gpu"
 pytestmark = pytest.mark.skipif(on_gpu and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
 

@@ -23,6 +23,7 @@ from tiers import long
 from common.many import cluster, labelling, parts, service, spread
 
 pytestmark = [
+    long,  # Ray takes up to 30 s to start on two cores that do other things as well
     pytest.mark.skipif(not cluster.installed(), reason='Ray is not installed: pip install ".[many]"'),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of Ray itself
 ]

@@ -150,7 +150,7 @@ def test_every_recorded_result_is_right():
     assert all(r["error"] <= TOLERANCES[r["precision"]] for r in NETWORK)
     assert all(r["same_top5"] == r["checked_images"] for r in NETWORK if r["precision"] == "fp32")
     assert all(r["same_top5"] > 0.7 * r["checked_images"] for r in NETWORK)
-    worst = {p: max(r["error"] for r in NETWORK if r["precision"] == p) for p in TOLERANCES}
+    worst = {p: max(r["error"] for r in NETWORK if r["precision"] == p) for p in ("fp32", "tf32", "fp16")}
     assert all(300 < worst[precision] / worst["fp32"] < 10_000 for precision in ("tf32", "fp16"))
 
 
