@@ -311,7 +311,10 @@ ERROR = "The error is that of the logits against the network in float64, the lar
 
 
 def headline_short(recorded: Results) -> str:
-    """The headline's times at the smallest and the largest batch size: one table for both precisions."""
+    """The headline's times at the smallest and the largest batch size: one table for both precisions.
+
+    Without an error against float64 the columns of errors and arithmetic are left out: the front page says it in words.
+    """
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
@@ -328,9 +331,12 @@ def headline_short(recorded: Results) -> str:
              arithmetic(of["fp32"]) or DASH, exact_error(of["fp32"])]
         )  # fmt: skip
     heads = ["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)]
-    table = markdown([*heads, "fp16, error", "fp32, arithmetic", "fp32, error"], rows, 1)
-    notes = marks.footnotes() + (["A dash: not measured."] if any(DASH in row for row in rows) else [])
-    return "\n\n".join([table, ERROR, *notes])
+    if exact := any({row[-3], row[-1]} != {DASH} for row in rows):
+        heads += ["fp16, error", "fp32, arithmetic", "fp32, error"]
+    rows = [row[: len(heads)] for row in rows]
+    notes = ([ERROR] if exact else []) + marks.footnotes()
+    notes += ["A dash: not measured."] if any(DASH in row for row in rows) else []
+    return "\n\n".join([markdown(heads, rows, 1), *notes])
 
 
 SINGLE_BATCHES = (1, 32)
