@@ -113,7 +113,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     Mbarrier* const empty = full + STAGES;              // [STAGES]: the team that reads it is done with its slice
     Mbarrier* const turn = empty + STAGES;              // [TEAMS]: the other team has begun all products of its tile, so that
                                                         // nobody waits for a stage that is two phases away
-    Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the warps of a team meet
+    Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the threads of a team meet
     Mbarrier* const here = pool + TEAMS;                // with KEEP [SLICES]: the weights that stay
 
     const int P = N * pixels, step = POOL ? pixels : BM;  // pixels from tile to tile
@@ -121,7 +121,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     const int warp = threadIdx.x / 32;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) full[stage].init(1), empty[stage].init(TEAM * 4);
-        for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4), pool[team].init(TEAM * 4);
+        for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4), pool[team].init(TEAM * 128);
         for (int slice = 0; KEEP && slice < SLICES; ++slice) here[slice].init(1);
         mbarriers_ready();
     }
@@ -179,14 +179,14 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 float* const sums = (float*)(parts + warp * 1024);  // 512 floats for each warp
                 add_rows(acc, sums, row, pixels, low, high);
                 __syncwarp();
-                pool[team].arrive(speaks), pool[team].wait(0);
+                pool[team].arrive(true), pool[team].wait(0);
                 for (int o = threadIdx.x % (TEAM * 128); o < BN && o0 + o < O; o += TEAM * 128) {
                     float sum = 0;
                     for (int w = 0; w < TEAM * 4; ++w) sum += sums[(w - warp % (TEAM * 4)) * 512 + o];
                     y[tile / across * O + o0 + o] = (scalar_t)(sum / pixels);
                 }
                 __syncwarp();
-                pool[team].arrive(speaks), pool[team].wait(1);  // all have read the sums
+                pool[team].arrive(true), pool[team].wait(1);  // all have read the sums
             } else
                 store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
             i += (TEAMS - 1) * SLICES + 1;
