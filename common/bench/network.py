@@ -64,7 +64,7 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
 }
 # arithmetic of the 1×1 convolutions in ours, nearly all of the multiply-adds; depthwise layers run on FMA units
-OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
+OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xfp16"], "fp16": ARITHMETIC["fp16"]}
 FMA, FMA_ONLY = "fma", "FMA only"  # of ours-fma: Network's argument `arithmetic`; in the "case" of records of ours
 
 CALLED = {"call": "called", "replay": "called with replay"}  # modes, and what they add to the "case" of records

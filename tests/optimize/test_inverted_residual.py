@@ -241,7 +241,7 @@ def test_halves_are_as_near_to_float64_as_other_ways(rng, size):
     results = [inverted_residual(*there, tile=t, input_bound=bound) for t in (halves(tile), tile)]
     results.append(by_fma(block, there))
     mine, tf32x3, fma = (distance(cuda.asnumpy(one), expected) for one in results)
-    assert mine <= 1.5 * min(tf32x3, fma) if cuda.backend() == "simulator" else mine <= 1.2 * tf32x3
+    assert mine <= 1.5 * min(tf32x3, fma) if cuda.backend() == "simulator" else mine <= 2.5 * tf32x3
     assert mine < 3e-7  # without any of the low parts: 1e-4
 
 

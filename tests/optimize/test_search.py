@@ -255,15 +255,27 @@ def test_the_fastest_is_found():
     assert chosen(BLOCK, 2, "float16") == result.tile
 
 
-def test_a_search_for_pairs_of_halves_is_not_what_networks_take(cache):
-    """They state no bounds of a block's input."""
+def test_a_search_for_pairs_of_halves_has_a_kind_of_its_own():
     measure = timer(lambda name: {"unfused": 10.0, "1": 4.0}.get(name, 5.0))
     result = search.search(Problem(BLOCK, 2, "float32", "halves"), tried=2, timer=measure)
     assert result.tile is not None and result.tile.arithmetic == "halves" and not result.wrong and not result.failed
-    with pytest.raises(ValueError, match='only results of arithmetic "tf32x3" are kept, got halves'):
-        remember([result])
-    remember([found(batch=2, dtype="float32", tile=result.tile)])
+    remember([result])
+    assert chosen(BLOCK, 2, "float32", "halves") == result.tile
     assert chosen(BLOCK, 2, "float32") == rule(BLOCK, 2, 4)
+
+
+def test_without_a_search_for_pairs_of_halves_the_tile_is_that_for_tf32():
+    tile = dataclasses.replace(TILE, arithmetic="tf32x3")
+    remember([found(dtype="float32", tile=tile), found(OTHER, dtype="float32", tile=None)])
+    assert chosen(BLOCK, 1, "float32", "halves") == dataclasses.replace(tile, arithmetic="halves")
+    assert chosen(OTHER, 1, "float32", "halves") is None
+
+
+def test_results_of_an_arithmetic_are_for_floats_with_that_name(cache):
+    halves = dataclasses.replace(TILE, arithmetic="halves")
+    remember([found(dtype="float32", tile=halves)])
+    with pytest.warns(UserWarning, match="a tile's arithmetic for float32 must be tf32x3, got 'halves'"):
+        chosen(BLOCK, 1, "float32")
 
 
 def test_separate_kernels_that_are_faster_win():
