@@ -220,7 +220,7 @@ def test_the_shipped_file_can_be_read():
 
     path = resources.files("common.optimize") / "tiles.json"
     content = tiles._read(path)
-    assert set(content["found"]) == {"float32", "float16"}
+    assert set(content["found"]) == set(tiles.KINDS)
     for of_blocks in content["found"].values():
         assert of_blocks
         for batches in of_blocks.values():
