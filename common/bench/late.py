@@ -9,7 +9,6 @@ A record's "order" is that of the rung in its ladder, or of the candidate among 
 is the number behind the ladder's last.
 """
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from ..optimize import head
 from ..report.results import Record, record
 from . import driver
 from .driver import Measured
-from .kernels import FAILURES, Implementation, checked, timed
+from .kernels import FAILURES, Implementation, checked, compile_ahead, timed
 from .operators import CHECKED, TUNED, convolved, float64
 from .problems import DTYPES, Launch, Problem, Setup, drawn
 
@@ -179,16 +178,6 @@ def implementations(layer: Layer, setup: Setup, precision: str, tiles: int) -> I
         )
     for name, peer in setup.peers.items():
         yield made(name, "pointwise", len(ladder) + 1, ARITHMETIC[precision], launch=peer)
-
-
-def compile_ahead(ones: Sequence[Implementation]) -> None:
-    """Compiles the kernels of our implementations in parallel; what fails is told when it is checked."""
-    with contextlib.suppress(*FAILURES):
-        with kernels.recorded() as launches:
-            for one in ones:
-                if one.name not in one.setup.peers:
-                    one.launch()
-        kernels.compile_together(launches)
 
 
 def work_of(layer: Layer, batch: int, precision: str) -> Work:
