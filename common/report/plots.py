@@ -412,7 +412,7 @@ def bars(
     known = [(i, floors[name]) for i, name in enumerate(names) if floors and name in floors]
     if known:
         across = list(zip(*known, strict=True))
-        marker: dict[str, Any] = {"color": "black", "linestyle": "none", "label": "roof", "markeredgewidth": 1.6}
+        marker: dict[str, Any] = {"color": "black", "linestyle": "none", "label": "roofline bound", "markeredgewidth": 1.6}
         if vertical:
             axes.plot(*across, marker="_", markersize=max(3.0, min(20.0, 300 / len(names))), **marker)
         else:
