@@ -187,20 +187,22 @@ def accumulate(
 def conv2d(
     x: Int8, weight: Int8, bias: Int32 | None, multiplier: Any, *, zero_point: int = 0,
     bounds: tuple[int, int] = (LOW, HIGH), residual: Int8 | None = None, residual_scales: Scales | None = None,
-    residual_offset: int = 0, **geometry: Any,
+    residual_offset: int = 0, residual_first: bool = False, **geometry: Any,
 ) -> Int8:  # fmt: skip
     """y = requantize(acc), (N, O, oH, oW) int8; with a residual y = add(requantize(acc), residual).
 
     zero_point, bounds: of y; with a residual zero_point is that of the requantized product, which saturates at −128 and
-    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`. geometry: stride,
-    padding, dilation, groups, input_zero_point of `accumulate`.
+    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`; residual_first:
+    y = add(residual, requantize(acc)), whose float32 sum may round otherwise. geometry: stride, padding, dilation,
+    groups, input_zero_point of `accumulate`.
     """
     acc = accumulate(x, weight, bias, **geometry)
     if residual is None:
         return requantize(acc, multiplier, zero_point, *bounds)
     if residual_scales is None:
         raise ValueError("residual_scales must be (scale_a, scale_b, shift) for a residual, got None")
-    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds, residual_offset)
+    terms = requantize(acc, multiplier, zero_point), residual
+    return add(*(terms[::-1] if residual_first else terms), residual_scales, *bounds, residual_offset)
 
 
 def linear_accumulate(x: Int8, weight: Int8, bias: Int32 | None = None) -> Int32:

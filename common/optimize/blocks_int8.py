@@ -129,6 +129,7 @@ def inverted_residual_int8(
     residual: Any = None,
     residual_scales: Any = None,
     residual_offset: int = 0,
+    residual_first: bool = False,
     out: Any = None,
     tile: Int8Tile | None = None,
 ) -> Any:
@@ -159,7 +160,7 @@ def inverted_residual_int8(
     ends = [
         arguments.Epilogue(
             part.weight.shape[0], part.weight[0].size, part.bias, part.multiplier, part.zero_point, part.bounds, shape,
-            *((residual, residual_scales, residual_offset) if part is project else (None, None)),
+            *((residual, residual_scales, residual_offset, residual_first) if part is project else (None, None)),
         )
         for part in (expand, depthwise, project)
         if part is not None
@@ -182,7 +183,8 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    build = functools.partial(_compiled, options(block, tile), cuda.backend())
+    switches = tuple(f"-D{name}={value}" for name, value in ends[-1].switches.items())
+    build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
     kernel = prepared(f"{KERNEL}/fused", build)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
