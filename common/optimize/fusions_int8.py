@@ -58,6 +58,12 @@ def block_of(parts: Any) -> Int8Block:
     )  # fmt: skip
 
 
+def _with_end(call: Any, bounds: tuple[int, int]) -> Int8Convolution:
+    """The Int8Convolution of a step's Call."""
+    weight, bias, multiplier = call.args
+    return Int8Convolution(weight, bias, multiplier, call.named["zero_point"], bounds)
+
+
 @register
 class IntegerBlock(OfRules):
     """Fuses MobileNetV2's block of int8 convolutions into one kernel where `choose` has a tile.
@@ -101,18 +107,12 @@ class IntegerBlock(OfRules):
         parts: dict[str, Any] = dict(step.parts)
         of_name = dict(zip(step.inputs, arrays.inputs, strict=True))
         calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
-        ends = {
-            name: Int8Convolution(*call.args, zero_point=call.named["zero_point"], bounds=call.named["bounds"])
-            for name, call in calls.items()
-        }
+        ends = {name: _with_end(call, call.named["bounds"]) for name, call in calls.items()}
         first = parts.get("expand", parts["depthwise"])
         more: dict[str, Any] = {}
         if "add" in parts:
             more = run.residual_of(parts["project"], parts["add"], of_name)
-            last = calls["project"]
-            ends["project"] = Int8Convolution(
-                *last.args, zero_point=last.named["zero_point"], bounds=more.pop("bounds")
-            )
+            ends["project"] = _with_end(calls["project"], more.pop("bounds"))
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
         return run.recorded(
             inverted_residual_int8, of_name[first.inputs[0]], ends.get("expand"), ends["depthwise"], ends["project"],
