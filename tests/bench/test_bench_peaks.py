@@ -151,8 +151,9 @@ def card(monkeypatch):
     cupy.full = lambda *arguments: np.full(*arguments).view(Array)
     cupy.asnumpy = np.asarray
     cublas = SimpleNamespace(
-        CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32I="32i", CUBLAS_COMPUTE_32F="32f", CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32",
-        CUBLAS_GEMM_DEFAULT_TENSOR_OP=99, gemmEx=gemm(lambda x: x if x.dtype == np.int8 else x.astype(np.float16)),
+        CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32I="32i", CUBLAS_COMPUTE_32F="32f",
+        CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32", CUBLAS_GEMM_DEFAULT_TENSOR_OP=99,
+        gemmEx=gemm(lambda x: x if x.dtype == np.int8 else x.astype(np.float16)),
     )  # fmt: skip
     modules = {
         "cupy": cupy,
