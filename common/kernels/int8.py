@@ -34,6 +34,7 @@ from ..cuda import checks
 
 LOW, HIGH = -128, 127
 DEPTH = 2**16  # the longest sum: |Σ w·x| ≤ 2^14 · DEPTH = 2^30
+SMALL = 2**22  # sums below it are exact floats beside 1.5·2^23: include/requantize.h
 BIAS = 2**30 - 1  # the largest |bias − z·Σw|: with it |acc| < 2^31
 
 Int8 = NDArray[np.int8]
@@ -60,6 +61,16 @@ def fold_zero_point(weight: Int8, bias: Int32 | None, zero_point: int) -> Int32:
     if np.abs(folded).max() > BIAS:
         raise ValueError(f"bias − zero_point · Σ weight must stay within ±{BIAS}, got {np.abs(folded).max()}")
     return folded.astype(np.int32)
+
+
+def small_sums(weight: Int8, bias: Int32 | None, multiplier: Any) -> bool:
+    """Whether no sum Σ w·x + bias of a convolution, and none · multiplier, reaches SMALL, whatever x is.
+
+    weight: (O, …) int8; bias: (O,) int32 with the zero point folded in, or None; multiplier: (O,) float32.
+    """
+    most = 128.0 * np.abs(weight.astype(np.int64)).reshape(len(weight), -1).sum(axis=1)
+    most = most if bias is None else most + np.abs(np.asarray(bias, np.int64))
+    return bool((most < SMALL).all() and (most * np.asarray(multiplier, np.float64) < SMALL).all())
 
 
 def bounds(activation: Any, scale: float, zero_point: int) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class Int8Convolution:
 
     weight: (O, C/groups, kH, kW) int8; bias: (O,) int32 with the zero point of its input folded in, or None;
     multiplier: (O,) float32; zero_point, bounds (low, high): of its output. As of kernels.pointwise_int8.
+    small: whether int8.small_sums holds for it: fewer instructions per output. Without meaning for the last one.
     """
 
     weight: Any
@@ -34,6 +35,7 @@ class Int8Convolution:
     multiplier: Any
     zero_point: int = 0
     bounds: tuple[int, int] = (LOW, HIGH)
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,17 @@ class Int8Block:
     def shared(self, tile: Int8Tile) -> int:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         rows, columns = self.out_size
-        real_h, real_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
-        hidden = tile.images * real_h * real_w + 1
-        real_h, real_w = (
-            self.height if tile.tile_h >= rows else real_h,
-            self.width if tile.tile_w >= columns else real_w,
-        )
-        pixels_in, pixels_out = tile.images * real_h * real_w, tile.images * tile.tile_h * tile.tile_w
+        in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
+        real_h = self.height if tile.tile_h >= rows else in_h
+        real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
+        row_words = max(real_words, ceil_div(tile.tile_w, 4) * self.stride + 1)
+        pixels_in, pixels_out = 4 * tile.images * real_h * real_words, tile.images * tile.tile_h * tile.tile_w
         row_1, row = ceil_div(self.channels, 32) * 32 + 16, tile.slice + 16
-        x = ceil_div(pixels_in, 16) * 16 * row_1 if self.expand else 0
+        x = ceil_div(pixels_in, 32) * 32 * row_1 if self.expand else 0
+        places = ceil_div(ceil_div(pixels_in, 32) * 32 // 4 * 8, 16) * 16
+        hidden = 4 * (tile.images * in_h * row_words + 1) * (tile.slice + 4)
         stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
-        return x + hidden * row + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
+        return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
@@ -183,7 +185,9 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    switches = tuple(f"-D{name}={value}" for name, value in ends[-1].switches.items())
+    small = [int(part is not None and part.small and part.bounds == (LOW, HIGH)) for part in (expand, depthwise)]
+    defines = ends[-1].switches | {"SMALL_EXPAND": small[0], "SMALL_DEPTHWISE": small[1]}
+    switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
     kernel = prepared(f"{KERNEL}/fused", build)
     cuda.allow_shared(kernel, block.shared(tile))
