@@ -49,8 +49,9 @@ constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, W2_SIZE = SLICE * 9, STAGE = 
 constexpr int SHARED = X_SIZE + PLACES_SIZE + 4 * HIDDEN_WORDS + DW_SIZE + 2 * STAGE;
 // project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
 constexpr int TILES_M = (M_OUT / 16 - 1) / WARPS_M + 1, GROUPS = (O_PADDED / 32 - 1) / WARPS_N + 1;
-constexpr int STRIPS = TILE_H / STRIP;  // of depthwise
-static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && C % 8 == 0 && O % 8 == 0 &&
+constexpr int STRIPS = TILE_H / STRIP;         // of depthwise
+constexpr int CHANNEL_GROUPS = SLICE / 16;     // of expand
+static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % CHANNEL_GROUPS == 0 && C % 8 == 0 && O % 8 == 0 &&
                   HIDDEN % 8 == 0,
               "tile");
 
@@ -69,22 +70,23 @@ __device__ __forceinline__ void fetch_rows(signed char* to, const signed char* m
     }
 }
 
-// d (16 rows × 32 columns) = c + a (16 × K bytes) · b (32 × K), rows of ROW_A and ROW_B bytes; c of each tile of 8 columns
+// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes: column n is {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]}
+template <int ROW> __device__ __forceinline__ void load_columns(unsigned (&b)[2][4], const signed char* tile, int lane) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) ldmatrix_x4(b[j], tile + (16 * j + lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 16);
+}
+
+// d (16 rows × 32 columns) += a (16 × K bytes) · b (32 × K), rows of ROW_A and ROW_B bytes
 template <int K, int ROW_A, int ROW_B>
-__device__ __forceinline__ void multiply(int (&d)[4][4], const signed char* a_tile, const signed char* b_tile, int lane,
-                                         const int (*c)[4] = nullptr) {
+__device__ __forceinline__ void multiply(int (&d)[4][4], const signed char* a_tile, const signed char* b_tile,
+                                         int lane) {
 #pragma unroll
     for (int k = 0; k < K; k += 32) {
         unsigned a[4], b[2][4];
         ldmatrix_x4(a, a_tile + lane % 16 * ROW_A + k + lane / 16 * 16);
+        load_columns<ROW_B>(b, b_tile + k, lane);
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            ldmatrix_x4(b[j], b_tile + (16 * j + lane / 16 * 8 + lane % 8) * ROW_B + k + lane / 8 % 2 * 16);
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-            if (k == 0 && c) mma_s8(d[n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]}, *c);
-            else mma_s8(d[n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
-        }
+        for (int n = 0; n < 4; ++n) mma_s8(d[n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
     }
 }
 
@@ -166,23 +168,40 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();  // this slice's weights are here, and all have read the slice before
         if (slice + 1 < SLICES) fetch_slice(slice + 1);
 
-        if (EXPAND)
-            for (int i = warp; i < M_IN / 32 * (SLICE / 16); i += WARPS) {  // 32 pixels, a group of 16 channels
-                const int m0 = i / (SLICE / 16) * 32, group = i % (SLICE / 16) * 16;
-                int d[4][4], c[1][4];
-                float scale[2];
+        if constexpr (EXPAND) {  // a warp takes 16 channels, and 32 pixels at a time
+            const int group = warp % CHANNEL_GROUPS * 16;
+            int c[4];
+            float scale[2];
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int channel = first + group + 8 * half + g;
-                    const bool there = channel < HIDDEN;
-                    scale[half] = there ? __ldg(expand_multiplier + channel) : 0.0f;
-                    c[0][2 * half] = begin<SMALL_EXPAND>(there && expand_bias ? __ldg(expand_bias + channel) : 0);
-                    c[0][2 * half + 1] = c[0][2 * half];
+            for (int half = 0; half < 2; ++half) {
+                const int channel = first + group + 8 * half + g;
+                const bool there = channel < HIDDEN;
+                scale[half] = there ? __ldg(expand_multiplier + channel) : 0.0f;
+                c[2 * half] = begin<SMALL_EXPAND>(there && expand_bias ? __ldg(expand_bias + channel) : 0);
+                c[2 * half + 1] = c[2 * half];
+            }
+            unsigned a[K1 / 32][4];
+#pragma unroll
+            for (int k = 0; k < K1; k += 32) ldmatrix_x4(a[k / 32], w1 + (group + lane % 16) * ROW1 + k + lane / 16 * 16);
+#pragma unroll 1
+            for (int m0 = warp / CHANNEL_GROUPS * 32; m0 < M_IN; m0 += WARPS / CHANNEL_GROUPS * 32) {
+                int d[4][4];
+#pragma unroll
+                for (int k = 0; k < K1; k += 32) {
+                    unsigned b[2][4];
+                    load_columns<ROW1>(b, x_tile + m0 * ROW1 + k, lane);
+#pragma unroll
+                    for (int n = 0; n < 4; ++n) {
+                        const unsigned column[2] = {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]};
+                        if (k == 0) mma_s8(d[n], a[0], column, c);
+                        else mma_s8(d[n], a[k / 32], column);
+                    }
                 }
-                multiply<K1, ROW1, ROW1>(d, w1 + group * ROW1, x_tile + m0 * ROW1, lane, c);
                 const uint4 two = *(const uint4*)(places + m0 / 4 + 2 * t);  // of this thread's two words
 #pragma unroll
-                for (int word = 0; word < 2; ++word)
+                for (int word = 0; word < 2; ++word) {
+                    unsigned* const to = hidden + (word ? two.z : two.x) + group + g;
+                    const unsigned real = word ? two.w : two.y;
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         int sum[4];
@@ -190,11 +209,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                         for (int e = 0; e < 4; ++e) sum[e] = d[word * 2 + e / 2][half * 2 + e % 2];
                         const float s = scale[half];
                         const unsigned four = requantize_four<SMALL_EXPAND>(sum, s, s, s, s, hidden_zero, hidden_low, hidden_high);
-                        const unsigned at = word ? two.z : two.x, real = word ? two.w : two.y;
-                        hidden[at + group + 8 * half + g] = (four & real) | (zeros & ~real);
+                        to[8 * half] = (four & real) | (zeros & ~real);
                     }
+                }
             }
-        else
+        } else
             for (int i = threadIdx.x; i < WORDS * QUADS; i += THREADS) {  // four pixels of four channels
                 const int quad = i % QUADS, word = i / QUADS, c = first + quad * 4;
                 unsigned p[4];
@@ -208,6 +227,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         __syncthreads();
 
+#pragma unroll 1
         for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // four channels of 4 × STRIP pixels
             const int quad = i % QUADS, piece = i / QUADS % PIECES, strip = i / QUADS / PIECES % STRIPS,
                       image = i / QUADS / PIECES / STRIPS;
