@@ -8,9 +8,9 @@ from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, Rule
 from ..topology import layers as kinds
-from .blocks_int8 import UNIT, Int8Block, Int8Convolution, Int8Tile, inverted_residual_int8
+from .blocks_int8 import UNIT, Int8Convolution, inverted_residual_int8
 from .fusions import is_depthwise, is_pointwise
-from .tiles_int8 import chosen_int8
+from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
 Int8Choice = Callable[[Int8Block, int], Int8Tile | None]
@@ -42,9 +42,7 @@ class Int8BlockStep(Step):
     @property
     def title(self) -> str:
         """The step in words: "InvertedResidual(56×56 24>144>24 +residual), int8"."""
-        b, steps = self.block, f"{self.block.channels}>{self.block.hidden}>{self.block.outputs}"
-        stride = f" stride {b.stride}" if b.stride > 1 else ""
-        return f"InvertedResidual({b.height}×{b.width} {steps}{stride}{' +residual' * ('add' in self.parts)}), int8"
+        return f"InvertedResidual({key_of(self.block)}{' +residual' * ('add' in self.parts)}), int8"
 
 
 def block_of(parts: Any) -> Int8Block:
@@ -58,10 +56,10 @@ def block_of(parts: Any) -> Int8Block:
     )  # fmt: skip
 
 
-def _with_end(call: Any, bounds: tuple[int, int]) -> Int8Convolution:
+def _with_end(call: Any, bounds: tuple[int, int], small: bool = False) -> Int8Convolution:
     """The Int8Convolution of a step's Call."""
     weight, bias, multiplier = call.args
-    return Int8Convolution(weight, bias, multiplier, call.named["zero_point"], bounds)
+    return Int8Convolution(weight, bias, multiplier, call.named["zero_point"], bounds, small)
 
 
 @register
@@ -107,7 +105,9 @@ class IntegerBlock(OfRules):
         parts: dict[str, Any] = dict(step.parts)
         of_name = dict(zip(step.inputs, arrays.inputs, strict=True))
         calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
-        ends = {name: _with_end(call, call.named["bounds"]) for name, call in calls.items()}
+        ends = {
+            name: _with_end(call, call.named["bounds"], parts[name].output in run.small) for name, call in calls.items()
+        }
         first = parts.get("expand", parts["depthwise"])
         more: dict[str, Any] = {}
         if "add" in parts:

@@ -184,6 +184,7 @@ class IntegerKernelBackend(KernelBackend):
 
     def prepared(self, graph: topology.Graph, parameters: dict[str, np.ndarray]) -> dict[str, Any]:
         grids, self.calls = dict(graph.grids), dict[str, Call]()
+        self.small: set[str] = set()  # outputs of products whose sums are small, see int8.small_sums
         arrays: dict[str, Any] = {}
         for step in as_steps(self.rewritten(graph)):
             for one in rule_steps(step):
@@ -192,6 +193,8 @@ class IntegerKernelBackend(KernelBackend):
                     weight, bias, multiplier = call.args
                     if weight.dtype != np.int8:
                         raise self._unsupported(one, "takes weights of symmetric grids, which are int8, got int16")
+                    if int8.small_sums(weight, bias, multiplier):
+                        self.small.add(one.output)
                     there = cuda.asarray(weight)
                     there = cuda.to_layout(there, "NHWC") if there.ndim == 4 else there
                     call.args = there, cuda.asarray(bias), cuda.asarray(multiplier)

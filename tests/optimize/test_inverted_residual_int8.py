@@ -59,7 +59,7 @@ def test_small_sums_have_the_same_bits(rng, block, tile, batch):
 def test_what_small_sums_are(rng):
     """The longest sum of the largest codes counts, with the bias and with the multiplier."""
     weight, one = np.full((2, 256, 1, 1), 127, np.int8), np.ones(2, np.float32)
-    assert 128 * 127 * 256 < int8.SMALL and int8.small_sums(weight, None, one / 4)
+    assert int8.SMALL > 128 * 127 * 256 and int8.small_sums(weight, None, one / 4)
     assert not int8.small_sums(weight, np.array([0, int8.SMALL - 128 * 127 * 256], np.int32), one / 4)
     assert int8.small_sums(weight, np.array([0, int8.SMALL - 128 * 127 * 256 - 1], np.int32), one / 4)
     assert not int8.small_sums(weight, None, np.array([1, 1.01], np.float32))
