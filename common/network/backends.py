@@ -33,7 +33,9 @@ COMPOSITIONS = {
     "throughput": f"{PACKAGE_NAME}.optimize.compositions:THROUGHPUT",
 }
 
-QUANTIZED = f"{PACKAGE_NAME}.quantize.backend:Integers"  # the backend of quantized models, likewise
+# the backends of quantized models, likewise: on a CPU, and on the int8 kernels
+QUANTIZED = f"{PACKAGE_NAME}.quantize.backend:Integers"
+QUANTIZED_KERNELS = f"{PACKAGE_NAME}.quantize.kernels:IntegerKernels"
 
 
 class Runner(Protocol):
@@ -269,17 +271,22 @@ def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
 
 
 def backend_for(target: Any, graph: Graph) -> Any:
-    """The backend that runs a graph: `target`, or Integers in place of Kernels for a graph with quantized layers.
+    """The backend that runs a graph: `target`, or for a graph with quantized layers another one in place of Kernels.
 
-    ValueError for options of Kernels that Integers does not have.
+    That is IntegerKernels with `optimize` or `variants`, and on a GPU where every layer has a kernel; else Integers.
+    ValueError for options of Kernels that quantized models do not have.
     """
     if not isinstance(target, Kernels) or not is_quantized(graph):
         return target
-    for name in ("optimize", "variants", "operators"):
-        if getattr(target, name):
-            raise ValueError(f"{name}: a quantized model has no choice of it, leave it out")
+    if target.operators:
+        raise ValueError("operators: a quantized model has no choice of it, leave it out")
     if target.dtype != "fp32":
         raise ValueError(f"dtype: a quantized model runs in int8, leave it out, got {target.dtype!r}")
+    on_kernels = _imported(QUANTIZED_KERNELS)
+    if target.optimize or target.variants:
+        return on_kernels(optimize=target.optimize, variants=target.variants)
+    if cuda.backend() == "gpu" and on_kernels.able(graph):
+        return on_kernels()
     return _imported(QUANTIZED)()
 
 

@@ -1,5 +1,8 @@
 """The fused block in int8 equals its three convolutions, one after the other, bit for bit."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_of
 from tiers import long, only_all
@@ -39,6 +42,27 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch):
     residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
     want = modelled(x, parts, block.stride, zero, residual=residual, residual_scales=scales)
     same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), residual_scales=scales), want)
+
+
+@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+def test_small_sums_have_the_same_bits(rng, block, tile, batch):
+    """Without conversion instructions, and clamped where they are packed."""
+    x, zero = drawn(rng, batch, block.channels, block.height, block.width), 37
+    parts = [None if part is None else replace(part, bounds=(-128, 127)) for part in block_of(rng, block, zero)]
+    for part in parts[:2]:
+        assert part is None or int8.small_sums(part.weight, part.bias, part.multiplier)
+    there = [part and replace(there_of(part), small=True) for part in parts]
+    out = inverted_residual_int8(nhwc(x), *there, stride=block.stride, input_zero_point=zero, tile=tile)
+    same(out, modelled(x, parts, block.stride, zero))
+
+
+def test_what_small_sums_are(rng):
+    """The longest sum of the largest codes counts, with the bias and with the multiplier."""
+    weight, one = np.full((2, 256, 1, 1), 127, np.int8), np.ones(2, np.float32)
+    assert int8.SMALL > 128 * 127 * 256 and int8.small_sums(weight, None, one / 4)
+    assert not int8.small_sums(weight, np.array([0, int8.SMALL - 128 * 127 * 256], np.int32), one / 4)
+    assert int8.small_sums(weight, np.array([0, int8.SMALL - 128 * 127 * 256 - 1], np.int32), one / 4)
+    assert not int8.small_sums(weight, None, np.array([1, 1.01], np.float32))
 
 
 @long  # the same cases are right without it

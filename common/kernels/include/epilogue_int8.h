@@ -6,10 +6,15 @@
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
-// range, then clamp(round(a · scale_a + (b · scale_b + shift))). WHOLE: rows consist of whole pieces, which begin at multiples
+// range, then clamp(round(a · scale_a + (b · scale_b + shift))): a is the product and b the residual, or with
+// -DRESIDUAL_FIRST=1 a is the residual, because the order of a and b changes the rounding of a float sum. WHOLE: rows consist of whole pieces, which begin at multiples
 // of N elements, 16 bytes at most.
 #pragma once
 #include "requantize.h"
+
+#ifndef RESIDUAL_FIRST
+#define RESIDUAL_FIRST 0
+#endif
 
 struct Output {
     int zero_point, low, high;
@@ -45,7 +50,8 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e) {
             const int b = WHOLE ? byte_of(more.words[e / 4], e % 4) : e < left ? residual[e] : 0;
             const int a = requantize(sum[e], multiplier[e], to.zero_point, -128, 127);
-            v[e] = add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+            v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+                                  : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
         }
     } else
 #pragma unroll
