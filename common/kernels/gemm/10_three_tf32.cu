@@ -107,8 +107,14 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
 #pragma unroll
             for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
-                for (int j = 0; j < WN / 8; ++j) add_truncated(acc[i][j], sum[i][j]);
+                for (int j = 0; j < WN / 8; ++j)
+                    for (int r = 0; r < 4; ++r) acc[i][j][r] += sum[i][j][r];
         }
+    }
+#pragma unroll
+    for (int i = 0; i < WM / 16 * (WN / 8) * 4; ++i) {  // what tensor cores truncated, of all sums at once
+        float& a = acc[i / 4 / (WN / 8)][i / 4 % (WN / 8)][i % 4];
+        a = fmaf(a, CUT, a);
     }
 
     // C goes out by way of shared memory, where lanes with 2 neighbours each put together rows that are stored 4 at a time.

@@ -23,13 +23,14 @@ __device__ __forceinline__ void split(unsigned& big, unsigned& small) {
     big = (big + 0x1000u) & 0xffffe000u;  // to_tf32, but for NaN and infinities, which are NaN in small: two instructions less
     small = __float_as_uint(x - __uint_as_float(big));
 }
+#ifdef __CUDA_SIMULATOR__  // its tensor cores round to nearest
+constexpr float CUT = 0.0f;
+#else
+constexpr float CUT = 4.2e-8f;  // 2^-24 of numbers that are 1.44 on average, between 1 and 2
+#endif
+
 // d += sum, a sum of tensor cores
 __device__ __forceinline__ void add_truncated(float (&d)[4], const float (&sum)[4]) {
-#ifdef __CUDA_SIMULATOR__  // its tensor cores round to nearest
-    constexpr float CUT = 0.0f;
-#else
-    constexpr float CUT = 4.2e-8f;  // 2^-24 of numbers that are 1.44 on average, between 1 and 2
-#endif
 #pragma unroll
     for (int i = 0; i < 4; ++i) d[i] += fmaf(sum[i], CUT, sum[i]);
 }

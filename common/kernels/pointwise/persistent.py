@@ -116,7 +116,7 @@ def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 
     read = steps * 16 * itemsize * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
     # of a pool a warp's shuffles, about 3/4 of one per sum and 32 lanes
     store = bm * bn / 64 if pooled else bm * bn * itemsize / STORED_BYTES
-    start = START_CYCLES
+    start: float = START_CYCLES
     if tile["KEEP"]:
         start += KEPT_CYCLES[itemsize] + steps * 16 * itemsize * bn / READ_BYTES
     most = size(tile, p, c, o, pooled, itemsize).most

@@ -8,7 +8,7 @@
 //
 //   A::T                               what is in memory
 //   A::K, A::PIECE                     channels of one mma; those that a thread fetches of x at a time
-//   A::OWN_SUMS                        sums of TERMS products begin at 0, and `add` takes them to the rest, see pair_of_halves.h
+//   A::OWN_SUMS                        sums of TERMS products begin at 0, and `add` takes them to the rest
 //   A::TERMS, A::SLICE_TERMS           how many products such a sum has at most, of expand and of project
 //   A::Rows a; a.load(row); a.split()  a's fragment, 16 pixels × K channels, ready for many products
 //   A::Columns b; b.load(row)          b's fragments, K channels of two neighbouring tiles of 8 columns
