@@ -101,7 +101,7 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    small = [int(part is not None and part.small and part.bounds == (LOW, HIGH)) for part in (expand, depthwise)]
+    small = [_small(part) for part in (expand, depthwise)]
     defines = ends[-1].switches | {"SMALL_EXPAND": small[0], "SMALL_DEPTHWISE": small[1]}
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
@@ -110,6 +110,13 @@ def inverted_residual_int8(
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
     return out
+
+
+def _small(part: Int8Convolution | None) -> int:
+    """SMALL of requantize.h for a convolution."""
+    if part is None or not part.small or tuple(part.bounds) != (LOW, HIGH):
+        return 0
+    return 2 if part.zero_point == LOW else 1
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
