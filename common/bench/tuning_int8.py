@@ -46,7 +46,7 @@ def blocks_of(model: Any, batch: int) -> list[Int8Block]:
 
 
 class Arrays:
-    """Random arrays of a block at a batch size, on the device, and `expected`: what the separate kernels compute, flat."""
+    """Random arrays of a block at a batch size, on the device, and `expected`: what separate kernels compute, flat."""
 
     def __init__(self, block: Int8Block, batch: int, seed: int = 0) -> None:
         self.block, random = block, np.random.default_rng(seed)

@@ -19,7 +19,7 @@
 //     outputs            0  1  2  3                       outputs 0 and 1 lie in word 0, those of 2 and 3 in the middle
 //
 //   Where the tile is not all of the image, its halo is computed by the neighbouring blocks as well. A hidden pixel
-//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE: see requantize.h.
+//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
 #include "epilogue_int8.h"
 #include "taps.h"
 #include "unit.h"
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int m = 0; m < 2 * TILES_M; ++m)
 #pragma unroll
-            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = b[e];
+            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
     }
 
 #pragma unroll 1
@@ -305,8 +305,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             int sum[8];
 #pragma unroll
             for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
-                         {zero_point, low, high, scale_a, scale_b, shift, offset});
+            finish_eight<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+                                        {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }
 }

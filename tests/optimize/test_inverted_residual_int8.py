@@ -54,11 +54,18 @@ def test_small_sums_have_the_same_bits(rng, block, tile, batch, zero):
     parts = [None if part is None else replace(part, bounds=(-128, 127)) for part in block_of(rng, block, zero)]
     if zero == -128:  # the hidden tensors' too: the biases are those of another zero point, and still biases
         parts = [part and replace(part, zero_point=-128) for part in parts]
-    for part in parts[:2]:
+    for part in parts:
         assert part is None or int8.small_sums(part.weight, part.bias, part.multiplier)
     there = [part and replace(there_of(part), small=True) for part in parts]
-    out = inverted_residual_int8(nhwc(x), *there, stride=block.stride, input_zero_point=zero, tile=tile)
-    same(out, modelled(x, parts, block.stride, zero))
+    given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
+    want = modelled(x, parts, block.stride, zero)
+    same(inverted_residual_int8(nhwc(x), *there, **given), want)
+    residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
+    more = {"residual_scales": scales, "residual_first": zero == 37}
+    parts[2] = replace(parts[2], bounds=(-100, 90))
+    want = modelled(x, parts, block.stride, zero, residual=residual, **more)
+    last = replace(there[2], bounds=(-100, 90))
+    same(inverted_residual_int8(nhwc(x), *there[:2], last, **given, residual=nhwc(residual), **more), want)
 
 
 def test_what_small_sums_are(rng):
