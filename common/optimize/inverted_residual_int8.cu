@@ -216,14 +216,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         } else
             for (int i = threadIdx.x; i < WORDS * QUADS; i += THREADS) {  // four pixels of four channels
                 const int quad = i % QUADS, word = i / QUADS, c = first + quad * 4;
+                const int image = n0 + word / (REAL_H * REAL_WORDS), iy = iy0 + word / REAL_WORDS % REAL_H;
+                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;  // of pixels of the image
+                const uint2 place = places[word];
                 unsigned p[4];
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const signed char* const from = from_x(4 * word + k);
-                    p[k] = from && c < C ? __ldg((const unsigned*)(from + c)) : zeros;
-                }
+                for (int k = 0; k < 4; ++k)
+                    p[k] = c < C && place.y >> 8 * k & 1 ? __ldg((const unsigned*)(x + (from + k * C))) : zeros;
                 transpose(p);
-                *(uint4*)(hidden + places[word].x + quad * 4) = make_uint4(p[0], p[1], p[2], p[3]);
+                *(uint4*)(hidden + place.x + quad * 4) = make_uint4(p[0], p[1], p[2], p[3]);
             }
         __syncthreads();
 

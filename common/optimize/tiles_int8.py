@@ -121,12 +121,12 @@ class Counts:
     """
 
     expand: tuple[int, int] = (99, 7)
-    copy: int = 100
+    copy: int = 90
     depthwise: int = 104
     row: tuple[int, int] = (118, 135)
     project: int = 10
     slice: int = 250
-    end: int = 150
+    end: int = 110
     start: int = 400
     latency: float = 2.5
 
