@@ -1,5 +1,6 @@
 """An inverted-residual block in int8 as one launch: inverted_residual_int8.cu."""
 
+import dataclasses
 import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Int8Convolution:
 
     weight: (O, C/groups, kH, kW) int8; bias: (O,) int32 with the zero point of its input folded in, or None;
     multiplier: (O,) float32; zero_point, bounds (low, high): of its output. As of kernels.pointwise_int8.
-    small: whether int8.small_sums holds for it: fewer instructions per output. Without meaning for the last one.
+    small: whether int8.small_sums holds for it: fewer instructions per output.
     """
 
     weight: Any
@@ -101,8 +102,10 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    small = [int(part is not None and part.small and part.bounds == (LOW, HIGH)) for part in (expand, depthwise)]
-    defines = ends[-1].switches | {"SMALL_EXPAND": small[0], "SMALL_DEPTHWISE": small[1]}
+    small = [_small(part) for part in (expand, depthwise, project)]
+    if residual is not None:  # bounds are of the sum; the product's codes are all of int8
+        small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
+    defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
     kernel = prepared(f"{KERNEL}/fused", build)
@@ -110,6 +113,13 @@ def inverted_residual_int8(
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
     return out
+
+
+def _small(part: Int8Convolution | None) -> int:
+    """SMALL of requantize.h for a convolution."""
+    if part is None or not part.small or tuple(part.bounds) != (LOW, HIGH):
+        return 0
+    return 2 if part.zero_point == LOW else 1
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class IntegerBlock(OfRules):
         more: dict[str, Any] = {}
         if "add" in parts:
             more = run.residual_of(parts["project"], parts["add"], of_name)
-            ends["project"] = _with_end(calls["project"], more.pop("bounds"))
+            ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
         return run.recorded(
             inverted_residual_int8, of_name[first.inputs[0]], ends.get("expand"), ends["depthwise"], ends["project"],

@@ -19,7 +19,7 @@
 //     outputs            0  1  2  3                       outputs 0 and 1 lie in word 0, those of 2 and 3 in the middle
 //
 //   Where the tile is not all of the image, its halo is computed by the neighbouring blocks as well. A hidden pixel
-//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE: see requantize.h.
+//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
 #include "epilogue_int8.h"
 #include "taps.h"
 #include "unit.h"
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int m = 0; m < 2 * TILES_M; ++m)
 #pragma unroll
-            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = b[e];
+            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
     }
 
 #pragma unroll 1
@@ -216,14 +216,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         } else
             for (int i = threadIdx.x; i < WORDS * QUADS; i += THREADS) {  // four pixels of four channels
                 const int quad = i % QUADS, word = i / QUADS, c = first + quad * 4;
+                const int image = n0 + word / (REAL_H * REAL_WORDS), iy = iy0 + word / REAL_WORDS % REAL_H;
+                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;  // of pixels of the image
+                const uint2 place = places[word];
                 unsigned p[4];
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const signed char* const from = from_x(4 * word + k);
-                    p[k] = from && c < C ? __ldg((const unsigned*)(from + c)) : zeros;
-                }
+                for (int k = 0; k < 4; ++k)
+                    p[k] = c < C && place.y >> 8 * k & 1 ? __ldg((const unsigned*)(x + (from + k * C))) : zeros;
                 transpose(p);
-                *(uint4*)(hidden + places[word].x + quad * 4) = make_uint4(p[0], p[1], p[2], p[3]);
+                *(uint4*)(hidden + place.x + quad * 4) = make_uint4(p[0], p[1], p[2], p[3]);
             }
         __syncthreads();
 
@@ -305,8 +306,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             int sum[8];
 #pragma unroll
             for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish<true>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
-                         {zero_point, low, high, scale_a, scale_b, shift, offset});
+            finish_eight<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+                                        {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }
 }
