@@ -102,14 +102,16 @@ def _expansion(g: Geometry) -> Spent:
 
 def _depthwise(g: Geometry) -> Spent:
     tile, stride, itemsize = g.tile, g.block.stride, g.itemsize
-    positions, rows_in = tile.images * tile.tile_w * (tile.tile_h // tile.strip), (tile.strip - 1) * stride + 3
+    across, rows_in = ceil_div(tile.tile_w, tile.beside), (tile.strip - 1) * stride + 3
+    positions, columns_in = tile.images * across * (tile.tile_h // tile.strip), (tile.beside - 1) * stride + 3
     strips = ceil_div(g.planes * ceil_div(positions, 2 * tile.vector or 16), tile.pixel_warps)
     if tile.vector:
         convert = 0 if itemsize == 4 else tile.vector  # half to float
-        rows = tile.strip * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
+        outputs, inputs = tile.strip * tile.beside, columns_in * rows_in
+        rows = outputs * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
         return Spent(
-            strips * (3 * rows_in * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
-            strips * ((3 * rows_in + tile.strip) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
+            strips * (inputs * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
+            strips * ((inputs + outputs) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
         )
     return Spent(
         strips * (3 * rows_in + BANDED_ROW_ISSUE * tile.strip + BANDED_ISSUE),

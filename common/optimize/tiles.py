@@ -391,6 +391,7 @@ def describe(tile: Tile | None) -> str:
         f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
         "persistent" if tile.persistent else "",
         "pairs of halves" if tile.arithmetic == "halves" else "",
+        f"{tile.beside} columns per lane" if tile.beside > 1 else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]
