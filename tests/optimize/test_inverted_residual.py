@@ -153,7 +153,7 @@ def test_columns_beside_each_other(rng, of, how):
     one, more = (
         inverted_residual(
             *there, stride=block.stride, activations=block.bounds, tile=dataclasses.replace(tile, beside=n)
-        )  # fmt: skip
+        )
         for n in (1, beside)
     )
     assert np.array_equal(cuda.asnumpy(one), cuda.asnumpy(more))

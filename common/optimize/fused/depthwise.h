@@ -3,7 +3,8 @@
 //   depthwise(at, slice, w)     slice: of the weights w, in shared memory
 //
 // What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that a number of hidden is
-// read once for all of them that lie beside each other; or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal matrix, of which tensor cores do 8 times too much and yet all at once,
+// read once for all of them that lie beside each other; or, of halves (V = 0), a warp, of 16 columns and channels: a
+// tap is a product with a diagonal matrix, of which tensor cores do 8 times too much and yet all at once,
 // without turning halves into floats: a third of the instructions.
 //
 //     hidden rows y      0   1   2   3   4   …        each row is read once, under its three columns of taps, and added
