@@ -44,7 +44,8 @@ constexpr int SLICES = (HIDDEN - 1) / SLICE + 1, QUADS = SLICE / 4;
 constexpr int K1 = ceil_to(C, 32), ROW1 = K1 + 16, ROW = SLICE + 16, O_PADDED = ceil_to(O, 32);
 constexpr int X_SIZE = EXPAND ? M_IN * ROW1 : 0, DW_SIZE = M_OUT * ROW;
 constexpr int PLACES_SIZE = ceil_to(M_IN / 4 * 8, 16);
-constexpr int HIDDEN_WORDS = (IMAGES * IN_H * ROW_WORDS + 1) * PITCH;  // the last PITCH: of words that are none
+constexpr int TILE_WORDS = IMAGES * IN_H * ROW_WORDS;  // and after them those beyond WORDS, which nobody reads
+constexpr int HIDDEN_WORDS = (TILE_WORDS + M_IN / 4 - WORDS) * PITCH;
 constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, W2_SIZE = SLICE * 9, STAGE = W1_SIZE + W2_SIZE + O_PADDED * ROW;
 constexpr int SHARED = X_SIZE + PLACES_SIZE + 4 * HIDDEN_WORDS + DW_SIZE + 2 * STAGE;
 // project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
@@ -102,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;          // [M_IN][ROW1]
     uint2* const places = (uint2*)(x_tile + X_SIZE);           // [M_IN / 4]: of a word, where it goes, and which pixels are real
-    unsigned* const hidden = (unsigned*)((signed char*)places + PLACES_SIZE);  // [IMAGES][IN_H][ROW_WORDS][PITCH], and PITCH more
+    unsigned* const hidden = (unsigned*)((signed char*)places + PLACES_SIZE);  // [IMAGES][IN_H][ROW_WORDS][PITCH], and more
     signed char* const dw = (signed char*)(hidden + HIDDEN_WORDS);  // [M_OUT][ROW]
     signed char* const stages = dw + DW_SIZE;                  // [2][STAGE]
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
@@ -140,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int p = 0; p < 4; ++p) real |= from_x(4 * word + p) ? 255u << 8 * p : 0;
         const int at = ((image * IN_H + row + WHOLE_H) * ROW_WORDS + column) * PITCH;
-        places[word] = make_uint2(word < WORDS ? at : HIDDEN_WORDS - PITCH, real);
+        places[word] = make_uint2(word < WORDS ? at : (TILE_WORDS + word - WORDS) * PITCH, real);
     }
     const unsigned zeros = (hidden_zero & 255) * 0x01010101u;
     for (int i = threadIdx.x; i < HIDDEN_WORDS; i += THREADS) hidden[i] = zeros;  // the borders stay so
