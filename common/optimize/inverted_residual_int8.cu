@@ -19,7 +19,8 @@
 //     outputs            0  1  2  3                       outputs 0 and 1 lie in word 0, those of 2 and 3 in the middle
 //
 //   Where the tile is not all of the image, its halo is computed by the neighbouring blocks as well. A hidden pixel
-//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
+//   outside of the image is hidden_zero, the real number 0.
+//   SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
 #include "epilogue_int8.h"
 #include "taps.h"
 #include "unit.h"
@@ -52,12 +53,13 @@ constexpr int SHARED = X_SIZE + PLACES_SIZE + 4 * HIDDEN_WORDS + DW_SIZE + 2 * S
 constexpr int TILES_M = (M_OUT / 16 - 1) / WARPS_M + 1, GROUPS = (O_PADDED / 32 - 1) / WARPS_N + 1;
 constexpr int STRIPS = TILE_H / STRIP;         // of depthwise
 constexpr int CHANNEL_GROUPS = SLICE / 16;     // of expand
-static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % CHANNEL_GROUPS == 0 && C % 8 == 0 && O % 8 == 0 &&
+static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % CHANNEL_GROUPS == 0 &&
+                  C % 8 == 0 && O % 8 == 0 &&
                   HIDDEN % 8 == 0,
               "tile");
 
-// Row n of the second factor's tile is that of output (or pixel) n / 32 * 32 + …: then d's 32 columns are 8 neighbours of
-// each thread.
+// Row n of the second factor's tile is that of output (or pixel) n / 32 * 32 + …: then d's 32 columns are 8 neighbours
+// of each thread.
 __device__ __forceinline__ int output_of(int n) { return n / 32 * 32 + n % 8 / 2 * 8 + n / 8 % 4 * 2 + n % 2; }
 
 // ROWS rows of COUNT bytes each to shared memory, of a matrix with rows of LENGTH bytes of which `left` are there;
@@ -71,8 +73,9 @@ __device__ __forceinline__ void fetch_rows(signed char* to, const signed char* m
     }
 }
 
-// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes: column n is {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]}
-template <int ROW> __device__ __forceinline__ void load_columns(unsigned (&b)[2][4], const signed char* tile, int lane) {
+// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes. Of 8 columns n: b[n / 2][n % 2 * 2] and the next one.
+template <int ROW>
+__device__ __forceinline__ void load_columns(unsigned (&b)[2][4], const signed char* tile, int lane) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) ldmatrix_x4(b[j], tile + (16 * j + lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 16);
 }
@@ -102,8 +105,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                            int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;          // [M_IN][ROW1]
-    uint2* const places = (uint2*)(x_tile + X_SIZE);           // [M_IN / 4]: of a word, where it goes, and which pixels are real
-    unsigned* const hidden = (unsigned*)((signed char*)places + PLACES_SIZE);  // [IMAGES][IN_H][ROW_WORDS][PITCH], and more
+    uint2* const places = (uint2*)(x_tile + X_SIZE);  // [M_IN / 4]: of a word, its place and which pixels are real
+    // [IMAGES][IN_H][ROW_WORDS][PITCH], and more
+    unsigned* const hidden = (unsigned*)((signed char*)places + PLACES_SIZE);
     signed char* const dw = (signed char*)(hidden + HIDDEN_WORDS);  // [M_OUT][ROW]
     signed char* const stages = dw + DW_SIZE;                  // [2][STAGE]
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
@@ -183,7 +187,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
             unsigned a[K1 / 32][4];
 #pragma unroll
-            for (int k = 0; k < K1; k += 32) ldmatrix_x4(a[k / 32], w1 + (group + lane % 16) * ROW1 + k + lane / 16 * 16);
+            for (int k = 0; k < K1; k += 32)
+                ldmatrix_x4(a[k / 32], w1 + (group + lane % 16) * ROW1 + k + lane / 16 * 16);
 #pragma unroll 1
             for (int m0 = warp / CHANNEL_GROUPS * 32; m0 < M_IN; m0 += WARPS / CHANNEL_GROUPS * 32) {
                 int d[4][4];
@@ -209,7 +214,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                         for (int e = 0; e < 4; ++e) sum[e] = d[word * 2 + e / 2][half * 2 + e % 2];
                         const float s = scale[half];
-                        const unsigned four = requantize_four<SMALL_EXPAND>(sum, s, s, s, s, hidden_zero, hidden_low, hidden_high);
+                        const unsigned four =
+                            requantize_four<SMALL_EXPAND>(sum, s, s, s, s, hidden_zero, hidden_low, hidden_high);
                         to[8 * half] = (four & real) | (zeros & ~real);
                     }
                 }
@@ -218,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int i = threadIdx.x; i < WORDS * QUADS; i += THREADS) {  // four pixels of four channels
                 const int quad = i % QUADS, word = i / QUADS, c = first + quad * 4;
                 const int image = n0 + word / (REAL_H * REAL_WORDS), iy = iy0 + word / REAL_WORDS % REAL_H;
-                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;  // of pixels of the image
+                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;  // of a real pixel
                 const uint2 place = places[word];
                 unsigned p[4];
 #pragma unroll
@@ -230,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
 
 #pragma unroll 1
-        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // four channels of 4 × STRIP pixels
+        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // 4 channels, 4 × STRIP pixels
             const int quad = i % QUADS, piece = i / QUADS % PIECES, strip = i / QUADS / PIECES % STRIPS,
                       image = i / QUADS / PIECES / STRIPS;
             const int c = first + quad * 4, column0 = piece * 4, row0 = strip * STRIP;
@@ -244,7 +250,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             get_row<true>(scale, depthwise_multiplier + c, HIDDEN - c);
 #pragma unroll
             for (int k = 0; k < STRIP * 16; ++k) sum[k / 16][k / 4 % 4][k % 4] = begin<SMALL_DEPTHWISE>(b[k % 4]);
-            const unsigned* from = hidden + ((image * IN_H + row0 * STRIDE) * ROW_WORDS + piece * STRIDE) * PITCH + quad * 4;
+            const unsigned* from =
+                hidden + ((image * IN_H + row0 * STRIDE) * ROW_WORDS + piece * STRIDE) * PITCH + quad * 4;
             signed char* const to = dw + ((image * TILE_H + row0) * TILE_W + column0) * ROW + quad * 4;
 #pragma unroll
             for (int r = 0; r < (STRIP - 1) * STRIDE + 3; ++r, from += ROW_WORDS * PITCH) {
