@@ -19,8 +19,8 @@
 //     outputs            0  1  2  3                       outputs 0 and 1 lie in word 0, those of 2 and 3 in the middle
 //
 //   Where the tile is not all of the image, its halo is computed by the neighbouring blocks as well. A hidden pixel
-//   outside of the image is hidden_zero, the real number 0. SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see
-//   requantize.h.
+//   outside of the image is hidden_zero, the real number 0.
+//   SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
 #include "epilogue_int8.h"
 #include "taps.h"
 #include "unit.h"
@@ -45,7 +45,8 @@ constexpr int SLICES = (HIDDEN - 1) / SLICE + 1, QUADS = SLICE / 4;
 constexpr int K1 = ceil_to(C, 32), ROW1 = K1 + 16, ROW = SLICE + 16, O_PADDED = ceil_to(O, 32);
 constexpr int X_SIZE = EXPAND ? M_IN * ROW1 : 0, DW_SIZE = M_OUT * ROW;
 constexpr int PLACES_SIZE = ceil_to(M_IN / 4 * 8, 16);
-constexpr int HIDDEN_WORDS = (IMAGES * IN_H * ROW_WORDS + 1) * PITCH;  // the last PITCH: of words that are none
+constexpr int TILE_WORDS = IMAGES * IN_H * ROW_WORDS;  // and after them those beyond WORDS, which nobody reads
+constexpr int HIDDEN_WORDS = (TILE_WORDS + M_IN / 4 - WORDS) * PITCH;
 constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, W2_SIZE = SLICE * 9, STAGE = W1_SIZE + W2_SIZE + O_PADDED * ROW;
 constexpr int SHARED = X_SIZE + PLACES_SIZE + 4 * HIDDEN_WORDS + DW_SIZE + 2 * STAGE;
 // project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
@@ -53,7 +54,8 @@ constexpr int TILES_M = (M_OUT / 16 - 1) / WARPS_M + 1, GROUPS = (O_PADDED / 32 
 constexpr int STRIPS = TILE_H / STRIP;         // of depthwise
 constexpr int CHANNEL_GROUPS = SLICE / 16;     // of expand
 static_assert(SLICE % 32 == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % CHANNEL_GROUPS == 0 &&
-                  C % 8 == 0 && O % 8 == 0 && HIDDEN % 8 == 0,
+                  C % 8 == 0 && O % 8 == 0 &&
+                  HIDDEN % 8 == 0,
               "tile");
 
 // Row n of the second factor's tile is that of output (or pixel) n / 32 * 32 + …: then d's 32 columns are 8 neighbours
@@ -71,8 +73,7 @@ __device__ __forceinline__ void fetch_rows(signed char* to, const signed char* m
     }
 }
 
-// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes: column n is {b[n / 2][n % 2 * 2],
-// b[n / 2][n % 2 * 2 + 1]}
+// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes. Of 8 columns n: b[n / 2][n % 2 * 2] and the next one.
 template <int ROW>
 __device__ __forceinline__ void load_columns(unsigned (&b)[2][4], const signed char* tile, int lane) {
 #pragma unroll
@@ -104,9 +105,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                            int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;          // [M_IN][ROW1]
-    // [M_IN / 4]: of a word, where it goes, and which pixels are real
-    uint2* const places = (uint2*)(x_tile + X_SIZE);
-    // [IMAGES][IN_H][ROW_WORDS][PITCH], and PITCH more
+    uint2* const places = (uint2*)(x_tile + X_SIZE);  // [M_IN / 4]: of a word, its place and which pixels are real
+    // [IMAGES][IN_H][ROW_WORDS][PITCH], and more
     unsigned* const hidden = (unsigned*)((signed char*)places + PLACES_SIZE);
     signed char* const dw = (signed char*)(hidden + HIDDEN_WORDS);  // [M_OUT][ROW]
     signed char* const stages = dw + DW_SIZE;                  // [2][STAGE]
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int p = 0; p < 4; ++p) real |= from_x(4 * word + p) ? 255u << 8 * p : 0;
         const int at = ((image * IN_H + row + WHOLE_H) * ROW_WORDS + column) * PITCH;
-        places[word] = make_uint2(word < WORDS ? at : HIDDEN_WORDS - PITCH, real);
+        places[word] = make_uint2(word < WORDS ? at : (TILE_WORDS + word - WORDS) * PITCH, real);
     }
     const unsigned zeros = (hidden_zero & 255) * 0x01010101u;
     for (int i = threadIdx.x; i < HIDDEN_WORDS; i += THREADS) hidden[i] = zeros;  // the borders stay so
@@ -224,8 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int i = threadIdx.x; i < WORDS * QUADS; i += THREADS) {  // four pixels of four channels
                 const int quad = i % QUADS, word = i / QUADS, c = first + quad * 4;
                 const int image = n0 + word / (REAL_H * REAL_WORDS), iy = iy0 + word / REAL_WORDS % REAL_H;
-                // of pixels of the image
-                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;
+                const int from = ((image * H + iy) * W + ix0 + word % REAL_WORDS * 4) * C + c;  // of a real pixel
                 const uint2 place = places[word];
                 unsigned p[4];
 #pragma unroll
@@ -237,8 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
 
 #pragma unroll 1
-        // four channels of 4 × STRIP pixels
-        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {
+        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // 4 channels, 4 × STRIP pixels
             const int quad = i % QUADS, piece = i / QUADS % PIECES, strip = i / QUADS / PIECES % STRIPS,
                       image = i / QUADS / PIECES / STRIPS;
             const int c = first + quad * 4, column0 = piece * 4, row0 = strip * STRIP;

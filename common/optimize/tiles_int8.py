@@ -97,7 +97,8 @@ class Int8Block:
         row_1, row = ceil_div(self.channels, 32) * 32 + 16, tile.slice + 16
         x = ceil_div(pixels_in, 32) * 32 * row_1 if self.expand else 0
         places = ceil_div(ceil_div(pixels_in, 32) * 32 // 4 * 8, 16) * 16
-        hidden = 4 * (tile.images * in_h * row_words + 1) * (tile.slice + 4)
+        beyond = (ceil_div(pixels_in, 32) * 32 - pixels_in) // 4  # words of the last 32 pixels
+        hidden = 4 * (tile.images * in_h * row_words + beyond) * (tile.slice + 4)
         stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
         return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
 
