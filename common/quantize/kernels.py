@@ -139,6 +139,7 @@ class IntegerKernels:
     layout: ClassVar[str] = "NHWC"
     arithmetic: ClassVar[str] = "int8"
     operators: ClassVar[None] = None
+    by_halves: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "optimize", composition(self.optimize))

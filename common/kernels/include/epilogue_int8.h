@@ -9,13 +9,8 @@
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
 // range, then clamp(round(a · scale_a + (b · scale_b + shift))): a is the product and b the residual, or with
-<<<<<<< HEAD
-// -DRESIDUAL_FIRST=1 a is the residual, because the order of a and b changes the rounding of a float sum. WHOLE: rows
-// consist of whole pieces, which begin at multiples
-=======
 // -DRESIDUAL_FIRST=1 a is the residual, because the order of a and b changes the rounding of a float sum. WHOLE:
 // rows consist of whole pieces, which begin at multiples
->>>>>>> q1
 // of N elements, 16 bytes at most.
 #pragma once
 #include "requantize.h"
