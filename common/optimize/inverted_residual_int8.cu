@@ -73,7 +73,7 @@ __device__ __forceinline__ void fetch_rows(signed char* to, const signed char* m
     }
 }
 
-// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes. Of 8 columns n: b[n / 2][n % 2 * 2] and the next one.
+// 32 columns of a second factor, 32 bytes deep, rows of ROW bytes. Of columns 8n …: b[n / 2][n % 2 * 2] and the next.
 template <int ROW>
 __device__ __forceinline__ void load_columns(unsigned (&b)[2][4], const signed char* tile, int lane) {
 #pragma unroll
@@ -236,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
 
 #pragma unroll 1
-        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // 4 channels, 4 × STRIP pixels
+        for (int i = threadIdx.x; i < IMAGES * STRIPS * PIECES * QUADS; i += THREADS) {  // 4 channels of 4 × STRIP
             const int quad = i % QUADS, piece = i / QUADS % PIECES, strip = i / QUADS / PIECES % STRIPS,
                       image = i / QUADS / PIECES / STRIPS;
             const int c = first + quad * 4, column0 = piece * 4, row0 = strip * STRIP;
