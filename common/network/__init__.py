@@ -77,7 +77,8 @@ class Network:
 
         model     an ONNX ModelProto or a path
         backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS. In place of Kernels()
-                  quantize.Integers() runs a model with QuantizeLinear and DequantizeLinear, in integers
+                  quantize.Integers() runs a model with QuantizeLinear and DequantizeLinear, in integers; on a GPU, and
+                  with `optimize` or `variants`, quantize.IntegerKernels(…), if every layer has an int8 kernel
         passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
                   `Kernels(…).passes`. For backends "kernels" and "cudnn"
         replay    whether calls replay a CUDA graph, from the third call of an input shape on; the graphs of the last
