@@ -2,10 +2,10 @@
 //
 //   depthwise(at, slice, w)     slice: of the weights w, in shared memory
 //
-// What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that a number of hidden is
-// read once for all of them that lie beside each other; or, of halves (V = 0), a warp, of 16 columns and channels: a
-// tap is a product with a diagonal matrix, of which tensor cores do 8 times too much and yet all at once,
-// without turning halves into floats: a third of the instructions.
+// What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that it reads a hidden number
+// once for all of them; or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal
+// matrix, of which tensor cores do 8 times too much and yet all at once, without turning halves into floats: a third of
+// the instructions.
 //
 //     hidden rows y      0   1   2   3   4   …        each row is read once, under its three columns of taps, and added
 //     outputs            └─0─────┘                    to the outputs that need it
@@ -66,26 +66,28 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
     }
 }
 
+// This lane's elements of 16 channels' diagonal matrices, of each tap and half of the channels.
+template <class S, class Crew>
+__device__ __forceinline__ void load_diagonals(unsigned (&diagonal)[2][9], const Workspace<S, Crew>& at,
+                                               const __half* taps) {
+    const unsigned here = at.g / 2 == at.t ? at.g % 2 ? 1u << 16 : 1u : 0u;  // where among two elements of b
+#pragma unroll
+    for (int i = 0; i < 18; ++i)
+        diagonal[i / 9][i % 9] = here * *(const unsigned short*)(taps + (i / 9 * 8 + at.g) * 9 + i % 9);
+}
+
 template <class S, class Crew>
 __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, const __half* slice,
                                               const Weights<Fp16>& w) {
     using G = Geometry<S>;
     constexpr int ROUNDS = ceil_div(G::COLUMNS, 16), D_ROW = G::D_ROW;
-    // where a lane's tap stands among its two elements of b
-    const unsigned here = at.g / 2 == at.t ? at.g % 2 ? 1u << 16 : 1u : 0u;
 #pragma unroll 1
     for (int item = at.warp_p; item < G::PLANES * ROUNDS; item += S::WARPS_P) {
         const int j = item / ROUNDS, i = item % ROUNDS * 16 + at.lane % 16, channel = (at.warp_c * G::PLANES + j) * 16;
         unsigned diagonal[2][9];
         float bias[2][4];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const __half* const taps = slice + G::W2 + (channel + half * 8 + at.g) * 9;
-#pragma unroll
-            for (int tap = 0; tap < 9; ++tap) diagonal[half][tap] = here * *(const unsigned short*)(taps + tap);
-            unpack(bias[half][0], bias[half][1], *(const unsigned*)(slice + G::B2 + channel + half * 8 + 2 * at.t));
-            bias[half][2] = bias[half][0], bias[half][3] = bias[half][1];
-        }
+        load_diagonals(diagonal, at, slice + G::W2 + channel * 9);
+        load_bias(bias, at, slice + G::B2 + channel);
         unsigned first, to;
         G::column(smaller(i, G::COLUMNS - 1), first, to);
         const bool mine = G::COLUMNS % 16 == 0 || i < G::COLUMNS;
