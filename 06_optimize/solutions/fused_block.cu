@@ -4,7 +4,7 @@
 //   dw[c]     = relu6(depthwise_bias[c] + 3×3 of hidden[c] under depthwise[c][3][3])
 //   y[o]      = project_bias[o] + sum over c of project[o][c] · dw[c] + x[o]
 // x and y are (H, W, 8). Thread block (blockIdx.x, blockIdx.y) has 128 threads and computes
-// 8 columns × 4 rows of y, from (4 · blockIdx.y, 8 · blockIdx.x) on.
+// 4 rows × 8 columns of y, from first_h = 4 · blockIdx.y, first_w = 8 · blockIdx.x on.
 __device__ float relu6(float v) { return fminf(fmaxf(v, 0.0f), 6.0f); }
 
 extern "C" __global__ void fused_block(const float* x, const float* expand,
