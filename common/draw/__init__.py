@@ -76,6 +76,8 @@
     draw.live_ranges(ranges)                 from which step to which each tensor is in memory
     draw.arena({"title": (ranges, offsets)}) tensors at their offsets over the steps, and the sum of all that is alive
     draw.fused_pair(read, written)           two kernels in a row, and one that computes both: the bytes moved
+    draw.fused_tile(block, tile)             a tile of a fused block, with the names of Tile's fields
+    draw.split_channels(960, 64, 4)          a cluster whose blocks share a tile's hidden channels
     draw.neighbours(chains)                  chains of layers, and outputs that are read twice
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
     draw.power_sensor({"title": (card, 0)})  true power, the moments at which a sensor looks, and its readings
@@ -95,7 +97,7 @@ from .engines import programs, relocation, turns, two_errors
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
-from .fusions import fused_pair, neighbours, placement
+from .fusions import fused_pair, fused_tile, neighbours, placement, split_channels
 from .hardware import latency, memory
 from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
@@ -133,6 +135,7 @@ __all__ = [
     "float_bits",
     "folding",
     "fused_pair",
+    "fused_tile",
     "fusion_kinds",
     "grid",
     "grid_stride",
@@ -181,6 +184,7 @@ __all__ = [
     "slices",
     "sliding_rows",
     "spacing",
+    "split_channels",
     "steps",
     "strips",
     "sum_levels",
