@@ -379,8 +379,8 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
 
 def test_options_of_a_tile_are_possible_and_tried():
     """chained where it may pay, columns per lane where lanes convolve; the shipped tile's are in a search."""
-    block = generate.Block(112, 112, 16, 96, 24, 2)
-    tile = generate.Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
+    block = Block(112, 112, 16, 96, 24, 2)
+    tile = Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
     chained = cost.options(block, tile, 2, 232_448)
     assert [(one.blocks, one.persistent) for one in chained] == [(3, 3), (4, 4), (5, 5)]
     assert all(one.chained for one in chained)
