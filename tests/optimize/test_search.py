@@ -375,3 +375,18 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
         for block, expected in ((early, True), (late, False)):
             tile = rule(block, batch, 4)
             assert cost.worth_it(block, tile, batch, 4, 132, 232_448) is expected
+
+
+def test_options_of_a_tile_are_possible_and_tried():
+    """chained where it may pay, columns per lane where lanes convolve; the shipped tile's are in a search."""
+    block = Block(112, 112, 16, 96, 24, 2)
+    tile = Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
+    chained = cost.options(block, tile, 2, 232_448)
+    assert [(one.blocks, one.persistent) for one in chained] == [(3, 3), (4, 4), (5, 5)]
+    assert all(one.chained for one in chained)
+    assert not cost.options(dataclasses.replace(block, stride=1), tile, 2, 232_448)
+    lanes = cost.options(block, dataclasses.replace(tile, vector=2, blocks=1, persistent=1), 4, 232_448)
+    assert {one.beside for one in lanes} == {3, 5, 7}
+    assert {(one.slice, one.pixel_warps) for one in lanes} >= {(48, 4)}
+    for one in (*chained, *lanes):
+        assert cost.predicted(block, one, 2 if one in chained else 4, 256, 132, 232_448) > 0
