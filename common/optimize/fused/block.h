@@ -122,7 +122,8 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             }
             if constexpr (S::EXPAND != NONE && !S::CHAINED)
                 if (busy) expand(at, now, w);
-            if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();  // all have read dw, and the weights before these
+            // all have read dw, and the weights before these
+            if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();
             if (!G::RESIDENT) {
                 if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
                 cp_async_commit();

@@ -5,7 +5,7 @@
 //
 // The sums of a product that a thread holds are, as halves, what it must hold of the first operand of the next product:
 //
-//     16 pixels of x × K  ×  K × 16 weights  =  16 pixels × 16 hidden channels  ×  diagonal  =  16 outputs × 16 channels
+//     16 pixels of x × K  ×  K × 16 weights  =  16 pixels × 16 hidden channels  ×  diagonal = 16 outputs × 16 channels
 //     ldmatrix               registers          registers                          registers     registers, stmatrix
 //
 // Of the 16 outputs of a row, each needs three hidden pixels of a row: expand computes 16 pixels for each of the three,

@@ -2,8 +2,8 @@
 //
 //   depthwise(at, slice, w)     slice: of the weights w, in shared memory
 //
-// What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that it reads a hidden number
-// once for all of them; or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal
+// What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that it reads a hidden
+// number once for all of them; or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal
 // matrix, of which tensor cores do 8 times too much and yet all at once, without turning halves into floats: a third of
 // the instructions.
 //

@@ -63,7 +63,8 @@ template <class S> struct Geometry {
     static constexpr int PATCH_ROW = PATCH_W * 4, PATCH_ODD = PATCH_ROW / 2;
     static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? (S::CHAINED ? PIXELS_IN : M_IN * 16) * X_ROW : X_OF_STEM;
-    static constexpr int ROWS_BYTES = S::EXPAND && !S::CHAINED ? M_IN * 16 * 4 : 0, ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
+    static constexpr int ROWS_BYTES = S::EXPAND && !S::CHAINED ? M_IN * 16 * 4 : 0;
+    static constexpr int ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
     static constexpr int H_SIZE = S::CHAINED ? 0 : WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
     // depthwise on tensor cores takes 16 columns at a time: where there are fewer, lanes write what nobody reads
     static constexpr bool SPARE = V == 0 && COLUMNS % 16;
