@@ -117,9 +117,7 @@ def inverted_residual_int8(
 
 def _small(part: Int8Convolution | None) -> int:
     """SMALL of requantize.h for a convolution."""
-    if part is None or not part.small or tuple(part.bounds) != (LOW, HIGH):
-        return 0
-    return 2 if part.zero_point == LOW else 1
+    return int(part is not None and part.small and tuple(part.bounds) == (LOW, HIGH))
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

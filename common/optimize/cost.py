@@ -111,20 +111,19 @@ def _expansion(g: Geometry) -> Spent:
 def _strips(g: Geometry) -> int:
     """Passes of a warp over the columns of the depthwise convolution, in a slice."""
     tile = g.tile
-    positions = tile.images * ceil_div(tile.tile_w, tile.beside) * (tile.tile_h // tile.strip)
+    positions = tile.images * tile.tile_w * (tile.tile_h // tile.strip)
     return ceil_div(g.planes * ceil_div(positions, 2 * tile.vector or 16), tile.pixel_warps)
 
 
 def _depthwise(g: Geometry) -> Spent:
     tile, stride, itemsize = g.tile, g.block.stride, g.itemsize
-    strips, rows_in, columns_in = _strips(g), (tile.strip - 1) * stride + 3, (tile.beside - 1) * stride + 3
+    strips, rows_in = _strips(g), (tile.strip - 1) * stride + 3
     if tile.vector:
         convert = 0 if itemsize == 4 else tile.vector  # half to float
-        outputs, inputs = tile.strip * tile.beside, columns_in * rows_in
-        rows = outputs * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
+        rows = tile.strip * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
         return Spent(
-            strips * (inputs * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
-            strips * ((inputs + outputs) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
+            strips * (3 * rows_in * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
+            strips * ((3 * rows_in + tile.strip) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
         )
     if tile.chained:  # in registers already
         rows_in = 0
@@ -363,21 +362,15 @@ def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
 
 
 def options(block: Block, tile: Tile, itemsize: int, shared_memory: int) -> list[Tile]:
-    """Tiles that differ from `tile` in what `candidates` leaves at its default: chained, beside.
+    """Tiles that are `tile` with `chained`, which `candidates` leaves out.
 
-    chained at stride 2, also with more resident thread blocks, for which it frees shared memory; an odd number of
-    columns per lane, also with half of the warps that share pixels.
+    At stride 2, also with more resident thread blocks, for which it frees shared memory.
     """
     made = []
     if itemsize == 2 and block.stride == 2 and tile.vector == 0:
         for blocks in range(tile.blocks, tile.blocks + 3):
             held = blocks if tile.persistent else 0
             made.append(dataclasses.replace(tile, chained=True, blocks=blocks, persistent=held))
-    if tile.vector:
-        made = [dataclasses.replace(tile, beside=n) for n in (3, 5, 7) if n <= tile.tile_w]
-        if tile.pixel_warps % 2 == 0 and tile.warps >= 4:
-            channels = 2 * tile.slice
-            made += [dataclasses.replace(one, slice=channels, pixel_warps=tile.pixel_warps // 2) for one in made]
 
     def possible(one: Tile) -> bool:
         g = Geometry(block, one, itemsize)

@@ -99,7 +99,6 @@ class Tile:
     split            thread blocks of a cluster that split the hidden channels; 1: no cluster
     strip            output rows per lane of the depthwise convolution
     vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
-    beside           adjacent output columns per lane of the depthwise convolution; 1 where vector is 0
     chained          whether expand's results go to the depthwise convolution in registers and not through shared
                      memory: of float16 with vector 0, for blocks with a pointwise expand that is clamped below at 0.
                      Expand computes 1.5 times as many pixels at stride 2, and 3 times as many at stride 1
@@ -129,7 +128,6 @@ class Tile:
     blocks: int = 1
     persistent: int = 0
     arithmetic: str = "tf32x3"
-    beside: int = 1
     chained: bool = False
 
 
@@ -245,8 +243,6 @@ class Geometry:
             yield f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}"
         if t.tile_h % t.strip:
             yield f"strip must divide tile_h, {t.tile_h}, got {t.strip}"
-        if not 1 <= t.beside <= t.tile_w or (t.beside > 1 and not t.vector):
-            yield f"beside must be 1 to {t.tile_w if t.vector else 1}, got {t.beside}"
         if t.chained and (self.itemsize != 2 or t.vector or b.expand != "pointwise" or b.bounds[0][0] != 0):
             yield "chained needs float16, vector 0 and a pointwise expand that is clamped below at 0"
         if t.tile_h > self.out_h or t.tile_w > self.out_w:
@@ -289,7 +285,6 @@ def shape(
         "TILE_H": tile.tile_h, "TILE_W": tile.tile_w, "IMAGES": tile.images, "SLICE": tile.slice, "SPLIT": tile.split,
         "STRIP": tile.strip, "VECTOR": tile.vector, "STAGES": tile.stages, "THREADS": 32 * tile.warps,
         "WARPS_P": tile.pixel_warps, "MT1": tile.expand_m, "WARPS_N3": tile.project_n,
-        "BESIDE": tile.beside,
     }  # fmt: skip
     return f"""struct {name} {{  // {block}
     using Arithmetic = {arithmetic(tile, dtype)};

@@ -228,19 +228,26 @@ class Table:
 
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = field(default_factory=dict)
 
-    def nearest(self, block: Block, batch: int, kind: str) -> tuple[bool, Tile | None]:
-        """(whether there is a result, the tile of the nearest batch size that fits); tile None: separate kernels."""
+    def nearest(self, block: Block, batch: int, kind: str) -> tuple[float, Tile | None] | None:
+        """(the ratio of the batch sizes, the tile) of the nearest batch size whose tile fits, None without a result.
+
+        Tile None: separate kernels.
+        """
         of_block = self.found.get(kind, {}).get(str(block), {})
         itemsize, memory = np.dtype(kind.split()[0]).itemsize, cuda.shared_memory()
-        for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
+
+        def ratio(name: str) -> float:
+            return max(int(name) / batch, batch / int(name))
+
+        for name in sorted(of_block, key=lambda n: (ratio(n), -int(n))):
             made = of_block[name]["tile"]
             if made is None:
-                return True, None
+                return ratio(name), None
             tile = Tile(**made)
             fits = tile.images <= batch and Geometry(block, tile, itemsize).problem(memory) is None
             if fits and (tile.split == 1 or cuda.compute_capability() >= 90):
-                return True, tile
-        return False, None
+                return ratio(name), tile
+        return None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -319,7 +326,9 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
 
 
 def chosen(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") -> Tile | None:
-    """The tile for a block: found on this card, else shipped for it, else the rule's if predicted to be faster.
+    """The tile for a block: found on this card or shipped for it, else the rule's if predicted to be faster.
+
+    Of found and shipped the one for the nearer batch size, and what was found here if both are equally near.
 
     dtype: "float32" or "float16". arithmetic: "halves" for a tile of that, where the block can have one: found or
     shipped, else as for "tf32x3". None: use separate kernels, because they are faster or because no tile is possible.
@@ -328,28 +337,23 @@ def chosen(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") -> 
         return None
     itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
     kind = kind_of(dtype, arithmetic)
-    for path, keys in ((cache_path(), ("card", "driver", "sources")), (SHIPPED, ("card",))):
-        known, tile = _table(path, keys).nearest(block, batch, kind)
-        if known:
-            return tile
+    tables = (_table(cache_path(), ("card", "driver", "sources")), _table(SHIPPED, ("card",)))
+    if known := [found for table in tables if (found := table.nearest(block, batch, kind)) is not None]:
+        return min(known, key=lambda found: found[0])[1]
     if kind != dtype:
         tile = chosen(block, batch, dtype)
         halves = None if tile is None else dataclasses.replace(tile, arithmetic=arithmetic)
         return halves if halves and Geometry(block, halves, itemsize).problem(memory) is None else tile
-    tile = rule(block, batch, itemsize)
-    return (
-        tile
-        if tile is not None and cost.worth_it(block, tile, batch, itemsize, cuda.multiprocessors(), memory)
-        else None
-    )
+    tile, processors = rule(block, batch, itemsize), cuda.multiprocessors()
+    return tile if tile is not None and cost.worth_it(block, tile, batch, itemsize, processors, memory) else None
 
 
 def shipped(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") -> Tile | None:
     """The tile of tiles.json for this card, with this arithmetic, or None."""
     for kind in dict.fromkeys((kind_of(dtype, arithmetic), dtype)):
-        known, tile = _table(SHIPPED, ("card",)).nearest(block, batch, kind)
-        if known and tile is not None:
-            return dataclasses.replace(tile, arithmetic=arithmetic)
+        found = _table(SHIPPED, ("card",)).nearest(block, batch, kind)
+        if found is not None and found[1] is not None:
+            return dataclasses.replace(found[1], arithmetic=arithmetic)
     return None
 
 
@@ -391,7 +395,6 @@ def describe(tile: Tile | None) -> str:
         f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
         "persistent" if tile.persistent else "",
         "pairs of halves" if tile.arithmetic == "halves" else "",
-        f"{tile.beside} columns per lane" if tile.beside > 1 else "",
         "chained" if tile.chained else "",
     ]
     return ", ".join(

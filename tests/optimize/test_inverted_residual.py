@@ -138,23 +138,6 @@ def test_every_kind_of_tile(rng, of, how):
     check(rng, block, 3, dtype, dataclasses.replace(tile, vector=vector))
 
 
-# columns per lane: that divide a row of the tile, that do not, of both strides, all of it
-BESIDE = [(1, 13), (0, 3), (4, 2), (6, 7), (9, 5), (12, 3), (13, 4), (15, 3), (19, 3), (23, 5)]
-
-
-@pytest.mark.parametrize(("of", "how"), in_turn(BESIDE, VECTORS[1:]), ids=str)
-def test_columns_beside_each_other(rng, of, how):
-    """A lane convolves several columns: the same sums, in the same order, as with one column per lane."""
-    ((block, tile), beside), (vector, dtype) = (TILES[of[0]], of[1]), how
-    tile = dataclasses.replace(tile, vector=vector)
-    check(rng, block, 2, dtype, dataclasses.replace(tile, beside=beside))
-    arrays = drawn(rng, block, 2, dtype)
-    there = [nhwc(a) if a is not None and a.ndim == 4 else a if a is None else cuda.asarray(a) for a in arrays]
-    options = {"stride": block.stride, "activations": block.bounds}
-    one, more = (inverted_residual(*there, tile=dataclasses.replace(tile, beside=n), **options) for n in (1, beside))
-    assert np.array_equal(cuda.asnumpy(one), cuda.asnumpy(more))
-
-
 EVEN, ODD = Block(16, 12, 16, 48, 24, 2), Block(15, 13, 40, 64, 20, 2)
 CHAINED = [
     (HALVED, TILES[12][1]), (HALVED, TILES[13][1]), (HALVED, TILES[14][1]), (HALVED, TILES[23][1]),
@@ -382,8 +365,6 @@ def test_errors_name_the_argument(rng):
         (SMALL, Tile(40, 4, slice=32, warps=2), "the tile must fit into 14×13"),
         (SMALL, Tile(4, 4, slice=32, warps=2, stages=1), "stages must be at least 2"),
         (SMALL, Tile(4, 4, images=2, slice=32, warps=2, split=3), "split blocks take one image each"),
-        (SMALL, Tile(4, 4, slice=32, warps=2, beside=5), "beside must be 1 to 4, got 5"),
-        (SMALL, Tile(4, 4, slice=32, warps=2, vector=0, beside=2), "beside must be 1 to 1, got 2"),
         (Block(7, 7, 20, 64, 40), Tile(4, 4, slice=32, warps=2), "channels must be a multiple of 8"),
         (Block(7, 7, 24, 60, 40), Tile(4, 4, slice=32, warps=2), "hidden channels must be a multiple of 8"),
         (Block(7, 7, 24, 64, 41), Tile(4, 4, slice=32, warps=2), "output channels must be a multiple of 4"),
@@ -416,14 +397,6 @@ def test_no_access_goes_wrong(of, dtype):
     block, tile = of
     tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 2)
     report = traced(block, 2, dtype, tile)
-    assert not report.findings, report
-
-
-@pytest.mark.parametrize(("of", "beside"), [(TILES[i], n) for i, n in (BESIDE if ALL else BESIDE[1:6:2])], ids=str)
-def test_no_access_of_columns_beside_each_other_goes_wrong(of, beside):
-    if cuda.backend() == "gpu":
-        pytest.skip("compute-sanitizer looks at the GPU: tests/every_kernel.py")
-    report = traced(of[0], 2, "float32", dataclasses.replace(of[1], beside=beside))
     assert not report.findings, report
 
 
@@ -465,8 +438,6 @@ def test_nvrtc_compiles_it(card, dtype):
         if tile.split > 1 and card == "sm_80":
             continue
         tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 4)
-        if dtype == "float32":
-            tile = dataclasses.replace(tile, beside=min(3, tile.tile_w))
         assert compile_with_nvrtc(generate.source(block, tile, dtype), card, options) is None
         if dtype == "float32" and block.expand != "stem":
             assert compile_with_nvrtc(generate.source(block, halves(tile), dtype), card, options) is None

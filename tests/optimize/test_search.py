@@ -138,6 +138,16 @@ def test_more_is_added_and_the_same_replaced():
     assert chosen(BLOCK, 1, "float16") == other and chosen(OTHER, 1, "float16") == TILE
 
 
+def test_a_search_for_another_batch_does_not_replace_what_is_shipped_for_this_one():
+    small, large = Tile(1, 4, slice=32, warps=2), TILE
+    remember([found(batch=1, tile=small)], tiles.SHIPPED)
+    remember([found(batch=256, tile=large)])
+    assert chosen(BLOCK, 1, "float16") == chosen(BLOCK, 2, "float16") == small
+    assert chosen(BLOCK, 256, "float16") == large
+    remember([found(batch=1, tile=large)])
+    assert chosen(BLOCK, 1, "float16") == large
+
+
 BROKEN = {
     "cut": '{"card": "the simul',
     "no-json": "tiles",
@@ -378,15 +388,12 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
 
 
 def test_options_of_a_tile_are_possible_and_tried():
-    """chained where it may pay, columns per lane where lanes convolve; the shipped tile's are in a search."""
+    """chained where it may pay; the shipped tile's are in a search."""
     block = Block(112, 112, 16, 96, 24, 2)
     tile = Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
     chained = cost.options(block, tile, 2, 232_448)
     assert [(one.blocks, one.persistent) for one in chained] == [(3, 3), (4, 4), (5, 5)]
     assert all(one.chained for one in chained)
     assert not cost.options(dataclasses.replace(block, stride=1), tile, 2, 232_448)
-    lanes = cost.options(block, dataclasses.replace(tile, vector=2, blocks=1, persistent=1), 4, 232_448)
-    assert {one.beside for one in lanes} == {3, 5, 7}
-    assert {(one.slice, one.pixel_warps) for one in lanes} >= {(48, 4)}
-    for one in (*chained, *lanes):
-        assert cost.predicted(block, one, 2 if one in chained else 4, 256, 132, 232_448) > 0
+    assert not cost.options(block, dataclasses.replace(tile, vector=2), 2, 232_448)
+    assert all(cost.predicted(block, one, 2, 256, 132, 232_448) > 0 for one in chained)

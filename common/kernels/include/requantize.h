@@ -20,10 +20,6 @@
 // SMALL = 1: no sum, and no sum · multiplier, reaches 2^22 in magnitude (int8.small_sums), and low, high are −128, 127. Then
 // the same trick makes sums floats: a sum that begins at the bits of 1.5·2^23 is, read as a float, 1.5·2^23 plus the sum.
 // Neither way needs a conversion instruction, and the clamp is part of packing: 4.5 instructions per output, else 7.75.
-//
-// SMALL = 2: the zero point is −128 as well, as behind a ReLU. The least float above 0 is 2^-149, and the next ones are its
-// multiples: v · 2^-149 is rounded to one of them, ties to even, and its bits are that integer, with a sign bit in front.
-// What is negative becomes 0. So nothing is added: 3.75 instructions per output.
 #pragma once
 #include "ptx.h"
 
@@ -43,9 +39,8 @@ __device__ __forceinline__ int add_scaled(int a, int b, float scale_a, float sca
 constexpr int SHIFTED = 0x4b400000;  // the bits of INTEGERS
 
 template <int SMALL> __device__ __forceinline__ int begin(int bias) { return SMALL ? bias + SHIFTED : bias; }
-template <int SMALL> __device__ __forceinline__ int requantize_small(int sum, float multiplier, int zero_point) {
+__device__ __forceinline__ int requantize_small(int sum, float multiplier, int zero_point) {
     const float product = __fmul_rn(__fadd_rn(__int_as_float(sum), -INTEGERS), multiplier);
-    if constexpr (SMALL == 2) return __float_as_int(__fmul_rn(product, __int_as_float(1)));
     return __float_as_int(__fadd_rn(product, INTEGERS)) + (zero_point - SHIFTED);
 }
 __device__ __forceinline__ unsigned pack(int a, int b, int c, int d) {
@@ -55,9 +50,9 @@ template <int SMALL>
 __device__ __forceinline__ unsigned requantize_four(const int (&sum)[4], float a, float b, float c, float d, int zero_point, int low,
                                                     int high) {
     if constexpr (SMALL > 0) {
-        const int p = requantize_small<SMALL>(sum[0], a, zero_point), q = requantize_small<SMALL>(sum[1], b, zero_point);
-        const int r = requantize_small<SMALL>(sum[2], c, zero_point), s = requantize_small<SMALL>(sum[3], d, zero_point);
-        return SMALL == 2 ? pack_unsigned(p, q, r, s) ^ 0x80808080u : pack_saturated(p, q, r, s);
+        const int p = requantize_small(sum[0], a, zero_point), q = requantize_small(sum[1], b, zero_point);
+        const int r = requantize_small(sum[2], c, zero_point), s = requantize_small(sum[3], d, zero_point);
+        return pack_saturated(p, q, r, s);
     }
     return pack(requantize(sum[0], a, zero_point, low, high), requantize(sum[1], b, zero_point, low, high),
                 requantize(sum[2], c, zero_point, low, high), requantize(sum[3], d, zero_point, low, high));

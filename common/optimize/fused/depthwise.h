@@ -2,10 +2,9 @@
 //
 //   depthwise(at, slice, w)     slice: of the weights w, in shared memory
 //
-// What walks down STRIP outputs is a lane, of BESIDE neighbouring columns and V channels, so that it reads a hidden
-// number once for all of them; or, of halves (V = 0), a warp, of 16 columns and channels: a tap is a product with a diagonal
-// matrix, of which tensor cores do 8 times too much and yet all at once, without turning halves into floats: a third of
-// the instructions.
+// What walks down STRIP outputs of a column is a lane, of V channels; or, of halves (V = 0), a warp, of 16 columns and
+// channels: a tap is a product with a diagonal matrix, of which tensor cores do 8 times too much and yet all at once,
+// without turning halves into floats: a third of the instructions.
 //
 //     hidden rows y      0   1   2   3   4   …        each row is read once, under its three columns of taps, and added
 //     outputs            └─0─────┘                    to the outputs that need it
@@ -18,8 +17,8 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
                                                 const Weights<typename S::Arithmetic>& w) {
     using G = Geometry<S>;
     using T = typename S::T;
-    constexpr int V = G::V, GROUPS = 16 / V, BESIDE = S::BESIDE;
-    constexpr int ROUNDS = ceil_div(G::ITEMS, 32 / GROUPS);  // of a plane; the warps of the same channels share all
+    constexpr int V = G::V, GROUPS = 16 / V;
+    constexpr int ROUNDS = ceil_div(G::COLUMNS, 32 / GROUPS);  // of a plane; the warps of the same channels share all
 #pragma unroll 1
     for (int item = at.warp_p; item < G::PLANES * ROUNDS; item += S::WARPS_P) {
         const int j = item / ROUNDS, i = item % ROUNDS * (32 / GROUPS) + at.lane / GROUPS;
@@ -31,36 +30,32 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
             for (int tap = 0; tap < 9; ++tap) taps[tap][e] = (float)slice[G::W2 + (channel + e) * 9 + tap];
         get(bias, slice + G::B2 + channel);
         const T* const plane = at.hidden + (at.warp_c * G::PLANES + j) * G::PLANE + c / 8 * G::HALF_PLANE + c % 8;
-        if (i < G::ITEMS) {
-            unsigned first, to, taken;
-            G::columns(i, first, to, taken);
+        if (i < G::COLUMNS) {
+            unsigned first, to;
+            G::column(i, first, to);
             const T* const from = plane + first * 8;
-            float acc[S::STRIP][BESIDE][V];
+            float acc[S::STRIP][V];
 #pragma unroll
             for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
 #pragma unroll
-                for (int x = 0; x < (BESIDE - 1) * S::STRIDE + 3; ++x) {
+                for (int kx = 0; kx < 3; ++kx) {
                     float v[V];
-                    get(v, from + (y * G::IN_W + G::in_row(x)) * 8);
+                    get(v, from + (y * G::IN_W + G::in_row(kx)) * 8);
 #pragma unroll
-                    for (int tap = 0; tap < 3 * BESIDE; ++tap) {
-                        const int ky = tap % 3, b = tap / 3, kx = x - b * S::STRIDE;
+                    for (int ky = 0; ky < 3; ++ky) {
                         const int r = (y - ky) / S::STRIDE;  // the output that needs this row under its row ky of taps
-                        if (kx >= 0 && kx < 3 && y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
+                        if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
 #pragma unroll
                             for (int e = 0; e < V; ++e)
-                                acc[r][b][e] = fmaf(v[e], taps[ky * 3 + kx][e], ky + kx ? acc[r][b][e] : bias[e]);
+                                acc[r][e] = fmaf(v[e], taps[ky * 3 + kx][e], ky + kx == 0 ? bias[e] : acc[r][e]);
                     }
                 }
                 const int r = (y - 2) / S::STRIDE;
-                if (y >= 2 && r * S::STRIDE == y - 2)
+                if (y >= 2 && r * S::STRIDE == y - 2) {
 #pragma unroll
-                    for (int b = 0; b < BESIDE; ++b) {
-#pragma unroll
-                        for (int e = 0; e < V; ++e) acc[r][b][e] = bounded(acc[r][b][e], w.low[1], w.high[1]);
-                        T* const row = at.dw + (to + r * S::TILE_W + b) * G::D_ROW;
-                        if (S::TILE_W % BESIDE == 0 || b >= taken) G::A::put_dw(row, channel, acc[r][b], w.scales);
-                    }
+                    for (int e = 0; e < V; ++e) acc[r][e] = bounded(acc[r][e], w.low[1], w.high[1]);
+                    G::A::put_dw(at.dw + (to + r * S::TILE_W) * G::D_ROW, channel, acc[r], w.scales);
+                }
             }
         }
     }

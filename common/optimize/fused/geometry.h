@@ -34,7 +34,6 @@ template <class S> struct Geometry {
     static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
     static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
     static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;  // of depthwise
-    static constexpr int ACROSS = ceil_div(S::TILE_W, S::BESIDE), ITEMS = S::IMAGES * STRIPS * ACROSS;  // of its lanes
 
     // ---- Channels. A stem's products: under each of three rows of taps 4 pixels of 4 channels, the first pixel and
     // the last channel times 0.
@@ -81,7 +80,7 @@ template <class S> struct Geometry {
     static constexpr int SUMS_BYTES = S::SPLIT > 1 ? S::SPLIT * PART * 16 : 0;
 
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0, "tile");
-    static_assert(WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0 && S::BESIDE <= S::TILE_W, "tile");
+    static_assert(WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
     static_assert(!S::CHAINED || (FP16 && V == 0 && S::EXPAND == POINTWISE), "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and
@@ -103,12 +102,6 @@ template <class S> struct Geometry {
         const unsigned x = i % S::TILE_W, strip = i / S::TILE_W % STRIPS, image = i / (S::TILE_W * STRIPS);
         from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x;
         to = (image * S::TILE_H + strip * S::STRIP) * S::TILE_W + x;
-    }
-    // Of BESIDE neighbouring columns, the first one's. The last of a row lie within it: `taken` are of those before.
-    __device__ __forceinline__ static void columns(unsigned i, unsigned& from, unsigned& to, unsigned& taken) {
-        const unsigned wanted = i % ACROSS * S::BESIDE, x = smaller(wanted, S::TILE_W - S::BESIDE);
-        column(i / ACROSS * S::TILE_W + x, from, to);
-        taken = wanted - x;
     }
     // Of an output pixel: the pixel of x's tile under it; where its channels begin in y, counted from the tile's first.
     __device__ __forceinline__ static unsigned pixel_in(unsigned pixel) {
