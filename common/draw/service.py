@@ -62,4 +62,4 @@ def loads(curves: Mapping[str, Sequence[Mapping[str, Any]]], unit: str = "ms", s
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(f"latency, {unit}")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    return Drawing(figure, f"Latency against offered load: flat, then a knee. {'; '.join(said)}.")
+    return Drawing(figure, f"Latency against offered load. {'; '.join(said)}.")
