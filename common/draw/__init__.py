@@ -15,6 +15,8 @@
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
+    draw.pipeline({"in turn": stages}, "µs")  when each stage of each batch of pictures ran
+    draw.loads({"5 ms": points})             percentiles of latency against the offered load
     draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.bytes_in_flight(7600, {"a": 8192})  bytes in flight beside those that a bandwidth needs
@@ -108,6 +110,7 @@ from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
+from .service import loads, pipeline
 from .shuffles import halving, shuffle_tree
 from .sparsity import skipping
 from .tensors import row_major, tensor_fields, weight_layouts
@@ -155,6 +158,7 @@ __all__ = [
     "levels",
     "links",
     "live_ranges",
+    "loads",
     "loads_in_flight",
     "matrix",
     "memory",
@@ -164,6 +168,7 @@ __all__ = [
     "outputs",
     "paddings",
     "phases",
+    "pipeline",
     "placement",
     "places_used",
     "power_sensor",
