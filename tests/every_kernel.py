@@ -180,7 +180,7 @@ def cases(dtype: type) -> dict[str, list]:
 
 
 def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
-    """Blocks with halos, whole images, several images, stems, without expand; clusters where the card has them."""
+    """Blocks with halos, whole images, several images, stems, without expand, chained; clusters where they are."""
     vector = 0 if dtype == np.float16 else 4
     found = [
         (Block(14, 13, 24, 96, 24, 1, residual=True), Tile(7, 13, slice=96, warps=6, strip=7, stages=1, expand_m=3)),
@@ -194,7 +194,11 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
         found.append((Block(7, 7, 32, 192, 32, residual=True), Tile(4, 4, slice=48, warps=3, split=4, strip=2)))
     made = [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
     split = [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if b.expand != "stem" and t.vector == 2]
-    return made + split if dtype == np.float32 else made
+    if dtype == np.float32:
+        return made + split
+    return [
+        (b, dataclasses.replace(t, chained=True)) for b, t in made if b.expand == "pointwise" and not t.vector
+    ] + made
 
 
 def launch_fused(dtype: type) -> int:

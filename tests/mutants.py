@@ -218,7 +218,7 @@ MUTANTS = [
     ),
     Mutant(
         "gemm-tf32-term", f"{KERNELS}/include/tf32x3.h",
-        "    mma_tf32(d, a_small, b);\n", "",
+        "    mma_tf32(sum, a_small, b);\n", "",
         "one of three products of tf32 parts is missing: an error of 1e-4", f"{TENSOR} -k split_k",
     ),
     Mutant(
@@ -309,7 +309,8 @@ MUTANTS = [
     ),
     Mutant(
         "block-barrier", "common/optimize/fused/block.h",
-        "if (slice > 0 || S::WARPS_P > 1) __syncthreads();", "if (S::WARPS_P > 1) __syncthreads();",
+        "if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();",
+        "if (S::WARPS_P > 1 && !S::CHAINED) __syncthreads();",
         "a slice's results are overwritten while other warps still read them", BLOCK,
     ),
     Mutant(
@@ -646,7 +647,7 @@ MUTANTS = [
     ),
     Mutant(
         "tiles-nearest", "common/optimize",
-        "batch / int(n)), -int(n)))", "batch / int(n)), int(n)))",
+        "(ratio(n), -int(n))", "(ratio(n), int(n))",
         "of two equally near batches the smaller one counts", SEARCH,
     ),
     Mutant(
