@@ -148,11 +148,6 @@ MUTANTS = [
         "if (slice + 2 < SLICES) fetch_slice", "the last slice's weights are never brought", INT8_BLOCK,
     ),
     Mutant(
-        "int8-small-truncates", f"{KERNELS}/include/requantize.h",
-        "return __float_as_int(__fmul_rn(product, __int_as_float(1)));", "return (int)product;",
-        "small sums are truncated", INT8_BLOCK,
-    ),
-    Mutant(
         "int8-small-that-are-not", f"{KERNELS}/int8.py", "most = 128.0 * np.abs", "most = 64.0 * np.abs",
         "sums of half the codes count as small", INT8_BLOCK,
     ),
