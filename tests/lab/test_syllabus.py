@@ -41,7 +41,7 @@ def test_the_hours_are_the_minutes_that_the_notebooks_state(weeks):
 def test_a_milestone_comes_when_its_files_are_written():
     assert syllabus.milestones(4) == {}  # without convolutions there is no engine
     assert "milestone" not in syllabus.table(4) and "| hours | milestone |" in syllabus.table(8)
-    for weeks, due in ((8, (1, 2, 4)), (14, (1, 2, 4, 5))):
+    for weeks, due in ((8, (1, 2, 4)), (15, (1, 2, 4, 5))):
         found = syllabus.milestones(weeks)
         assert tuple(found) == due and list(found.values()) == sorted(found.values())
         last = found[4]
@@ -50,7 +50,7 @@ def test_a_milestone_comes_when_its_files_are_written():
 
 
 def test_a_plan_that_does_not_fit_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match="weeks must be one of 4, 8, 14, got 5"):
+    with pytest.raises(ValueError, match="weeks must be one of 4, 8, 15, got 5"):
         syllabus.plan(5)
     monkeypatch.setitem(syllabus.PLANS, 1, ({"04": (99,)},))
     with pytest.raises(LookupError, match="the plan for 1 weeks names 04/99"):
