@@ -105,8 +105,8 @@ from .libraries import column_major, cudnn_graph, strips
 from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, places_used, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
-from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .quantization import codes_used, number_line
+from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .shuffles import halving, shuffle_tree
