@@ -25,8 +25,8 @@ def check(fixed_point):
     compare([7, -7, 9, -9], 2**30, 33, "quotients 1.125 to 1.75 behind the point", "the nearest integer, not cut off")
     hint = "a float64 has 53 bits, and the product has up to 62: stay with integers"
     compare([2**31 - 1, -(2**31), 2**31 - 3], 2**31 - 1, 31, "the largest sums", hint)
-    near = [2**30 + 1, 2**30 - 1, -(2**30) - 1]
-    compare(near, 2**30 + 1, 49, "products next to a half", hint)
+    near = [2**30 + 1, 2**30 + 3, -(2**30) - 1]  # an odd quotient and nearly a half, which float64 makes one
+    compare(near, 2**31 - 3, 31, "products next to a half", hint)
     random = numpy_random()
     for shift in (31, 33, 40, 45, 50):
         factor = int(random.integers(2**30, 2**31))
