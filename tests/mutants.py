@@ -130,14 +130,40 @@ MUTANTS = [
         "const unsigned zero = input_zero_point;", "only the first channel's padding is the zero point", INT8_WINDOWS,
     ),
     Mutant(
-        "int8-block-without-border", "common/optimize/inverted_residual_int8.cu", "((unsigned*)hidden)[i] = zeros;",
-        "((unsigned*)hidden)[i] = 0;", "the hidden channels' padding is 0", INT8_BLOCK,
+        "int8-block-without-border", "common/optimize/inverted_residual_int8.cu", "hidden[i] = zeros;",
+        "hidden[i] = 0;", "the hidden channels' padding is 0", INT8_BLOCK,
     ),
     Mutant(
         "int8-block-one-barrier-less",
         "common/optimize/inverted_residual_int8.cu",
         "        __syncthreads();  // this slice's weights are here, and all have read the slice before\n",
         "", "a slice begins while warps read the one before", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-block-beyond-the-image", "common/optimize/inverted_residual_int8.cu", "(four & real) | (zeros & ~real)",
+        "four", "pixels of a word that lie outside of the image are computed from zeros", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-block-last-slice", "common/optimize/inverted_residual_int8.cu", "if (slice + 1 < SLICES) fetch_slice",
+        "if (slice + 2 < SLICES) fetch_slice", "the last slice's weights are never brought", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-small-truncates", f"{KERNELS}/include/requantize.h",
+        "return __float_as_int(__fmul_rn(product, __int_as_float(1)));", "return (int)product;",
+        "small sums are truncated", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-small-that-are-not", f"{KERNELS}/int8.py", "most = 128.0 * np.abs", "most = 64.0 * np.abs",
+        "sums of half the codes count as small", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-residual-order", f"{KERNELS}/int8_arguments.py", 'return {"RESIDUAL_FIRST": 1} if', 'return {} if',
+        "the residual is always the second term of the sum", f"{INT8_PRODUCTS} -k order",
+    ),
+    Mutant(
+        "int8-codes-of-four-bytes", "common/quantize/kernels.py", "found[step.output] = np.dtype(np.int8)",
+        "found[step.output] = np.dtype(np.float32)", "codes lie in memory as floats",
+        "tests/quantize/test_integer_kernels.py -k plan",
     ),
     # ---- Kernels
     Mutant(

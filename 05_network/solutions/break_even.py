@@ -4,7 +4,7 @@ def break_even(cpu_ms, gpu_ms, bytes_in, bytes_out, latency_us, gb_per_s):
 
     cpu_ms, gpu_ms: the step's time on either side, in milliseconds. bytes_in, bytes_out: what
     it reads, in one tensor, and what it writes. A copy takes latency_us microseconds, whatever
-    its size, and then moves gb_per_s gigabytes (10⁹ bytes) a second, in either direction.
+    its size, and then moves gb_per_s gigabytes (10⁹ bytes) per second, in either direction.
     """
     # BEGIN SOLUTION
     # write: the ms saved per inference

@@ -1,8 +1,8 @@
 // max_pool: out[i, oh, ow] = the largest x[i, oh·stride − pad + kh, ow·stride − pad + kw] for
-// kh, kw = 0 … k − 1, of those that lie in the image. x is (images, H, W) and out (images, oH,
-// oW); images: those of all channels. One thread an output, neighbouring threads neighbouring
-// columns; the grid is rounded up to whole blocks. Every window holds a pixel. −infinity is
-// __int_as_float(0xff800000): NVRTC compiles without the header that defines -INFINITY.
+// kh, kw = 0 … k − 1 that lie in the image. x is (images, H, W), out (images, oH, oW), and
+// images counts pictures × channels. One thread per output; neighbouring threads compute
+// neighbouring columns. The grid is rounded up to whole blocks. Every window holds a pixel.
+// −infinity is __int_as_float(0xff800000): NVRTC compiles without a header for -INFINITY.
 extern "C" __global__ void max_pool(const float* x, float* out, int images, int H, int W,
                                     int oH, int oW, int k, int stride, int pad) {
     // BEGIN SOLUTION

@@ -2,18 +2,15 @@ from itertools import pairwise
 
 
 def energy_per_image(times, counter, launches, batch, idle_w):
-    """mJ that an image takes above idle power, from looks at a card's energy counter while it
-    works.
+    """mJ per image above idle power, from readings of a card's energy counter while it works.
 
-    times: s of each look, ascending. counter: what it showed then, mJ since the driver was
-    loaded. launches: how many launches were done by then, of `batch` images each; the card is
-    busy before the first look and after the last. idle_w: W that the card takes with nothing
-    to do.
+    times: when each reading was taken, in s, ascending. counter: its values, in mJ since the
+    driver was loaded. launches: how many launches of `batch` images had ended at each reading;
+    the card is busy before the first reading and after the last. idle_w: idle power, in W.
 
-    The counter changes a few times a second only, all at once. Just then it is up to date: the
-    first look with a new value tells energy, time and launches of one moment. Between two such
-    looks, the first and the last, everything is counted. ValueError if there are fewer than
-    two of them, or if the counter goes back.
+    The counter changes only a few times per second. The first reading with a new value gives
+    the energy, the time and the launches of one moment. Count from the first such reading to
+    the last one. ValueError if there are fewer than two of them, or if the counter goes back.
     """
     # BEGIN SOLUTION
     # write: mJ per image above idle power

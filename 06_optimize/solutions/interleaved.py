@@ -2,16 +2,16 @@ import random
 
 
 def interleaved(names, rounds, seed):
-    """Who runs after whom: a list of `rounds` tuples, in each of them every name once.
+    """The order of the runs: a list of `rounds` tuples, each with every name once.
 
-    Of len(names) rounds, counted from the first one, each name stands in each place once:
-    first, second, …; and so in the next len(names) rounds, with an order drawn anew. In what
-    is left over no name stands in the same place twice. So, if rounds is a multiple of
-    len(names), what drifts evenly adds as much to one name as to any other.
+    In the first len(names) rounds each name stands at each place once: first, second, …; so
+    also in the next len(names) rounds, with orders drawn anew. In the rounds that are left
+    over, no name stands at the same place twice. So a steady drift adds as much to one name as
+    to any other, if rounds is a multiple of len(names).
 
-    Who follows whom, and who begins, is drawn: over many seeds every name comes as often
-    behind any other. The same seed gives the same orders. `names` and the random numbers of
-    the rest of the program stay as they are.
+    The orders are random: over many seeds every name follows every other equally often. The
+    same seed gives the same orders. Do not change `names`, nor the random numbers of the rest
+    of the program.
     """
     # BEGIN SOLUTION
     # write: one tuple per round

@@ -29,7 +29,7 @@ app = typer.Typer(
 
 Batches = Annotated[list[int] | None, typer.Option("--batch", min=1, help="Pictures at a time; repeatable.")]
 Precisions = Annotated[
-    list[str] | None, typer.Option("--precision", help="fp32 (no TF32), tf32, fp16, or of kernels int8; repeatable.")
+    list[str] | None, typer.Option("--precision", help="fp32 (no TF32), tf32, fp16; of kernels, network, energy int8.")
 ]  # fmt: skip
 Layouts = Annotated[list[str] | None, typer.Option("--layout", help="NCHW or NHWC; repeatable.")]
 Backends = Annotated[list[str] | None, typer.Option("--backend", help="What to time; repeatable.")]

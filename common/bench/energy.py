@@ -15,11 +15,10 @@ from rich.markup import escape
 
 from ..cuda import graphs
 from ..measure import energy, timing
-from ..report.results import PRECISIONS
 from . import driver, network
 from .driver import Measured
 from .network import Row, composed, configurations, prepared, timed_in_turn
-from .peers import Model, switches
+from .peers import INT8, PRECISIONS, Model, switches
 
 IMPLEMENTATIONS = ("ours", "cudnn", "torch-graph", "torch-compile")  # the default
 BATCHES = (1, 256)
@@ -28,6 +27,7 @@ SAMPLES = 10  # timings per layout
 SAVED_SECONDS = 10.0  # the least duration per workload and round of results that are saved
 # approximate s to build, compile, tune, check and time one implementation at one batch size and precision (H200)
 PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 600, "xla": 40}
+PREPARED["onnxruntime-cuda"] = 30  # int8 only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Options(driver.Options):
 
     CHOICES: ClassVar = {
         "backends": (tuple(PREPARED), IMPLEMENTATIONS), "batches": (None, BATCHES),
-        "precisions": (PRECISIONS, DEFAULT_PRECISIONS),
+        "precisions": ((*PRECISIONS, INT8), DEFAULT_PRECISIONS),
     }  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ ResNet's 3×3 convolutions up to batch 32, and products of square matrices. In i
 for, those are the network's steps, additions and blocks; a block has the implementations "fused" and "separate".
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -150,15 +151,28 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
         yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, plan)
 
 
+def compile_ahead(ones: Sequence[Implementation]) -> None:
+    """Compiles the kernels of our implementations in parallel; what fails is told when it is checked."""
+    with contextlib.suppress(*FAILURES):
+        with kernels.recorded() as launches:
+            for one in ones:
+                if one.name not in one.setup.peers:
+                    one.launch()
+        kernels.compile_together(launches)
+
+
+def _compiled(problem: Problem, options: Options) -> Iterator[Implementation]:
+    """All implementations of a problem; those of a setup are compiled in parallel."""
+    for setup in problem.setups():
+        if setup.layout in (None, *options.layouts):
+            ones = list(implementations(problem, setup, options))
+            compile_ahead(ones)
+            yield from ones
+
+
 def measure(problem: Problem, options: Options, console: Console) -> Measured:
     """(records of all implementations with correct results, whether all results were correct)."""
-    ones = (
-        one
-        for setup in problem.setups()
-        if setup.layout in (None, *options.layouts)
-        for one in implementations(problem, setup, options)
-    )
-    errors, right = checked(problem, ones, console)
+    errors, right = checked(problem, _compiled(problem, options), console)
     try:
         measured = timed(list(errors), options.samples or SAMPLES)
     except FAILURES as failure:

@@ -5,10 +5,10 @@ fp32 (see kernels/pointwise/persistent.py), in the order of their estimates, and
 and cuBLAS; for the head with its pool, in fp16, each followed by global_avg_pool, and both in one kernel. All are
 checked against float64 and then timed in turn, in one process.
 
-A record's "order" is that of the rung in its ladder, or of the candidate among the candidates, from 1.
+A record's "order" is that of the rung in its ladder, or of the candidate among the candidates, from 1; of all else it
+is the number behind the ladder's last.
 """
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from ..optimize import head
 from ..report.results import Record, record
 from . import driver
 from .driver import Measured
-from .kernels import FAILURES, Implementation, checked, timed
+from .kernels import FAILURES, Implementation, checked, compile_ahead, timed
 from .operators import CHECKED, TUNED, convolved, float64
 from .problems import DTYPES, Launch, Problem, Setup, drawn
 
@@ -164,26 +164,20 @@ def implementations(layer: Layer, setup: Setup, precision: str, tiles: int) -> I
         yield made(named(rung, tile), "pointwise", order, how, launch=launch)
     if layer.pool:
         fused = {name: given[name] for name in ("x", "weight", "bias", "activation", "out")}
-        yield made("pointwise_pool", "pointwise", 0, how, launch=functools.partial(head.pointwise_pool, **fused))
+        yield made(
+            "pointwise_pool", "pointwise", len(ladder) + 1, how, launch=functools.partial(head.pointwise_pool, **fused)
+        )
         whole = head.Head(layer.side**2, layer.channels, layer.outputs)
         for order, tile in enumerate(head.pooled_tiles(whole, len(given["x"]), tiles) if able else (), 1):
             launch = functools.partial(head.pointwise_pool, **fused, tile=tile)
             yield made(f"pooled by {named(rung, tile)}", "pointwise", order, how, launch=launch)
     if layer.side == 1:
         launch = functools.partial(kernels.gemm, **as_product(given))
-        yield made("gemm", "gemm", 0, ARITHMETIC[precision if precision == "fp16" else "3xtf32"], launch=launch)
+        yield made(
+            "gemm", "gemm", len(ladder) + 1, ARITHMETIC[precision if precision == "fp16" else "3xtf32"], launch=launch
+        )
     for name, peer in setup.peers.items():
         yield made(name, "pointwise", len(ladder) + 1, ARITHMETIC[precision], launch=peer)
-
-
-def compile_ahead(ones: Sequence[Implementation]) -> None:
-    """Compiles the kernels of our implementations in parallel; what fails is told when it is checked."""
-    with contextlib.suppress(*FAILURES):
-        with kernels.recorded() as launches:
-            for one in ones:
-                if one.name not in one.setup.peers:
-                    one.launch()
-        kernels.compile_together(launches)
 
 
 def work_of(layer: Layer, batch: int, precision: str) -> Work:

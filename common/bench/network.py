@@ -3,12 +3,16 @@
     ours      this project's kernels         graph: the launches captured in a CUDA graph and replayed;
               optimized for latency below batch 16 and for throughput from there on, unless --optimize is given
     ours-fma  the same, without tensor cores: fp32 products and sums by FMA alone, as the libraries in fp32
+    ours-fp16 ours in fp16, beside ours in int8: timed with them, for the ratio; no records of its own
     cudnn     the same steps on cuDNN        graph, and eager: launched from Python one after the other
     the others: peers.py
 
 All implementations at one batch size and precision are timed in one process, one sample of each in turn, on the same
 pictures. An implementation whose error against ONNX Runtime exceeds network.compare's tolerance is reported with its
 error and not timed. Records have this error, and as "error_float64" the error against the network in float64.
+
+In int8 all run the network quantized after training. What is checked there is "deviation", the error against its
+integer steps on the CPU (quantize.Integers), whose bits are those of ours; the other errors show the loss.
 
 A record's times are of calls back to back. Of calls over one set of buffers it also has those of single calls, see
 measure.timing: "lone_us", one call after an idle gap, on the host's clock; "cold_us", one call with a cold L2 cache.
@@ -19,6 +23,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,11 +39,12 @@ from ..network import Network
 from ..network.compare import TOLERANCES, relative_error, top
 from ..network.reference import run_layer
 from ..network.steps import fuse
+from ..quantize import IntegerKernels, Integers
 from ..report.results import record, rounded_us
 from . import driver
 from .driver import Measured, choose
 from .operators import TUNED, pictures, work_of
-from .peers import PEERS, PRECISIONS, Built, Model, switches
+from .peers import INT8, PEERS, PRECISIONS, Built, Model, switches
 
 BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures on which every implementation is checked, at any batch size
@@ -46,27 +52,33 @@ SAMPLES = 50
 THROUGHPUT_FROM = 16  # batch size
 STEP_BY_STEP = "step by step"  # in the "case" of records of ours with --optimize none
 
-STEPS = {"ours": "kernels", "ours-fma": "kernels", "cudnn": "cudnn"}  # implementations that are backends of Network
-OURS = {"ours": "ours", "ours-fma": "ours"}  # the "implementation" of their records
-NAMES = {"ours": "ours'", "cudnn": "cuDNN's"}  # those that all others are compared with
-IMPLEMENTATIONS = (*STEPS, *PEERS)
+BESIDE_INT8 = "ours-fp16"
+# implementations that are backends of Network
+STEPS = {"ours": "kernels", "ours-fma": "kernels", "cudnn": "cudnn", BESIDE_INT8: "kernels"}
+OURS = {"ours": "ours", "ours-fma": "ours", BESIDE_INT8: "ours"}  # the "implementation" of their records
+NAMES = {"ours": "ours'", BESIDE_INT8: "our fp16's", "cudnn": "cuDNN's"}  # those that all others are compared with
+CHOSEN = tuple(name for name in STEPS if name != BESIDE_INT8)
+IMPLEMENTATIONS = (*CHOSEN, *PEERS)
 SLOW = ("torch-compile",)  # compile for minutes: only if named explicitly
 _BOTH: tuple[str, ...] = ("NCHW", "NHWC")
 _FAST: dict[str, tuple[str, ...]] = {"fp32": ("NCHW",), "tf32": ("NHWC",), "fp16": ("NHWC",)}
 # the memory layouts timed by default; libraries need NHWC to use tensor cores
 DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
-    "ours": {"fp32": ("NHWC",), "fp16": ("NHWC",)},
+    "ours": {"fp32": ("NHWC",), "fp16": ("NHWC",), INT8: ("NHWC",)},
+    BESIDE_INT8: {INT8: ("NHWC",)},
     "ours-fma": {"fp32": ("NHWC",)},
     "cudnn": {**_FAST, "fp32": _BOTH},
     "torch-eager": dict.fromkeys(PRECISIONS, _BOTH),
     "torch-graph": dict.fromkeys(PRECISIONS, _BOTH),
     "torch-compile": _FAST,
     "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
+    "onnxruntime-cuda": {INT8: ("NCHW",)},
 }
 # arithmetic of the 1×1 convolutions in ours, nearly all of the multiply-adds; depthwise layers run on FMA units
-OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xtf32"], "fp16": ARITHMETIC["fp16"]}
+OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xfp16"], "fp16": ARITHMETIC["fp16"], INT8: ARITHMETIC[INT8]}
 FMA, FMA_ONLY = "fma", "FMA only"  # of ours-fma: Network's argument `arithmetic`; in the "case" of records of ours
 
+ITEMSIZES = {"fp32": 4, "tf32": 4, "fp16": 2, INT8: 1}  # bytes per element, of the least memory traffic
 CALLED = {"call": "called", "replay": "called with replay"}  # modes, and what they add to the "case" of records
 MODES = ("hot", "rotating", "host", *CALLED)
 OPTIMIZE = ("none", "latency", "throughput")
@@ -90,15 +102,16 @@ class Options(driver.Options):
 
     CHOICES: ClassVar = {
         "backends": (IMPLEMENTATIONS, ()), "batches": (None, BATCHES), "layouts": (LAYOUTS, ()),
-        "precisions": (PRECISIONS, PRECISIONS),
+        "precisions": ((*PRECISIONS, INT8), PRECISIONS),
     }  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
         choose("optimize", (self.optimize or "none",), OPTIMIZE)
         choose("mode", (self.mode,), MODES)
-        known = IMPLEMENTATIONS if self.mode == "hot" else tuple(STEPS)
-        default = tuple(name for name in (known if self.mode == "hot" else NAMES) if name not in SLOW)
+        known = IMPLEMENTATIONS if self.mode == "hot" else CHOSEN
+        names = known if self.mode == "hot" else [name for name in NAMES if name in CHOSEN]
+        default = tuple(name for name in names if name not in SLOW)
         object.__setattr__(self, "backends", choose(f"backend with mode {self.mode!r}", self.backends, known, default))
 
 
@@ -116,9 +129,15 @@ class Reference:
         self.logits = Network(model.onnx, "onnxruntime")(pictures(checked, self._shape))
         self.exact = in_float64(model, pictures(checked, self._shape))
         self._pictures = np.empty((0, *self._shape), np.float32)
+        self._model = model
 
     def __len__(self) -> int:
         return len(self.logits)
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The logits of the quantized network's integer steps on the CPU, (checked, classes)."""
+        return Network(self._model.quantized, Integers())(self.pictures(len(self)))
 
     def pictures(self, count: int) -> np.ndarray:
         """The first `count` pictures, (count, C, H, W) float32."""
@@ -148,13 +167,14 @@ class Check:
 
     error: ‖out − ref‖ / ‖ref‖ over all checked pictures, the largest of several sets of buffers; ref: ONNX Runtime's
     logits. same_top5: how many of the `images` checked have the reference's top-5 classes. error_float64: the same
-    error against the logits in float64.
+    error against the logits in float64. deviation: in int8, against the integer steps' logits; else None.
     """
 
     error: float
     same_top5: int
     images: int
     error_float64: float
+    deviation: float | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -162,15 +182,19 @@ class Check:
         return {
             "same_top5": self.same_top5, "checked_images": self.images,
             "error_float64": float(f"{self.error_float64:.3g}"),
+            **({} if self.deviation is None else {"deviation": float(f"{self.deviation:.3g}")}),
         }  # fmt: skip
 
     def within(self, precision: str) -> bool:
         """Whether the error is within the precision's tolerance, network.compare.TOLERANCES; False for NaN."""
-        return self.error <= TOLERANCES[precision]
+        return (self.error if self.deviation is None else self.deviation) <= TOLERANCES[precision]
 
 
-def check(built: Built, reference: Reference, batch: int) -> Check:
-    """Check an implementation on the reference's pictures, batch by batch; the first batch remains its input."""
+def check(built: Built, reference: Reference, batch: int, in_int8: bool = False) -> Check:
+    """Check an implementation on the reference's pictures, batch by batch; the first batch remains its input.
+
+    in_int8: whether it runs the quantized network.
+    """
     turns = range(0, len(reference), batch)
     fed = reference.pictures(batch * len(turns))
     of_calls: list[list[np.ndarray]] = [[] for _ in built.calls]
@@ -183,7 +207,8 @@ def check(built: Built, reference: Reference, batch: int) -> Check:
         logits = np.concatenate(results)[: len(reference)]
         same = int((top(logits) == top(reference.logits)).all(axis=1).sum())
         error, exact = relative_error(logits, reference.logits), relative_error(logits, reference.exact)
-        checks.append(Check(error, same, len(reference), exact))
+        deviation = relative_error(logits, reference.codes) if in_int8 else None
+        checks.append(Check(error, same, len(reference), exact, deviation))
     # NaN counts as the largest
     return max(checks, key=lambda c: np.inf if np.isnan(c.error) else c.error)
 
@@ -191,7 +216,7 @@ def check(built: Built, reference: Reference, batch: int) -> Check:
 def work(model: Model, batch: int, precision: str) -> Work:
     """Work of the network with fused steps; each reads its inputs and parameters once and writes its output once."""
     steps = fuse(model.graph.with_batch(batch))
-    return sum((work_of(step, 2 if precision == "fp16" else 4) for step in steps), Work(0, 0))
+    return sum((work_of(step, ITEMSIZES[precision]) for step in steps), Work(0, 0))
 
 
 # ---- Configurations
@@ -210,6 +235,16 @@ class Configuration:
         optimize = f" {self.optimize}" if self.optimize else ""
         return f"{self.implementation} {self.precision} {self.layout}{optimize}"
 
+    @property
+    def in_int8(self) -> bool:
+        """Whether it runs the quantized network."""
+        return self.precision == INT8 and self.implementation != BESIDE_INT8
+
+    @property
+    def arrays(self) -> str:
+        """The precision of what runs: of "ours-fp16", which stands beside int8, "fp16"."""
+        return "fp16" if self.implementation == BESIDE_INT8 else self.precision
+
 
 def composed(batch: int, given: str | None = None) -> str | None:
     """Network's argument `optimize` for a batch size: `given`, of OPTIMIZE, else the choice by THROUGHPUT_FROM."""
@@ -222,8 +257,10 @@ def configurations(
 ) -> list[Configuration]:
     """The configurations timed together in a precision. layouts: by default DEFAULT_LAYOUTS of each implementation.
 
-    optimize: for ours in NHWC; NCHW has no optimizations.
+    optimize: for ours in NHWC; NCHW has no optimizations. Beside ours in int8 stands ours in fp16.
     """
+    if precision == INT8 and "ours" in implementations:
+        implementations = (*implementations, BESIDE_INT8)
     return [
         Configuration(name, precision, layout, optimize if name in OURS and layout == "NHWC" else None)
         for name in implementations
@@ -252,11 +289,14 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
         options["optimize"] = c.optimize
     if c.implementation == "ours-fma":
         options["arithmetic"] = FMA
-    net = Network(
-        model.onnx, STEPS[c.implementation], dtype="fp16" if c.precision == "fp16" else "fp32",
-        replay=mode == "replay", **options,
-    )  # fmt: skip
-    arithmetic = (OUR_ARITHMETIC if c.implementation == "ours" else ARITHMETIC)[c.precision]
+    if c.in_int8:
+        net = Network(model.quantized, IntegerKernels(optimize=options.get("optimize")), replay=mode == "replay")
+    else:
+        net = Network(
+            model.onnx, STEPS[c.implementation], dtype="fp16" if c.arrays == "fp16" else "fp32",
+            replay=mode == "replay", **options,
+        )  # fmt: skip
+    arithmetic = (OUR_ARITHMETIC if c.implementation in ("ours", BESIDE_INT8) else ARITHMETIC)[c.arrays]
     if mode in CALLED:
         return called(net, x, arithmetic)
     programs = [net.program(x.shape, arena)]
@@ -393,14 +433,15 @@ def prepared(
     for configuration in group:
         try:
             built = builder(configuration, model, reference.pictures(batch), options.mode, options.tune)
-            found = check(built, reference, batch)
+            found = check(built, reference, batch, configuration.in_int8)
         except Exception as error:  # the libraries' exceptions have no common base; the others can still be timed
             console.print(f"{configuration}, batch {batch}: not timed: {escape(_first_line(error))}", soft_wrap=True)
             continue
-        if not found.within(configuration.precision):
+        if not found.within(configuration.arrays):
+            off = found.error if found.deviation is None else found.deviation
             console.print(
-                f"{configuration}, batch {batch}: [red]wrong[/], not timed: a relative error of {found.error:.1e},"
-                f" allowed are {TOLERANCES[configuration.precision]:.0e}",
+                f"{configuration}, batch {batch}: [red]wrong[/], not timed: a relative error of {off:.1e},"
+                f" allowed are {TOLERANCES[configuration.arrays]:.0e}",
                 soft_wrap=True,
             )
             right = False
@@ -420,7 +461,7 @@ def prepared(
 def _still_right(row: Row, before: list[np.ndarray]) -> bool:
     """Whether the results after timing equal, within the tolerance, those from before."""
     after = row.built.results()
-    bound = TOLERANCES[row.configuration.precision]
+    bound = TOLERANCES[row.configuration.arrays]
     return all(relative_error(a, b) <= bound for a, b in zip(after, before, strict=True))
 
 
@@ -435,7 +476,8 @@ def measure(
     single = single_calls(timed, options, console) if options.mode in ("hot", *CALLED) else {}
     records = [_record(row, timed, comparison, model, batch, options) | single.get(row.name, {}) for row in timed]
     _show(timed, comparison, records, batch, console)
-    return records, right and still
+    kept = [r for r, row in zip(records, timed, strict=True) if row.configuration.implementation != BESIDE_INT8]
+    return kept, right and still
 
 
 def single_calls(rows: Sequence[Row], options: driver.Options, console: Console) -> dict[str, dict[str, float]]:
@@ -517,7 +559,7 @@ def _record(
         more["note"] = row.built.note
     return record(
         "network", ", ".join(case), OURS.get(c.implementation, c.implementation), precision=c.precision,
-        arithmetic=row.built.arithmetic, batch=batch, timing=measured, work=work(model, batch, c.precision),
+        arithmetic=row.built.arithmetic, batch=batch, timing=measured, work=work(model, batch, c.arrays),
         error=row.check.error, **more,
     )  # fmt: skip
 
@@ -600,6 +642,9 @@ def run(options: Options, console: Console, model: Model | None = None, checked:
         for precision in options.precisions:
             optimize = composed(batch, options.optimize)
             group = configurations(precision, options.backends, options.layouts, optimize)
+            without = [name for name in options.backends if not DEFAULT_LAYOUTS[name].get(precision)]
+            if precision == INT8 and without:
+                console.print(f"int8, not timed: {', '.join(without)}: the suite has no int8 network on them")
             # the switches first: they import PyTorch, and on_stream sets the stream of the libraries imported so far
             with switches(precision), graphs.on_stream():
                 measured = measure(group, model, reference, batch, options, console)

@@ -6,7 +6,7 @@ on the network's own activations, and its result is compared with PyTorch's in f
 
 import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +28,7 @@ from ..topology import Conv2d, GlobalAveragePool, Linear
 from . import driver
 from .driver import Measured
 from .peers import PRECISIONS, Model
+from .pictures import pictures
 
 BATCHES = (1, 32, 256)
 LAYOUTS_OF = {"fp32": ("NCHW", "NHWC"), "tf32": ("NHWC",), "fp16": ("NHWC",)}
@@ -62,17 +63,6 @@ class Options(driver.Options):
                     own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
                     for layout in self.layouts or own:
                         yield implementation, batch, precision, layout
-
-
-def pictures(count: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
-    """Standard normal pictures (count, C, H, W) float32 for `shape` (C, H, W); on zeros a GPU would run faster.
-
-    The first pictures do not depend on the count.
-    """
-    made = np.empty((count, *shape), np.float32)
-    for i in range(count):
-        made[i] = np.random.default_rng((seed, i)).standard_normal(tuple(shape), dtype=np.float32)
-    return made
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""The suite "peaks": the card's peak rates: DRAM and L2 bandwidth, fp32 multiply-adds, tensor cores in tf32 and fp16.
+"""The suite "peaks": the card's peak rates: DRAM and L2 bandwidth, fp32 multiply-adds, tensor cores.
 
     records = measure_peaks()                       all records, for results.save
     records = measure_peaks(["l2-copy", "l2-read"])  those of the L2 cache: one per size, "l2-copy-8MB", …
 
-Copies, reads and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS. All run on random
-numbers: on zeros a card draws less power and its clocks are higher. A wrong result is an error.
+Copies, reads and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS: in tf32, fp16 and
+int8, and in fp8 with cuBLASLt, through PyTorch. All run on random numbers: on zeros a card draws less power and its
+clocks are higher. A wrong result is an error.
 """
 
 import functools
@@ -35,8 +36,10 @@ GEMM_SIZE = 8192
 L2_MEGABYTES = (4, 8, 16, 24, 32)  # all that one pass touches: a copy's source and destination together
 L2_BYTES = 2**34  # moved by one launch, in as many passes as that takes: about 3 ms
 
-TENSOR = ("tf32", "fp16")
+TENSOR = ("tf32", "fp16", "int8", "fp8")
+NEEDS = {"tensor-tf32": 80, "tensor-int8": 75, "tensor-fp8": 89}  # the first compute capability that has it
 SAMPLES = 50
+FP8_ERROR = 1e-2  # tensor cores sum products of fp8 with fewer bits than float32 has
 
 
 @functools.cache
@@ -103,7 +106,7 @@ def measure_peaks(cases: Sequence[str] = CASES, samples: int = SAMPLES) -> list[
     """Measure the records of the suite "peaks", or those of some of CASES. It takes some seconds.
 
     "l2-copy" and "l2-read" are several records each, by the size of what they touch: "l2-copy-8MB".
-    Cards before sm_80 have no TF32, and no such record. NoGpu on the simulator, RuntimeError for a wrong result.
+    What the card lacks (`lacking`) has no record. NoGpu on the simulator, RuntimeError for a wrong result.
     """
     if wrong := [case for case in cases if case not in CASES]:
         raise ValueError(f"cases must be of {', '.join(CASES)}, got {wrong[0]!r}")
@@ -119,9 +122,30 @@ def measure_peaks(cases: Sequence[str] = CASES, samples: int = SAMPLES) -> list[
                 measured.append(measure_read(samples))
             elif case == "fma-fp32":
                 measured.append(measure_fma(samples))
-            elif case != "tensor-tf32" or _properties()["major"] >= 8:
-                measured.append(measure_tensor(case.removeprefix("tensor-"), samples))
+            elif lacking(case) is None:
+                kind = case.removeprefix("tensor-")
+                how = {"int8": measure_int8, "fp8": measure_fp8}.get(kind)
+                measured.append(how(samples) if how else measure_tensor(kind, samples))
         return measured
+
+
+def lacking(case: str) -> str | None:
+    """Why this card has no record of one of CASES, in words; None if it has one."""
+    properties = _properties()
+    here = 10 * properties["major"] + properties["minor"]
+    if here < NEEDS.get(case, 0):
+        return f"needs a card of sm_{NEEDS[case]}, this one is sm_{here}"
+    return _no_torch() if case == "tensor-fp8" else None
+
+
+def _no_torch() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return "PyTorch is not installed: pip install torch"
+    if not torch.cuda.is_available():
+        return f"PyTorch {torch.__version__} sees no GPU"
+    return None if hasattr(torch, "_scaled_mm") else f"PyTorch {torch.__version__} has no product in fp8"
 
 
 def _best(candidates: Iterable[dict[str, int]], time: Callable[..., Timing]) -> tuple[Timing, dict[str, int]]:
@@ -311,6 +335,67 @@ def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def measure_int8(samples: int = SAMPLES) -> dict[str, Any]:
+    """Measure cuBLAS's product of two random 8192×8192 matrices of int8, summed in int32, of which every bit counts."""
+    import cupy
+    from cupy.cuda import device
+    from cupy_backends.cuda.api import runtime
+    from cupy_backends.cuda.libs import cublas
+
+    n = GEMM_SIZE
+    random = np.random.default_rng()
+    a, b = (cupy.asarray(random.integers(-128, 128, (n, n)).astype(np.int8)) for _ in range(2))
+    out = cupy.full((n, n), 0, np.int32)
+    one, zero = np.array(1, np.int32), np.array(0, np.int32)
+    handle = device.get_cublas_handle()
+
+    def call() -> None:
+        # column-major for cuBLAS: outᵀ = b·aᵀ with both factors' rows along the sum, as its int8 kernels want them
+        cublas.gemmEx(
+            handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, n, n, n, one.ctypes.data, b.data.ptr, runtime.CUDA_R_8I, n,
+            a.data.ptr, runtime.CUDA_R_8I, n, zero.ctypes.data, out.data.ptr, runtime.CUDA_R_32I, n,
+            cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
+        )  # fmt: skip
+
+    measured = timing.time(call, launch="eager", samples=samples)
+    rows, columns = random.integers(n, size=(2, 16))
+    # out = a · bᵀ: b's rows are the columns of the product
+    reference = cupy.asnumpy(a[rows]).astype(np.int64) @ cupy.asnumpy(b[columns]).astype(np.int64).T
+    if not np.array_equal(cupy.asnumpy(out[rows][:, columns]), reference):
+        raise RuntimeError("cuBLAS: the product in int8 is wrong")
+    work = Work(a.nbytes + b.nbytes + out.nbytes, 2 * n**3)
+    return record(
+        "peaks", "tensor-int8", "cublas", precision="int8", arithmetic=ARITHMETIC["int8"], batch=1, timing=measured,
+        work=work, error=0.0, size=n,
+    )  # fmt: skip
+
+
+def measure_fp8(samples: int = SAMPLES) -> dict[str, Any]:
+    """Measure cuBLASLt's product of two random 8192×8192 matrices of fp8 (e4m3), to fp16, through PyTorch."""
+    import torch
+
+    n = GEMM_SIZE
+    a, b = (torch.from_numpy(_normal(n * n).reshape(n, n)).cuda().to(torch.float8_e4m3fn) for _ in range(2))
+    scale = torch.ones((), device="cuda")
+    results: list[Any] = [None]
+
+    def call() -> None:
+        results[0] = torch._scaled_mm(a, b.t(), scale_a=scale, scale_b=scale, out_dtype=torch.float16)
+
+    measured = timing.time(call, launch="eager", samples=samples)
+    rows, columns = torch.from_numpy(np.random.default_rng().integers(n, size=(2, 16))).cuda()
+    # cuBLASLt's fp8 kernels want both factors' rows along the sum: out = a · bᵀ
+    reference = a.float()[rows].double() @ b.float()[columns].double().T
+    result = results[0][rows][:, columns].double()
+    error = float((result - reference).norm() / reference.norm())
+    if not error <= FP8_ERROR:
+        raise RuntimeError(f"cuBLASLt: the product in fp8 is wrong by {error:.1e}")
+    return record(
+        "peaks", "tensor-fp8", "cublas", precision="fp8", arithmetic=ARITHMETIC["fp8"], batch=1, timing=measured,
+        work=Work(4 * n * n, 2 * n**3), error=error, size=n,
+    )  # fmt: skip
+
+
 def _normal(size: int) -> np.ndarray:
     return np.random.default_rng().standard_normal(size, np.float32)
 
@@ -319,6 +404,10 @@ def _properties() -> dict[str, Any]:
     import cupy
 
     return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+
+
+def _unit(r: Mapping[str, Any]) -> str:
+    return "TB/s" if not r["flops"] else "TOP/s" if r["precision"] == "int8" else "TFLOP/s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,11 +422,14 @@ class Options(driver.Options):
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield all records at once. RuntimeError for a wrong result, NoGpu on the simulator."""
     records = measure_peaks(options.cases, options.samples or SAMPLES)
+    for case in options.cases:
+        if case not in L2 and (why := lacking(case)):
+            console.print(f"{case}: not measured: {why}", soft_wrap=True)
     shown = [
         {
             "": r["case"],
             "median µs": f"{r['median_us']:,.1f}",
-            "per second": f"{rate(r) / 1e12:,.2f} {'TFLOP/s' if r['flops'] else 'TB/s'}",
+            "per second": f"{rate(r) / 1e12:,.2f} {_unit(r)}",
         }
         for r in records
     ]

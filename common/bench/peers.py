@@ -1,4 +1,4 @@
-"""The peers: the same MobileNetV2, with the same weights, on PyTorch (three ways) and on XLA through JAX.
+"""The peers: the same MobileNetV2, with the same weights, on PyTorch (three ways), XLA through JAX, ONNX Runtime.
 
     torch-eager     PyTorch, its kernels launched one by one
     torch-graph     the same calls, captured in a CUDA graph once and replayed
@@ -6,12 +6,14 @@
                     minutes, most of it to time Triton's templates for convolutions. The environment variable
                     TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN excludes them and halves the time; records note it
     xla             JAX: one jitted function
+    onnxruntime-cuda  ONNX Runtime on the GPU; with int8 the quantized network in QDQ form
 
 Each library has its own switches for the arithmetic of a precision; they are set to mean the same for all:
 
     fp32    float32 arrays; products and sums without TF32
     tf32    float32 arrays; factors may be rounded to TF32
     fp16    float16 arrays; sums in float32
+    int8    the network quantized after training, calibrated on other pictures (Model.quantized)
 """
 
 import abc
@@ -29,7 +31,12 @@ from ..cuda import graphs
 from ..cuda.layout import LAYOUTS
 from ..measure import timing
 from ..measure.roofline import ARITHMETIC
-from ..report.results import PRECISIONS
+from ..quantize import quantize
+from .pictures import pictures
+
+PRECISIONS = ("fp32", "tf32", "fp16")  # that networks in floating point have
+INT8 = "int8"
+CALIBRATION = 32  # pictures
 
 
 class Unavailable(RuntimeError):
@@ -60,6 +67,15 @@ class Model:
     def onnx(self) -> Any:
         """The network as an ONNX ModelProto with a dynamic batch size."""
         return topology.write_onnx(self.graph, self.parameters, dynamic_batch=True)
+
+    @cached_property
+    def quantized(self) -> Any:
+        """The network in QDQ form, quantized after training, as an ONNX ModelProto with a dynamic batch size.
+
+        Calibrated on CALIBRATION pictures of another seed than those that are timed, by percentiles.
+        """
+        x = pictures(CALIBRATION, self.graph.input_shape[1:], seed=1)
+        return quantize(self.graph, self.parameters, x, ranges="percentile").model()
 
 
 def _nothing() -> None:
@@ -112,10 +128,11 @@ class Peer(abc.ABC):
     layout: str = "NCHW"
 
     implementation: ClassVar[str]
+    precisions: ClassVar[tuple[str, ...]] = PRECISIONS
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if self.precision not in self.precisions:
+            raise ValueError(f"precision must be one of {', '.join(self.precisions)}, got {self.precision!r}")
         if self.layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {self.layout!r}")
 
@@ -378,7 +395,51 @@ class Xla(Peer):
         return Built([call], ("host",), feed, results, ARITHMETIC[self.precision], wait=wait)
 
 
+# ---- ONNX Runtime
+
+
+class OnnxRuntimeCuda(Peer):
+    """ONNX Runtime on the GPU, input and output in its memory: the model in fp32, or with int8 in QDQ form."""
+
+    implementation = "onnxruntime-cuda"
+    precisions = ("fp32", INT8)
+    PROVIDERS: ClassVar[dict[str, str]] = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """As Peer.build. The provider decides which layers run in int8, and which on the CPU."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise Unavailable("ONNX Runtime is not installed: pip install onnxruntime-gpu") from None
+        provider = self.PROVIDERS[device]
+        if provider not in onnxruntime.get_available_providers():
+            raise Unavailable(f"ONNX Runtime {onnxruntime.__version__} has no {provider}: pip install onnxruntime-gpu")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        proto = model.quantized if self.precision == INT8 else model.onnx
+        how: list[Any] = [(provider, {"use_tf32": "0"}) if device == "cuda" else provider, "CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, how if device == "cuda" else how[:1])
+        if provider not in session.get_providers():
+            raise Unavailable(f"ONNX Runtime {onnxruntime.__version__} could not start {provider}")
+        binding, (result,) = session.io_binding(), session.get_outputs()
+        given = onnxruntime.OrtValue.ortvalue_from_numpy(x, device, 0)
+        binding.bind_ortvalue_input(session.get_inputs()[0].name, given)
+        binding.bind_output(result.name, device)
+
+        def feed(images: np.ndarray) -> None:
+            given.update_inplace(np.ascontiguousarray(images, np.float32))
+
+        def call() -> None:
+            session.run_with_iobinding(binding)
+
+        def results() -> list[np.ndarray]:
+            return [np.asarray(binding.copy_outputs_to_cpu()[0], np.float32)]
+
+        arithmetic = ARITHMETIC[self.precision]
+        return Built([call], ("host",), feed, results, arithmetic, wait=binding.synchronize_outputs)
+
+
 PEERS: dict[str, type[Peer]] = {
     peer.implementation: peer  # in the order of tables
-    for peer in (TorchEager, TorchGraph, TorchCompile, Xla)
+    for peer in (TorchEager, TorchGraph, TorchCompile, Xla, OnnxRuntimeCuda)
 }

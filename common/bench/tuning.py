@@ -64,7 +64,7 @@ def tune(
                 def choose(block: Block, batch: int, _: str, found: Any = found, bar: Any = bar) -> Tile | None:
                     if block not in found:
                         bar.set_postfix_str(str(block))
-                        found[block] = _searched(Problem(block, batch, name), tried, timer, console)  # noqa: B023
+                        found[block] = _searched(_problem(block, batch, name), tried, timer, console)  # noqa: B023
                     bar.update()
                     return found[block].tile if found[block] else None
 
@@ -77,6 +77,12 @@ def tune(
     return every
 
 
+def _problem(block: Block, batch: int, dtype: str) -> Problem:
+    """What a network that states bounds takes: floats as pairs of halves, but for the stem, which has no bound."""
+    halves = dtype == "float32" and block.expand != "stem"
+    return Problem(block, batch, dtype, "halves" if halves else "tf32x3")
+
+
 def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list[Problem]:
     """The problems to search if every fusible block is fused."""
     problems: dict[Problem, None] = {}
@@ -85,7 +91,7 @@ def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list
         for batch in batches:
 
             def note(block: Block, batch: int, _: str, name: str = name) -> Tile | None:
-                problems[Problem(block, batch, name)] = None
+                problems[_problem(block, batch, name)] = None
                 return tiles.rule(block, batch, np.dtype(name).itemsize)
 
             fuse(graph.with_batch(batch), InvertedResidual(note))

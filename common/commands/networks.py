@@ -247,7 +247,7 @@ def tune(
     onnx: Annotated[Path | None, typer.Option(help="A network of your own.")] = None,
     weights: Annotated[str, typer.Option(help="digits, seeded, imagenet or resnet20, if no --onnx.")] = "seeded",
     batch: Annotated[list[int] | None, typer.Option(min=1, help="Pictures at a time; several times too.")] = None,
-    dtype: Annotated[list[str] | None, typer.Option(help="fp32 or fp16; several times too.")] = None,
+    dtype: Annotated[list[str] | None, typer.Option(help="fp32, fp16 or int8; several times too.")] = None,
     tried: Annotated[int, typer.Option(min=1, help="Candidates to time for each block.")] = 12,
     save_to: Annotated[Path | None, typer.Option(help="A file to keep the tiles in, besides the cache.")] = None,
 ) -> None:
@@ -256,12 +256,16 @@ def tune(
     What is found is kept on disk for this card, driver and version of the kernels. Exit status 1 if a candidate
     computed the wrong thing, 2 without a GPU.
     """
-    from ..bench import tuning
+    from ..bench import tuning, tuning_int8
     from ..network import DTYPES
 
-    found = tuning.tune(
-        _model(onnx, weights), tuple(batch or tuning.BATCHES), tuple(dtype or DTYPES), tried, save_to
-    )  # fmt: skip
+    model, batches = _model(onnx, weights), tuple(batch or tuning.BATCHES)
+    floats = tuple(one for one in dtype or DTYPES if one != "int8")
+    found: list[Any] = tuning.tune(model, batches, floats, tried, save_to) if floats else []
+    if "int8" in (dtype or ()):
+        if floats and save_to:
+            raise ValueError("--save-to: the tiles of int8 have a file of their own, tune --dtype int8 alone")
+        found += tuning_int8.tune(model, batches, tried, save_to)
     if any(one.wrong for one in found):
         print("Some candidates computed the wrong thing: see above.", file=sys.stderr)
         raise typer.Exit(1)

@@ -15,6 +15,8 @@
     draw.tree(values)                        a sum in shared memory, step by step
     draw.launches(13.4, 70.3, 3)             host and GPU on a timeline
     draw.queues(13.4, 3.4)                   launches that are slower than their kernels, or faster
+    draw.pipeline({"in turn": stages}, "µs")  when each stage of each batch of pictures ran
+    draw.loads({"5 ms": points})             percentiles of latency against the offered load
     draw.timeline({"eager": slices})         what ran when, coloured by kind of layer
     draw.latency(card.measured())            latency hiding: one thread that waits, and many that overlap
     draw.bytes_in_flight(7600, {"a": 8192})  bytes in flight beside those that a bandwidth needs
@@ -76,6 +78,8 @@
     draw.live_ranges(ranges)                 from which step to which each tensor is in memory
     draw.arena({"title": (ranges, offsets)}) tensors at their offsets over the steps, and the sum of all that is alive
     draw.fused_pair(read, written)           two kernels in a row, and one that computes both: the bytes moved
+    draw.fused_tile(block, tile)             a tile of a fused block, with the names of Tile's fields
+    draw.split_channels(960, 64, 4)          a cluster whose blocks share a tile's hidden channels
     draw.neighbours(chains)                  chains of layers, and outputs that are read twice
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
     draw.power_sensor({"title": (card, 0)})  true power, the moments at which a sensor looks, and its readings
@@ -97,7 +101,7 @@ from .engines import programs, relocation, turns, two_errors
 from .execution import grid, grid_stride, guard, matrix
 from .floats import float_bits, rounding, spacing
 from .folding import folding
-from .fusions import fused_pair, neighbours, placement
+from .fusions import fused_pair, fused_tile, neighbours, placement, split_channels
 from .hardware import latency, memory
 from .in_flight import bytes_in_flight, loads_in_flight
 from .layers import block, convolution_outputs, convolutions, outputs, receptive_field, windows
@@ -109,6 +113,7 @@ from .quantization import codes_used, number_line
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
+from .service import loads, pipeline
 from .shuffles import halving, shuffle_tree
 from .sparsity import skipping
 from .tensors import row_major, tensor_fields, weight_layouts
@@ -137,6 +142,7 @@ __all__ = [
     "float_bits",
     "folding",
     "fused_pair",
+    "fused_tile",
     "fusion_kinds",
     "grid",
     "grid_stride",
@@ -156,6 +162,7 @@ __all__ = [
     "levels",
     "links",
     "live_ranges",
+    "loads",
     "loads_in_flight",
     "matrix",
     "memory",
@@ -166,6 +173,7 @@ __all__ = [
     "outputs",
     "paddings",
     "phases",
+    "pipeline",
     "placement",
     "places_used",
     "power_sensor",
@@ -186,6 +194,7 @@ __all__ = [
     "slices",
     "sliding_rows",
     "spacing",
+    "split_channels",
     "steps",
     "strips",
     "sum_levels",

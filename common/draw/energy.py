@@ -15,7 +15,7 @@ SHOWN_S, BEFORE_S = 0.6, 0.1  # of the sensor's timeline
 
 
 def power_sensor(cases: Mapping[str, tuple[ModelledCard, float]]) -> Drawing:
-    """Power over time on modelled cards, a row each: true power, when the sensor looks, and what it shows.
+    """Power over time on modelled cards, a row each: true power, when the sensor measures, and what it shows.
 
     cases: by title, (a card with all its work enqueued, the moment in s at which the work begins).
     """
@@ -32,7 +32,7 @@ def power_sensor(cases: Mapping[str, tuple[ModelledCard, float]]) -> Drawing:
         first = np.ceil((start - BEFORE_S) / card.every)
         for k in np.arange(first, (start + SHOWN_S) / card.every):
             begin = k * card.every - start
-            label = "the sensor looks" if k == first else None
+            label = "the sensor measures" if k == first else None
             panel.axvspan(begin, begin + card.window, color=GREY, alpha=0.5, linewidth=0, label=label)
         mean = (card.total(start + SHOWN_S) - card.total(start)) / SHOWN_S
         panel.axhline(mean, color=INK, linestyle="--", linewidth=1, label="true mean of the work")

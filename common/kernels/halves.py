@@ -53,7 +53,7 @@ class Halves:
         """
         return cuda.asarray(packed(cuda.asnumpy(self.weight).reshape(len(self.weight), -1), self.x_scale, self.w_scale))
 
-    @cached_property
+    @property
     def rows(self) -> Any:
         """What a wgmma reads in place of the weights, (O, 2·C') float16, C' = C up to a multiple of SLICE.
 
@@ -62,7 +62,11 @@ class Halves:
         """
         if are_shapes_only():
             slices = -(-self.weight[0].size // SLICE)
-            return cuda.empty((len(self.weight), 2 * SLICE * slices), np.float16)
+            return cuda.empty((len(self.weight), 2 * SLICE * slices), np.float16)  # of a plan: not to be kept
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> Any:
         weight = cuda.asnumpy(self.weight).reshape(len(self.weight), -1)
         whole = np.pad(weight, ((0, 0), (0, -weight.shape[1] % SLICE)))
         parts = np.stack(split(whole, self.w_scale)).reshape(2, len(weight), -1, 4, 2, 2, 2)  # … slice, t, step, j, e

@@ -34,6 +34,7 @@ from ..cuda import checks
 
 LOW, HIGH = -128, 127
 DEPTH = 2**16  # the longest sum: |Σ w·x| ≤ 2^14 · DEPTH = 2^30
+SMALL = 2**22  # sums below it are exact floats beside 1.5·2^23: include/requantize.h
 BIAS = 2**30 - 1  # the largest |bias − z·Σw|: with it |acc| < 2^31
 
 Int8 = NDArray[np.int8]
@@ -60,6 +61,16 @@ def fold_zero_point(weight: Int8, bias: Int32 | None, zero_point: int) -> Int32:
     if np.abs(folded).max() > BIAS:
         raise ValueError(f"bias − zero_point · Σ weight must stay within ±{BIAS}, got {np.abs(folded).max()}")
     return folded.astype(np.int32)
+
+
+def small_sums(weight: Int8, bias: Int32 | None, multiplier: Any) -> bool:
+    """Whether no sum Σ w·x + bias of a convolution, and none · multiplier, reaches SMALL, whatever x is.
+
+    weight: (O, …) int8; bias: (O,) int32 with the zero point folded in, or None; multiplier: (O,) float32.
+    """
+    most = 128.0 * np.abs(weight.astype(np.int64)).reshape(len(weight), -1).sum(axis=1)
+    most = most if bias is None else most + np.abs(np.asarray(bias, np.int64))
+    return bool((most < SMALL).all() and (most * np.asarray(multiplier, np.float64) < SMALL).all())
 
 
 def bounds(activation: Any, scale: float, zero_point: int) -> tuple[int, int]:
@@ -187,20 +198,22 @@ def accumulate(
 def conv2d(
     x: Int8, weight: Int8, bias: Int32 | None, multiplier: Any, *, zero_point: int = 0,
     bounds: tuple[int, int] = (LOW, HIGH), residual: Int8 | None = None, residual_scales: Scales | None = None,
-    residual_offset: int = 0, **geometry: Any,
+    residual_offset: int = 0, residual_first: bool = False, **geometry: Any,
 ) -> Int8:  # fmt: skip
     """y = requantize(acc), (N, O, oH, oW) int8; with a residual y = add(requantize(acc), residual).
 
     zero_point, bounds: of y; with a residual zero_point is that of the requantized product, which saturates at −128 and
-    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`. geometry: stride,
-    padding, dilation, groups, input_zero_point of `accumulate`.
+    127 only, and bounds clamp the sum; residual_scales, residual_offset: scales and offset of `add`; residual_first:
+    y = add(residual, requantize(acc)), whose float32 sum may round otherwise. geometry: stride, padding, dilation,
+    groups, input_zero_point of `accumulate`.
     """
     acc = accumulate(x, weight, bias, **geometry)
     if residual is None:
         return requantize(acc, multiplier, zero_point, *bounds)
     if residual_scales is None:
         raise ValueError("residual_scales must be (scale_a, scale_b, shift) for a residual, got None")
-    return add(requantize(acc, multiplier, zero_point), residual, residual_scales, *bounds, residual_offset)
+    terms = requantize(acc, multiplier, zero_point), residual
+    return add(*(terms[::-1] if residual_first else terms), residual_scales, *bounds, residual_offset)
 
 
 def linear_accumulate(x: Int8, weight: Int8, bias: Int32 | None = None) -> Int32:

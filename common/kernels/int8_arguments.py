@@ -91,6 +91,7 @@ class Epilogue:
     residual: Any
     residual_scales: Any
     residual_offset: int = 0
+    residual_first: bool = False
 
     def __post_init__(self) -> None:
         depth(self.products)
@@ -110,6 +111,11 @@ class Epilogue:
     def numbers(self) -> tuple[Any, ...]:
         """zero_point, low, high, scale_a, scale_b, shift, offset: the kernels' last arguments."""
         return self.zero_point, *self.bounds, *self.residual_scales, self.residual_offset
+
+    @property
+    def switches(self) -> dict[str, int]:
+        """The -D numbers of epilogue_int8.h that differ from the default."""
+        return {"RESIDUAL_FIRST": 1} if self.residual_first else {}
 
     def piece(self, out: Any, channels: int) -> int:
         """Bytes of an output row, 1 to 16, that a kernel may store or load at once: rows and parameters are aligned."""

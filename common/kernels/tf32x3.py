@@ -3,7 +3,7 @@
 big, small = split(x)                    x = big + small, both of at most 11 significant bits, but for small's last
 products(x, y, 3)                        x · y from the largest 1 to 4 of the four products of parts, as mma reads them
 dot(x, y)                                sums over the last dimension, truncated after each step of 8 terms
-dot(x, y, slice=32)                      truncated within slices of 32 terms only; slices are added as floats
+dot(x, y, slice=8)                       truncated within slices of 8 terms only; slices are added as floats
 matmul(x, w)                             x (M, K) · w (N, K)ᵀ as a kernel computes it, from three products of parts
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 STEP = 8  # terms that one mma of TF32 numbers adds to a sum
+CUT = 4.2e-8  # of a truncated sum, what it has lost on average
 
 
 def tf32(x: Any) -> np.ndarray:
@@ -71,11 +72,12 @@ def dot(x: Any, y: Any, slice: int | None = None, truncate: bool = True) -> np.n
     return total + part
 
 
-def matmul(x: Any, w: Any, slice: int = 32, truncate: bool = True) -> np.ndarray:
+def matmul(x: Any, w: Any, slice: int = STEP, truncate: bool = True) -> np.ndarray:
     """x (M, K) · w (N, K)ᵀ in float32 as the kernels compute it: three products of parts, the small ones first.
 
     Each mma adds STEP products of parts exactly to the sum of a slice, which is then truncated, or rounded to nearest
-    with truncate=False, as on the simulator; slices are added as floats.
+    with truncate=False, as on the simulator. Slices are added as floats; a truncated one with CUT of itself, which it
+    has lost on average.
     """
     (x_big, x_small), (w_big, w_small) = ([cut(part).astype(np.float64) for part in split(one)] for one in (x, w))
     fit = toward_zero if truncate else lambda wide: wide.astype(np.float32)
@@ -85,5 +87,5 @@ def matmul(x: Any, w: Any, slice: int = 32, truncate: bool = True) -> np.ndarray
         for k in range(start, min(start + slice, x_big.shape[1]), STEP):
             for a, b in ((x_small, w_big), (x_big, w_small), (x_big, w_big)):
                 part = fit(part + a[:, k : k + STEP] @ b[:, k : k + STEP].T)
-        total = total + part
+        total = total + ((part + CUT * part.astype(np.float64)).astype(np.float32) if truncate else part)
     return total

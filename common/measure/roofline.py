@@ -110,7 +110,7 @@ class Peaks:
     """Measured peaks of a card: bandwidths in B/s (a copy's bytes are read + written), FLOP/s by kind of arithmetic.
 
     read_bytes_per_s: reading DRAM. l2_copy_bytes_per_s, l2_read_bytes_per_s: arrays that stay in the L2 cache, of the
-    size that is fastest. These three, and tensor_int8, are None where they were not measured.
+    size that is fastest. These three, tensor_int8 and tensor_fp8 are None where they were not measured.
     """
 
     copy_bytes_per_s: float
@@ -121,6 +121,7 @@ class Peaks:
     l2_copy_bytes_per_s: float | None = None
     l2_read_bytes_per_s: float | None = None
     tensor_int8: float | None = None
+    tensor_fp8: float | None = None
 
     @classmethod
     def recorded(cls, recorded: Recorded) -> "Peaks":
@@ -134,7 +135,7 @@ class Peaks:
         )
         return cls(
             rates["copy"], rates["fma-fp32"], rates.get("tensor-tf32"), rates["tensor-fp16"], rates.get("read"),
-            l2_copy, l2_read, rates.get("tensor-int8"),
+            l2_copy, l2_read, rates.get("tensor-int8"), rates.get("tensor-fp8"),
         )  # fmt: skip
 
     def flops_per_s(self, precision: str) -> float:
@@ -145,7 +146,7 @@ class Peaks:
         """
         on_tensor_cores = {"tf32": self.tensor_tf32, "fp16": self.tensor_fp16}
         thrice = {f"3x{name}": None if rate is None else rate / 3 for name, rate in on_tensor_cores.items()}
-        roofs = {"fp32": self.fma_fp32, **on_tensor_cores, **thrice, "int8": self.tensor_int8}
+        roofs = {"fp32": self.fma_fp32, **on_tensor_cores, **thrice, "int8": self.tensor_int8, "fp8": self.tensor_fp8}
         if precision not in roofs:
             raise ValueError(f"precision must be one of {', '.join(roofs)}, got {precision!r}")
         roof = roofs[precision]
@@ -161,6 +162,7 @@ ARITHMETIC = {  # the key "arithmetic" of records, by the precision whose roof a
     "3xfp16": "tensor-core fp16 three times, fp32 accumulate",
     "fp16": "tensor-core fp16, fp32 accumulate",
     "int8": "tensor-core int8, int32 accumulate",
+    "fp8": "tensor-core fp8 (e4m3), fp32 accumulate",
 }
 FP16_ON_FMA = "fp16 storage, fp32 arithmetic"
 INT8_ON_ALUS = "int8, int32 arithmetic"

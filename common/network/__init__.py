@@ -32,7 +32,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import topology
+from .. import cuda, topology
 from . import operators as _operators  # noqa: F401 (which registers them)
 from .backends import BACKENDS, DTYPES, Backend, Cudnn, Kernels, OnnxRuntime, Torch, backend_for, backend_of
 from .context import ExecutionContext, check_inputs, check_shape
@@ -71,19 +71,21 @@ class Network:
 
     def __init__(
         self, model: Any, backend: str | Backend = "kernels", *, passes: Iterable[Any] | None = None,
-        replay: bool = False, **options: Any,
+        replay: bool | None = None, **options: Any,
     ) -> None:  # fmt: skip
         """Read a model and prepare its backend.
 
         model     an ONNX ModelProto or a path
         backend   Kernels(…), Cudnn(…), Torch() or OnnxRuntime(); or its name, one of BACKENDS. In place of Kernels()
-                  quantize.Integers() runs a model with QuantizeLinear and DequantizeLinear, in integers
+                  quantize.Integers() runs a model with QuantizeLinear and DequantizeLinear, in integers; on a GPU, and
+                  with `optimize` or `variants`, quantize.IntegerKernels(…), if every layer has an int8 kernel
         passes    the passes to apply to the graph, in order (see passes.resolve); default: the backend's own,
                   `Kernels(…).passes`. For backends "kernels" and "cudnn"
         replay    whether calls replay a CUDA graph, from the third call of an input shape on; the graphs of the last
-                  four shapes are kept. Without effect for functions of yours, which may do more than launch:
-                  `operators`, and registered operators that do more. No other thread may synchronize the whole device
-                  during the capture, some milliseconds. For backends "kernels" and "cudnn"
+                  four shapes are kept. Default: on a GPU, and not on the simulator. Without effect for functions of
+                  yours, which may do more than launch: `operators`, and registered operators that do more. No other
+                  thread may synchronize the whole device during the capture, some milliseconds. For backends
+                  "kernels" and "cudnn"
         options   the backend's options, where `backend` is a name: dtype, layout, optimize, variants, operators,
                   arithmetic, input_bound of "kernels"; dtype, layout, arithmetic, tune of "cudnn"
 
@@ -100,15 +102,15 @@ class Network:
         pipeline = [] if own is None else resolve(own if passes is None else passes, target)
         self._set(target, graph, target.runner(self._model, pipeline), replay)
 
-    def _set(self, target: Any, graph: topology.Graph, runner: Any, replay: bool) -> None:
+    def _set(self, target: Any, graph: topology.Graph, runner: Any, replay: bool | None) -> None:
         if replay and not hasattr(runner, "plan"):
             raise ValueError(f"replay: backend {target.name!r} has no choice of it, leave it out")
         self.target, self.graph, self.runner = target, graph, runner
         self.backend, self.dtype, self.layout = target.name, target.dtype, target.layout
         self.arithmetic = target.arithmetic
         self.optimize: str | None = getattr(getattr(target, "optimize", None), "name", None)
-        if replay:
-            runner.replay = True
+        if hasattr(runner, "plan"):
+            runner.replay = cuda.backend() == "gpu" if replay is None else replay
         self._context = ExecutionContext(runner, self.input_shape)
 
     @property
@@ -147,7 +149,11 @@ class Network:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike, *, operators: Mapping[str, Callable[..., Any]] | None = None, replay: bool = False
+        cls,
+        path: str | os.PathLike,
+        *,
+        operators: Mapping[str, Callable[..., Any]] | None = None,
+        replay: bool | None = None,
     ) -> "Network":
         """The network that `save` wrote to a file, ready to run on the input shapes that `save` names.
 

@@ -33,7 +33,9 @@ COMPOSITIONS = {
     "throughput": f"{PACKAGE_NAME}.optimize.compositions:THROUGHPUT",
 }
 
-QUANTIZED = f"{PACKAGE_NAME}.quantize.backend:Integers"  # the backend of quantized models, likewise
+# the backends of quantized models, likewise: on a CPU, and on the int8 kernels
+QUANTIZED = f"{PACKAGE_NAME}.quantize.backend:Integers"
+QUANTIZED_KERNELS = f"{PACKAGE_NAME}.quantize.kernels:IntegerKernels"
 
 
 class Runner(Protocol):
@@ -64,19 +66,21 @@ class Kernels:
     optimize    "latency" (least time for one image), "throughput" (most images per second), or a Composition, see
                 common.optimize.compositions
     variants    the rung to use for an operator, {"pointwise": "naive"}, where it supports the arrays; else the fastest
-    arithmetic  of products in fp32: "fp32", what is fastest with fp32's accuracy, FMA units or three products of TF32
-                numbers; "tf32x3", those, where "fp32" would take FMA units as well; "fma", without tensor cores;
-                "halves", three products of halves for 1×1 convolutions whose input has a bound that ranges.py finds
-                useful, and as "fp32" elsewhere. Default: that of the dtype
-    input_bound with "halves", a bound on the magnitudes of the network's inputs, which its first layers may need.
-                Logits of inputs beyond it may be NaN
+    arithmetic  of products in fp32: "fp32", what is fastest with fp32's accuracy: in NHWC on a GPU and with `optimize`
+                as "halves", else FMA units or three products of TF32 numbers; "halves", three products of halves for
+                1×1 convolutions whose input has a bound that ranges.py finds useful, and elsewhere FMA units or TF32
+                numbers; "tf32x3", three products of TF32 numbers; "fma", without tensor cores. Default: that of the
+                dtype
+    input_bound with products of halves, a bound on the magnitudes of the network's inputs, which its first layers may
+                need. Logits of inputs beyond it may be NaN
     operators   functions that replace operators of common.kernels, {"global_avg_pool": mine}, called with the same
                 arguments: arrays of the backend, among them `out`, which they must write. NHWC arrays have logical
                 shape (N, C, H, W) and NHWC strides; pass common.cuda.layout.as_stored(x) to a kernel. For "add",
                 "binary", "multiply", "clamp" and "activate" `out` may alias an input
 
     Convolutions whose operator is in `variants` or `operators` are not fused into blocks, and have the arithmetic of
-    that rung or function. Blocks that `optimize` fuses multiply by TF32 numbers; with "fma" none are fused.
+    that rung or function. A block that `optimize` fuses multiplies by halves where both its 1×1 convolutions may,
+    else by TF32 numbers; with "fma" none are fused.
     ValueError and TypeError from the constructor for options that do not fit.
     """
 
@@ -114,8 +118,10 @@ class Kernels:
         bound = self.input_bound
         if bound is None:
             return
-        if self.arithmetic != "halves":
-            raise ValueError(f'input_bound: only arithmetic "halves" takes it, got it with {self.arithmetic!r}')
+        if not self.by_halves:
+            raise ValueError(
+                f"input_bound: only products of halves take it, got it with arithmetic {self.arithmetic!r}"
+            )
         if isinstance(bound, bool) or not isinstance(bound, (int, float)):
             raise TypeError(f"input_bound must be a number, got {type(bound).__name__}")
         if not 0 < bound < math.inf:
@@ -138,6 +144,13 @@ class Kernels:
     def replaces(self, operator: str) -> bool:
         """Whether `variants` or `operators` has an entry for an operator of common.kernels."""
         return operator in (self.variants or ()) or operator in (self.operators or ())
+
+    @property
+    def by_halves(self) -> bool:
+        """Whether 1×1 convolutions are three products of halves where a bound allows it."""
+        if self.arithmetic != "fp32" or self.layout != "NHWC" or cuda.compute_capability() < 80:
+            return self.arithmetic == "halves"
+        return self.optimize is not None or cuda.backend() == "gpu"
 
     @property
     def passes(self) -> tuple[Any, ...]:
@@ -258,17 +271,22 @@ def backend_of(backend: Any, options: Mapping[str, Any]) -> Any:
 
 
 def backend_for(target: Any, graph: Graph) -> Any:
-    """The backend that runs a graph: `target`, or Integers in place of Kernels for a graph with quantized layers.
+    """The backend that runs a graph: `target`, or for a graph with quantized layers another one in place of Kernels.
 
-    ValueError for options of Kernels that Integers does not have.
+    That is IntegerKernels with `optimize` or `variants`, and on a GPU where every layer has a kernel; else Integers.
+    ValueError for options of Kernels that quantized models do not have.
     """
     if not isinstance(target, Kernels) or not is_quantized(graph):
         return target
-    for name in ("optimize", "variants", "operators"):
-        if getattr(target, name):
-            raise ValueError(f"{name}: a quantized model has no choice of it, leave it out")
+    if target.operators:
+        raise ValueError("operators: a quantized model has no choice of it, leave it out")
     if target.dtype != "fp32":
         raise ValueError(f"dtype: a quantized model runs in int8, leave it out, got {target.dtype!r}")
+    on_kernels = _imported(QUANTIZED_KERNELS)
+    if target.optimize or target.variants:
+        return on_kernels(optimize=target.optimize, variants=target.variants)
+    if cuda.backend() == "gpu" and on_kernels.able(graph):
+        return on_kernels()
     return _imported(QUANTIZED)()
 
 

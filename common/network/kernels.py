@@ -49,7 +49,7 @@ class KernelBackend(StepBackend):
     def ready(self, graph: topology.Graph) -> None:
         self.ranges: dict[str, Range] = {}
         self.halves: dict[str, Halves] = {}
-        if self.target.arithmetic != "halves":
+        if not self.target.by_halves:
             return
         parameters = {name: cuda.asnumpy(array) for name, array in self.parameters.items()}
         self.ranges = ranges(graph, parameters, self.target.input_bound)
@@ -74,7 +74,7 @@ class KernelBackend(StepBackend):
         named = self.target.arithmetic
         if self.target.replaces(operator) or operator not in MULTIPLY:
             return {}
-        if named == "halves":
+        if self.target.by_halves:
             return {"arithmetic": self.halves[layer.name]} if layer.name in self.halves else {}
         return {"arithmetic": named} if named in ("fma", "tf32x3") else {}
 

@@ -13,7 +13,7 @@ from .. import cuda, kernels
 from ..cuda import layout as layouts
 from ..cuda.checks import bounds
 from ..topology import layers as kinds
-from .registry import Arrays, Operator, Step, register
+from .registry import Arrays, Cost, Operator, Step, register
 from .steps import activation_of
 
 # Methods are as documented in registry.Operator. `cudnn = kernels`: cuDNN would gain nothing, so the operator of
@@ -751,6 +751,9 @@ class Quantize(Operator):
         grid = layer.grid
         return ((inputs[0] / grid.scale[0]).round() + grid.zero_point[0]).clamp(grid.low, grid.high)
 
+    def cost(self, step: Step, itemsize: int) -> Cost:
+        return Cost(5 * math.prod(step.output_shape), 0)  # a float and a code per element
+
 
 @register
 class Dequantize(Operator):
@@ -760,6 +763,9 @@ class Dequantize(Operator):
 
     def torch(self, layer: Any, inputs: Any, p: Any) -> Any:
         return (inputs[0] - layer.grid.zero_point[0]) * layer.grid.scale[0]
+
+    def cost(self, step: Step, itemsize: int) -> Cost:
+        return Cost(5 * math.prod(step.output_shape), 0)  # a float and a code per element
 
 
 # ---- PyTorch

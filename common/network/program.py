@@ -22,7 +22,7 @@ from .arena import Arena, Lifetime, for_batch, place, placed_at
 from .registry import Arrays, Step
 from .replay import Captured
 
-DTYPES = {"fp32": np.float32, "fp16": np.float16}
+DTYPES = {"fp32": np.float32, "fp16": np.float16, "int8": np.int8}
 Launch = Callable[[], None]
 
 
@@ -30,16 +30,17 @@ Launch = Callable[[], None]
 
 
 def lives(
-    graph: topology.Graph, steps: list[Step], itemsize: int, shares: Mapping[str, str] | None = None
+    graph: topology.Graph, steps: list[Step], itemsize: int | Mapping[str, int], shares: Mapping[str, str] | None = None
 ) -> list[Lifetime]:
     """The live range of each activation, in steps: one Lifetime per tensor that needs memory of its own.
 
-    itemsize: bytes per element. shares: as returned by `sharing`. Inputs are live during all steps, so that a network
-    can run on them again; outputs until after the last step.
+    itemsize: bytes per element, of all tensors or by tensor name. shares: as returned by `sharing`. Inputs are
+    live during all steps, so that a network can run on them again; outputs until after the last step.
     """
     root: dict[str, str] = {}
     for name in graph.shapes:
         root[name] = root[shares[name]] if shares and name in shares else name
+    sizes = itemsize if isinstance(itemsize, Mapping) else dict.fromkeys(graph.shapes, itemsize)
     first = dict.fromkeys(graph.inputs, 0)
     last = {root[name]: len(steps) for name in (*graph.inputs, *graph.outputs)}
     for i, step in enumerate(steps):
@@ -47,7 +48,7 @@ def lives(
         for name in (*step.reads, step.output):
             last[root[name]] = max(last.get(root[name], 0), i)
     return [
-        Lifetime(name, itemsize * math.prod(shape), first[name], last[name])
+        Lifetime(name, sizes[name] * math.prod(shape), first[name], last[name])
         for name, shape in graph.shapes.items()
         if name in first
     ]
@@ -104,6 +105,7 @@ class Plan:
     composition   name of the Composition of `optimize`, if any
     complete      the arena completed by the workspaces of kernels, which depend on the card
     input_shape   the Graph.signature: of several inputs a tuple of shapes
+    itemsizes     bytes per element by tensor name, where tensors have several types; None: that of the dtype
 
     str(plan) is a table of all steps.
     """
@@ -120,6 +122,7 @@ class Plan:
     arena: Arena | None
     composition: str | None = None
     complete: Arena | None = None
+    itemsizes: Mapping[str, int] | None = None
 
     @property
     def itemsize(self) -> int:
@@ -139,6 +142,10 @@ class Plan:
     @property
     def kept(self) -> int:
         """Bytes of all activations without sharing: the sum of their sizes."""
+        if self.itemsizes is not None:
+            read = {name: shape for s in self.steps for name, shape in zip(s.inputs, s.input_shapes, strict=True)}
+            shapes_by_name = read | {step.output: step.output_shape for step in self.steps}
+            return sum(self.itemsizes[name] * math.prod(shape) for name, shape in shapes_by_name.items())
         shapes = [*shapes_of(self.input_shape), *(step.output_shape for step in self.steps)]
         return self.itemsize * sum(math.prod(shape) for shape in shapes)
 
@@ -162,7 +169,8 @@ class Plan:
     def sees(self, index: int) -> bool:
         """Whether a step is a view of its input (a reshape that moves nothing), and so launches nothing."""
         step = self.steps[index]
-        return isinstance(step.layer, kinds.Reshape) and self.shares.get(step.output) == step.inputs[0]
+        reshapes = any(isinstance(layer, kinds.Reshape) for layer in step.layers)
+        return reshapes and self.shares.get(step.output) == step.inputs[0]
 
     def where(self, tensor: str) -> str:
         """A tensor's memory, in words: "1,204,224 at 0" (bytes and offset), or "as conv1" if it shares conv1's."""
@@ -316,9 +324,7 @@ class StepBackend(abc.ABC):
                 self.parameters[name] = layouts.shaped(cuda.asarray(elements), shape, self._layout)
         else:
             graph, parameters = self.folded()
-            for layer in graph.layers:
-                parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
-            self.parameters = {name: self._on_device(value) for name, value in parameters.items()}
+            self.parameters = self.prepared(graph, parameters)
         self.ready(graph)
         cuda.synchronize()  # calls may use other streams
         self._preparing = threading.RLock()  # of all contexts: one at a time makes a program or captures it
@@ -332,6 +338,16 @@ class StepBackend(abc.ABC):
 
     def ready(self, graph: topology.Graph) -> None:  # noqa: B027 (most have nothing to prepare)
         """Prepare what depends on the parameters, which are set. graph: with batch-norms folded, of layers or steps."""
+
+    def prepared(self, graph: topology.Graph, parameters: dict[str, np.ndarray]) -> dict[str, Any]:
+        """The arrays on the device, by name, of a graph of layers with these parameters."""
+        for layer in graph.layers:
+            parameters |= registry.operator_of(layer).prepare(layer, parameters)  # type: ignore[union-attr]
+        return {name: self._on_device(value) for name, value in parameters.items()}
+
+    def dtypes(self, graph: topology.Graph) -> Mapping[str, np.dtype]:
+        """The type of each tensor of a graph of steps, by name."""
+        return dict.fromkeys(graph.shapes, np.dtype(DTYPES[self._dtype]))
 
     def context(self) -> Self:
         """A runner over the same parameters with programs of its own, which may run while this one does."""
@@ -453,7 +469,8 @@ class StepBackend(abc.ABC):
         graph = self.graph(shape)
         steps = passes.as_steps(graph)
         shares = sharing(graph, steps, self.is_view, in_place=arena) if self.shares else {}
-        lifetimes = lives(graph, steps, np.dtype(DTYPES[self._dtype]).itemsize, shares)
+        itemsizes = {name: dtype.itemsize for name, dtype in self.dtypes(graph).items()}
+        lifetimes = lives(graph, steps, itemsizes, shares)
         placed, complete = self._place(shape, lifetimes) if arena else (None, None)
         given = graph, steps, lifetimes, shares, compiled
         buffers, single_launch, bound, workspaces = self._bound(*given, complete)
@@ -466,7 +483,7 @@ class StepBackend(abc.ABC):
         launches, described = self.finish(bound)
         plan = Plan(
             graph.name, self.name, self._dtype, self._layout, graph.signature, steps, described, lifetimes, shares,
-            placed, self.composed, complete,
+            placed, self.composed, complete, None if len(set(itemsizes.values())) == 1 else itemsizes,
         )  # fmt: skip
         capturable = self.capturable(steps, bound)
         return Program(plan, buffers, self.parameters, graph, launches, single_launch, capturable)
@@ -488,7 +505,7 @@ class StepBackend(abc.ABC):
     ) -> tuple[dict[str, Any], Launch | None, list[Any], list[Lifetime]]:  # fmt: skip
         """The steps bound to new memory: (buffers, the single launch, what `bind` returned, the workspaces taken)."""
         memory = cuda.empty(arena.bytes, np.uint8) if arena else None
-        buffers = self._buffers(graph.shapes, lifetimes, shares, arena, memory, np.dtype(DTYPES[self._dtype]))
+        buffers = self._buffers(graph.shapes, lifetimes, shares, arena, memory, self.dtypes(graph))
         single_launch = self.single_launch(graph, buffers) if compiled else None
         bound, workspaces = [], []
         for i, step in enumerate(steps):
@@ -501,15 +518,15 @@ class StepBackend(abc.ABC):
 
     def _buffers(
         self, shapes: Mapping[str, kinds.Shape], lifetimes: list[Lifetime], shares: Mapping[str, str],
-        placed: Arena | None, memory: Any, dtype: np.dtype,
+        placed: Arena | None, memory: Any, dtypes: Mapping[str, np.dtype],
     ) -> dict[str, Any]:  # fmt: skip
         """An array for each tensor: in the arena's `memory` if there is one, or a view of the tensor that it shares."""
         buffers: dict[str, Any] = {}
         for one in lifetimes:
             if placed is None:
-                buffers[one.name] = layouts.empty(shapes[one.name], dtype, self._layout)
+                buffers[one.name] = layouts.empty(shapes[one.name], dtypes[one.name], self._layout)
             else:
-                elements = placed.part(memory, one.name).view(dtype)
+                elements = placed.part(memory, one.name).view(dtypes[one.name])
                 buffers[one.name] = layouts.shaped(elements, shapes[one.name], self._layout)
         for name, source in shares.items():
             buffers[name] = layouts.shaped(layouts.flat(buffers[source]), shapes[name], self._layout)

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self
 
 from ..topology.graph import Graph
-from ..topology.layers import Layer, Shape
+from ..topology.layers import Dequantize, Layer, Quantize, Shape
 
 
 class Cost(NamedTuple):
@@ -89,8 +89,10 @@ class Step(Layer):
 
     @property
     def title(self) -> str:
-        """The step in words: "Conv2d(96, 24, 1, 1, 0, 1) + ResidualAdd"."""
-        return " + ".join([str(self.layer), *(type(layer).__name__ for layer in self.layers[1:])])
+        """The step in words: "Conv2d(96, 24, 1, 1, 0, 1) + ResidualAdd"; of integer steps without the grids."""
+        of_numbers = [layer for layer in self.layers if not isinstance(layer, Quantize | Dequantize)]
+        head, *rest = of_numbers or self.layers
+        return " + ".join([str(head), *(type(layer).__name__ for layer in rest)])
 
     def __str__(self) -> str:
         return self.title

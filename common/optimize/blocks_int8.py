@@ -1,7 +1,7 @@
 """An inverted-residual block in int8 as one launch: inverted_residual_int8.cu."""
 
+import dataclasses
 import functools
-import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ from ..kernels import int8_arguments as arguments
 from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.ladder import header_options, prepared
-from .generate import ceil_div
+from .tiles_int8 import Int8Block, Int8Tile, rule
 
 KERNEL = "inverted_residual_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
-SUMS = 64  # most int32 sums of project per thread
 UNIT = 8  # channels are multiples of it
 
 
@@ -27,6 +26,7 @@ class Int8Convolution:
 
     weight: (O, C/groups, kH, kW) int8; bias: (O,) int32 with the zero point of its input folded in, or None;
     multiplier: (O,) float32; zero_point, bounds (low, high): of its output. As of kernels.pointwise_int8.
+    small: whether int8.small_sums holds for it: fewer instructions per output.
     """
 
     weight: Any
@@ -34,88 +34,7 @@ class Int8Convolution:
     multiplier: Any
     zero_point: int = 0
     bounds: tuple[int, int] = (LOW, HIGH)
-
-
-@dataclass(frozen=True)
-class Int8Tile:
-    """The tiling of a block: what a thread block computes at a time.
-
-    tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
-    that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
-    """
-
-    tile_h: int
-    tile_w: int
-    images: int = 1
-    slice: int = 32
-    strip: int = 1
-    warps: int = 8
-    warps_n: int = 1
-
-
-@dataclass(frozen=True)
-class Int8Block:
-    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
-
-    height: int
-    width: int
-    channels: int
-    hidden: int
-    outputs: int
-    stride: int = 1
-    expand: bool = True
-
-    @property
-    def out_size(self) -> tuple[int, int]:
-        """(OUT_H, OUT_W)."""
-        return (self.height - 1) // self.stride + 1, (self.width - 1) // self.stride + 1
-
-    def blocks(self, tile: Int8Tile, batch: int) -> int:
-        """Thread blocks of a launch."""
-        rows, columns = self.out_size
-        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images)
-
-    def shared(self, tile: Int8Tile) -> int:
-        """Bytes of shared memory of a thread block, as the kernel's SHARED."""
-        rows, columns = self.out_size
-        real_h, real_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
-        hidden = tile.images * real_h * real_w + 1
-        real_h, real_w = (
-            self.height if tile.tile_h >= rows else real_h,
-            self.width if tile.tile_w >= columns else real_w,
-        )
-        pixels_in, pixels_out = tile.images * real_h * real_w, tile.images * tile.tile_h * tile.tile_w
-        row_1, row = ceil_div(self.channels, 32) * 32 + 16, tile.slice + 16
-        x = ceil_div(pixels_in, 16) * 16 * row_1 if self.expand else 0
-        stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
-        return x + hidden * row + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
-
-    def sums(self, tile: Int8Tile) -> int:
-        """int32 sums of project that a thread holds in registers."""
-        pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
-        return 16 * pixels * ceil_div(ceil_div(self.outputs, 32), tile.warps_n)
-
-
-def rule(block: Int8Block, batch: int) -> Int8Tile | None:
-    """The largest tile of which two blocks fit into a multiprocessor's shared memory, else one; None if none does.
-
-    Of tiles of one size the one with the longest slice. A rule for now: it is not fitted to a card.
-    """
-    rows, columns = block.out_size
-    sizes = dict.fromkeys(
-        (min(h, rows), min(w, columns)) for h, w in ((14, 14), (7, 14), (8, 8), (7, 7), (4, 8), (2, 4))
-    )
-    several = batch >= 2 * cuda.multiprocessors()
-    for resident, (h, w), channels in itertools.product((2, 1), sizes, (64, 32)):
-        pair = several and (h, w) == (rows, columns) and h * w < 100
-        channels = min(channels, ceil_div(block.hidden, 32) * 32)
-        for images, warps in itertools.product((2, 1) if pair else (1,), (8, 16)):
-            strip = next(s for s in ((4, 7, 2, 1) if warps == 8 else (2, 1)) if h % s == 0)  # within its registers
-            able = (Int8Tile(h, w, images, channels, strip, warps, across) for across in (1, 2, 4, 8))
-            tile = min(able, key=block.sums)
-            if resident * (block.shared(tile) + 1024) <= cuda.shared_memory() + 1024 and block.sums(tile) <= SUMS:
-                return tile
-    return None
+    small: bool = False
 
 
 def inverted_residual_int8(
@@ -129,6 +48,7 @@ def inverted_residual_int8(
     residual: Any = None,
     residual_scales: Any = None,
     residual_offset: int = 0,
+    residual_first: bool = False,
     out: Any = None,
     tile: Int8Tile | None = None,
 ) -> Any:
@@ -159,7 +79,7 @@ def inverted_residual_int8(
     ends = [
         arguments.Epilogue(
             part.weight.shape[0], part.weight[0].size, part.bias, part.multiplier, part.zero_point, part.bounds, shape,
-            *((residual, residual_scales, residual_offset) if part is project else (None, None)),
+            *((residual, residual_scales, residual_offset, residual_first) if part is project else (None, None)),
         )
         for part in (expand, depthwise, project)
         if part is not None
@@ -182,12 +102,22 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    build = functools.partial(_compiled, options(block, tile), cuda.backend())
+    small = [_small(part) for part in (expand, depthwise, project)]
+    if residual is not None:  # bounds are of the sum; the product's codes are all of int8
+        small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
+    defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
+    switches = tuple(f"-D{name}={value}" for name, value in defines.items())
+    build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
     kernel = prepared(f"{KERNEL}/fused", build)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
     return out
+
+
+def _small(part: Int8Convolution | None) -> int:
+    """SMALL of requantize.h for a convolution."""
+    return int(part is not None and part.small and tuple(part.bounds) == (LOW, HIGH))
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ..network.registry import Fusion
 from ..topology.graph import Graph
 from .features import missing
 from .fusions import Choice, FewRows, InvertedResidual, PersistentPool, PointwisePool, WholeNetwork
+from .fusions_int8 import IntegerBlock
 from .generate import Block, Tile
 from .tiles import chosen, rule
 
@@ -59,6 +60,11 @@ class Composition:
         if self.head:
             return (*blocks, PointwisePool(), FewRows())
         return (*blocks, PersistentPool()) if self.pooled else blocks
+
+    @property
+    def integer_passes(self) -> tuple[Fusion, ...]:
+        """The passes of a quantized network, after its rules: blocks of int8 convolutions as one kernel."""
+        return () if self.fuse is None or missing("fused blocks") else (IntegerBlock(),)
 
     @property
     def overlaps(self) -> bool:

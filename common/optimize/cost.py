@@ -45,6 +45,7 @@ WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps in re
 # The expansion, per tile of 16 pixels
 EXPAND_ISSUE = 14  # addresses and bounds
 EXPAND_EPILOGUE = {4: 30, 2: 12}  # bias, clamp, store: instructions per 16 hidden channels
+CHAINED_EPILOGUE = 10  # clamp to halves in registers: instructions per 16 hidden channels
 EXPAND_WAVEFRONTS = {4: 8, 2: 4}  # wavefronts of these stores
 
 # The depthwise convolution on CUDA cores, per strip of output rows of one lane
@@ -90,6 +91,13 @@ def _expansion(g: Geometry) -> Spent:
     if block.expand == "none":
         return Spent()
     k_steps, rows = g.k_padded * itemsize // 32, ceil_div(ceil_div(g.pixels_in, 16), tile.pixel_warps)
+    if tile.chained:  # each plane reads x, once for each column of taps
+        rows = 3 * _strips(g) * ((tile.strip - 1) * block.stride + 3)
+        products = 2 * rows * k_steps
+        return Spent(
+            products + rows * (k_steps + CHAINED_EPILOGUE), FRAGMENT_WAVEFRONTS * rows * k_steps,
+            products * MMA_CYCLES[itemsize],
+        )  # fmt: skip
     products = rows * k_steps * g.planes * 2 * TF32_PRODUCTS[itemsize]
     in_registers = k_steps * g.planes * (2 if itemsize == 4 else 1) <= WEIGHTS_IN_REGISTERS
     fragments = rows * k_steps + (0 if in_registers else ceil_div(rows, tile.expand_m) * k_steps * g.planes)
@@ -100,10 +108,16 @@ def _expansion(g: Geometry) -> Spent:
     )
 
 
+def _strips(g: Geometry) -> int:
+    """Passes of a warp over the columns of the depthwise convolution, in a slice."""
+    tile = g.tile
+    positions = tile.images * tile.tile_w * (tile.tile_h // tile.strip)
+    return ceil_div(g.planes * ceil_div(positions, 2 * tile.vector or 16), tile.pixel_warps)
+
+
 def _depthwise(g: Geometry) -> Spent:
     tile, stride, itemsize = g.tile, g.block.stride, g.itemsize
-    positions, rows_in = tile.images * tile.tile_w * (tile.tile_h // tile.strip), (tile.strip - 1) * stride + 3
-    strips = ceil_div(g.planes * ceil_div(positions, 2 * tile.vector or 16), tile.pixel_warps)
+    strips, rows_in = _strips(g), (tile.strip - 1) * stride + 3
     if tile.vector:
         convert = 0 if itemsize == 4 else tile.vector  # half to float
         rows = tile.strip * (TAPS_ISSUE * tile.vector + STRIP_ROW_ISSUE)
@@ -111,6 +125,8 @@ def _depthwise(g: Geometry) -> Spent:
             strips * (3 * rows_in * (1 + convert) + rows + STRIP_ISSUE + STRIP_CHANNEL_ISSUE * tile.vector),
             strips * ((3 * rows_in + tile.strip) * tile.vector * itemsize / 4 + STRIP_CHANNEL_WAVEFRONTS * tile.vector),
         )
+    if tile.chained:  # in registers already
+        rows_in = 0
     return Spent(
         strips * (3 * rows_in + BANDED_ROW_ISSUE * tile.strip + BANDED_ISSUE),
         strips * (BANDED_INPUT_WAVEFRONTS * rows_in * stride + BANDED_ROW_WAVEFRONTS * tile.strip + BANDED_WAVEFRONTS),
@@ -343,3 +359,21 @@ def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
         if len(picked) == count:
             break
     return picked
+
+
+def options(block: Block, tile: Tile, itemsize: int, shared_memory: int) -> list[Tile]:
+    """Tiles that are `tile` with `chained`, which `candidates` leaves out.
+
+    At stride 2, also with more resident thread blocks, for which it frees shared memory.
+    """
+    made = []
+    if itemsize == 2 and block.stride == 2 and tile.vector == 0:
+        for blocks in range(tile.blocks, tile.blocks + 3):
+            held = blocks if tile.persistent else 0
+            made.append(dataclasses.replace(tile, chained=True, blocks=blocks, persistent=held))
+
+    def possible(one: Tile) -> bool:
+        g = Geometry(block, one, itemsize)
+        return g.problem(shared_memory) is None and resident_blocks(g, shared_memory, one.blocks) == one.blocks
+
+    return [one for one in made if possible(one)]

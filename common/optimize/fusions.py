@@ -5,7 +5,7 @@ fuse(graph, InvertedResidual(choose), PointwisePool())      the steps of a graph
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..network.steps import ConvStep
 from ..topology import layers as kinds
 from . import head
 from .blocks import inverted_residual
-from .generate import Block, Tile
+from .generate import Block, Geometry, Tile
 from .tiles import chosen
 
 # (block, batch, "float32" or "float16") → the tile to compute it with in one kernel, or None for separate kernels
@@ -149,7 +149,7 @@ class InvertedResidual(Fusion):
 
     def build(self, match: Match) -> kinds.Layer | str:
         block = block_of(match.nodes)
-        tile = self.choose(block, match.graph.input_shape[0], _dtype(match))
+        tile = self._tile(block, match)
         if tile is None:
             return f"no tile for {block}: separate kernels are faster, or it does not fit"
         last = match["project"]
@@ -158,10 +158,26 @@ class InvertedResidual(Fusion):
             parts={name: as_step(part) for name, part in match.parts.items()}, block=block, tile=tile,
         )  # fmt: skip
 
+    def _tile(self, block: Block, match: Match) -> Tile | None:
+        """The tile that `choose` returns; of arithmetic "halves" if the network has that and the block can have it."""
+        wanted, batch = _dtype(match), match.graph.input_shape[0]
+        if match.target is None or not match.target.by_halves or block.expand == "stem":
+            return self.choose(block, batch, wanted)
+        if self.choose is chosen:
+            return chosen(block, batch, wanted, "halves")
+        tile = self.choose(block, batch, wanted)
+        halves = None if tile is None else replace(tile, arithmetic="halves")
+        fits = halves and Geometry(block, halves, np.dtype(wanted).itemsize).problem(cuda.shared_memory()) is None
+        return halves if fits else tile
+
     def kernels(self, run: Any, step: Any, arrays: Arrays) -> list[Any]:
+        tile, products = step.tile, [first(part) for name, part in step.parts.items() if name != "depthwise"]
+        if tile.arithmetic == "halves" and not all(layer.name in run.halves for layer in products):
+            tile = replace(tile, arithmetic="tf32x3")  # without a bound on what they read, see network.ranges
         return run.fused(
             inverted_residual, arrays.x, *weights_of(step, run.weights), stride=step.block.stride,
-            residual=arrays.residual, activations=step.block.bounds, out=arrays.out, tile=step.tile,
+            residual=arrays.residual, activations=step.block.bounds, out=arrays.out, tile=tile,
+            input_bound=run.bound(step.inputs[0]) if tile.arithmetic == "halves" else None,
         )  # fmt: skip
 
 

@@ -99,6 +99,9 @@ class Tile:
     split            thread blocks of a cluster that split the hidden channels; 1: no cluster
     strip            output rows per lane of the depthwise convolution
     vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
+    chained          whether expand's results go to the depthwise convolution in registers and not through shared
+                     memory: of float16 with vector 0, for blocks with a pointwise expand that is clamped below at 0.
+                     Expand computes 1.5 times as many pixels at stride 2, and 3 times as many at stride 1
     stages           slices of weights in shared memory
     warps            warps per thread block
     pixel_warps      of these, warps that share the pixels of the same hidden channels
@@ -125,6 +128,7 @@ class Tile:
     blocks: int = 1
     persistent: int = 0
     arithmetic: str = "tf32x3"
+    chained: bool = False
 
 
 def arithmetic(tile: Tile, dtype: str) -> str:
@@ -150,8 +154,8 @@ class Geometry:
         self.out_h, self.out_w = block.out_size
         self.tiles = ceil_div(self.out_h, tile.tile_h) * ceil_div(self.out_w, tile.tile_w)  # per group of images
         self.in_h, self.in_w = ((n - 1) * block.stride + 3 for n in (tile.tile_h, tile.tile_w))
-        self.real_h = block.height if tile.tile_h == self.out_h else self.in_h
-        self.real_w = block.width if tile.tile_w == self.out_w else self.in_w
+        self.real_h = block.height if tile.tile_h == self.out_h and not tile.chained else self.in_h
+        self.real_w = block.width if tile.tile_w == self.out_w and not tile.chained else self.in_w
         self.pixels_in = tile.images * self.real_h * self.real_w
         self.pixels_out = tile.images * tile.tile_h * tile.tile_w
         self.k_padded = 48 if block.expand == "stem" else ceil_div(block.channels, depth) * depth
@@ -159,17 +163,18 @@ class Geometry:
         x_row, d_row = odd(self.k_padded), odd(tile.slice)
         expands = block.expand != "none"
         m_in, unit = ceil_div(self.pixels_in, 16) * 16, e
+        x_pixels = self.pixels_in if tile.chained else m_in
         patch = (2 * self.real_h + 1) * (2 * self.real_w + 2) * 4
-        self.x_bytes = {"none": 0, "pointwise": m_in * x_row, "stem": patch}[block.expand] * itemsize
+        self.x_bytes = {"none": 0, "pointwise": x_pixels * x_row, "stem": patch}[block.expand] * itemsize
         places = tile.images * self.in_h * self.in_w + (m_in - self.pixels_in if expands else 0)
         half_plane = (ceil_div(places - unit // 2, unit) * unit + unit // 2) * 8
-        self.hidden_bytes = tile.slice // 16 * 2 * half_plane * itemsize
+        self.hidden_bytes = 0 if tile.chained else tile.slice // 16 * 2 * half_plane * itemsize
         self.dw_bytes = ceil_div(self.pixels_out, 16) * 16 * d_row * itemsize
         self.stage_bytes = ((tile.slice * x_row if expands else 0) + self.o_padded * d_row + 11 * tile.slice) * itemsize
         self.slices = ceil_div(block.hidden, tile.slice * tile.split)
         self.resident = self.slices <= tile.stages
         self.stages = self.slices if self.resident else tile.stages
-        tiles = self.x_bytes + (4 * m_in if expands else 0) + self.hidden_bytes + self.dw_bytes
+        tiles = self.x_bytes + (4 * m_in if expands and not tile.chained else 0) + self.hidden_bytes + self.dw_bytes
         columns = tile.images * (tile.tile_h // tile.strip) * tile.tile_w
         tiles += 512 * tile.warps if tile.vector == 0 and columns % 16 else 0
         work = ceil_div(tiles, 16) * 16
@@ -238,6 +243,8 @@ class Geometry:
             yield f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}"
         if t.tile_h % t.strip:
             yield f"strip must divide tile_h, {t.tile_h}, got {t.strip}"
+        if t.chained and (self.itemsize != 2 or t.vector or b.expand != "pointwise" or b.bounds[0][0] != 0):
+            yield "chained needs float16, vector 0 and a pointwise expand that is clamped below at 0"
         if t.tile_h > self.out_h or t.tile_w > self.out_w:
             yield f"the tile must fit into {self.out_h}×{self.out_w}"
         if t.split != 1 and t.images != 1:
@@ -266,7 +273,9 @@ def shape(
     adds_input: as in `source`. loops: whether a thread block may take several tiles, one after the other.
     """
     adds = block.adds_input if adds_input is None else adds_input
-    bools = {"ADDS_X": adds, "READS_RESIDUAL": block.residual and not adds, "LOOPS": loops}
+    bools = {
+        "ADDS_X": adds, "READS_RESIDUAL": block.residual and not adds, "LOOPS": loops, "CHAINED": tile.chained,
+    }  # fmt: skip
     flags = ", ".join(f"{name} = {str(value).lower()}" for name, value in bools.items())
     of_block = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,

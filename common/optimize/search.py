@@ -17,11 +17,12 @@ import numpy as np
 from .. import cuda, kernels
 from ..cuda import cubin, graphs
 from ..cuda import layout as layouts
+from ..kernels.halves import Halves
 from ..measure import timing
 from . import cost, generate
 from .blocks import inverted_residual
 from .generate import Geometry, Tile
-from .tiles import Found, Problem, describe, rule
+from .tiles import Found, Problem, describe, rule, shipped
 
 TRIED = 12  # candidates that a search times
 SAMPLES = 15  # timing samples per candidate
@@ -85,8 +86,15 @@ class Arrays:
 
 
 def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], None]:
-    """The launch of the same block by separate kernels, the baseline. out: NHWC; None: a new array."""
+    """The launch of the same block by separate kernels, the baseline; in the problem's arithmetic.
+
+    out: NHWC; None: a new array.
+    """
     b, hidden = problem.block, arrays.x
+
+    def products(weight: Any, bound: float) -> Halves | None:
+        return Halves.of(weight, bound) if problem.arithmetic == "halves" else None
+
     with kernels.recorded(programmatic=problem.programmatic) as launches:
         if arrays.expand is not None:
             made = layouts.empty((problem.batch, b.hidden, b.height, b.width), problem.dtype, "NHWC")
@@ -95,7 +103,10 @@ def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], N
                     hidden, arrays.expand, arrays.expand_bias, 2, 1, activation=b.bounds[0], out=made
                 )  # fmt: skip
             else:
-                kernels.pointwise(hidden, arrays.expand, arrays.expand_bias, activation=b.bounds[0], out=made)
+                kernels.pointwise(
+                    hidden, arrays.expand, arrays.expand_bias, activation=b.bounds[0], out=made,
+                    arithmetic=products(arrays.expand, arrays.bound),
+                )  # fmt: skip
             hidden = made
         made = layouts.empty((problem.batch, b.hidden, *b.out_size), problem.dtype, "NHWC")
         kernels.depthwise(
@@ -103,7 +114,8 @@ def unfused(arrays: Arrays, problem: Problem, out: Any = None) -> Callable[[], N
         )  # fmt: skip
         out = layouts.empty(arrays.out.shape, problem.dtype, "NHWC") if out is None else out
         kernels.pointwise(
-            made, arrays.project, arrays.project_bias, residual=arrays.residual, activation=b.bounds[2], out=out
+            made, arrays.project, arrays.project_bias, residual=arrays.residual, activation=b.bounds[2], out=out,
+            arithmetic=products(arrays.project, max(map(abs, b.bounds[1]))),
         )  # fmt: skip
 
     kernels.compile_together(launches)
@@ -122,7 +134,7 @@ def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def _tried(problem: Problem, tried: int) -> list[Tile]:
-    """The `tried` best-ranked tiles of a problem and the rule's tile, without duplicates."""
+    """The `tried` best-ranked tiles of a problem, the rule's and the shipped one, without duplicates."""
     clusters = cuda.compute_capability() >= 90
     return _most_promising(problem, tried, cuda.multiprocessors(), cuda.shared_memory(), clusters)
 
@@ -131,7 +143,10 @@ def _tried(problem: Problem, tried: int) -> list[Tile]:
 def _most_promising(problem: Problem, tried: int, processors: int, memory: int, clusters: bool) -> list[Tile]:
     of_rule = rule(problem.block, problem.batch, problem.itemsize)
     every = cost.ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
-    shortest = [*cost.shortlist(every, tried), *([of_rule] if of_rule else [])]
+    kept = shipped(problem.block, problem.batch, problem.dtype, problem.arithmetic)
+    shortest = [*cost.shortlist(every, tried), *(tile for tile in (of_rule, kept) if tile)]
+    for tile in [*shortest[:2], *([kept] if kept else [])]:
+        shortest += cost.options(problem.block, tile, problem.itemsize, memory)
     tiles = dict.fromkeys(dataclasses.replace(tile, arithmetic=problem.arithmetic) for tile in shortest)
     return [tile for tile in tiles if Geometry(problem.block, tile, problem.itemsize).problem(memory) is None]
 
@@ -198,7 +213,7 @@ def time_tiles(problem: Problem, tiles: Sequence[Tile], timer: Timer | None = No
 
 
 def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> Found:
-    """Time the `tried` best-ranked tiles of a problem and the rule's on this card; return the fastest as a Found.
+    """Time the `tried` best-ranked tiles of a problem, the rule's and the shipped one; return the fastest as a Found.
 
     See time_tiles, also for `timer`. NoGpu on the simulator without a timer, ValueError for a block that no tile fits
     and for tried < 1.

@@ -327,7 +327,6 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
     };
     float acc[MT][NT][2][4] = {};
     auto multiply = [&](const T* stage) {
-        float part[HALVES ? 1 : MT][HALVES ? 1 : NT][2][4] = {};  // tensor cores cut off: theirs are sums of one slice
 #pragma unroll
         for (int k = 0; k < BK; k += 2 * E) {
             typename A::Rows a[MT];
@@ -341,18 +340,9 @@ template <class S> __device__ __forceinline__ void by_tiles(void* shared, const 
                 typename A::Columns b;
                 b.load(stage + (BM + warp_n + j * 16 + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * E);
 #pragma unroll
-                for (int i = 0; i < MT; ++i) {
-                    if constexpr (HALVES) b.multiply(acc[i][j], a[i]);
-                    else b.multiply(part[i][j], a[i]);
-                }
+                for (int i = 0; i < MT; ++i) b.multiply(acc[i][j], a[i]);
             }
         }
-        if constexpr (!HALVES)
-#pragma unroll
-            for (int i = 0; i < MT; ++i)
-#pragma unroll
-                for (int j = 0; j < NT; ++j)
-                    for (int e = 0; e < 8; ++e) acc[i][j][e / 4][e % 4] += part[i][j][e / 4][e % 4];
     };
 
     int filled = 0, used = 0;  // slices put into the stages, and taken out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import cuda
+from ..cuda.arrays import are_shapes_only
 from ..kernels.pair_of_halves import scale_of, split
 from .generate import Block
 
@@ -21,6 +22,8 @@ def split_weights(weight: Any) -> tuple[Any, float]:
     words: float32, of the weights' shape and size; each GROUP channels of an output are 8 high halves, then 8 low ones.
     scale: the power of two that they were multiplied by, so that the largest lies near the end of the halves' range.
     """
+    if are_shapes_only():
+        return cuda.empty(weight.shape, np.float32), 1.0  # of a plan
     values = cuda.asnumpy(weight).reshape(len(weight), -1)
     scale = scale_of(float(np.abs(values).max(initial=0)))
     parts = np.stack(split(values, scale)).reshape(2, len(values), -1, GROUP)  # high or low, o, group, channel

@@ -3,8 +3,9 @@
     tile = chosen(block, batch, "float16")                None: separate kernels are faster, or no tile is possible
     remember([found])                                     stores results of search.py for `chosen`
 
-Search results are stored in cuda.cache_dir(), one file per card: {"card", "driver", "sources", "found": {dtype: {block:
-{batch: {"tile", "us", "unfused_us", "predicted_us"}}}}}. A file is valid only for its card, driver and sources; another
+Search results are stored in cuda.cache_dir(), one file per card: {"card", "driver", "sources", "found": {kind: {block:
+{batch: {"tile", "us", "unfused_us", "predicted_us"}}}}}; kind: of KINDS, "float32 halves" for tiles of that arithmetic,
+else the dtype. A file is valid only for its card, driver and sources; another
 one, or one that cannot be read, is ignored with a warning. tiles.json has the same format and is valid on a card of its
 name with any driver. For a batch size without a result, the nearest batch size with one is used: the smallest ratio
 between the two, and the larger one if two are equally near.
@@ -33,6 +34,7 @@ from .features import missing
 from .generate import Block, Geometry, Tile, ceil_div
 
 SHIPPED = Path(__file__).with_name("tiles.json")
+KINDS = (*generate.TYPES, "float32 halves")
 
 
 # ---- The rule
@@ -160,6 +162,11 @@ def _neighbours(block: Block, tile: Tile, batch: int, clusters: bool) -> Iterabl
 # ---- Results on disk
 
 
+def kind_of(dtype: str, arithmetic: str) -> str:
+    """The kind, of KINDS, of tiles for a dtype and an arithmetic."""
+    return f"{dtype} {arithmetic}" if (dtype, arithmetic) == ("float32", "halves") else dtype
+
+
 @dataclass(frozen=True)
 class Problem:
     """What a search is for: a block, a batch size, a dtype, "float32" or "float16", and the arithmetic of its tiles."""
@@ -173,6 +180,11 @@ class Problem:
     def itemsize(self) -> int:
         """Bytes per element."""
         return np.dtype(self.dtype).itemsize
+
+    @property
+    def kind(self) -> str:
+        """Of KINDS."""
+        return kind_of(self.dtype, self.arithmetic)
 
     @property
     def programmatic(self) -> bool:
@@ -212,25 +224,30 @@ class Found:
 
 @dataclass
 class Table:
-    """The tiles of one card: {dtype: {block: {batch: entry}}}, all keys as str."""
+    """The tiles of one card: {kind: {block: {batch: entry}}}, all keys as str."""
 
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = field(default_factory=dict)
 
-    def nearest(self, block: Block, batch: int, dtype: str) -> tuple[bool, Tile | None]:
-        """(whether there is a result, the tile of the nearest batch size that fits); tile None: separate kernels."""
-        of_block = self.found.get(dtype, {}).get(str(block), {})
-        itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
-        for name in sorted(of_block, key=lambda n: (max(int(n) / batch, batch / int(n)), -int(n))):
+    def nearest(self, block: Block, batch: int, kind: str) -> tuple[float, Tile | None] | None:
+        """(the ratio of the batch sizes, the tile) of the nearest batch size whose tile fits, None without a result.
+
+        Tile None: separate kernels.
+        """
+        of_block = self.found.get(kind, {}).get(str(block), {})
+        itemsize, memory = np.dtype(kind.split()[0]).itemsize, cuda.shared_memory()
+
+        def ratio(name: str) -> float:
+            return max(int(name) / batch, batch / int(name))
+
+        for name in sorted(of_block, key=lambda n: (ratio(n), -int(n))):
             made = of_block[name]["tile"]
             if made is None:
-                return True, None
+                return ratio(name), None
             tile = Tile(**made)
-            if tile.arithmetic != "tf32x3":  # others need bounds of the input, which networks do not state
-                continue
             fits = tile.images <= batch and Geometry(block, tile, itemsize).problem(memory) is None
             if fits and (tile.split == 1 or cuda.compute_capability() >= 90):
-                return True, tile
-        return False, None
+                return ratio(name), tile
+        return None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -238,20 +255,20 @@ def _read(path: Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or not isinstance(content.get("found"), dict) or "card" not in content:
         raise ValueError('it must hold {"card": …, "found": {…}}')
-    for dtype, blocks in content["found"].items():
-        if dtype not in generate.TYPES:
-            raise ValueError(f"dtype must be one of {', '.join(generate.TYPES)}, got {dtype!r}")
+    for kind, blocks in content["found"].items():
+        if kind not in KINDS:
+            raise ValueError(f"dtype must be one of {', '.join(KINDS)}, got {kind!r}")
         for batches in blocks.values():
             for batch, entry in batches.items():
                 if int(batch) < 1:
                     raise ValueError(f"batch must be at least 1, got {batch}")
                 if entry["tile"] is not None:
                     tile = asdict(Tile(**entry["tile"]))
-                    if (arithmetic := tile.pop("arithmetic")) not in generate.ARITHMETICS:
-                        allowed = ", ".join(generate.ARITHMETICS)
-                        raise ValueError(f"a tile's arithmetic must be one of {allowed}, got {arithmetic!r}")
+                    allowed = "halves" if kind == "float32 halves" else "tf32x3"
+                    if (arithmetic := tile.pop("arithmetic")) != allowed:
+                        raise ValueError(f"a tile's arithmetic for {kind} must be {allowed}, got {arithmetic!r}")
                     for name, n in tile.items():
-                        least = 0 if name in ("vector", "persistent") else 1
+                        least = 0 if name in ("vector", "persistent", "chained") else 1
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content
@@ -308,32 +325,44 @@ def _table(path: Path, keys: Sequence[str]) -> Table:
     return made
 
 
-def chosen(block: Block, batch: int, dtype: str) -> Tile | None:
-    """The tile for a block: found on this card, else shipped for it, else the rule's if predicted to be faster.
+def chosen(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") -> Tile | None:
+    """The tile for a block: found on this card or shipped for it, else the rule's if predicted to be faster.
 
-    dtype: "float32" or "float16". None: use separate kernels, because they are faster or because no tile is possible.
+    Of found and shipped the one for the nearer batch size, and what was found here if both are equally near.
+
+    dtype: "float32" or "float16". arithmetic: "halves" for a tile of that, where the block can have one: found or
+    shipped, else as for "tf32x3". None: use separate kernels, because they are faster or because no tile is possible.
     """
     if cuda.compute_capability() < 80 or _too_large(block, batch):
         return None
-    for path, keys in ((cache_path(), ("card", "driver", "sources")), (SHIPPED, ("card",))):
-        known, tile = _table(path, keys).nearest(block, batch, dtype)
-        if known:
-            return tile
-    itemsize = np.dtype(dtype).itemsize
-    tile = rule(block, batch, itemsize)
-    card = cuda.multiprocessors(), cuda.shared_memory()
-    return tile if tile is not None and cost.worth_it(block, tile, batch, itemsize, *card) else None
+    itemsize, memory = np.dtype(dtype).itemsize, cuda.shared_memory()
+    kind = kind_of(dtype, arithmetic)
+    tables = (_table(cache_path(), ("card", "driver", "sources")), _table(SHIPPED, ("card",)))
+    if known := [found for table in tables if (found := table.nearest(block, batch, kind)) is not None]:
+        return min(known, key=lambda found: found[0])[1]
+    if kind != dtype:
+        tile = chosen(block, batch, dtype)
+        halves = None if tile is None else dataclasses.replace(tile, arithmetic=arithmetic)
+        return halves if halves and Geometry(block, halves, itemsize).problem(memory) is None else tile
+    tile, processors = rule(block, batch, itemsize), cuda.multiprocessors()
+    return tile if tile is not None and cost.worth_it(block, tile, batch, itemsize, processors, memory) else None
+
+
+def shipped(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") -> Tile | None:
+    """The tile of tiles.json for this card, with this arithmetic, or None."""
+    for kind in dict.fromkeys((kind_of(dtype, arithmetic), dtype)):
+        found = _table(SHIPPED, ("card",)).nearest(block, batch, kind)
+        if found is not None and found[1] is not None:
+            return dataclasses.replace(found[1], arithmetic=arithmetic)
+    return None
 
 
 def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
     """Add search results to a file, by default cache_path(), replacing older ones; return its path.
 
     The file is replaced atomically. Results of another card, driver or sources are dropped. OSError if it cannot be
-    written; ValueError for results of another arithmetic than "tf32x3", of which networks know no bounds.
+    written.
     """
-    founds = list(founds)
-    if others := {found.problem.arithmetic for found in founds} - {"tf32x3"}:
-        raise ValueError(f'only results of arithmetic "tf32x3" are kept, got {", ".join(sorted(others))}')
     path = cache_path() if path is None else Path(path)
     held: dict[str, Any] = {}
     try:
@@ -348,7 +377,7 @@ def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
             "tile": None if found.tile is None else asdict(found.tile),
             **{name: round(getattr(found, name), 2) for name in ("us", "unfused_us", "predicted_us")},
         }
-        held.setdefault(p.dtype, {}).setdefault(str(p.block), {})[str(p.batch)] = entry
+        held.setdefault(p.kind, {}).setdefault(str(p.block), {})[str(p.batch)] = entry
     text = json.dumps(machine() | {"found": held}, indent=1, ensure_ascii=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, "w", encoding="utf-8") as file:
@@ -366,6 +395,7 @@ def describe(tile: Tile | None) -> str:
         f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
         "persistent" if tile.persistent else "",
         "pairs of halves" if tile.arithmetic == "halves" else "",
+        "chained" if tile.chained else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]

@@ -7,7 +7,8 @@
 What is where:
 
     rules         the fusions that turn quantized layers into integer steps, and the operators that the steps call
-    backend       Integers, the backend of quantized models
+    backend       Integers, the backend of quantized models on a CPU, the reference for every bit
+    kernels       IntegerKernels, the same on the int8 kernels: planned buffers, one CUDA graph
     ranges        the interval that a tensor's codes cover: min–max, percentile, entropy, mean squared error
     calibration   float32 runs over the calibration pictures, histograms
     equalization  channels between two convolutions scaled to comparable ranges
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .backend import Integers
     from .equalization import equalized
+    from .kernels import IntegerKernels
     from .quantizer import Quantized, calibrated, quantize, with_grids
     from .ranges import METHODS
     from .rules import OPERATORS, RULES
@@ -33,6 +35,7 @@ __all__ = [
     "METHODS",
     "OPERATORS",
     "RULES",
+    "IntegerKernels",
     "Integers",
     "Quantized",
     "calibrated",
@@ -47,6 +50,7 @@ _LAZY = {
     "METHODS": "ranges",
     "OPERATORS": "rules",
     "RULES": "rules",
+    "IntegerKernels": "kernels",
     "Integers": "backend",
     "Quantized": "quantizer",
     "calibrated": "quantizer",

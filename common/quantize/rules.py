@@ -10,6 +10,7 @@ with the same arguments may replace; this is where the int8 kernels come in.
 All codes between steps are int8; those of a uint8 grid are stored 128 lower.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ import numpy as np
 from .. import topology
 from ..kernels import int8
 from ..network.reference import run_layer
-from ..network.registry import Fusion, Match, Part, Step, register
+from ..network.registry import Cost, Fusion, Match, Part, Step, register
 from ..network.steps import activation_of
 from ..topology import Grid
 from ..topology import layers as kinds
@@ -136,6 +137,21 @@ class Call:
         return operators[self.operator](*inputs, *self.args, **self.named)
 
 
+def integer_cost(step: Step) -> Cost:
+    """The bytes and FLOPs of a step that reads codes: a byte per code and weight, 4 per float.
+
+    Of a product's output channel 8 bytes more, of its bias and its multiplier.
+    """
+    read = sum(math.prod(shape) for shape in dict(zip(step.inputs, step.input_shapes, strict=True)).values())
+    written = math.prod(step.output_shape) * (1 if isinstance(step.layers[-1], kinds.Quantize) else 4)
+    weights = 0
+    for layer in step.layers:
+        if isinstance(layer, kinds.Conv2d | kinds.Linear):
+            shape = layer.parameter_shapes[layer.weight]
+            weights += math.prod(shape) + 8 * shape[0]
+    return Cost(read + written + weights, 2 * step.macs)
+
+
 class Rule(Fusion):
     """A rule. Its step's layers are the Dequantize layers of the inputs, the operator, an activation, a Quantize."""
 
@@ -179,6 +195,9 @@ class Rule(Fusion):
     def clamp(step: Step, grid: Grid) -> tuple[int, int]:
         """(lowest, highest) code of the step's activation on its output's grid."""
         return int8.bounds(activation_of(step.parts.get("activation")), grid.scale[0], grid.zero_point[0])
+
+    def cost(self, step: Step, itemsize: int) -> Cost:
+        return integer_cost(step)
 
     def codes_read(self, step: Step) -> tuple[str, ...]:
         """The tensors of codes that the operator reads, in its order; one may stand there twice."""
@@ -264,7 +283,7 @@ class IntegerLinear(_Product):
 class IntegerAdd(Rule):
     """A sum of two tensors of codes, each with a scale of its own, with its activation."""
 
-    name, main = "integer-add", "add"
+    name, main, in_place = "integer-add", "add", True
     pattern = (Part("add", (kinds.ResidualAdd, kinds.Add)), ACTIVATION, QUANTIZE)
 
     def call(self, step: Step, parameters: Mapping[str, np.ndarray], grids: Mapping[str, Grid]) -> Call:

@@ -37,6 +37,10 @@ CASES: dict[str, list[tuple[str, int, str | None]]] = {
         *((f"conv 3×3 {shape}", batch, None)
           for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512") for batch in (1, 32)),
     ],
+    "inverted_residual": [
+        ("56×56 24>144>24 +residual", 256, None), ("14×14 64>384>64 +residual", 32, None),
+        ("7×7 160>960>160 +residual", 1, None),
+    ],
 }  # fmt: skip
 BATCHES = (1, 32, 256)
 # ladders with a table of all their layers, by what their layers are called there
@@ -60,7 +64,10 @@ def ladder(recorded: Results, name: str) -> str:
     ]  # fmt: skip
     if name in EVERY:
         parts.append(_layers(recorded, name))
-    return "\n\n".join(part for part in parts if part) or tables.NOT_YET
+    command = f"`python -m common bench kernels --operator {name} --save`"
+    return (
+        "\n\n".join(part for part in parts if part) or f"{tables.NOT_YET.capitalize()}: {command} makes these records."
+    )
 
 
 def _fold(summary: str, body: str) -> str:

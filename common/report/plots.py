@@ -412,7 +412,12 @@ def bars(
     known = [(i, floors[name]) for i, name in enumerate(names) if floors and name in floors]
     if known:
         across = list(zip(*known, strict=True))
-        marker: dict[str, Any] = {"color": "black", "linestyle": "none", "label": "roof", "markeredgewidth": 1.6}
+        marker: dict[str, Any] = {
+            "color": "black",
+            "linestyle": "none",
+            "label": "roofline bound",
+            "markeredgewidth": 1.6,
+        }
         if vertical:
             axes.plot(*across, marker="_", markersize=max(3.0, min(20.0, 300 / len(names))), **marker)
         else:
@@ -537,12 +542,14 @@ def sparse(records: Sequence[Mapping[str, Any]]) -> Any:
     key = max(having, key=lambda key: groups[key][0]["flops"]) if having else next(iter(groups))
     times = sparse_times(groups[key], key[3])
     names = [name for name in dict.fromkeys(n for us in times.values() for n in us) if name == "cudnn" or "/" in name]
+    titles = {"cudnn": "cuDNN", "dense": "twin of ballot, pixels", "dense_tiles": "twin of tiles"}
     for name, colour in zip(names, itertools.cycle(_OTHERS), strict=False):
         shown = [(100 * sparsity, us[name]) for sparsity, us in times.items() if name in us]
-        style = "--" if "dense" in name else "-"
-        right.plot(*zip(*shown, strict=True), style, marker="o", markersize=3, color=colour, label=name)
+        style, scheme = "--" if "dense" in name else "-", name.removeprefix("sparse/")
+        label = titles.get(scheme, scheme)
+        right.plot(*zip(*shown, strict=True), style, marker="o", markersize=3, color=colour, label=label)
     right.set(yscale="log", xlabel=f"zero {key[3]}, %", ylabel="µs, median")
-    right.set_title(f"{key[1]}, batch {key[2]}, {key[0]}", fontsize=10, loc="left")
+    right.set_title(f"{key[1].replace('>', '→')}, batch {key[2]}, {key[0]}", fontsize=10, loc="left")
     right.legend(frameon=False, fontsize=9)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

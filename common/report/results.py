@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Some = TypeVar("Some", bound=Mapping[str, Any])
 
-PRECISIONS = ("fp32", "tf32", "fp16")
+PRECISIONS = ("fp32", "tf32", "fp16", "int8", "fp8")
 
 # two records that agree in all of these are repetitions of one measurement
 IDENTITY = (

@@ -35,6 +35,7 @@ IMPLEMENTATIONS = {  # their names in tables, in the order of rows
     "torch-graph": "PyTorch, CUDA graph",
     "torch-compile": "torch.compile",
     "xla": "XLA (JAX)",
+    "onnxruntime-cuda": "ONNX Runtime (CUDA)",
 }
 ROWS = {"ours": "ours", "ours-fma": "ours, FMA only"} | IMPLEMENTATIONS  # of tables of the whole network
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
@@ -43,6 +44,7 @@ PRECISIONS = {
     "fp32": "fp32 in memory; products by FMA, or of several shorter parts",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
+    "int8": "int8 in memory, sums in int32; of the network quantized after training",
 }
 # the key "arithmetic" of records in a word; the libraries in fp32 are told not to use TF32
 _WORDS = {"tf32": "TF32", "3xtf32": "3×TF32", "3xfp16": "3×fp16"}

@@ -301,7 +301,7 @@ def test_how_long_it_will_take(said):
     ("options", "message"),
     [
         ({"backends": ("tensorrt",)}, "backend must be one of ours, cudnn, .*, got 'tensorrt'"),
-        ({"precisions": ("int8",)}, "precision must be one of fp32, tf32, fp16, got 'int8'"),
+        ({"precisions": ("bf16",)}, "precision must be one of fp32, tf32, fp16, int8, got 'bf16'"),
         ({"batches": (0,)}, "batch must be at least 1, got 0"),
         ({"seconds": 1}, "seconds must be at least 2, got 1"),
         ({"seconds": 9.5, "save": True}, "seconds must be at least 10 to be saved, got 9.5"),

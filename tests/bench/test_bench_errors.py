@@ -22,7 +22,7 @@ def test_records_of_a_network(capsys):
     records = errors.measure(case, Console(width=200))
     ours = [r for r in records if r["implementation"].startswith("ours")]
     three = [ARITHMETIC["3xtf32"], ARITHMETIC["3xfp16"]]
-    assert [r["arithmetic"] for r in ours] == [ARITHMETIC["fp32"], *three, ARITHMETIC["3xtf32"]]
+    assert [r["arithmetic"] for r in ours] == [ARITHMETIC["fp32"], *three, *three]
     assert all(0 < r["error"] < 2e-6 and r["suite"] == "errors" for r in records)
     assert "float64" in capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def halves(x, w, found, truncate=True):
     return pair_of_halves.matmul(x, w, found.scale, pair_of_halves.scale_of(np.abs(w).max()), truncate)
 
 
-def test_truncated_sums_of_halves_err_less_than_those_of_tf32():
+def test_truncated_sums_err_hardly_more_than_rounded_ones():
     case = errors.Case("digits", "pictures", 1)
     ways = {
         "tf32x3": lambda x, w, found: tf32x3.matmul(x, w),
@@ -81,4 +81,4 @@ def test_truncated_sums_of_halves_err_less_than_those_of_tf32():
         "halves, rounded": lambda x, w, found: halves(x, w, found, truncate=False),
     }
     error = {name: relative_error(emulated(case, way), case.reference) for name, way in ways.items()}
-    assert error["halves, rounded"] < error["halves"] < 0.6 * error["tf32x3"] < 5e-6, error
+    assert max(error.values()) < 1.2 * error["halves, rounded"] < 3e-7, error

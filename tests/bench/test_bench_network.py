@@ -18,6 +18,7 @@ from common.measure import environment, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
 from common.network.replay import Captured
+from common.quantize import Integers
 from common.report import results
 
 PRECISE = ("fp32", "tf32", "fp16")
@@ -372,7 +373,7 @@ def peers_state():
 def test_what_is_timed_unless_told_otherwise():
     options = network.Options()
     # torch-compile takes minutes
-    assert options.backends == ("ours", "ours-fma", "cudnn", "torch-eager", "torch-graph", "xla")
+    assert options.backends == ("ours", "ours-fma", "cudnn", "torch-eager", "torch-graph", "xla", "onnxruntime-cuda")
     assert options.batches == (1, 8, 32, 256) and options.precisions == PRECISE
     assert network.Options(mode="rotating").backends == network.Options(mode="host").backends == ("ours", "cudnn")
     assert network.Options(backends=("torch-compile", "kernels", "ours")).backends == ("torch-compile", "ours")
@@ -393,7 +394,7 @@ def test_a_layout_that_is_named_is_taken():
             {"backends": ("xla",), "mode": "rotating"},
             "backend with mode 'rotating' must be one of ours, ours-fma, cudnn, got 'xla'",
         ),
-        ({"precisions": ("int8",)}, "precision must be one of fp32, tf32, fp16, got 'int8'"),
+        ({"precisions": ("bf16",)}, "precision must be one of fp32, tf32, fp16, int8, got 'bf16'"),
         ({"layouts": ("nhwc",)}, "layout must be one of NCHW, NHWC, got 'nhwc'"),
         ({"samples": 5}, "samples must be at least 6, got 5"),
     ],
@@ -488,3 +489,56 @@ def test_the_peers_on_a_gpu(model, said):
     print(text(said))
     assert right and {"ours", "torch-eager", "torch-graph"} <= {r["implementation"] for r in records}
     assert all(r["launch"] == "graph" for r in records if r["implementation"] == "torch-graph")
+
+
+# int8
+
+
+def in_int8(model, reference, said, **changes):
+    """(records, whether all were right, what was printed) of fakes in int8, made by `changes` of their logits."""
+    group = network.configurations("int8", ("ours", "onnxruntime-cuda"))
+    return *network.measure(group, model, reference, 2, network.Options(samples=6), said), text(said)
+
+
+def test_int8_is_checked_against_the_integer_steps(fakes, model, reference, said, monkeypatch):
+    """And has its loss of accuracy in the record; fp16 stands beside it, without a record."""
+    integers = Network(model.quantized, Integers())
+
+    class Quantized(Fake):
+        def call(self):
+            self.logits = integers(self.fed)
+
+    def quantized(configuration, model, x, mode, tune):
+        return (Quantized if configuration.in_int8 else Fake)(model, x).built()
+
+    monkeypatch.setattr(network, "build", quantized)
+    records, all_right, words = in_int8(model, reference, said)
+    assert all_right and [r["implementation"] for r in records] == ["ours", "onnxruntime-cuda"]
+    assert all(r["precision"] == "int8" and r["deviation"] == 0 and r["error"] > 1e-3 for r in records)
+    assert records[0]["ratios"].keys() == {"ours-fp16"} and "our fp16's" in words
+    assert records[0]["bytes"] < network.work(model, 2, "fp16").bytes
+
+
+def test_a_network_that_is_not_the_quantized_one_is_wrong_in_int8(fakes, model, reference, said):
+    """Logits of fp32 are far from those of int8."""
+    records, all_right, words = in_int8(model, reference, said)
+    assert not records and not all_right and "ours int8 NHWC, batch 2: wrong" in words
+
+
+@pytest.mark.parametrize("optimize", [None, "throughput"])
+def test_ours_in_int8_has_the_bits_of_the_integer_steps(model, reference, optimize):
+    built = network.build_steps(
+        Configuration("ours", "int8", "NHWC", optimize), model, reference.pictures(2), "hot", True
+    )
+    found = network.check(built, reference, 2, in_int8=True)
+    assert found.deviation == 0 and found.within("int8") and built.arithmetic == ARITHMETIC["int8"]
+    beside = network.build_steps(Configuration("ours-fp16", "int8", "NHWC"), model, reference.pictures(2), "hot", True)
+    assert network.check(beside, reference, 2).within("fp16") and beside.arithmetic == ARITHMETIC["fp16"]
+
+
+def test_onnx_runtime_runs_the_quantized_network(model, reference):
+    built = peers.OnnxRuntimeCuda("int8", "NCHW").build(model, reference.pictures(4), "cpu")
+    assert network.check(built, reference, 4, in_int8=True).deviation <= 1e-5
+    if not on_gpu():
+        with pytest.raises(peers.Unavailable, match="has no CUDAExecutionProvider"):
+            peers.OnnxRuntimeCuda("int8", "NCHW").build(model, reference.pictures(4))

@@ -2,13 +2,16 @@
 
 import contextlib
 import ctypes
+import io
 import sys
 from time import perf_counter
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from report_records import saved
+from rich.console import Console
 
 from common import cuda
 from common.bench import peaks
@@ -117,19 +120,21 @@ class Array(np.ndarray):
 
 
 def gemm(change):
-    """cublasGemmEx on column-major matrices without transposition; `change` is done to the factors."""
+    """cublasGemmEx on column-major matrices, the first one transposed for int8; `change` is done to the factors."""
 
     def matrix(address, element, rows, columns, leading):
-        dtype = np.dtype({0: np.float32, 2: np.float16}[element])
+        dtype = np.dtype({0: np.float32, 2: np.float16, 3: np.int8, 10: np.int32}[element])
         size = leading * columns
         memory = (ctypes.c_char * (size * dtype.itemsize)).from_address(address)
         return np.frombuffer(memory, dtype).reshape(columns, leading).T[:rows]
 
     def call(handle, op_a, op_b, m, n, k, alpha, a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algo):
-        assert (handle, op_a, op_b) == ("handle", 0, 0)
-        assert ctypes.c_float.from_address(alpha).value == 1 and ctypes.c_float.from_address(beta).value == 0
-        assert compute == {0: "fast tf32", 2: "32f"}[type_a]
-        product = change(matrix(a, type_a, m, k, lda)) @ change(matrix(b, type_b, k, n, ldb)).astype(np.float64)
+        number = ctypes.c_int32 if type_a == 3 else ctypes.c_float
+        assert (handle, op_a, op_b) == ("handle", int(type_a == 3), 0)
+        assert number.from_address(alpha).value == 1 and number.from_address(beta).value == 0
+        assert compute == {0: "fast tf32", 2: "32f", 3: "32i"}[type_a] and type_c == (10 if type_a == 3 else type_a)
+        first = matrix(a, type_a, k, m, lda).T if op_a else matrix(a, type_a, m, k, lda)
+        product = change(first).astype(np.float64) @ change(matrix(b, type_b, k, n, ldb)).astype(np.float64)
         matrix(c, type_c, m, n, ldc)[...] = product
 
     return call
@@ -140,25 +145,28 @@ def card(monkeypatch):
     """Two multiprocessors; everything at a size for a simulator. Returns the module that stands for cuBLAS."""
     monkeypatch.setenv("COURSE_DEVICE", "simulator")
     cupy = ModuleType("cupy")
-    for name in ("tile", "empty", "empty_like", "copyto", "uint32"):
+    for name in ("tile", "empty", "empty_like", "copyto", "uint32", "zeros"):
         setattr(cupy, name, getattr(np, name))
     cupy.asarray = lambda a: np.asarray(a).view(Array)
     cupy.full = lambda *arguments: np.full(*arguments).view(Array)
     cupy.asnumpy = np.asarray
     cublas = SimpleNamespace(
-        CUBLAS_OP_N=0, CUBLAS_COMPUTE_32F="32f", CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32",
-        CUBLAS_GEMM_DEFAULT_TENSOR_OP=99, gemmEx=gemm(lambda x: x.astype(np.float16)),
+        CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32I="32i", CUBLAS_COMPUTE_32F="32f",
+        CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32", CUBLAS_GEMM_DEFAULT_TENSOR_OP=99,
+        gemmEx=gemm(lambda x: x if x.dtype == np.int8 else x.astype(np.float16)),
     )  # fmt: skip
     modules = {
         "cupy": cupy,
         "cupy.cuda": SimpleNamespace(device=SimpleNamespace(get_cublas_handle=lambda: "handle")),
-        "cupy_backends.cuda.api": SimpleNamespace(runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2)),
+        "cupy_backends.cuda.api": SimpleNamespace(
+            runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2, CUDA_R_8I=3, CUDA_R_32I=10)
+        ),
         "cupy_backends.cuda.libs": SimpleNamespace(cublas=cublas),
     }
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    properties = {"multiProcessorCount": 2, "maxThreadsPerMultiProcessor": 1536, "major": 9, "totalGlobalMem": 2**30}
-    properties["l2CacheSize"] = 3 * 10**6
+    properties = {"multiProcessorCount": 2, "maxThreadsPerMultiProcessor": 1536, "totalGlobalMem": 2**30}
+    properties |= {"l2CacheSize": 3 * 10**6, "major": 9, "minor": 0}
     monkeypatch.setattr(peaks, "_properties", lambda: properties)
     monkeypatch.setattr(peaks, "COPY_FLOATS", 2**13)
     monkeypatch.setattr(peaks, "L2_MEGABYTES", (1, 2, 3))
@@ -181,13 +189,22 @@ def test_records_that_can_be_saved(card, tmp_path):
     records = peaks.measure_peaks(samples=7)
     saved(tmp_path / "card", records)
     cases = ["l2-copy-1MB", "l2-copy-2MB", "l2-read-1MB", "l2-read-2MB"]  # 3 MB do not fit with the rest of the card
-    assert [r["case"] for r in records] == ["copy", "read", *cases, "fma-fp32", "tensor-tf32", "tensor-fp16"]
+    assert [r["case"] for r in records] == [
+        "copy",
+        "read",
+        *cases,
+        "fma-fp32",
+        "tensor-tf32",
+        "tensor-fp16",
+        "tensor-int8",
+    ]
     assert set(CASES) <= {r["case"] for r in records}
-    assert [r["implementation"] for r in records] == ["ours"] * 7 + ["cublas"] * 2
+    assert [r["implementation"] for r in records] == ["ours"] * 7 + ["cublas"] * 3
     assert all(r["samples"] == 7 and r["launch"] == "eager" for r in records)
-    copy, read, *cached, fma, tf32, fp16 = records
+    copy, read, *cached, fma, tf32, fp16, eight = records
     assert {r["precision"] for r in (copy, read, *cached, fma)} == {"fp32"}
-    assert (tf32["precision"], fp16["precision"]) == ("tf32", "fp16")
+    assert (tf32["precision"], fp16["precision"], eight["precision"]) == ("tf32", "fp16", "int8")
+    assert (eight["flops"], eight["bytes"], eight["error"]) == (2 * 64**3, 6 * 64 * 64, 0)
     assert (copy["bytes"], copy["flops"]) == (2 * 4 * 2**13, 0) and copy["blocks"] % 2 == 0
     assert (read["bytes"], read["flops"], read["passes"]) == (4 * 2**13, 0, 1)
     assert [(r["size"], r["passes"], r["bytes"]) for r in cached] == 2 * [
@@ -197,7 +214,7 @@ def test_records_that_can_be_saved(card, tmp_path):
     assert (fma["bytes"], fma["flops"]) == (4 * 3072, 2 * 3072 * 64 * fma["chains"])
     assert tf32["flops"] == fp16["flops"] == 2 * 64**3 and tf32["bytes"] == 2 * fp16["bytes"] == 3 * 4 * 64 * 64
     found = Peaks.recorded(results.load(tmp_path / "card"))
-    assert found.tensor_fp16 > 0
+    assert found.tensor_fp16 > 0 and found.tensor_int8 == rate(eight) and found.tensor_fp8 is None
     assert found.l2_copy_bytes_per_s == max(rate(r) for r in cached[:2])
     assert found.l2_read_bytes_per_s == max(rate(r) for r in cached[2:]) and found.read_bytes_per_s == rate(read)
 
@@ -213,8 +230,29 @@ def test_only_what_is_asked_for_is_measured(card):
 def test_cards_before_tf32_have_no_record_of_it(card, monkeypatch):
     old = peaks._properties() | {"major": 7}
     monkeypatch.setattr(peaks, "_properties", lambda: old)
-    cases = ("copy", "tensor-tf32", "tensor-fp16")
+    cases = ("copy", "tensor-tf32", "tensor-fp16", "tensor-int8", "tensor-fp8")
     assert [r["case"] for r in peaks.measure_peaks(cases, 5)] == ["copy", "tensor-fp16"]
+    console = Console(file=io.StringIO(), width=200)
+    list(peaks.run(peaks.Options(cases=cases, samples=6), console))
+    words = console.file.getvalue()
+    assert "tensor-tf32: not measured: needs a card of sm_80, this one is sm_70" in words
+    assert "tensor-int8: not measured: needs a card of sm_75" in words
+    assert "tensor-fp8: not measured: needs a card of sm_89" in words
+    assert "tensor-fp16: not" not in words
+
+
+def test_fp8_is_measured_through_pytorch_or_missing_in_words(card):
+    """There is no such product without a GPU."""
+    if not torch.cuda.is_available():
+        assert peaks.lacking("tensor-fp8") == f"PyTorch {torch.__version__} sees no GPU"
+        assert peaks.measure_peaks(["tensor-fp8"], 5) == []
+
+
+def test_an_int8_product_has_every_bit(card):
+    card.gemmEx = gemm(lambda x: x + (np.arange(x.size).reshape(x.shape) == 0))  # one factor is one off
+    with pytest.raises(RuntimeError, match="cuBLAS: the product in int8 is wrong"):
+        for _ in range(100):  # sixteen rows of sixty-four are looked at
+            peaks.measure_int8(5)
 
 
 @pytest.mark.parametrize(

@@ -187,9 +187,9 @@ def test_without_pytorch_there_are_no_switches(monkeypatch):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_missing_library_is_told_in_one_line(monkeypatch, model, name):
-    library = "jax" if name == "xla" else "torch"
+    library = {"xla": "jax", "onnxruntime-cuda": "onnxruntime"}.get(name, "torch")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(Unavailable, match=r"^(PyTorch|JAX) is not installed: pip install \S+$"):
+    with pytest.raises(Unavailable, match=r"^(PyTorch|JAX|ONNX Runtime) is not installed: pip install \S+$"):
         PEERS[name]().build(model, np.zeros((1, 3, 33, 33), np.float32))
 
 
@@ -214,8 +214,8 @@ def test_jax_without_a_gpu_says_so(model):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_what_there_is_not_is_refused(name):
-    with pytest.raises(ValueError, match="precision must be one of fp32, tf32, fp16, got 'int8'"):
-        PEERS[name]("int8")
+    with pytest.raises(ValueError, match=r"precision must be one of fp32, (tf32, fp16|int8), got 'bf16'"):
+        PEERS[name]("bf16")
     with pytest.raises(ValueError, match="layout must be one of NCHW, NHWC, got 'CHWN'"):
         PEERS[name]("fp32", "CHWN")
 

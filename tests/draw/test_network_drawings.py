@@ -10,8 +10,10 @@ from matplotlib.colors import same_color, to_rgba
 from test_draw import check_words, words
 
 from common import draw, topology
+from common.optimize.generate import Block, Geometry, Tile
 from common.report.plots import COLOURS
 
+EARLY = Block(56, 56, 24, 144, 24, residual=True)
 LAYERS = list(topology.build(batch_norm=True))
 END = next(k for k, layer in enumerate(LAYERS) if isinstance(layer, topology.ResidualAdd))
 BLOCK = LAYERS[END - 8 : END + 1]
@@ -26,6 +28,8 @@ DRAWINGS = {
     "accumulators": lambda: draw.accumulators(
         [8, 16, 32], {"short": [1e-3, 2e-3, 4e-3], "long": [2e-4] * 3}, 2e-3, {"depthwise": 9}
     ),
+    "fused_tile": lambda: draw.fused_tile(EARLY, Tile(14, 14, slice=48, warps=3, strip=7, vector=0)),
+    "split_channels": lambda: draw.split_channels(960, 64, 4),
     "fused_pair": lambda: draw.fused_pair(3 * 64 * 64 * 4, 16 * 32 * 32 * 4),
     "neighbours": lambda: draw.neighbours([("A", ["conv 1×1", "add", "hard-swish"], 0), ("B", ["depthwise"], None)]),
     "placement": lambda: draw.placement([False, True, False, True], [[-1], [0], [1, 0], [2]]),
@@ -90,3 +94,23 @@ def test_copies_of_a_placement_are_drawn_where_a_tensor_is_missing():
     )
     with pytest.raises(ValueError, match="reads must list"):
         draw.placement([True], [[0]])
+
+
+def test_a_fused_tile_has_the_sizes_of_its_geometry():
+    tile = Tile(14, 14, slice=48, warps=3, strip=7, vector=0)
+    geometry = Geometry(EARLY, tile, 2)
+    alt = draw.fused_tile(EARLY, tile).alt
+    assert "16 × 16" in alt and f"hidden, 48 of 144 channels, {geometry.hidden_bytes / 1024:.1f} KiB" in alt
+    assert "3 slices" in alt
+    whole = draw.fused_tile(EARLY, Tile(56, 56, slice=48)).alt
+    assert "with its halo it has 56 × 56" in whole  # the image has no neighbours
+    with pytest.raises(ValueError, match="must lie in 56×56"):
+        draw.fused_tile(EARLY, Tile(57, 4))
+    with pytest.raises(ValueError, match="must lie in 56×56"):
+        draw.fused_tile(EARLY, Tile(56, 56, images=2))
+
+
+def test_a_cluster_splits_the_slices():
+    assert "up to 4 of 15 slices" in draw.split_channels(960, 64, 4).alt
+    with pytest.raises(ValueError, match="split"):
+        draw.split_channels(960, 64, 0)

@@ -5,6 +5,7 @@ import pytest
 from kernel_checks import agrees, draw, f64, poisoned
 
 from common import cuda, kernels
+from common.cuda.arrays import shapes_only
 from common.kernels.halves import Halves, packed
 from common.kernels.pair_of_halves import scale_of, split
 
@@ -144,3 +145,12 @@ def test_a_trace_finds_nothing(rng, variant):
     x = cuda.to_layout(x, "NHWC")
     reports = kernels.trace("pointwise", variant, x, weight, arithmetic=Halves.of(weight, 8.0))
     assert [report.findings for report in reports] == [()]
+
+
+def test_rows_of_a_plan_are_not_kept(rng):
+    """They are shapes without memory: a kernel that got them later would read outside of it."""
+    halves = Halves.of(cuda.asarray(draw(rng, 8, 36, 1, 1)), 1.0)
+    with shapes_only():
+        planned = halves.rows
+    assert planned.shape == halves.rows.shape == (8, 128)
+    assert np.abs(cuda.asnumpy(halves.rows)).max() > 0 and halves.rows is halves.rows

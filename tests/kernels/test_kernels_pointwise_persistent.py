@@ -149,11 +149,11 @@ def test_a_tile_is_for_this_rung(rng):
 
 # P, C, O at batch 256 where the rungs before are behind cuDNN; the tile expected first on an H200
 LAYERS = {
-    "expand 7×7 160>960": ((12544, 160, 960), (64, 80, 2, 8, 1)),
+    "expand 7×7 160>960": ((12544, 160, 960), (64, 160, 2, 8, 1)),
     "project 7×7 960>320": ((12544, 960, 320), (192, 160, 1, 4, 0)),
-    "project 7×7 960>160": ((12544, 960, 160), (64, 80, 2, 7, 1)),
-    "head 7×7 320>1280": ((12544, 320, 1280), (64, 128, 2, 8, 1)),
-    "expand 14×14 96>576": ((50176, 96, 576), (64, 192, 2, 6, 0)),
+    "project 7×7 960>160": ((12544, 960, 160), (192, 80, 1, 5, 0)),
+    "head 7×7 320>1280": ((12544, 320, 1280), (128, 128, 2, 7, 1)),
+    "expand 14×14 96>576": ((50176, 96, 576), (128, 96, 2, 8, 1)),
     "linear 1280>1000": ((256, 1280, 1000), (64, 32, 1, 8, 0)),
 }
 
@@ -214,24 +214,23 @@ def test_no_candidate_spills(h200, layer):
 
 
 @pytest.mark.parametrize(
-    ("shape", "now", "then"),
+    ("shape", "dtype", "arithmetic", "rung"),
     [
-        ((12544, 960, 320), "warpgroups", "persistent"),
-        ((12544, 160, 960), "tensor_cores", "persistent"),
-        ((50176, 96, 576), "streaming", "persistent"),
-        ((12544, 64, 384), "tensor_cores", "tensor_cores"),
-        ((49, 960, 320), "split_k", "split_k"),
+        ((12544, 960, 320), "float16", None, "persistent"),
+        ((50176, 96, 576), "float16", None, "persistent"),
+        ((12544, 64, 384), "float16", None, "tensor_cores"),
+        ((49, 960, 320), "float16", None, "split_k"),
+        ((12544, 960, 320), "float32", "halves", "persistent_halves"),
+        ((50176, 192, 64), "float32", "halves", "persistent_halves"),
+        ((401408, 32, 16), "float32", "halves", "streaming"),
+        ((392, 960, 320), "float32", "halves", "persistent_halves"),
+        ((392, 960, 160), "float32", "halves", "split_k"),
+        ((12544, 960, 320), "float32", None, "tensor_cores"),
     ],
 )
-def test_it_is_a_default_when_that_is_switched_on(h200, monkeypatch, shape, now, then):
+def test_which_rung_is_the_default_on_hopper(h200, monkeypatch, shape, dtype, arithmetic, rung):
     module = sys.modules["common.kernels.pointwise"]
     monkeypatch.setattr(cuda, "backend", lambda: "gpu")
     monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
-
-    def chosen():
-        best = module._best(module.Product(*shape, 2), None)
-        return module.ladder.choose(None, np.float16, "NHWC", best)
-
-    assert chosen() == now
-    monkeypatch.setattr(module, "PERSISTENT_BY_DEFAULT", True)
-    assert chosen() == then
+    best = module._best(module.Product(*shape, np.dtype(dtype).itemsize), arithmetic)
+    assert module.ladder.choose(None, np.dtype(dtype), "NHWC", best, arithmetic) == rung

@@ -95,6 +95,43 @@ def test_mma_of_bytes_is_exact_and_wraps(rng):
     np.testing.assert_array_equal(cuda.asnumpy(d), exact.astype(np.int32))
 
 
+def test_mma_of_bytes_adds_to_another_sum(rng):
+    """The sum stays as it is; the result is elsewhere."""
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const signed char* A, const signed char* B, const int* C, int* D, int* after) {
+        int g = threadIdx.x / 4, t = threadIdx.x % 4, c[4], d[4] = {7, 7, 7, 7};
+        for (int i = 0; i < 4; ++i) c[i] = C[(g + i / 2 * 8) * 8 + 2 * t + i % 2];
+        unsigned a[4], b[2];
+        for (int i = 0; i < 4; ++i) a[i] = *(const unsigned*)&A[(g + i % 2 * 8) * 32 + 4 * t + i / 2 * 16];
+        for (int i = 0; i < 2; ++i) b[i] = *(const unsigned*)&B[g * 32 + 4 * t + i * 16];
+        mma_s8(d, a, b, c);
+        for (int i = 0; i < 4; ++i) {
+            D[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+            after[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[i];
+        }
+    }"""
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 32), (8, 32)))
+    c = rng.integers(-(2**30), 2**30, (16, 8)).astype(np.int32)
+    d, after = (cuda.zeros((16, 8), np.int32) for _ in range(2))
+    run(source, [*map(cuda.asarray, (a, b, c)), d, after])
+    np.testing.assert_array_equal(cuda.asnumpy(d), a.astype(np.int32) @ b.T.astype(np.int32) + c)
+    np.testing.assert_array_equal(cuda.asnumpy(after), c)
+
+
+def test_four_integers_are_clamped_and_packed(rng):
+    """The ends of int8 and of int32 among them."""
+    special = [-(2**31), 2**31 - 1, -129, -128, -1, 0, 127, 128, 255, 256, -256, 1]
+    x = np.concatenate([rng.integers(-400, 400, 4 * 256 - len(special)), special]).astype(np.int32)
+    source = """#include "ptx.h"
+    extern "C" __global__ void probe(const int4* x, unsigned* saturated) {
+        const int4 four = x[threadIdx.x];
+        saturated[threadIdx.x] = pack_saturated(four.x, four.y, four.z, four.w);
+    }"""
+    saturated = cuda.zeros(256, np.uint32)
+    run(source, [cuda.asarray(x), saturated], 256)
+    np.testing.assert_array_equal(cuda.asnumpy(saturated).view(np.int8), x.clip(-128, 127))
+
+
 def test_to_tf32_rounds_to_nearest(rng):
     x = np.concatenate([rng.standard_normal(251), [0.0, 1 + 2**-11, -1 - 2**-11, 1 + 2**-12, 3e38 / 1e3]]).astype(
         np.float32

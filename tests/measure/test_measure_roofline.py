@@ -90,7 +90,7 @@ def test_the_whole_network_moves_what_chapter_01_counts():
         (lambda: conv2d_work((1, 3, 8, 8), (4, 3, 1, 1), stride=0), "stride must be an integer of at least 1"),
         (lambda: conv2d_work((1, 3, 2, 2), (4, 3, 3, 3)), "the kernel reaches over 3 pixels"),
         (lambda: gemm_work(0, 2, 3), "m, n, k must be positive sizes"),
-        (lambda: CARD.flops_per_s("fp8"), "precision must be one of fp32, tf32, fp16, 3xtf32, 3xfp16, int8, got 'fp8'"),
+        (lambda: CARD.flops_per_s("fp4"), "one of fp32, tf32, fp16, 3xtf32, 3xfp16, int8, fp8, got 'fp4'"),
         (lambda: share(Work(1, 1), "fp32", CARD, 0), "measured_us must be above 0, got 0"),
     ],
 )

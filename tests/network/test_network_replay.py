@@ -69,7 +69,7 @@ def host(result):
 @stepped
 @pytest.mark.parametrize("make", [np.array, tensor], ids=["numpy", "torch"])
 def test_the_third_call_of_a_shape_is_captured_and_replayed(rng, tiny, graphs, backend, make):
-    net, plain = Network(tiny, backend, replay=True), Network(tiny, backend)
+    net, plain = Network(tiny, backend, replay=True), Network(tiny, backend, replay=False)
     for call in range(1, 7):
         x = images(rng)
         np.testing.assert_array_equal(host(net(make(x))), plain(x))
@@ -78,16 +78,23 @@ def test_the_third_call_of_a_shape_is_captured_and_replayed(rng, tiny, graphs, b
 
 
 def test_without_replay_nothing_is_captured(rng, tiny, graphs):
-    net = Network(tiny)
+    net = Network(tiny, replay=False)
     for _ in range(5):
         net(tensor(images(rng)))
     assert graphs == [] and isinstance(net.runner.program_for((2, 3, 9, 8)), Program)
 
 
+def test_calls_replay_by_default_where_there_are_graphs(rng, tiny, graphs):
+    net = Network(tiny)
+    for _ in range(4):
+        net(tensor(images(rng)))
+    assert graphs == ([2] if cuda.backend() == "gpu" else [])
+
+
 def test_every_shape_counts_for_itself(rng, tiny, graphs):
     net = Network(tiny, replay=True)
     inputs = [images(rng, n) for n in (1, 2, 3)]
-    expected = [Network(tiny)(x) for x in inputs]
+    expected = [Network(tiny, replay=False)(x) for x in inputs]
     for _ in range(4):
         for x, want in zip(inputs, expected, strict=True):
             np.testing.assert_array_equal(net(tensor(x)).cpu(), want)
@@ -121,7 +128,7 @@ def test_shapes_in_turn_that_do_not_fit_are_never_captured(tiny, graphs):
 
 def test_a_shape_that_was_captured_by_hand_is_not_captured_again(rng, tiny, graphs):
     net, x = Network(tiny, replay=True), images(rng, 1)
-    expected = Network(tiny)(x)
+    expected = Network(tiny, replay=False)(x)
     net(x)
     captured = net.capture(1, x.shape[2:])
     for _ in range(4):
@@ -139,7 +146,7 @@ def test_a_learners_function_is_called_in_every_call(rng, tiny, graphs):
         return kernels.global_avg_pool(x, out=out)
 
     net, x = Network(tiny, operators={"global_avg_pool": mine}, replay=True), images(rng)
-    expected = Network(tiny)(x)
+    expected = Network(tiny, replay=False)(x)
     for _ in range(5):
         np.testing.assert_array_equal(net(tensor(x)).cpu(), expected)
     assert len(calls) == 5 and graphs == []
@@ -154,7 +161,7 @@ def test_a_capture_that_fails_is_told_once_and_calls_go_on(rng, tiny, monkeypatc
 
     monkeypatch.setattr(replay, "record", broken)
     net, x = Network(tiny, replay=True), images(rng)
-    expected = Network(tiny)(x)
+    expected = Network(tiny, replay=False)(x)
     for _ in range(replay.FIRST_CALLS):
         net(x)
     with pytest.warns(RuntimeWarning, match=r"\(2, 3, 9, 8\) launch kernel by kernel.*cudaErrorStreamCapture"):
@@ -199,7 +206,7 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_tensors_of_every_kind_give_what_they_give_without_replays(rng, tiny, graphs, backend, dtype, layout):
     """One graph serves all: the copy into its buffer converts."""
-    net, plain = Network(tiny, backend, layout=layout, replay=True), Network(tiny, backend, layout=layout)
+    net, plain = Network(tiny, backend, layout=layout, replay=True), Network(tiny, backend, layout=layout, replay=False)
     for _ in range(3):
         net(images(rng))
     x = tensor(images(rng)).to(dtype)
@@ -215,7 +222,7 @@ def test_tensors_of_every_kind_give_what_they_give_without_replays(rng, tiny, gr
 
 
 def test_fp16_networks(rng, tiny, graphs):
-    net, plain = Network(tiny, dtype="fp16", replay=True), Network(tiny, dtype="fp16")
+    net, plain = Network(tiny, dtype="fp16", replay=True), Network(tiny, dtype="fp16", replay=False)
     for _ in range(5):
         x = tensor(images(rng))
         result = net(x)
@@ -239,7 +246,7 @@ def test_results_are_the_callers_own_and_inputs_stay(rng, tiny, backend):
 
 
 def test_an_input_may_be_overwritten_right_after_the_call(rng, tiny):
-    net, plain = Network(tiny, replay=True), Network(tiny)
+    net, plain = Network(tiny, replay=True), Network(tiny, replay=False)
     x = tensor(images(rng))
     for _ in range(20):
         values = images(rng)
@@ -250,7 +257,7 @@ def test_an_input_may_be_overwritten_right_after_the_call(rng, tiny):
 
 
 def test_arrays_of_the_host_and_of_the_device_take_turns(rng, tiny, graphs):
-    net, plain = Network(tiny, replay=True), Network(tiny)
+    net, plain = Network(tiny, replay=True), Network(tiny, replay=False)
     for i in range(9):
         x = images(rng)
         given = [x, tensor(x), cuda.asarray(x)][i % 3]
@@ -262,7 +269,7 @@ def test_arrays_of_the_host_and_of_the_device_take_turns(rng, tiny, graphs):
 
 def test_modes_of_autograd(rng, tiny, graphs):
     """The views of the buffers, made in the first replay, serve calls in every mode."""
-    x, plain = tensor(images(rng)), Network(tiny)
+    x, plain = tensor(images(rng)), Network(tiny, replay=False)
     for order in ([torch.inference_mode, torch.no_grad, torch.enable_grad], [torch.enable_grad, torch.inference_mode]):
         net = Network(tiny, replay=True)
         for mode in order * 3:
@@ -277,7 +284,7 @@ def test_several_inputs_and_outputs(rng, graphs):
     a = m("Relu", m.same("x", 3))
     b = m("Add", a, m.same("y", 3))
     model = m.model([b, a, b, "y"], ("n", 3, 9, 8), y=("n", 3, 9, 8))
-    net, plain = Network(model, replay=True), Network(model)
+    net, plain = Network(model, replay=True), Network(model, replay=False)
     for _ in range(5):
         x, y = images(rng), images(rng)
         results = net(tensor(x), tensor(y))
@@ -296,7 +303,7 @@ def test_a_saved_network_replays_as_well(rng, tiny, graphs, tmp_path):
         net = Network.load(tmp_path / "tiny.plan", replay=replays)
         for _ in range(4):
             x = images(rng)
-            np.testing.assert_array_equal(net(tensor(x)).cpu(), Network(tiny)(x))
+            np.testing.assert_array_equal(net(tensor(x)).cpu(), Network(tiny, replay=False)(x))
         assert graphs == ([2] if replays else [])
 
 
@@ -307,7 +314,7 @@ def test_inputs_of_a_kind_are_checked_once_and_wrong_ones_every_time(rng, tiny, 
     seen = []
     check = context.check_inputs
     monkeypatch.setattr(context, "check_inputs", lambda *args: seen.append(1) or check(*args))
-    net, x = Network(tiny), images(rng)
+    net, x = Network(tiny, replay=False), images(rng)
     for _ in range(3):
         net(x)
     assert len(seen) == 1
@@ -321,7 +328,7 @@ def test_inputs_of_a_kind_are_checked_once_and_wrong_ones_every_time(rng, tiny, 
 
 
 def test_what_was_checked_is_bounded(tiny):
-    net = Network(tiny)
+    net = Network(tiny, replay=False)
     checked = net._context._checked
     for height in range(3 * context.CHECKED):
         assert checked((np.empty((1, 3, 1 + height, 1)),)) == (1, 3, 1 + height, 1)
@@ -334,7 +341,7 @@ def test_what_was_checked_is_bounded(tiny):
 def test_threads_that_share_a_network(rng, tiny):
     net = Network(tiny, replay=True)
     inputs = [tensor(images(rng, 1 + i % 3)) for i in range(48)]
-    expected = [Network(tiny)(x).cpu() for x in inputs]
+    expected = [Network(tiny, replay=False)(x).cpu() for x in inputs]
     with ThreadPoolExecutor(4) as pool:
         for result, want in zip(pool.map(net, inputs), expected, strict=True):
             np.testing.assert_array_equal(result.cpu(), want)
@@ -343,7 +350,7 @@ def test_threads_that_share_a_network(rng, tiny):
 def test_contexts_capture_for_themselves_and_at_once(rng, tiny, graphs):
     net = Network(tiny, replay=True)
     inputs = [[tensor(images(rng)) for _ in range(4)] for _ in range(2)]
-    expected = [[Network(tiny)(x).cpu() for x in own] for own in inputs]
+    expected = [[Network(tiny, replay=False)(x).cpu() for x in own] for own in inputs]
     contexts = [net.context(), net.context()]
     together = threading.Barrier(2, timeout=60)
 
@@ -407,7 +414,7 @@ torch_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @stepped
 def test_calls_on_many_streams(rng, tiny, backend):
     """Each on a stream of its own, with nothing between them, and the input overwritten at once."""
-    net, plain = Network(tiny, backend, replay=True), Network(tiny, backend)
+    net, plain = Network(tiny, backend, replay=True), Network(tiny, backend, replay=False)
     streams = [torch.cuda.Stream() for _ in range(4)]
     values = [images(rng) for _ in range(200)]
     expected = [plain(x) for x in values]
@@ -426,7 +433,7 @@ def test_calls_on_many_streams(rng, tiny, backend):
 @torch_gpu
 def test_contexts_on_streams_while_another_thread_launches_on_the_null_stream(rng, tiny):
     """A capture must not be broken by, and must not break, what others launch meanwhile."""
-    net, plain = Network(tiny, replay=True), Network(tiny)
+    net, plain = Network(tiny, replay=True), Network(tiny, replay=False)
     done = threading.Event()
 
     def busy():
@@ -458,7 +465,7 @@ def test_contexts_on_streams_while_another_thread_launches_on_the_null_stream(rn
 @torch_gpu
 def test_a_result_outlives_the_network(rng, tiny):
     net, x = Network(tiny, replay=True), images(rng)
-    expected = Network(tiny)(x)
+    expected = Network(tiny, replay=False)(x)
     results = [net(torch.from_numpy(x).cuda()) for _ in range(5)]
     del net
     torch.empty(1 << 24, device="cuda").fill_(float("nan"))
@@ -468,7 +475,7 @@ def test_a_result_outlives_the_network(rng, tiny):
 
 @pytest.mark.skipif(cudnn.missing() is not None, reason=str(cudnn.missing()))
 def test_cudnn_replays_a_tuned_network(rng, tiny, graphs):
-    net, plain = Network(tiny, "cudnn", tune=2, replay=True), Network(tiny, "cudnn", tune=2)
+    net, plain = Network(tiny, "cudnn", tune=2, replay=True), Network(tiny, "cudnn", tune=2, replay=False)
     for _ in range(5):
         x = tensor(images(rng))
         np.testing.assert_allclose(net(x).cpu(), plain(x).cpu(), rtol=1e-5)

@@ -138,6 +138,16 @@ def test_more_is_added_and_the_same_replaced():
     assert chosen(BLOCK, 1, "float16") == other and chosen(OTHER, 1, "float16") == TILE
 
 
+def test_a_search_for_another_batch_does_not_replace_what_is_shipped_for_this_one():
+    small, large = Tile(1, 4, slice=32, warps=2), TILE
+    remember([found(batch=1, tile=small)], tiles.SHIPPED)
+    remember([found(batch=256, tile=large)])
+    assert chosen(BLOCK, 1, "float16") == chosen(BLOCK, 2, "float16") == small
+    assert chosen(BLOCK, 256, "float16") == large
+    remember([found(batch=1, tile=large)])
+    assert chosen(BLOCK, 1, "float16") == large
+
+
 BROKEN = {
     "cut": '{"card": "the simul',
     "no-json": "tiles",
@@ -220,7 +230,7 @@ def test_the_shipped_file_can_be_read():
 
     path = resources.files("common.optimize") / "tiles.json"
     content = tiles._read(path)
-    assert set(content["found"]) == {"float32", "float16"}
+    assert set(content["found"]) == set(tiles.KINDS)
     for of_blocks in content["found"].values():
         assert of_blocks
         for batches in of_blocks.values():
@@ -255,15 +265,27 @@ def test_the_fastest_is_found():
     assert chosen(BLOCK, 2, "float16") == result.tile
 
 
-def test_a_search_for_pairs_of_halves_is_not_what_networks_take(cache):
-    """They state no bounds of a block's input."""
+def test_a_search_for_pairs_of_halves_has_a_kind_of_its_own():
     measure = timer(lambda name: {"unfused": 10.0, "1": 4.0}.get(name, 5.0))
     result = search.search(Problem(BLOCK, 2, "float32", "halves"), tried=2, timer=measure)
     assert result.tile is not None and result.tile.arithmetic == "halves" and not result.wrong and not result.failed
-    with pytest.raises(ValueError, match='only results of arithmetic "tf32x3" are kept, got halves'):
-        remember([result])
-    remember([found(batch=2, dtype="float32", tile=result.tile)])
+    remember([result])
+    assert chosen(BLOCK, 2, "float32", "halves") == result.tile
     assert chosen(BLOCK, 2, "float32") == rule(BLOCK, 2, 4)
+
+
+def test_without_a_search_for_pairs_of_halves_the_tile_is_that_for_tf32():
+    tile = dataclasses.replace(TILE, arithmetic="tf32x3")
+    remember([found(dtype="float32", tile=tile), found(OTHER, dtype="float32", tile=None)])
+    assert chosen(BLOCK, 1, "float32", "halves") == dataclasses.replace(tile, arithmetic="halves")
+    assert chosen(OTHER, 1, "float32", "halves") is None
+
+
+def test_results_of_an_arithmetic_are_for_floats_with_that_name(cache):
+    halves = dataclasses.replace(TILE, arithmetic="halves")
+    remember([found(dtype="float32", tile=halves)])
+    with pytest.warns(UserWarning, match="a tile's arithmetic for float32 must be tf32x3, got 'halves'"):
+        chosen(BLOCK, 1, "float32")
 
 
 def test_separate_kernels_that_are_faster_win():
@@ -363,3 +385,15 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
         for block, expected in ((early, True), (late, False)):
             tile = rule(block, batch, 4)
             assert cost.worth_it(block, tile, batch, 4, 132, 232_448) is expected
+
+
+def test_options_of_a_tile_are_possible_and_tried():
+    """chained where it may pay; the shipped tile's are in a search."""
+    block = Block(112, 112, 16, 96, 24, 2)
+    tile = Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
+    chained = cost.options(block, tile, 2, 232_448)
+    assert [(one.blocks, one.persistent) for one in chained] == [(3, 3), (4, 4), (5, 5)]
+    assert all(one.chained for one in chained)
+    assert not cost.options(dataclasses.replace(block, stride=1), tile, 2, 232_448)
+    assert not cost.options(block, dataclasses.replace(tile, vector=2), 2, 232_448)
+    assert all(cost.predicted(block, one, 2, 256, 132, 232_448) > 0 for one in chained)

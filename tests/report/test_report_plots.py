@@ -200,7 +200,7 @@ TIMES = {
 
 def test_bars_add_up():
     figure = plots.bars(TIMES, floors={"ours": 100.0}, title="Batch 32")
-    assert {"ours", "cudnn", "180", "460", "µs", "Batch 32", "depthwise", "roof"} <= words(figure)
+    assert {"ours", "cudnn", "180", "460", "µs", "Batch 32", "depthwise", "roofline bound"} <= words(figure)
     assert overlaps(figure) == [] and outside(figure) == []
     (axes,) = figure.axes
     ends = [patch.get_x() + patch.get_width() for patch in axes.patches]
@@ -211,7 +211,7 @@ def test_bars_add_up():
 def test_layers_one_by_one():
     layers = {f"layer {i} of many": {KINDS[i % 8]: 1.0 + i % 7} for i in range(54)}
     figure = plots.bars(layers, floors=dict.fromkeys(layers, 0.5), vertical=True)
-    assert {*layers, *KINDS, "roof"} <= words(figure)
+    assert {*layers, *KINDS, "roofline bound"} <= words(figure)
     assert overlaps(figure) == [] and outside(figure) == []
 
 

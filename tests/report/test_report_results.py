@@ -302,7 +302,7 @@ WRONG = {
     "no layout": (lambda r: r.pop("layout"), "a record of the suite network has no layout"),
     "no error": (lambda r: r.update(error=None), "a record of the suite network has no error"),
     "suite": (lambda r: r.update(suite="networks"), "suite must be one of network, operators, "),
-    "precision": (lambda r: r.update(precision="bf16"), "precision must be one of fp32, tf32, fp16, got 'bf16'"),
+    "precision": (lambda r: r.update(precision="bf16"), "must be one of fp32, tf32, fp16, int8, fp8, got 'bf16'"),
     "layout": (lambda r: r.update(layout="CHWN"), "layout must be one of NCHW, NHWC, got 'CHWN'"),
     "mode": (lambda r: r.update(mode="warm"), "mode must be one of hot, rotating, got 'warm'"),
     "nan": (lambda r: r.update(median_us=math.nan), "median_us must be a finite number above 0, got nan"),

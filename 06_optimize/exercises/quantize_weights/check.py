@@ -15,6 +15,7 @@ def compare(quantize_weights, weight, what, hint):
     require(isinstance(got, tuple) and len(got) == 2, what=f"{what}: not a pair", hint="return (codes, scales)")
     codes, scales = wanted(weight)
     of_scale = "one scale per output channel, its greatest |number| / 127: the channel is the first of four dimensions"
+    require(np.shape(got[1]) == scales.shape, what=f"{what}: scales of shape {np.shape(got[1])}", hint=of_scale)
     expect(got[1], scales, what=f"{what}: scales", hint=of_scale, rtol=1e-9)
     expect(got[0], codes, what=f"{what}: codes", hint=hint)
 

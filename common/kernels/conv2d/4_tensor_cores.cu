@@ -4,7 +4,7 @@
 //   Tiles, k and pixels are rung 3's. A warp multiplies WO channels × WP pixels of the block's BO×BP with mma instructions.
 //   Their 16 rows are y's slower index, their 8 columns the faster one: channels × pixels in NCHW, pixels × channels in NHWC.
 //   STAGES slices of BK values of k are in flight or in use; they arrive by cp.async, zeros where a window leaves the image.
-//   fp32: three products of TF32 numbers each, and tensor cores' sums that are one slice long; tf32x3.h says why.
+//   fp32: three products of TF32 numbers each, and tensor cores' sums of 8 products; tf32x3.h says why.
 //   partial: null, or room for S arrays of y's size. Then each block takes an S-th of k and stores its unfinished sums there,
 //   and a launch compiled with SUM=S adds them up (split-K): S times as many blocks, for few pixels and many channels.
 //
@@ -146,7 +146,6 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
         cp_async_commit();
         const scalar_t* const as = tiles + slice % STAGES * ((BM + BN) * PITCH);
         const scalar_t* const bs = as + BM * PITCH;
-        float part[WM / 16][WN / 8][4] = {};  // the sums of this slice, in fp32
 #pragma unroll
         for (int k = 0; k < BK; k += 2 * PIECE) {  // 32 bytes of a row: an mma's 16 halves or 8 floats
             unsigned a[PARTS][WM / 16][4], b[PARTS][WN / 8][2];
@@ -169,13 +168,8 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
-                    else mma_tf32x3(part[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
+                    else mma_tf32x3(acc[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
         }
-#pragma unroll
-        for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
-#pragma unroll
-            for (int j = 0; j < WN / 8; ++j)
-                for (int e = 0; e < 4; ++e) acc[i][j][e] += part[i][j][e];
     }
 
     // Through shared memory once more, so that neighbouring threads write what lies side by side in y.

@@ -190,7 +190,6 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 
         const scalar_t* const pixels_here = xs + chunk % 2 * rows * width * PITCH_X;
         const scalar_t* const weights_here = ws + slice % STAGES * (BO * PITCH_W);
-        float part[WM / 16][WN / 8][4] = {};  // the sums of this slice, in fp32
 #pragma unroll
         for (int step = 0; step < SLICE; step += 2) {
             const int piece = in_chunk * SLICE + step;
@@ -220,13 +219,8 @@ conv2d(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, cons
 #pragma unroll
                 for (int j = 0; j < WN / 8; ++j)
                     if (PARTS == 1) mma_f16(acc[i][j], a[0][i], b[0][j]);
-                    else mma_tf32x3(part[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
+                    else mma_tf32x3(acc[i][j], a[0][i], a[PARTS - 1][i], b[0][j], b[PARTS - 1][j]);
         }
-#pragma unroll
-        for (int i = 0; i < WM / 16 && PARTS == 2; ++i)
-#pragma unroll
-            for (int j = 0; j < WN / 8; ++j)
-                for (int e = 0; e < 4; ++e) acc[i][j][e] += part[i][j][e];
         if (++in_chunk == chunk_slices) in_chunk = 0, ++chunk;
     }
 

@@ -41,15 +41,16 @@ def conv2d_int8(
     residual: Any = None,
     residual_scales: Any = None,
     residual_offset: int = 0,
+    residual_first: bool = False,
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc the convolution of x + bias, in int8.
 
     x: (N, C, H, W), NHWC, padded with input_zero_point; weight: (O, C/groups, kH, kW), NHWC; out: (N, O, oH, oW), NHWC:
-    int8. bias, multiplier, zero_point, bounds, residual, residual_scales, residual_offset: as of
-    pointwise_int8. stride, padding,
-    dilation, groups: as of conv2d. Source: int8.py. The rung tensor_cores takes no groups.
+    int8. bias, multiplier, zero_point, bounds, residual, residual_scales, residual_offset, residual_first: as of
+    pointwise_int8. stride, padding, dilation, groups: as of conv2d. Source: int8.py. The rung tensor_cores
+    takes no groups.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
@@ -59,7 +60,8 @@ def conv2d_int8(
     o, per_group, *kernel = weight.shape
     depth = per_group * kernel[0] * kernel[1]
     end = arguments.Epilogue(
-        o, depth, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset
+        o, depth, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset,
+        residual_first,
     )  # fmt: skip
     zero = arguments.int8_number("input_zero_point", input_zero_point)
     out = arguments.output(out, shape, x)
@@ -84,5 +86,5 @@ def conv2d_int8(
     arrays = (x, weight, end.bias, end.multiplier, end.residual, out)
     stored = (array if array is None else layout.as_stored(array) for array in arrays)
     sizes = (n, c, h, w, o, oh, ow, *kernel, *steps, pads[0][0], pads[1][0], *apart, groups)
-    ladder.kernel(chosen, x.dtype, **tile)(grid, (threads,), (*stored, *sizes, zero, *end.numbers))
+    ladder.kernel(chosen, x.dtype, **tile, **end.switches)(grid, (threads,), (*stored, *sizes, zero, *end.numbers))
     return out

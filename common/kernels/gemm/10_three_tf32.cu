@@ -2,7 +2,7 @@
 // requires: sm_80
 //
 // The tiles and the ring are rung 9's. tf32x3.h says how three products make one, and why the sums of the tensor cores are those
-// of one slice, BK long, which FADD adds to the rest.
+// of 8 products, which FADD adds to the rest.
 //
 // Moves   what rung 9 does, 4 bytes an element. 3·M·N·K multiply-adds in TF32, at half the rate of fp16; for a warp's 64×32×8
 //         that is 48 mma, and 24 values a lane to split, 3 instructions each.
@@ -74,9 +74,9 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
     load_fragments(0, 0, 0);
 
     for (int slice = 0; slice < slices; ++slice) {
-        float sum[WM / 16][WN / 8][4] = {};  // of this slice
 #pragma unroll
         for (int k = 0; k < BK; k += 8) {
+            float sum[WM / 16][WN / 8][4] = {};  // of this step
             const int now = k / 8 % 2;
             if (k + 8 < BK) load_fragments(1 - now, slice, k + 8);
             else if (slice + 1 < slices) {
@@ -104,12 +104,17 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
                 for (int i = 0; i < WM / 16; ++i)
 #pragma unroll
                     for (int j = 0; j < WN / 8; ++j) mma_tf32(sum[i][j], a[now][i], product == 1 ? b_small[j] : b[now][j]);
+#pragma unroll
+            for (int i = 0; i < WM / 16; ++i)
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j)
+                    for (int r = 0; r < 4; ++r) acc[i][j][r] += sum[i][j][r];
         }
+    }
 #pragma unroll
-        for (int i = 0; i < WM / 16; ++i)
-#pragma unroll
-            for (int j = 0; j < WN / 8; ++j)
-                for (int r = 0; r < 4; ++r) acc[i][j][r] += sum[i][j][r];
+    for (int i = 0; i < WM / 16 * (WN / 8) * 4; ++i) {  // what tensor cores truncated, of all sums at once
+        float& a = acc[i / 4 / (WN / 8)][i / 4 % (WN / 8)][i % 4];
+        a = fmaf(a, CUT, a);
     }
 
     // C goes out by way of shared memory, where lanes with 2 neighbours each put together rows that are stored 4 at a time.

@@ -35,15 +35,6 @@ template <bool IN_A_ROW> __device__ __forceinline__ void load_piece(unsigned (&w
     }
 }
 
-// d += a · b. In fp32 the sums of tensor cores are those of one mma: see tf32x3.h.
-__device__ __forceinline__ void multiply_and_add(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if (sizeof(scalar_t) == 2) return multiply<scalar_t>(d, a, b);
-    float sum[4] = {};
-    multiply<scalar_t>(sum, a, b);
-#pragma unroll
-    for (int r = 0; r < 4; ++r) d[r] += sum[r];
-}
-
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
 gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scalar_t* __restrict__ bias, scalar_t* __restrict__ C,
      int M, int N, int K, float low, float high) {
@@ -83,7 +74,7 @@ gemm(const scalar_t* __restrict__ A, const scalar_t* __restrict__ B, const scala
                 for (int i = 0; i < BM / 16; ++i)
 #pragma unroll
                     for (int j = 0; j < BN / 8; ++j)
-                        multiply_and_add(acc[i][j], {a[d][2 * i][w], a[d][2 * i + 1][w], a[d][2 * i][w + 1], a[d][2 * i + 1][w + 1]},
+                        multiply<scalar_t>(acc[i][j], {a[d][2 * i][w], a[d][2 * i + 1][w], a[d][2 * i][w + 1], a[d][2 * i + 1][w + 1]},
                                          {b[d][j][w], b[d][j][w + 1]});
     }
 

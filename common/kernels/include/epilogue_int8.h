@@ -3,13 +3,21 @@
 //   Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};      as in requantize.h; the last four: of a residual
 //   finish<WHOLE>(y, sum, multiplier, residual, left, to)     y[0…N) from as many sums, of which `left` are there. y: signed
 //                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
+//   finish_eight<SMALL>(y, sum, multiplier, residual, left, to)     the same for 8 outputs of whole pieces; sums begin at
+//                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
-// range, then clamp(round(a · scale_a + (b · scale_b + shift))). WHOLE: rows consist of whole pieces, which begin at multiples
+// range, then clamp(round(a · scale_a + (b · scale_b + shift))): a is the product and b the residual, or with
+// -DRESIDUAL_FIRST=1 a is the residual, because the order of a and b changes the rounding of a float sum. WHOLE:
+// rows consist of whole pieces, which begin at multiples
 // of N elements, 16 bytes at most.
 #pragma once
 #include "requantize.h"
+
+#ifndef RESIDUAL_FIRST
+#define RESIDUAL_FIRST 0
+#endif
 
 struct Output {
     int zero_point, low, high;
@@ -45,7 +53,8 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e) {
             const int b = WHOLE ? byte_of(more.words[e / 4], e % 4) : e < left ? residual[e] : 0;
             const int a = requantize(sum[e], multiplier[e], to.zero_point, -128, 127);
-            v[e] = add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+            v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+                                  : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
         }
     } else
 #pragma unroll
@@ -58,6 +67,27 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
     } else
         for (int e = 0; e < N; ++e)
             if (e < left) y[e] = (signed char)v[e];
+}
+template <int SMALL>
+__device__ __forceinline__ void finish_eight(signed char* y, const int (&sum)[8], const float (&m)[8], const signed char* residual, int left,
+                                             const Output& to) {
+    if constexpr (SMALL == 0) return finish<true>(y, sum, m, residual, left, to);
+    if (left <= 0) return;
+    const int first[4] = {sum[0], sum[1], sum[2], sum[3]}, second[4] = {sum[4], sum[5], sum[6], sum[7]};
+    unsigned words[2] = {requantize_four<SMALL>(first, m[0], m[1], m[2], m[3], to.zero_point, -128, 127),
+                         requantize_four<SMALL>(second, m[4], m[5], m[6], m[7], to.zero_point, -128, 127)};
+    if (residual) {
+        const uint2 more = __ldg((const uint2*)residual);
+        int v[8];
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+            const int a = byte_of(words[e / 4], e % 4), b = byte_of(e < 4 ? more.x : more.y, e % 4);
+            v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+                                  : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+        }
+        words[0] = pack(v[0], v[1], v[2], v[3]), words[1] = pack(v[4], v[5], v[6], v[7]);
+    }
+    *(uint2*)y = make_uint2(words[0], words[1]);
 }
 template <bool WHOLE, int N>
 __device__ __forceinline__ void finish(float* y, const int (&sum)[N], const float (&multiplier)[N], const signed char*, int left,

@@ -12,6 +12,8 @@
 //   mma_f16_k8(d, a, b)                 d += a · b of 8 columns of a: a[0], a[1] and b[0] of those below
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
 //   mma_s8(d, a, b)                     d (16×8, int) += a (16×32, signed char) · b (32×8, signed char), exact modulo 2^32
+//   mma_s8(d, a, b, c)                  d = a · b + c
+//   pack_saturated(a, b, c, d)          four int, each clamped to −128 … 127, as the bytes of a register, a the lowest
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
 //   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
 //   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
@@ -95,6 +97,17 @@ __device__ __forceinline__ void mma_s8(int (&d)[4], const unsigned (&a)[4], cons
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                 : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+__device__ __forceinline__ unsigned pack_saturated(int a, int b, int c, int d) {
+    unsigned high, all;  // the first operand goes above the second, both below the last
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(b), "r"(a), "r"(high));
+    return all;
 }
 __device__ __forceinline__ unsigned to_tf32(float x) {
     unsigned bits;
@@ -251,6 +264,17 @@ SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[
     SimMmaBytes record = {d, a, b};
     sim_collective(0xffffffffu, &record, SimMmaBytes::combine);
 }
+SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    mma_s8(d, a, b);
+}
+template <int LOW, int HIGH> SIM_INLINE unsigned sim_pack(int a, int b, int c, int d) {
+    const int four[4] = {a, b, c, d};
+    unsigned all = 0;
+    for (int i = 0; i < 4; ++i) all |= (unsigned)((four[i] < LOW ? LOW : four[i] > HIGH ? HIGH : four[i]) & 255) << 8 * i;
+    return all;
+}
+SIM_INLINE unsigned pack_saturated(int a, int b, int c, int d) { return sim_pack<-128, 127>(a, b, c, d); }
 SIM_INLINE unsigned pack_relu(float a, float b) {
     return __half_as_ushort(__float2half(a < 0.0f ? 0.0f : a)) | (unsigned)__half_as_ushort(__float2half(b < 0.0f ? 0.0f : b)) << 16;
 }

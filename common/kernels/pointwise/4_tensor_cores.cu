@@ -11,8 +11,8 @@
 //         loaded with the first slices. The rows of weight are permuted such that a thread's outputs are neighbours, so y
 //         leaves in 16-byte stores without a pass through shared memory: the columns of a product may have any order.
 // Costs   BK is 128 bytes, and short rows are filled up with zeros: 16 channels of fp16 to 64. A small y has few tiles, and
-//         each block walks through all channels alone. fp32: an infinity becomes NaN, and a second set of sums is needed,
-//         because a tensor core's own sums may be one slice long only; tf32x3.h says why.
+//         each block walks through all channels alone. fp32: an infinity becomes NaN, and the sums of each mma are added by FADD;
+//         tf32x3.h says why.
 // PAIRS   fp32 whose range is known: numbers as pairs of halves, three products of those, which is half the mma. weight is then
 //         what Halves.of makes of it: rows of 16·n words, split already, and behind the last the scale of x and what undoes both.
 #include "epilogue.h"
@@ -27,7 +27,6 @@
 #endif
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
 constexpr int BK = 8 * E;                 // a row of a tile has 128 bytes
-constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int TM = WM / 16, TN = WN / 8;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
@@ -111,7 +110,6 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
             }
             continue;
         }
-        float part[TM][TN][4] = {};  // the sums of this slice, in fp32
 #pragma unroll
         for (int k = 0; k < 8; k += 2) {  // 32 bytes of channels, the depth of an mma
             unsigned a[TM][4], b[TN][2];
@@ -126,14 +124,8 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll
             for (int m = 0; m < TM; ++m)
 #pragma unroll
-                for (int n = 0; n < TN; ++n) multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a[m], b[n]);
+                for (int n = 0; n < TN; ++n) multiply<scalar_t>(acc[m][n], a[m], b[n]);
         }
-#pragma unroll
-        for (int m = 0; m < TM && IS_FLOAT; ++m)
-#pragma unroll
-            for (int n = 0; n < TN; ++n)
-#pragma unroll
-                for (int r = 0; r < 4; ++r) acc[m][n][r] += part[m][n][r];
     }
 
 #pragma unroll

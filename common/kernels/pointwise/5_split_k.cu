@@ -23,7 +23,6 @@
 #define PAIRS 0
 #endif
 constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
-constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int BM = 16 * TM * WARPS_M, BN = 8 * TN;  // pixels and outputs of a block
 constexpr int THREADS = 32 * WARPS_M * WARPS_K;
 constexpr int ROWS = 2 * TM + TN;                             // of 8 pixels or 8 outputs, that a warp reads
@@ -44,7 +43,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
     uint4* const tile = tiles + warp * (UNROLL * ROWS * 32);
     const int row_w = PAIRS ? (C + 15) / 16 * 16 : C;  // of weight
     [[maybe_unused]] const float scale = PAIRS ? (float)weight[O * row_w] : 1.0f;
-    const float unscale = PAIRS ? (float)weight[O * row_w + 1] : 1.0f;
+    [[maybe_unused]] const float unscale = PAIRS ? (float)weight[O * row_w + 1] : 1.0f;
 
     const scalar_t* from[ROWS];  // rows beyond the last are the last: their results are not stored
 #pragma unroll
@@ -91,7 +90,6 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         for (int r = 0; r < ROWS; ++r) from[r] += WARPS_K * UNROLL * 4 * E;
         cp_async_wait<0>();
         __syncwarp();
-        float part[TM][TN][4] = {};  // in fp32 the sums of 16 or 32 terms: see the headers
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             unsigned b[TN][4];
@@ -107,7 +105,9 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                     ldmatrix_x4(second, rows + ((2 + lane / 16) ^ lane % 8 / 2));
                     split_fragment(a[m], a_low[m], first, second, scale);
                 }
+                float part[TM][TN][4] = {};
                 mma_halves(part, a, a_low, b);
+                add_scaled(acc, part, unscale);
             } else {
 #pragma unroll
                 for (int m = 0; m < TM; ++m)
@@ -117,13 +117,8 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                         ldmatrix_x4(a, &tile[(u * ROWS + TN + 2 * m + lane / 8 % 2) * 32 + 4 * (lane % 8) + ((2 * s + lane / 16) ^ lane % 8 / 2)]);
 #pragma unroll
                         for (int n = 0; n < TN; ++n)
-                            multiply<scalar_t>(IS_FLOAT ? part[m][n] : acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
+                            multiply<scalar_t>(acc[m][n], a, {b[n][2 * s], b[n][2 * s + 1]});
                     }
-            }
-            if (IS_FLOAT && (PAIRS || u % 2 == 1 || u + 1 == UNROLL)) {
-                add_scaled(acc, part, unscale);
-#pragma unroll
-                for (int i = 0; i < TM * TN * 4; ++i) part[i / 4 / TN][i / 4 % TN][i % 4] = 0.0f;
             }
         }
     }

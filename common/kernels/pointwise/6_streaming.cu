@@ -22,7 +22,6 @@
 #define PAIRS 0
 #endif
 constexpr int E = 16 / sizeof(scalar_t);  // elements in 16 bytes
-constexpr bool IS_FLOAT = sizeof(scalar_t) == 4;
 constexpr int THREADS = 32 * WARPS;
 constexpr int GROUP = E / 2;              // 8 outputs each, of which a thread holds E neighbours
 
@@ -101,7 +100,6 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
 #pragma unroll 1
             for (int c = 0; c < chunks; ++c) {
                 unsigned b[GROUP][4];
-                float part[TM][GROUP][4] = {};  // the sums of this piece, in fp32: see tf32x3.h
 #pragma unroll
                 for (int j = 0; j < GROUP; ++j) ldmatrix_x4(b[j], weights + (c * (BN / 8) + n + j) * 32 + w_place);
                 if constexpr (PAIRS) {
@@ -113,6 +111,7 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                         ldmatrix_x4(second, now + (c * 2 * TM + 2 * m) * 32 + (x_place ^ 2));
                         split_fragment(a[m], a_low[m], first, second, scale);
                     }
+                    float part[TM][GROUP][4] = {};
                     mma_halves(part, a, a_low, b);
                     add_scaled(acc, part, unscale);
                     continue;
@@ -125,15 +124,9 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
                             unsigned a[4];
                             ldmatrix_x4(a, now + (c * 2 * TM + 2 * m) * 32 + (s ? x_place ^ 2 : x_place));
 #pragma unroll
-                            for (int j = 0; j < GROUP; ++j) multiply<scalar_t>(IS_FLOAT ? part[m][j] : acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
+                            for (int j = 0; j < GROUP; ++j) multiply<scalar_t>(acc[m][j], a, {b[j][2 * s], b[j][2 * s + 1]});
                         }
                     }
-#pragma unroll
-                for (int m = 0; m < TM && IS_FLOAT; ++m)
-#pragma unroll
-                    for (int j = 0; j < GROUP; ++j)
-#pragma unroll
-                        for (int r = 0; r < 4; ++r) acc[m][j][r] += part[m][j][r];
             }
 #pragma unroll
             for (int m = 0; m < 2 * TM; ++m) {

@@ -111,10 +111,12 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 unsigned high_halves[2][4], low_halves[2][4];
                 full[i % STAGES].wait(i / STAGES % 2);
                 load_halves(high_halves, low_halves, xs, row, X_SCALE);
-                if (KEEP) __syncwarp(), empty[i % STAGES].arrive(speaks);  // x is in registers
                 wgmma_begin();
                 wgmma_halves(part, high_halves, low_halves, (const __half*)(KEEP ? kept + slice * WEIGHTS : xs + PIXELS));
                 wgmma_commit();
+                // With KEEP a stage has x alone, which wgmma reads in registers. Not before wgmma: the assembler lets an arrival
+                // pass loads that are still under way, and the next copy would overwrite what they read.
+                if (KEEP) __syncwarp(), empty[i % STAGES].arrive(speaks);
                 wgmma_wait<0>();
                 if (!KEEP) __syncwarp(), empty[i % STAGES].arrive(speaks);
 #pragma unroll

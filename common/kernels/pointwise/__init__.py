@@ -136,23 +136,23 @@ GEOMETRY = {
 # ---- Choice of rung and tiles: rules fitted to the fastest on an H200 for MobileNetV2's layers
 
 
-PERSISTENT_BY_DEFAULT = False  # whether rung 8 is preferred on sm_90; not before its times on a card are recorded
-
-
 def _best(m: Product, arithmetic: str | None = None) -> list[str]:
     """Preferred rungs for NHWC, fastest first."""
     if cuda.backend() == "simulator" and arithmetic in (None, "fma"):  # barriers and tiles are slow on a CPU
         return ["naive"]
+    hopper, halves = cuda.backend() == "gpu" and cuda.compute_capability() == 90, arithmetic == "halves"
     few = m.P <= 1000 or (m.P <= 4000 and m.O <= 32 and m.chunks > 4)
-    if few:
+    if few and not (hopper and halves and m.P > 300 and m.O > 300):
         return ["split_k", "channels_last"]
-    if PERSISTENT_BY_DEFAULT and m.itemsize == 2 and min(m.C, m.O) >= 96 and cuda.compute_capability() == 90:
+    if hopper and m.itemsize == 2 and min(m.C, m.O) >= 96:
         return ["persistent", "warpgroups"]
     short = m.chunks <= 6 and (m.O <= 32 or m.O > m.C) if m.itemsize == 2 else m.chunks <= 2
     many = 12_000 if m.O <= 32 else 25_000 if m.itemsize == 2 else 100_000
     if short and many <= m.P:
         return ["streaming", "tensor_cores", "channels_last"]
-    if m.itemsize == 2 and m.C >= 384 and cuda.compute_capability() == 90:
+    if hopper and halves:
+        return ["persistent_halves", "tensor_cores"]
+    if hopper and m.itemsize == 2 and m.C >= 384:
         return ["warpgroups"]
     return ["tensor_cores", "channels_last"]
 

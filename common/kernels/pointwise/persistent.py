@@ -7,8 +7,8 @@
 A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
 bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
 8_persistent.cu. `itemsize` is 2 for rung 8 and 4 for rung 9, whose weights are pairs of halves: the bytes of floats.
-The estimate counts what a multiprocessor multiplies, reads and stores, by rates that a data sheet or a guess gives: it
-is there to leave a search few candidates, not to be believed.
+The estimate counts what a multiprocessor multiplies, reads and stores. It orders candidates, and is not to be believed
+as a time.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,13 @@ BARRIERS = 1024  # bytes for the mbarriers
 # Where sums leave less of a thread's registers, the assembler spills: 192×192 in fp16 has 96 sums of 152 registers.
 SUMS, OTHERS = 0.62, 72  # the most of them, for fp16; so many registers besides, for pairs of halves
 
-# Rates of a multiprocessor, per cycle. Products: H100's data sheet, 989 TFLOP/s. The others are guesses: L2 at 7.4 and
-# stores at 3.7 TB/s over 132 multiprocessors at 1.75 GHz.
-READ_BYTES, STORED_BYTES = 32, 16
-START_CYCLES = 2000  # until the first slice is there
-SPLIT_CYCLES = 200  # of 32 floats of each row, from the slice's arrival to its first product
+# Of a multiprocessor, per cycle. Products: H100's data sheet. The others are fitted to times on an H200, so that the
+# first candidate is near the fastest.
+READ_BYTES, STORED_BYTES = 32, 24
+START_CYCLES = 2500  # until the first slice is there
+KEPT_CYCLES = {2: 420, 4: 800}  # more of them until the weights that stay are there, by bytes per element
+TILE_CYCLES = 240  # of each tile, beside its products: waits at mbarriers, addresses
+SPLIT_CYCLES = 190  # of 32 floats of each row, from the slice's arrival to its first product
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,13 @@ def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 
     read = steps * 16 * itemsize * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
     # of a pool a warp's shuffles, about 3/4 of one per sum and 32 lanes
     store = bm * bn / 64 if pooled else bm * bn * itemsize / STORED_BYTES
-    start = START_CYCLES + (steps * 16 * itemsize * bn / READ_BYTES if tile["KEEP"] else 0)
+    start: float = START_CYCLES
+    if tile["KEEP"]:
+        start += KEPT_CYCLES[itemsize] + steps * 16 * itemsize * bn / READ_BYTES
     most = size(tile, p, c, o, pooled, itemsize).most
     if tile["TEAMS"] == 1:
-        return start + most * (max(multiply, read) + store)
-    return start + most * max(multiply, read, store) + min(multiply, store)
+        return start + most * (max(multiply, read) + store + TILE_CYCLES)
+    return start + most * (max(multiply, read, store) + TILE_CYCLES) + min(multiply, store)
 
 
 def candidates(

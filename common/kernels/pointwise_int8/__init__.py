@@ -147,6 +147,7 @@ def pointwise_int8(
     residual: Any = None,
     residual_scales: Any = None,
     residual_offset: int = 0,
+    residual_first: bool = False,
     out: Any = None,
     variant: str | None = None,
 ) -> Any:
@@ -156,7 +157,8 @@ def pointwise_int8(
     folded in (int8.fold_zero_point), or None. multiplier: (O,) float32, scale_x · scale_w / scale_out per channel.
     zero_point, bounds (low, high): of out; ReLU6 is int8.bounds("relu6", …). residual: as out, or None, with
     residual_scales (scale_a, scale_b, shift) and residual_offset, 0 or for a uint8 model 128: then out = int8.add of
-    the product, requantized with zero_point and without bounds, and the residual, within bounds. Source: int8.py.
+    the product, requantized with zero_point and without bounds, and the residual, within bounds; residual_first: of the
+    residual and the product, in this order, which the rounding of a float32 sum depends on. Source: int8.py.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
@@ -164,7 +166,8 @@ def pointwise_int8(
     o = checks.array("weight", weight, (None, c, 1, 1), dtypes=arguments.INT8).shape[0]
     shape = (n, o, h, w)
     checked = arguments.Epilogue(
-        o, c, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset
+        o, c, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset,
+        residual_first,
     )  # fmt: skip
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier, residual=residual)
@@ -223,7 +226,7 @@ def _launch(
         tile["VECTOR"] = tile["VECTOR"] if tile["VECTOR"] >= 4 else 1
         tile["PIECE"] = end.piece(out, product.O)
     launch = GEOMETRY[variant](tile, product)
-    kernel = ladder.kernel(variant, x.dtype, **tile)
+    kernel = ladder.kernel(variant, x.dtype, **tile, **end.switches)
     cuda.allow_shared(kernel, launch.shared)
     arrays = (x, weight, end.bias, end.multiplier, end.residual, out)
     stored = (array if array is None else layout.as_stored(array) for array in arrays)

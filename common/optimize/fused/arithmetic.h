@@ -8,12 +8,12 @@
 //
 //   A::T                               what is in memory
 //   A::K, A::PIECE                     channels of one mma; those that a thread fetches of x at a time
-//   A::OWN_SUMS                        tensor cores cut sums off: theirs begin at 0, and an FADD adds them to the rest
+//   A::OWN_SUMS                        sums of TERMS products begin at 0, and `add` takes them to the rest
 //   A::TERMS, A::SLICE_TERMS           how many products such a sum has at most, of expand and of project
 //   A::Rows a; a.load(row); a.split()  a's fragment, 16 pixels × K channels, ready for many products
 //   A::Columns b; b.load(row)          b's fragments, K channels of two neighbouring tiles of 8 columns
 //   b.multiply(d, a)                   d += a·b, of both tiles
-//   b.multiply(d, a, c)                d = a·b + c, of Fp16 alone
+//   b.multiply(d, a, c)                d = a·b + c, without OWN_SUMS
 //   A::Scales                          the powers of two that numbers are multiplied by, of PairOfHalves
 //   A::add(sum, part, unscale)         sum += part · unscale, which is 1 but for PairOfHalves
 //   A::put_dw, A::get_x                V channels of a pixel of dw stored, 4 of x read back
@@ -86,8 +86,8 @@ struct Fp16 : Unscaled<__half> {
 
 struct Tf32x3 : Unscaled<float> {
     using T = float;
-    static constexpr int K = 8, PIECE = 4, TERMS = 32, SLICE_TERMS = 1 << 20;
-    static constexpr bool OWN_SUMS = true;
+    static constexpr int K = 8, PIECE = 4, TERMS = 1 << 20, SLICE_TERMS = TERMS;
+    static constexpr bool OWN_SUMS = false;  // mma_tf32x3 adds each sum of 8 terms by FADD
 
     struct Rows {
         unsigned big[4], small[4];
@@ -105,6 +105,11 @@ struct Tf32x3 : Unscaled<float> {
             for (int tile = 0; tile < 2; ++tile)
                 mma_tf32x3(d[tile], a.big, a.small, {big[2 * tile], big[2 * tile + 1]},
                            {small[2 * tile], small[2 * tile + 1]});
+        }
+        __device__ __forceinline__ void multiply(float (&d)[2][4], const Rows& a, const float (&c)[2][4]) const {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) d[i / 4][i % 4] = c[i / 4][i % 4];
+            multiply(d, a);
         }
     };
 };

@@ -14,6 +14,8 @@
 //     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise──►    dw slice  ──project (mma)──►  sums in registers
 //     shared                     shared                                shared
 //
+// Of halves, the two first of them may also be chained (chained.h): hidden channels are then in registers alone.
+//
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With
 // SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
 // its sums where they are added up, each block's part of the outputs in its own shared memory. All of them must have
@@ -28,11 +30,11 @@
 // Its parts:  numbers.h     ceil_div, clamping               load.h         weights, x, zeros into shared memory
 //             arithmetic.h  what a product is                expand.h, depthwise.h, project.h    the convolutions
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
+//             chained.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
 #pragma once
+#include "fused/chained.h"
 #include "fused/cluster_sum.h"
-#include "fused/depthwise.h"
-#include "fused/expand.h"
 #include "grid.h"
 
 template <class S> struct OneTile {  // the usual crew: all threads of a block take one tile at a time
@@ -91,7 +93,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
         if (!is_first && !G::RESIDENT) prefetch(w);
         if constexpr (S::EXPAND != NONE) {
             if (busy && !waits) fetch_x(at, x, spot);
-            if (busy) make_rows(at, spot);
+            if (busy && !S::CHAINED) make_rows(at, spot);
         }
         if (Crew::CLEARS && is_first) clear();
         if (S::READS_RESIDUAL && waits) wait_for_inputs();
@@ -118,14 +120,17 @@ template <class S, class Crew = OneTile<S>> struct Fused {
                 if (is_first) after();
                 if (is_last) launch_dependents();  // what follows may come and fetch its weights
             }
-            if constexpr (S::EXPAND != NONE)
+            if constexpr (S::EXPAND != NONE && !S::CHAINED)
                 if (busy) expand(at, now, w);
-            if (slice > 0 || S::WARPS_P > 1) __syncthreads();  // all have read dw, and the weights before these
+            // all have read dw, and the weights before these
+            if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();
             if (!G::RESIDENT) {
                 if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
                 cp_async_commit();
             }
-            if (busy) depthwise(at, now, w);
+            if constexpr (S::CHAINED) {
+                if (busy) chained(at, now, w, spot);
+            } else if (busy) depthwise(at, now, w);
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();
             if (busy) project(acc, at, now, w);

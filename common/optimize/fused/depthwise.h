@@ -61,26 +61,28 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
     }
 }
 
+// This lane's elements of 16 channels' diagonal matrices, of each tap and half of the channels.
+template <class S, class Crew>
+__device__ __forceinline__ void load_diagonals(unsigned (&diagonal)[2][9], const Workspace<S, Crew>& at,
+                                               const __half* taps) {
+    const unsigned here = at.g / 2 == at.t ? at.g % 2 ? 1u << 16 : 1u : 0u;  // where among two elements of b
+#pragma unroll
+    for (int i = 0; i < 18; ++i)
+        diagonal[i / 9][i % 9] = here * *(const unsigned short*)(taps + (i / 9 * 8 + at.g) * 9 + i % 9);
+}
+
 template <class S, class Crew>
 __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, const __half* slice,
                                               const Weights<Fp16>& w) {
     using G = Geometry<S>;
     constexpr int ROUNDS = ceil_div(G::COLUMNS, 16), D_ROW = G::D_ROW;
-    // where a lane's tap stands among its two elements of b
-    const unsigned here = at.g / 2 == at.t ? at.g % 2 ? 1u << 16 : 1u : 0u;
 #pragma unroll 1
     for (int item = at.warp_p; item < G::PLANES * ROUNDS; item += S::WARPS_P) {
         const int j = item / ROUNDS, i = item % ROUNDS * 16 + at.lane % 16, channel = (at.warp_c * G::PLANES + j) * 16;
         unsigned diagonal[2][9];
         float bias[2][4];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const __half* const taps = slice + G::W2 + (channel + half * 8 + at.g) * 9;
-#pragma unroll
-            for (int tap = 0; tap < 9; ++tap) diagonal[half][tap] = here * *(const unsigned short*)(taps + tap);
-            unpack(bias[half][0], bias[half][1], *(const unsigned*)(slice + G::B2 + channel + half * 8 + 2 * at.t));
-            bias[half][2] = bias[half][0], bias[half][3] = bias[half][1];
-        }
+        load_diagonals(diagonal, at, slice + G::W2 + channel * 9);
+        load_bias(bias, at, slice + G::B2 + channel);
         unsigned first, to;
         G::column(smaller(i, G::COLUMNS - 1), first, to);
         const bool mine = G::COLUMNS % 16 == 0 || i < G::COLUMNS;

@@ -8,18 +8,6 @@
 #pragma once
 #include "fused/load.h"
 
-// The biases of a thread's sums of 16 channels.
-template <class S, class Crew>
-__device__ __forceinline__ void load_bias(float (&bias)[2][4], const Workspace<S, Crew>& at,
-                                          const typename S::T* from) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float two[2];
-        get(two, from + (Geometry<S>::FP16 ? half * 8 + 2 * at.t : 4 * at.t + half * 2));
-        bias[half][0] = bias[half][2] = two[0], bias[half][1] = bias[half][3] = two[1];
-    }
-}
-
 template <class S, class Crew>
 __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typename S::T* slice,
                                        const Weights<typename S::Arithmetic>& w) {

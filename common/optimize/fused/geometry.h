@@ -6,7 +6,7 @@
 //        IN_W, of which REAL_W are computed
 //     ┌─────────────────────┐
 //     │ halo                │  IN_H, of which REAL_H are computed: if a tile is as high as the image, what lies above
-//     │   ┌─────────────┐   │  and below it is zero, and stays so
+//     │   ┌─────────────┐   │  and below it is zero, and stays so (CHAINED: it is computed)
 //     │   │ TILE_H      │   │
 //     │   │   × TILE_W  │   │  shared memory, in elements:
 //     │   └─────────────┘   │  x tile [M_IN·16][X_ROW] · table of rows · hidden [planes][2][HALF_PLANE] · dw
@@ -29,7 +29,7 @@ template <class S> struct Geometry {
 
     // ---- Pixels. The hidden pixels that a tile needs; all of the image, without a halo, if the tile is all of it.
     static constexpr int IN_H = (S::TILE_H - 1) * S::STRIDE + 3, IN_W = (S::TILE_W - 1) * S::STRIDE + 3;
-    static constexpr bool WHOLE_H = S::TILE_H == OUT_H, WHOLE_W = S::TILE_W == OUT_W;
+    static constexpr bool WHOLE_H = S::TILE_H == OUT_H && !S::CHAINED, WHOLE_W = S::TILE_W == OUT_W && !S::CHAINED;
     static constexpr int REAL_H = WHOLE_H ? S::H : IN_H, REAL_W = WHOLE_W ? S::W : IN_W;
     static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
     static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
@@ -61,9 +61,10 @@ template <class S> struct Geometry {
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;
     static constexpr int PATCH_ROW = PATCH_W * 4, PATCH_ODD = PATCH_ROW / 2;
     static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
-    static constexpr int X_SIZE = S::EXPAND == POINTWISE ? M_IN * 16 * X_ROW : X_OF_STEM;
-    static constexpr int ROWS_BYTES = S::EXPAND ? M_IN * 16 * 4 : 0, ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
-    static constexpr int H_SIZE = WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
+    static constexpr int X_SIZE = S::EXPAND == POINTWISE ? (S::CHAINED ? PIXELS_IN : M_IN * 16) * X_ROW : X_OF_STEM;
+    static constexpr int ROWS_BYTES = S::EXPAND && !S::CHAINED ? M_IN * 16 * 4 : 0;
+    static constexpr int ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
+    static constexpr int H_SIZE = S::CHAINED ? 0 : WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
     // depthwise on tensor cores takes 16 columns at a time: where there are fewer, lanes write what nobody reads
     static constexpr bool SPARE = V == 0 && COLUMNS % 16;
     static constexpr int SPARE_SIZE = SPARE ? S::THREADS * 8 : 0;
@@ -80,6 +81,7 @@ template <class S> struct Geometry {
 
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0, "tile");
     static_assert(WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
+    static_assert(!S::CHAINED || (FP16 && V == 0 && S::EXPAND == POINTWISE), "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and
     // where a stem's inputs begin, in pixels; negative if it lies outside of the image: its hidden channels are zero.

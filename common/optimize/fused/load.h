@@ -2,6 +2,7 @@
 //
 //   fetch_slice(at, w, slice)     SLICE hidden channels of all weights, to a stage
 //   prefetch(at, w)               the first slices
+//   load_bias(bias, at, from)     a slice's biases into registers, those of a thread's sums
 //   fetch_x(at, x, spot)          the pixels of a tile, channels side by side; zeros where there is no image
 //   split_x(at, w)                the pixels that this thread has fetched and that have come, as pairs of halves
 //   make_rows(at, spot)           the table of rows: where the hidden channels of each pixel go
@@ -87,6 +88,18 @@ __device__ __forceinline__ void prefetch(const Workspace<S, Crew>& at, const Wei
 #pragma unroll 1
     for (int slice = 0; slice < (G::RESIDENT ? G::SLICES : G::STAGES - 1); ++slice) fetch_slice(at, w, slice);
     cp_async_commit();
+}
+
+// The biases of a thread's sums of 16 channels.
+template <class S, class Crew>
+__device__ __forceinline__ void load_bias(float (&bias)[2][4], const Workspace<S, Crew>& at,
+                                          const typename S::T* from) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        float two[2];
+        get(two, from + (Geometry<S>::FP16 ? half * 8 + 2 * at.t : 4 * at.t + half * 2));
+        bias[half][0] = bias[half][2] = two[0], bias[half][1] = bias[half][3] = two[1];
+    }
 }
 
 // ---- x
@@ -222,7 +235,7 @@ template <class S, class Crew> __device__ __forceinline__ void clear(const Works
     for (int i = FROM / E + at.thread; i < (G::H_SIZE + G::D_SIZE) / E; i += S::THREADS) ((uint4*)at.hidden)[i] = zero;
     if constexpr (S::EXPAND != NONE)
 #pragma unroll 1
-        for (int i = G::PIXELS_IN + at.thread; i < G::M_IN * 16; i += S::THREADS)
+        for (int i = G::PIXELS_IN + at.thread; i < G::M_IN * 16 * !S::CHAINED; i += S::THREADS)
             at.rows[i] = (G::PIXELS_HIDDEN + i - G::PIXELS_IN) * 8;
     if constexpr (S::EXPAND == POINTWISE) {
 #pragma unroll 1

@@ -21,7 +21,7 @@ class Step:
 
     @property
     def inputs(self):
-        """The tensors that the launch reads, none of its own; one read twice stands twice."""
+        """The tensors that the launch reads, without its own; one read twice appears twice."""
         # BEGIN SOLUTION
         # write: the names as a list
         inside = [layer.output for layer in self.layers]
@@ -45,7 +45,7 @@ class Plan:
 
 # -- part: dead_code
 def dead_code(graph):
-    """The graph without the layers whose output nothing needs; the graph itself stays."""
+    """A new graph, without the layers whose output nothing needs. Do not change `graph`."""
     # BEGIN SOLUTION
     # write: the graph with the layers that are needed, in the same order
     needed, layers = {graph.output}, []

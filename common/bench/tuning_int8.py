@@ -1,0 +1,199 @@
+"""Search of the fastest tiles for the int8 blocks of a network on this card: python -m common tune --dtype int8."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from .. import cuda, kernels, topology, weights
+from ..cuda import graphs
+from ..cuda import layout as layouts
+from ..kernels import int8
+from ..network.steps import fuse
+from ..optimize import search, tiles
+from ..optimize.blocks_int8 import Int8Convolution, inverted_residual_int8
+from ..optimize.features import missing
+from ..optimize.fusions import InvertedResidual
+from ..optimize.generate import Block, Tile
+from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, candidates, key_of, remember
+from . import driver
+
+BATCHES = (1, 8, 32, 256)
+ZERO = int8.LOW  # the zero point of every tensor, that of a ReLU's output
+SEPARATE = "separate"  # the three kernels of the convolutions
+
+Timer = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]  # launches by name → µs of each launch
+
+
+def blocks_of(model: Any, batch: int) -> list[Int8Block]:
+    """The distinct blocks of a float32 network (ONNX ModelProto or path) that one int8 kernel can compute."""
+    graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
+    found: dict[Int8Block, None] = {}
+
+    def note(block: Block, batch: int, _: str) -> Tile | None:
+        if block.expand == "stem":  # int8 has no kernel of stem and block
+            return None
+        channels = block.channels if block.expand == "pointwise" else block.hidden
+        sizes = block.height, block.width, channels, block.hidden, block.outputs
+        found[Int8Block(*sizes, block.stride, block.expand == "pointwise")] = None
+        return tiles.rule(block, batch, 2)
+
+    fuse(graph.with_batch(batch), InvertedResidual(note))
+    return [block for block in found if not any(size % 8 for size in (block.channels, block.hidden, block.outputs))]
+
+
+class Arrays:
+    """Random arrays of a block at a batch size, on the device, and `expected`: what separate kernels compute, flat."""
+
+    def __init__(self, block: Int8Block, batch: int, seed: int = 0) -> None:
+        self.block, random = block, np.random.default_rng(seed)
+
+        def codes(*shape: int) -> np.ndarray:
+            return random.integers(-128, 128, shape).astype(np.int8)
+
+        few = codes(min(batch, 8), block.channels, block.height, block.width)
+        self.x = cuda.to_layout(cuda.asarray(np.resize(few, (batch, *few.shape[1:]))), "NHWC")
+        shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+        parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
+        self.expand = parts[0] if block.expand else None
+        self.depthwise, self.project = parts[-2:]
+        self.hidden = [
+            layouts.empty((batch, block.hidden, *size), np.dtype(np.int8), "NHWC")
+            for size in ((block.height, block.width), block.out_size)
+        ]
+        self.out = layouts.empty((batch, block.outputs, *block.out_size), np.dtype(np.int8), "NHWC")
+        for launch in self.separate():
+            launch()
+        self.expected = layouts.flat(self.out).copy()
+
+    @staticmethod
+    def _convolution(weight: np.ndarray, random: np.random.Generator) -> Int8Convolution:
+        """A convolution whose outputs fill int8."""
+        o, products = weight.shape[0], weight[0].size
+        bias = int8.fold_zero_point(weight, random.integers(-1000, 1000, o, np.int32), ZERO)
+        multiplier = (100 / (73 * 73 * np.sqrt(products)) * random.uniform(0.5, 1.5, o)).astype(np.float32)
+        small = int8.small_sums(weight, bias, multiplier)
+        there = cuda.to_layout(cuda.asarray(weight), "NHWC")
+        return Int8Convolution(there, cuda.asarray(bias), cuda.asarray(multiplier), ZERO, small=small)
+
+    def separate(self) -> list[Any]:
+        """The launches of the convolutions, each by the kernel that its launcher chooses."""
+        stride, x = self.block.stride, self.x
+        with kernels.recorded() as launches:
+            if self.expand is not None:
+                x = kernels.pointwise_int8(x, *self._of(self.expand), zero_point=ZERO, out=self.hidden[0])
+            x = kernels.depthwise_int8(
+                x, *self._of(self.depthwise), stride, 1, input_zero_point=ZERO, zero_point=ZERO, out=self.hidden[1]
+            )
+            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out)
+        return list(launches)
+
+    @staticmethod
+    def _of(part: Int8Convolution) -> tuple[Any, Any, Any]:
+        return part.weight, part.bias, part.multiplier
+
+    def fused(self, tile: Int8Tile) -> Any:
+        """The launch of the block as one kernel."""
+        with kernels.recorded() as launches:
+            inverted_residual_int8(
+                self.x,
+                self.expand,
+                self.depthwise,
+                self.project,
+                stride=self.block.stride,
+                input_zero_point=ZERO,
+                out=self.out,
+                tile=tile,
+            )
+        return launches[0]
+
+    def right(self) -> bool:
+        """Whether `out` has every bit of `expected`."""
+        return bool((layouts.flat(self.out) == self.expected).all())
+
+
+def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None = None) -> FoundInt8 | None:
+    """Compile, check and time the first `tried` candidates beside the separate kernels; None if no tile is right.
+
+    timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
+    """
+    arrays, wrong = Arrays(block, batch), []
+    able: dict[str, Int8Tile] = {str(tile): tile for tile in candidates(block, batch)[:tried]}
+    launches: dict[str, Any] = {}
+    prepared = {name: arrays.fused(tile) for name, tile in able.items()}
+    kernels.compile_together(prepared.values())
+    for name, launch in prepared.items():
+        arrays.out.fill(99)
+        try:
+            launch()
+        except Exception as error:  # the compiler's and CUDA's exceptions have no common base
+            wrong.append(f"{name}: {' '.join(str(error).split())[:200]}")
+            continue
+        if arrays.right():
+            launches[name] = launch
+        else:
+            wrong.append(f"{name}: other bits than the separate kernels")
+    if not launches:
+        return None
+    several = arrays.separate()
+    kernels.compile_together(several)
+
+    def separate() -> None:
+        for launch in several:
+            launch()
+
+    us = (timer or search.medians)({**launches, SEPARATE: separate})
+    best = min(launches, key=lambda name: us[name])
+    first = next(iter(launches))
+    return FoundInt8(block, batch, able[best], us[best], us[SEPARATE], us[first], tuple(wrong))
+
+
+def tune(
+    model: Any, batches: Sequence[int] = BATCHES, tried: int = 24, save_to: Path | None = None,
+    console: Console | None = None, timer: Timer | None = None,
+) -> list[FoundInt8]:  # fmt: skip
+    """Search the fastest tile for every distinct int8 block of a network, and keep the results.
+
+    tried: candidates to time per block. save_to: a further file for the results, in the format of tiles_int8.json.
+    NoGpu on the simulator; ValueError for invalid batches or `tried`, and for a card before sm_80.
+    """
+    console = console or Console(highlight=False)
+    if wrong := [batch for batch in batches if batch < 1]:
+        raise ValueError(f"batch must be at least 1, got {wrong[0]}")
+    if tried < 1:
+        raise ValueError(f"tried must be at least 1, got {tried}")
+    if timer is None:
+        with graphs.on_stream():
+            pass  # raises NoGpu on the simulator
+    if lacks := missing("fused blocks"):
+        raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
+    every: list[FoundInt8] = []
+    for batch in batches:
+        results = []
+        for block in blocks_of(model, batch):
+            found = search_block(block, batch, tried, timer)
+            if found is None:
+                console.print(f"{key_of(block)}: [red]no candidate was right[/]")
+                continue
+            for text in found.wrong:
+                console.print(f"{key_of(block)}: left out: {escape(text)}", soft_wrap=True)
+            results.append(found)
+        every += results
+        console.print(driver.table([_shown(found) for found in results], 2, f"batch {batch}, int8"))
+        for path in (None, *([save_to] if save_to else [])):
+            console.print(f"kept in {remember(results, path)}", soft_wrap=True)
+    return every
+
+
+def _shown(found: FoundInt8) -> dict[str, str]:
+    t = found.best
+    more = f" × {t.images} images" * (t.images > 1) + ("" if found.tile else "; separate kernels are faster")
+    return {
+        "block": key_of(found.block),
+        "tile": f"{t.tile_h}×{t.tile_w}{more}, {t.slice} channels, strips of {t.strip}, {t.warps} warps",
+        "measured µs": f"{found.us:,.2f}", "rule's µs": f"{found.rule_us:,.2f}",
+        "separate µs": f"{found.separate_us:,.2f}", "gain": f"{found.separate_us / found.us:.2f}×",
+    }  # fmt: skip

@@ -1,0 +1,314 @@
+"""The tile of an int8 block: counted instructions rank the tiles, a search on the card measures the first of them.
+
+    rule(block, batch)           the tile with the least predicted time
+    candidates(block, batch)     all tiles that fit, in this order: `python -m common tune --dtype int8` times the first
+    chosen_int8(block, batch)    the tile that was measured on this card, else the rule's
+
+The kernel's time is that of its instructions: at half the bytes of fp16 nothing else is as slow. `Counts` has the
+instructions of each phase as the compiler made them for sm_90a (cuda.inspect), per turn of the phase's loop.
+"""
+
+import functools
+import hashlib
+import itertools
+import json
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import cuda
+from ..files import replacing
+from ..kernels.ladder import INCLUDE
+from ..text import printable
+from .generate import ceil_div
+from .tiles import machine
+
+SUMS = 64  # most int32 sums of project per thread
+REGISTERS = 64 * 1024  # of a multiprocessor
+SHIPPED = Path(__file__).with_name("tiles_int8.json")
+
+
+@dataclass(frozen=True)
+class Int8Tile:
+    """The tiling of a block: what a thread block computes at a time.
+
+    tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
+    that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
+    """
+
+    tile_h: int
+    tile_w: int
+    images: int = 1
+    slice: int = 32
+    strip: int = 1
+    warps: int = 8
+    warps_n: int = 1
+
+
+@dataclass(frozen=True)
+class Int8Block:
+    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
+
+    height: int
+    width: int
+    channels: int
+    hidden: int
+    outputs: int
+    stride: int = 1
+    expand: bool = True
+
+    @property
+    def out_size(self) -> tuple[int, int]:
+        """(OUT_H, OUT_W)."""
+        return (self.height - 1) // self.stride + 1, (self.width - 1) // self.stride + 1
+
+    def blocks(self, tile: Int8Tile, batch: int) -> int:
+        """Thread blocks of a launch."""
+        rows, columns = self.out_size
+        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images)
+
+    def pixels(self, tile: Int8Tile) -> tuple[int, int]:
+        """(hidden pixels of a block that are computed, in whole words of four; its output pixels)."""
+        rows, columns = self.out_size
+        in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
+        real_h = self.height if tile.tile_h >= rows else in_h
+        real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
+        return 4 * tile.images * real_h * real_words, tile.images * tile.tile_h * tile.tile_w
+
+    def registers(self, tile: Int8Tile) -> int:
+        """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
+        weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        return max(112, self.sums(tile) + weights + 56)
+
+    def resident(self, tile: Int8Tile) -> int:
+        """Thread blocks that a multiprocessor can hold at once."""
+        by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
+        return min(by_memory, REGISTERS // (self.registers(tile) * 32 * tile.warps), 2048 // (32 * tile.warps))
+
+    def shared(self, tile: Int8Tile) -> int:
+        """Bytes of shared memory of a thread block, as the kernel's SHARED."""
+        columns = self.out_size[1]
+        in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
+        real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
+        row_words = max(real_words, ceil_div(tile.tile_w, 4) * self.stride + 1)
+        pixels_in, pixels_out = self.pixels(tile)
+        row_1, row = ceil_div(self.channels, 32) * 32 + 16, tile.slice + 16
+        x = ceil_div(pixels_in, 32) * 32 * row_1 if self.expand else 0
+        places = ceil_div(ceil_div(pixels_in, 32) * 32 // 4 * 8, 16) * 16
+        beyond = (ceil_div(pixels_in, 32) * 32 - pixels_in) // 4  # words of the last 32 pixels
+        hidden = 4 * (tile.images * in_h * row_words + beyond) * (tile.slice + 4)
+        stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
+        return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
+
+    def sums(self, tile: Int8Tile) -> int:
+        """int32 sums of project that a thread holds in registers."""
+        pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
+        return 16 * pixels * ceil_div(ceil_div(self.outputs, 32), tile.warps_n)
+
+
+# ---- Predicted times
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Instructions of the kernel, of a warp, in sm_90a's machine code with small sums (int8.small_sums).
+
+    expand: per 32 pixels and 16 channels, the second one per further 32 input channels. copy: per word and quad of a
+    block without expand. depthwise: per thread's strip; row: per row of it, by stride. project: per 16 pixels, 32
+    outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
+    and 32 outputs. latency: cycles between two instructions of one warp.
+    """
+
+    expand: tuple[int, int] = (99, 7)
+    copy: int = 90
+    depthwise: int = 104
+    row: tuple[int, int] = (118, 135)
+    project: int = 10
+    slice: int = 250
+    end: int = 110
+    start: int = 400
+    latency: float = 2.5
+
+
+COUNTS = Counts()
+
+
+def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts = COUNTS) -> float:
+    """The predicted clock cycles of a launch: of the multiprocessor with the most blocks; infinite if none fits."""
+    pixels_in, pixels_out = block.pixels(tile)
+    warps, slices = tile.warps, ceil_div(block.hidden, tile.slice)
+    if block.expand:
+        turns = ceil_div(pixels_in, 32) * (tile.slice // 16)
+        per_turn = counts.expand[0] + counts.expand[1] * (ceil_div(block.channels, 32) - 1)
+    else:
+        turns, per_turn = ceil_div(pixels_in // 4 * (tile.slice // 4), 32), counts.copy
+    strips = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, 4) * (tile.slice // 4)
+    items = ceil_div(strips, 32)
+    per_item = counts.depthwise + counts.row[block.stride - 1] * tile.strip
+    tiles = ceil_div(pixels_out, 16) * ceil_div(block.outputs, 32)
+    per_tile = counts.project * (tile.slice // 32)
+    issued = slices * (turns * per_turn + items * per_item + tiles * per_tile + warps * counts.slice)
+    issued += tiles * counts.end + warps * counts.start
+    longest = slices * (
+        ceil_div(turns, warps) * per_turn + ceil_div(items, warps) * per_item
+        + ceil_div(tiles, warps) * per_tile + counts.slice
+    ) + ceil_div(tiles, warps) * counts.end + counts.start  # fmt: skip
+    resident = block.resident(tile)
+    if resident < 1:
+        return float("inf")
+    several = ceil_div(block.blocks(tile, batch), cuda.multiprocessors())  # of the fullest multiprocessor
+    rounds, left = divmod(several, resident)
+    # four warps issue an instruction each per cycle; with few warps their own latency counts
+
+    def together(blocks: int) -> float:
+        return max(blocks * issued / 4, longest * counts.latency) if blocks else 0.0
+
+    return rounds * together(resident) + together(left)
+
+
+def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
+    """All tiles that fit on the card, the fastest by `predicted_cycles` first."""
+    return list(_candidates(block, batch, cuda.multiprocessors(), cuda.shared_memory()))
+
+
+@functools.lru_cache(maxsize=256)
+def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> tuple[Int8Tile, ...]:
+    rows, columns = block.out_size
+    heights = dict.fromkeys(min(side, rows) for side in (2, 4, 7, 8, 14, 16, 28))
+    widths = dict.fromkeys(min(side, columns) for side in (4, 7, 8, 14, 16, 28))
+    whole = list(itertools.product(heights, widths))
+    most = ceil_div(block.hidden, 32) * 32
+    found = []
+    for (h, w), channels, warps in itertools.product(whole, (32, 64, 96, 128), (4, 6, 8, 12, 16)):
+        if channels > most or warps % (channels // 16):
+            continue
+        several = (1, 2, 4) if (h, w) == (rows, columns) and h * w < 100 else (1,)
+        for images, strip in itertools.product(several, (1, 2, 4, 7, 8)):
+            if images > batch or h % strip:
+                continue
+            able = [Int8Tile(h, w, images, channels, strip, warps, n) for n in (1, 2, 4, 8) if warps % n == 0]
+            tile = min(able, key=block.sums)
+            spills = block.registers(tile) * 32 * warps > REGISTERS
+            if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
+                found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
+    found.sort(key=lambda one: one[:2])
+    return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
+
+
+def rule(block: Int8Block, batch: int) -> Int8Tile | None:
+    """The tile with the least predicted time; None if no tile fits."""
+    return next(iter(candidates(block, batch)), None)
+
+
+# ---- Measured tiles
+
+
+def key_of(block: Int8Block) -> str:
+    """A block in words, the key of tiles_int8.json: "56×56 24>144>24", "… stride 2", "… without expand"."""
+    more = f" stride {block.stride}" * (block.stride > 1) + " without expand" * (not block.expand)
+    return f"{block.height}×{block.width} {block.channels}>{block.hidden}>{block.outputs}{more}"
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of the kernel and the headers, whose tiles are measured."""
+    files = [Path(__file__).with_name("inverted_residual_int8.cu"), *sorted(INCLUDE.glob("*.h"))]
+    return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
+
+
+def cache_path() -> Path:
+    """The file of this card's measured tiles."""
+    return cuda.cache_dir() / f"tiles-int8-{'-'.join(machine()['card'].lower().split())}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A file's content, checked. ValueError, TypeError or KeyError if it is invalid, OSError if it cannot be read."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or not isinstance(content.get("found"), dict) or "card" not in content:
+        raise ValueError('it must hold {"card": …, "found": {…}}')
+    for batches in content["found"].values():
+        for batch, entry in batches.items():
+            if int(batch) < 1:
+                raise ValueError(f"batch must be at least 1, got {batch}")
+            for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
+                if type(n) is not int or n < 1:
+                    raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
+    return content
+
+
+@functools.lru_cache(maxsize=8)
+def _found(path: Path, stamp: int, card: str, digest: str | None) -> Mapping[str, Any]:
+    """The tiles of a file; none, with a warning, if it cannot be read, and none if they are of another card."""
+    try:
+        content = _read(path)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        warnings.warn(f"{path} cannot be read and is left aside: {printable(error)}", stacklevel=4)
+        return {}
+    right = content["card"] == card and digest in (None, content.get("sources"))
+    return content["found"] if right else {}
+
+
+def chosen_int8(block: Int8Block, batch: int) -> Int8Tile | None:
+    """The tile of a block: measured on this card or one of its name, else the rule's; None for separate kernels.
+
+    A batch that was not measured takes the tile of the nearest one.
+    """
+    if cuda.compute_capability() < 80:
+        return None
+    for path, digest in ((cache_path(), sources()), (SHIPPED, None)):
+        if not path.exists():
+            continue
+        batches = _found(path, path.stat().st_mtime_ns, machine()["card"], digest).get(key_of(block), {})
+        if batches:
+            nearest = min(batches, key=lambda one: max(int(one) / batch, batch / int(one)))
+            made = batches[nearest]["tile"]
+            if made is None:
+                return None
+            tile = Int8Tile(**made)
+            if tile.images <= batch and block.shared(tile) <= cuda.shared_memory():
+                return tile
+    return rule(block, batch)
+
+
+@dataclass(frozen=True)
+class FoundInt8:
+    """What a search measured: the best tile in µs, the separate kernels in µs, wrong tiles in words."""
+
+    block: Int8Block
+    batch: int
+    best: Int8Tile
+    us: float
+    separate_us: float
+    rule_us: float
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def tile(self) -> Int8Tile | None:
+        """The best tile, or None if separate kernels are faster, which read and write the hidden tensors."""
+        return self.best if self.us <= self.separate_us else None
+
+
+def remember(founds: Iterable[FoundInt8], path: Path | None = None) -> Path:
+    """Add results to a file, by default cache_path(), replacing older ones; return its path.
+
+    Results of another card or of other sources are dropped. OSError if it cannot be written.
+    """
+    path = cache_path() if path is None else Path(path)
+    here = {"card": machine()["card"], "driver": machine()["driver"], "sources": sources()}
+    held: dict[str, Any] = {}
+    if path.exists():
+        try:
+            content = _read(path)
+            held = content["found"] if all(content.get(name) == value for name, value in here.items()) else {}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            held = {}
+    for found in founds:
+        entry = {"tile": None if found.tile is None else asdict(found.tile)}
+        entry |= {name: round(getattr(found, name), 2) for name in ("us", "separate_us", "rule_us")}  # type: ignore[arg-type]
+        held.setdefault(key_of(found.block), {})[str(found.batch)] = entry
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(here | {"found": held}, indent=1, ensure_ascii=False) + "\n")
+    return path
