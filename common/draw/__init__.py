@@ -84,6 +84,8 @@
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
     draw.power_sensor({"title": (card, 0)})  true power, the moments at which a sensor looks, and its readings
     draw.skipping({"title": piece})          zeros of activations, and which of them each sparse scheme skips
+    draw.number_line(0.5, -2, (1.3, 9))      codes on a number line, and the code that each number gets
+    draw.codes_used(ranges)                  codes that each channel reaches, if one scale covers all
     draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -107,6 +109,7 @@ from .libraries import column_major, cudnn_graph, strips
 from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, places_used, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
+from .quantization import codes_used, number_line
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
@@ -128,6 +131,7 @@ __all__ = [
     "buffers",
     "bytes_in_flight",
     "channel_spreads",
+    "codes_used",
     "column_major",
     "convolution_outputs",
     "convolutions",
@@ -164,6 +168,7 @@ __all__ = [
     "memory",
     "multiprocessor",
     "neighbours",
+    "number_line",
     "onnx_parts",
     "outputs",
     "paddings",
