@@ -107,10 +107,10 @@ class Stop:
 # from the top: a package imports only packages of lower rows, or, within a row, those to its right
 ROWS: tuple[tuple[str, ...], ...] = (
     ("__main__", "commands"), ("check", "lab"), ("bench", "demo", "doctor", "many", "classify"), ("draw", "report"),
-    ("optimize", "quantize"), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"),
+    ("optimize",), ("quantize",), ("network",), ("cudnn", "kernels"), ("weights", "topology"), ("images", "measure"),
     ("cuda",), ("text", "files"),
 )  # fmt: skip
-BESIDE = (("optimize", "quantize"), ("cudnn", "kernels"), ("text", "files"))  # neither imports the other
+BESIDE = (("cudnn", "kernels"), ("text", "files"))  # neither imports the other
 STOPS = (
     Stop("topology", "an ONNX file or a table", "layers: names, shapes, attributes"),
     Stop("weights", "the ONNX file, the layers", "arrays by name, batch-norms folded"),
