@@ -1,6 +1,9 @@
 """An oracle for searches: the time of each tile of a block, as recorded on a card, or asked of this machine's card.
 
     oracle = recorded("14×14 96>576>96 +residual", "fp16", 256)
+    oracle = computed(block, "fp16", 256)       where nothing was recorded: the cost model's µs, for practice
+    oracle = of(block, "fp16", 256)             recorded if there is a record, else computed
+    oracle.source                   where its µs come from, in words
     oracle.tiles                    the tiles that can be asked for
     oracle.ask(tile)                its µs; counted
     oracle.curve()                  the best µs so far after 1, 2, 3, … questions
@@ -9,28 +12,41 @@
 A question that was asked before costs nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..cuda import graphs
-from ..optimize import search
-from ..optimize.generate import Tile
+from ..optimize import cost, search
+from ..optimize.generate import Block, Geometry, Tile
 from ..optimize.tiles import Problem
 from ..report import results, tables
 from ..report.results import Results
 
 SUITE = "candidates"
+ITEMSIZES = {"fp32": 4, "fp16": 2}
+H200 = 132, 232_448  # multiprocessors, bytes of shared memory per thread block
+COMMAND = "python -m common bench candidates --save"
 
 
 class Oracle:
     """Times of tiles, told one by one, and counted."""
 
     def __init__(
-        self, tiles: Sequence[Tile], time: Callable[[Tile], float], ranking: Sequence[Tile], drawn: Sequence[Tile]
+        self,
+        tiles: Sequence[Tile],
+        time: Callable[[Tile], float],
+        ranking: Sequence[Tile],
+        drawn: Sequence[Tile],
+        source: str = "",
     ) -> None:
-        """tiles: all. time: µs of one. ranking: the cost model's, the best first. drawn: a random sample of all."""
+        """tiles: all. time: µs of one. ranking: the cost model's, the best first. drawn: a random sample of all.
+
+        source: where the µs come from, in words.
+        """
         if not tiles:
             raise ValueError("tiles must be at least one, got none")
         self.tiles, self.ranking, self.drawn = tuple(tiles), tuple(ranking), tuple(drawn)
+        self.source = source
         self._time, self._told = time, dict[Tile, float]()
         self._known = frozenset(tiles)
 
@@ -82,9 +98,50 @@ def recorded(block: str, precision: str, batch: int, content: Results | None = N
         raise ValueError(f"block, precision and batch must be one of {known}; got {block}, {precision}, batch {batch}")
     us: Mapping[Tile, float] = {Tile(**r["tile"]): r["us"] for r in rows}
     ranked = sorted(rows, key=lambda r: r["order"])
-    return Oracle(
-        list(us), us.__getitem__, [Tile(**r["tile"]) for r in ranked], [Tile(**r["tile"]) for r in rows if r["drawn"]]
-    )
+    drawn = [Tile(**r["tile"]) for r in rows if r["drawn"]]
+    source = f"µs recorded: {tables.card_and_date(content, rows)}"
+    return Oracle(list(us), us.__getitem__, [Tile(**r["tile"]) for r in ranked], drawn, source)
+
+
+def _grid(block: Block) -> Iterator[Tile]:
+    """Tiles of a plain grid over the fields, some hundreds of them; some do not fit."""
+    out_h, out_w = block.out_size
+    heights = [n for n in (2, 4, 7, 14) if n <= out_h]
+    widths = [n for n in (7, 14, 28) if n <= out_w]
+    for h, w, groups, planes, wp in itertools.product(heights, widths, (1, 2, 3, 6), (1, 2, 3), (1, 2)):
+        if h * w <= 196 and groups * wp >= 2:
+            for blocks, keeps in itertools.product((1, 2, 4), (False, True)):
+                yield Tile(
+                    h, w, slice=16 * groups * planes, strip=min(h, 7), warps=groups * wp, pixel_warps=wp,
+                    blocks=blocks, persistent=blocks if keeps else 0,
+                )  # fmt: skip
+
+
+def computed(block: Block, precision: str, batch: int, card: tuple[int, int] = H200) -> Oracle:
+    """An oracle whose µs are computed by the cost model (optimize/cost.py): nothing in it was measured.
+
+    It is for practice and for checks, which must run on any machine. Of a search it shows how many questions the
+    search needs; of the cost model it shows nothing. Tiles that do not fit take infinitely long, as on a card.
+    precision: "fp32" or "fp16". card: (multiprocessors, bytes of shared memory per thread block).
+    """
+    if precision not in ITEMSIZES:
+        raise ValueError(f"precision must be one of {', '.join(ITEMSIZES)}, got {precision!r}")
+    itemsize, (processors, memory) = ITEMSIZES[precision], card
+    us: dict[Tile, float] = {}
+    for tile in _grid(block):
+        fits = Geometry(block, tile, itemsize).problem(memory) is None
+        us[tile] = cost.predicted(block, tile, itemsize, batch, *card) if fits else float("inf")
+    source = f"µs computed by the cost model for {processors} multiprocessors: nothing was measured"
+    return Oracle(list(us), us.__getitem__, (), (), source)
+
+
+def of(block: Block, precision: str, batch: int, content: Results | None = None) -> Oracle:
+    """The recorded oracle of a block, else the computed one, whose source names the command that records."""
+    if (str(block), precision, batch) in cases(content):
+        return recorded(str(block), precision, batch, content)
+    one = computed(block, precision, batch)
+    one.source += f" (on a GPU, `{COMMAND}` measures)"
+    return one
 
 
 def of_this_card(problem: Problem, tiles: Sequence[Tile], timer: search.Timer | None = None) -> Oracle:

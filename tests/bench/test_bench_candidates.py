@@ -97,3 +97,21 @@ def test_wrong_tiles_are_named_and_not_recorded(monkeypatch):
     records, right = suite.measure(SMALL, "fp32", options, Console(file=said, width=200), times)
     assert not right and [r["implementation"] for r in records] == [suite.UNFUSED]
     assert said.getvalue().count("wrong") == 2
+
+
+def test_an_oracle_of_computed_times():
+    block = suite.BLOCKS["28×28"]
+    one = oracle.of(block, "fp16", 256, results.Results())
+    assert "nothing was measured" in one.source and oracle.COMMAND in one.source
+    assert len(set(one.tiles)) == len(one.tiles) > 300 and not one.ranking
+    fits = {tile: oracle.Geometry(block, tile, 2).problem(232_448) is None for tile in one.tiles}
+    assert {False, True} == set(fits.values())
+    assert all((one.ask(tile) < float("inf")) == fits[tile] for tile in one.tiles)
+    best = min(one.tiles, key=one.ask)
+    assert one.best == oracle.cost.predicted(block, best, 2, 256, 132, 232_448)
+    with pytest.raises(ValueError, match="precision must be one of fp32, fp16, got 'int8'"):
+        oracle.computed(block, "int8", 1)
+
+
+def test_what_is_recorded_goes_first(content):
+    assert "a card" in oracle.of(SMALL.block, "fp32", 2, content).source
