@@ -25,6 +25,12 @@
 #include "taps.h"
 #include "unit.h"
 
+#ifndef SMALL_EXPAND
+#define SMALL_EXPAND 0
+#define SMALL_DEPTHWISE 0
+#define SMALL_PROJECT 0
+#endif
+
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
 __host__ __device__ constexpr int ceil_to(int a, int b) { return (a + b - 1) / b * b; }
 constexpr int THREADS = 32 * WARPS, WARPS_M = WARPS / WARPS_N;

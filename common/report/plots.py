@@ -454,9 +454,11 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
     from .tables import BATCHES, PRECISIONS
     from .tables import IMPLEMENTATIONS as NAMES
 
-    figure, panels = plt.subplots(1, len(PRECISIONS), figsize=(1.17 * WIDTH, 4.3), sharey=True, layout="constrained")
+    measured = {r["precision"] for r in records}
+    precisions = [one for one in PRECISIONS if one != "int8" or one in measured]
+    figure, panels = plt.subplots(1, len(precisions), figsize=(1.17 * WIDTH, 4.3), sharey=True, layout="constrained")
     shown: dict[str, Any] = {}
-    for panel, precision in zip(panels, PRECISIONS, strict=True):
+    for panel, precision in zip(panels, precisions, strict=True):
         for name, (colour, marker) in IMPLEMENTATIONS.items():
             best: dict[int, float] = {}
             for r in records:

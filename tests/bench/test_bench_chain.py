@@ -208,7 +208,7 @@ PEAKS = {"copy": 4e12, "fma-fp32": 6e13, "tensor-tf32": 4e14, "tensor-fp16": 8e1
 def chain_records(batches=(1, 32)):
     made = []
     for batch in batches:
-        for precision, arithmetic in network.OUR_ARITHMETIC.items():
+        for precision, arithmetic in ((one, network.OUR_ARITHMETIC[one]) for one in chain.PRECISIONS):
             for number, name in enumerate(NAMES, 1):
                 made.append(
                     {
