@@ -36,19 +36,10 @@ def tune(
     from tqdm import tqdm
 
     console = console or Console(highlight=False)
-    for batch in batches:
-        if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    if tried < 1:
-        raise ValueError(f"tried must be at least 1, got {tried}")
-    if timer is None:
-        with graphs.on_stream():
-            pass  # raises NoGpu on the simulator
-    if lacks := missing("fused blocks"):
-        raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
+    check_search(batches, tried, timer)
     graph, _ = weights.fold_batch_norm(*topology.read_onnx_with_parameters(model))
     every: list[Found] = []
     if timer is None:
@@ -75,6 +66,19 @@ def tune(
             for path in (None, *([save_to] if save_to else [])):
                 console.print(f"kept in {tiles.remember(results, path)}", soft_wrap=True)
     return every
+
+
+def check_search(batches: Sequence[int], tried: int, timer: Any) -> None:
+    """ValueError for a batch or `tried` below 1 and for a card without fused blocks; NoGpu without GPU and timer."""
+    if wrong := [batch for batch in batches if batch < 1]:
+        raise ValueError(f"batch must be at least 1, got {wrong[0]}")
+    if tried < 1:
+        raise ValueError(f"tried must be at least 1, got {tried}")
+    if timer is None:
+        with graphs.on_stream():
+            pass  # raises NoGpu on the simulator
+    if lacks := missing("fused blocks"):
+        raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
 
 
 def _problem(block: Block, batch: int, dtype: str) -> Problem:

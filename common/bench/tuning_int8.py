@@ -1,6 +1,6 @@
 """Search of the fastest tiles for the int8 blocks of a network on this card: python -m common tune --dtype int8."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +9,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from .. import cuda, kernels, topology, weights
-from ..cuda import graphs
 from ..cuda import layout as layouts
 from ..kernels import int8
 from ..network.steps import fuse
 from ..optimize import search, tiles
 from ..optimize.blocks_int8 import Int8Convolution, inverted_residual_int8
-from ..optimize.features import missing
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
+from ..optimize.search import Timer
 from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, candidates, key_of, remember
 from . import driver
+from .tuning import BATCHES, check_search
 
-BATCHES = (1, 8, 32, 256)
 ZERO = int8.LOW  # the zero point of every tensor, that of a ReLU's output
 SEPARATE = "separate"  # the three kernels of the convolutions
-
-Timer = Callable[[Mapping[str, Callable[[], Any]]], dict[str, float]]  # launches by name → µs of each launch
 
 
 def blocks_of(model: Any, batch: int) -> list[Int8Block]:
@@ -161,15 +158,7 @@ def tune(
     NoGpu on the simulator; ValueError for invalid batches or `tried`, and for a card before sm_80.
     """
     console = console or Console(highlight=False)
-    if wrong := [batch for batch in batches if batch < 1]:
-        raise ValueError(f"batch must be at least 1, got {wrong[0]}")
-    if tried < 1:
-        raise ValueError(f"tried must be at least 1, got {tried}")
-    if timer is None:
-        with graphs.on_stream():
-            pass  # raises NoGpu on the simulator
-    if lacks := missing("fused blocks"):
-        raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
+    check_search(batches, tried, timer)
     every: list[FoundInt8] = []
     for batch in batches:
         results = []

@@ -43,7 +43,7 @@ class Halves:
         largest = float(np.abs(cuda.asnumpy(weight)).max(initial=0))
         return cls(weight, scale_of(bound), scale_of(largest))
 
-    @cached_property
+    @property
     def words(self) -> Any:
         """What the rungs of pointwise read in place of the weights, as float32: (O · C' + 4,), C' = C up to a multiple
         of GROUP.
@@ -51,6 +51,13 @@ class Halves:
         Each GROUP numbers of a row are 64 bytes as include/pair_of_halves.h describes them; behind the last row are
         x_scale and 1 / (x_scale · w_scale).
         """
+        if are_shapes_only():
+            groups = -(-self.weight[0].size // GROUP)
+            return cuda.empty((len(self.weight) * GROUP * groups + 4,), np.float32)  # of a plan: not to be kept
+        return self._words
+
+    @cached_property
+    def _words(self) -> Any:
         return cuda.asarray(packed(cuda.asnumpy(self.weight).reshape(len(self.weight), -1), self.x_scale, self.w_scale))
 
     @property

@@ -62,7 +62,6 @@ class KernelBackend(StepBackend):
         bound, rows = self.bound(layer.inputs[0]), np.abs(weight).max((1, 2, 3))
         if bound is not None and (rows[rows > 0] >= LEAST_ROW * rows.max()).all():
             self.halves[layer.name] = Halves.of(self.parameters[layer.weight], bound)
-            _ = self.halves[layer.name].words  # splits them now
 
     def bound(self, tensor: str) -> float | None:
         """What no element of a tensor exceeds in magnitude, if products of it may be by halves, else None."""

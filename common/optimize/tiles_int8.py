@@ -253,22 +253,22 @@ def _found(path: Path, stamp: int, card: str, digest: str | None) -> Mapping[str
 def chosen_int8(block: Int8Block, batch: int) -> Int8Tile | None:
     """The tile of a block: measured on this card or one of its name, else the rule's; None for separate kernels.
 
-    A batch that was not measured takes the tile of the nearest one.
+    A batch that was not measured takes the tile of the nearest one that fits; of two equally near, what was measured
+    here.
     """
     if cuda.compute_capability() < 80:
         return None
+    measured: list[tuple[float, Any]] = []
     for path, digest in ((cache_path(), sources()), (SHIPPED, None)):
-        if not path.exists():
-            continue
-        batches = _found(path, path.stat().st_mtime_ns, machine()["card"], digest).get(key_of(block), {})
-        if batches:
-            nearest = min(batches, key=lambda one: max(int(one) / batch, batch / int(one)))
-            made = batches[nearest]["tile"]
-            if made is None:
-                return None
-            tile = Int8Tile(**made)
-            if tile.images <= batch and block.shared(tile) <= cuda.shared_memory():
-                return tile
+        if path.exists():
+            batches = _found(path, path.stat().st_mtime_ns, machine()["card"], digest).get(key_of(block), {})
+            measured += [(max(int(n) / batch, batch / int(n)), entry["tile"]) for n, entry in batches.items()]
+    for _, made in sorted(measured, key=lambda one: one[0]):
+        if made is None:
+            return None
+        tile = Int8Tile(**made)
+        if tile.images <= batch and block.shared(tile) <= cuda.shared_memory():
+            return tile
     return rule(block, batch)
 
 

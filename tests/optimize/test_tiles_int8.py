@@ -52,6 +52,15 @@ def test_a_measured_tile_is_chosen_for_its_batch_and_near_ones(cache):
     assert entry == {"tile": asdict(TILE), "us": 10.0, "separate_us": 30.0, "rule_us": 12.0}
 
 
+def test_a_search_for_one_batch_leaves_what_is_shipped_for_others(cache):
+    other = replace(TILE, warps=8)
+    remember([FoundInt8(BLOCK, 1, other, 2.0, 4.0, 2.0)], tiles_int8.SHIPPED)
+    remember([FoundInt8(BLOCK, 256, TILE, 10.0, 30.0, 12.0)])
+    assert chosen_int8(BLOCK, 1) == chosen_int8(BLOCK, 2) == other and chosen_int8(BLOCK, 256) == TILE
+    remember([FoundInt8(BLOCK, 1, TILE, 1.0, 4.0, 2.0)])
+    assert chosen_int8(BLOCK, 1) == TILE
+
+
 def test_separate_kernels_that_are_faster_are_chosen(cache):
     remember([FoundInt8(BLOCK, 256, TILE, 31.0, 30.0, 40.0)])
     assert chosen_int8(BLOCK, 256) is None
