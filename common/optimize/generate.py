@@ -100,8 +100,9 @@ class Tile:
     strip            output rows per lane of the depthwise convolution
     vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
     chained          whether expand's results go to the depthwise convolution in registers and not through shared
-                     memory: of float16 with vector 0, for blocks with a pointwise expand that is clamped below at 0.
-                     Expand computes 1.5 times as many pixels at stride 2, and 3 times as many at stride 1
+                     memory, for blocks whose expand is clamped below at 0. At stride 1 a warp takes 14 columns of
+                     outputs, of 16 that it computes; at stride 2, of float16 with a pointwise expand alone, expand
+                     computes 1.5 times as many pixels. float16 needs vector 0; float32 leaves vector aside
     stages           slices of weights in shared memory
     warps            warps per thread block
     pixel_warps      of these, warps that share the pixels of the same hidden channels
@@ -176,7 +177,8 @@ class Geometry:
         self.stages = self.slices if self.resident else tile.stages
         tiles = self.x_bytes + (4 * m_in if expands and not tile.chained else 0) + self.hidden_bytes + self.dw_bytes
         columns = tile.images * (tile.tile_h // tile.strip) * tile.tile_w
-        tiles += 512 * tile.warps if tile.vector == 0 and columns % 16 else 0
+        slides = tile.chained and block.stride == 1
+        tiles += 512 * tile.warps if tile.vector == 0 and (columns % 16 or slides) else 0
         work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
             work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16 + MAILBOX
@@ -243,8 +245,12 @@ class Geometry:
             yield f"vector must be {'0, ' if self.itemsize == 2 else ''}2 or 4, got {t.vector}"
         if t.tile_h % t.strip:
             yield f"strip must divide tile_h, {t.tile_h}, got {t.strip}"
-        if t.chained and (self.itemsize != 2 or t.vector or b.expand != "pointwise" or b.bounds[0][0] != 0):
-            yield "chained needs float16, vector 0 and a pointwise expand that is clamped below at 0"
+        if t.chained and (b.expand == "none" or b.bounds[0][0] != 0):
+            yield "chained needs an expand that is clamped below at 0"
+        if t.chained and self.itemsize == 2 and t.vector:
+            yield f"chained needs vector 0 in float16, got {t.vector}"
+        if t.chained and b.stride == 2 and (self.itemsize != 2 or b.expand != "pointwise"):
+            yield "chained at stride 2 needs float16 and a pointwise expand"
         if t.tile_h > self.out_h or t.tile_w > self.out_w:
             yield f"the tile must fit into {self.out_h}×{self.out_w}"
         if t.split != 1 and t.images != 1:

@@ -147,20 +147,39 @@ CHAINED = [
     (ODD, Tile(2, 7, slice=64, warps=6, pixel_warps=3, strip=1, stages=1)),
     (SMALL, TILES[1][1]), (SMALL, TILES[2][1]), (SMALL, TILES[4][1]), (SAME, TILES[9][1]),
 ]  # fmt: skip
+WIDE, WIDE_STEM = Block(15, 30, 24, 48, 24, residual=True), Block(9, 29, 3, 32, 16, 1, "stem", (18, 58))
+SLIDING = [
+    (SMALL, TILES[1][1]), (SMALL, TILES[2][1]), (SMALL, TILES[3][1]), (SMALL, TILES[4][1]), (SAME, TILES[9][1]),
+    (WIDE, Tile(5, 30, slice=48, warps=6, pixel_warps=2, strip=5, stages=1, project_n=2)),
+    (WIDE, Tile(4, 28, slice=16, warps=4, pixel_warps=4, strip=2, persistent=1)),
+    (WIDE, Tile(15, 14, slice=48, warps=3, strip=15)),
+    (STEM, TILES[15][1]), (STEM, TILES[16][1]),
+    (WIDE_STEM, Tile(3, 28, slice=32, warps=4, pixel_warps=2, strip=3)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("of", CHAINED, ids=str)
-def test_hidden_channels_in_registers(rng, of):
+# what chained tiles are tried with: dtype, arithmetic, vector of the same tile with hidden channels in shared memory
+WAYS = [("float16", "tf32x3", 0), ("float32", "halves", 4), ("float32", "tf32x3", 2)]
+
+
+@pytest.mark.parametrize(
+    ("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS)], ids=str
+)
+def test_hidden_channels_in_registers(rng, of, way):
     """The sums are the same ones in the same order, borders of the image included."""
-    block, tile = of[0], dataclasses.replace(of[1], vector=0)
+    dtype, arithmetic, vector = way
+    if of[0].expand == "stem" and arithmetic == "halves":
+        arithmetic = "tf32x3"
+    block, tile = of[0], dataclasses.replace(of[1], vector=vector, arithmetic=arithmetic)
     if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
         pytest.skip("clusters need a card of sm_90")
     chained = dataclasses.replace(tile, chained=True)
-    assert Geometry(block, chained, 2).hidden_bytes == 0
-    check(rng, block, 3, np.float16, chained)
-    arrays = drawn(rng, block, 3, np.float16)
+    assert Geometry(block, chained, np.dtype(dtype).itemsize).hidden_bytes == 0
+    check(rng, block, 3, np.dtype(dtype), chained)
+    arrays = drawn(rng, block, 3, np.dtype(dtype))
     there = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in arrays]
-    options = {"stride": block.stride, "activations": block.bounds}
+    bound = float(np.abs(arrays[0]).max())
+    options = {"stride": block.stride, "activations": block.bounds, "input_bound": bound}
     one, other = (inverted_residual(*there, tile=t, **options) for t in (tile, chained))
     assert np.array_equal(cuda.asnumpy(one), cuda.asnumpy(other))
 
@@ -180,10 +199,11 @@ def test_chained_says_what_it_needs():
     tile = Tile(4, 4, slice=32, warps=2, strip=2, vector=0, chained=True)
     lower = dataclasses.replace(HALVED, bounds=((-1.0, 1.0), (0.0, 6.0), ENDLESS))
     for block, one, itemsize in (
-        (HALVED, tile, 4), (HALVED, dataclasses.replace(tile, vector=2), 2), (STEM, tile, 2), (NO_EXPAND, tile, 2),
-        (lower, tile, 2),
+        (HALVED, tile, 4), (HALVED, dataclasses.replace(tile, vector=2), 2), (ODD_STEM, tile, 2), (NO_EXPAND, tile, 2),
+        (lower, tile, 2), (SMALL, dataclasses.replace(tile, vector=4), 2),
     ):  # fmt: skip
-        assert "chained needs float16, vector 0" in " ".join(Geometry(block, one, itemsize)._problems(232_448))
+        problems = list(Geometry(block, one, itemsize)._problems(232_448))
+        assert any(problem.startswith("chained ") for problem in problems), problems
 
 
 @pytest.mark.parametrize("of", CHAINED if ALL else CHAINED[1:7:2], ids=str)

@@ -14,7 +14,8 @@
 //     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise──►    dw slice  ──project (mma)──►  sums in registers
 //     shared                     shared                                shared
 //
-// Of halves, the two first of them may also be chained (chained.h): hidden channels are then in registers alone.
+// The two first of them may also be chained: hidden channels are then in registers alone. At stride 1 their rows slide
+// through registers (sliding.h); at stride 2, of halves, expand computes a pixel for each tap over it (chained.h).
 //
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With
 // SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
@@ -30,11 +31,12 @@
 // Its parts:  numbers.h     ceil_div, clamping               load.h         weights, x, zeros into shared memory
 //             arithmetic.h  what a product is                expand.h, depthwise.h, project.h    the convolutions
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
-//             chained.h     expand and depthwise in registers
+//             chained.h, sliding.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
 #pragma once
 #include "fused/chained.h"
 #include "fused/cluster_sum.h"
+#include "fused/sliding.h"
 #include "grid.h"
 
 template <class S> struct OneTile {  // the usual crew: all threads of a block take one tile at a time
@@ -128,7 +130,9 @@ template <class S, class Crew = OneTile<S>> struct Fused {
                 if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
                 cp_async_commit();
             }
-            if constexpr (S::CHAINED) {
+            if constexpr (G::SLIDES) {
+                if (busy) sliding(at, now, w, spot);
+            } else if constexpr (S::CHAINED) {
                 if (busy) chained(at, now, w, spot);
             } else if (busy) depthwise(at, now, w);
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();

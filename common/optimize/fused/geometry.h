@@ -33,6 +33,7 @@ template <class S> struct Geometry {
     static constexpr int REAL_H = WHOLE_H ? S::H : IN_H, REAL_W = WHOLE_W ? S::W : IN_W;
     static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
     static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
+    static constexpr bool SLIDES = S::CHAINED && S::STRIDE == 1;  // as sliding.h does it, else as chained.h
     static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;  // of depthwise
 
     // ---- Channels. A stem's products: under each of three rows of taps 4 pixels of 4 channels, the first pixel and
@@ -66,7 +67,7 @@ template <class S> struct Geometry {
     static constexpr int ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
     static constexpr int H_SIZE = S::CHAINED ? 0 : WARPS_C * PLANES * PLANE, D_SIZE = M_OUT * 16 * D_ROW;
     // depthwise on tensor cores takes 16 columns at a time: where there are fewer, lanes write what nobody reads
-    static constexpr bool SPARE = V == 0 && COLUMNS % 16;
+    static constexpr bool SPARE = V == 0 && (COLUMNS % 16 || SLIDES);
     static constexpr int SPARE_SIZE = SPARE ? S::THREADS * 8 : 0;
     static constexpr int TILES_SIZE = X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE + SPARE_SIZE;
     static constexpr int TILES_BYTES = ceil_div(TILES_SIZE * (int)sizeof(T), 16) * 16;
@@ -81,7 +82,8 @@ template <class S> struct Geometry {
 
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0, "tile");
     static_assert(WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
-    static_assert(!S::CHAINED || (FP16 && V == 0 && S::EXPAND == POINTWISE), "tile");
+    static_assert(!S::CHAINED || (SLIDES ? S::EXPAND != NONE : FP16 && S::EXPAND == POINTWISE), "tile");
+    static_assert(!S::CHAINED || !FP16 || V == 0, "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and
     // where a stem's inputs begin, in pixels; negative if it lies outside of the image: its hidden channels are zero.

@@ -1,0 +1,209 @@
+// sliding.h - expand and depthwise at stride 1 in one go: rows of hidden channels slide through registers.
+//
+//   sliding(at, slice, w, spot)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
+//                                   shared memory. A warp makes 16·PLANES channels, or WARPS_P warps share their pixels
+//
+// A warp takes 14 columns of outputs and walks down STRIP rows of them. Of each row, expand makes 16 hidden pixels: the
+// 14, and one on either side. What lies to the left and to the right of a pixel is in the registers of a neighbouring
+// lane, four lanes away: shuffles bring it. A row is added to the three rows of outputs that need it, and is gone.
+//
+//     hidden pixels   0 │ 1  2  …  13  14 │ 15      lane 4g + t holds, of pixels g and g + 8, channels 2t and 2t + 1 of
+//     outputs           │ 1  2  …  13  14 │         each 8 (of floats, 4t … 4t + 3 of 16)
+//
+// Pixels 0 and 15 have one neighbour only: their outputs are not stored. All widths of MobileNetV2 but the last one, 7,
+// are multiples of 14. What is not needed: hidden channels in shared memory, their stores and loads, the table of rows,
+// and the barrier between warps that share pixels. The sums are those of expand.h and depthwise.h, in the same order.
+//
+// A hidden pixel outside of the image is zero because its upper bound is; expand's lower bound must be 0.
+#pragma once
+#include "fused/depthwise.h"
+#include "fused/expand.h"
+
+constexpr int SEGMENT = 14;  // columns of outputs of a warp
+
+// Of what lanes hold of pixels g and g + 8: what lies to the left and to the right. Wrong left of 0 and right of 15.
+__device__ __forceinline__ void neighbours(unsigned (&left)[2], unsigned (&right)[2], unsigned first, unsigned second,
+                                           int lane) {
+    const unsigned all = 0xffffffffu, before = (lane + 28) % 32, after = (lane + 4) % 32;
+    const unsigned first_before = __shfl_sync(all, first, before), second_before = __shfl_sync(all, second, before);
+    const unsigned first_after = __shfl_sync(all, first, after), second_after = __shfl_sync(all, second, after);
+    left[0] = first_before, left[1] = lane < 4 ? first_before : second_before;    // of pixel 8 it is pixel 7
+    right[1] = second_after, right[0] = lane >= 28 ? second_after : first_after;  // of pixel 7 it is pixel 8
+}
+
+// The taps of a plane's channels that a lane needs, and how it adds a row of hidden pixels to the outputs acc that need
+// it. y: of the rows that the outputs need, from their first one on.
+template <class S> struct TapsOfHalves {
+    unsigned diagonal[2][9];
+    float bias[2][4];
+
+    template <class At> __device__ __forceinline__ void load(const At& at, const __half* slice, int channel) {
+        load_diagonals(diagonal, at, slice + Geometry<S>::W2 + channel * 9);
+        load_bias(bias, at, slice + Geometry<S>::B2 + channel);
+    }
+    // d: the sums of expand, of this lane's two pixels; bound: what they are clamped to
+    template <int ROWS>
+    __device__ __forceinline__ void add(float (&acc)[ROWS][2][4], int y, const float (&d)[2][4], float,
+                                        const float (&bound)[2], int lane) const {
+        unsigned two[2][4], third[2][2];  // under the first two columns of taps, and under the third
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            unsigned left[2], here[2];
+#pragma unroll
+            for (int p = 0; p < 2; ++p)
+                here[p] = min_halves(pack_relu(d[half][2 * p], d[half][2 * p + 1]), pack(bound[p], bound[p]));
+            neighbours(left, third[half], here[0], here[1], lane);
+            two[half][0] = left[0], two[half][1] = left[1], two[half][2] = here[0], two[half][3] = here[1];
+        }
+#pragma unroll
+        for (int part = 0; part < 2; ++part)
+#pragma unroll
+            for (int ky = 0; ky < 3; ++ky)
+                if (y >= ky && y - ky < ROWS)
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const unsigned(&taps)[9] = diagonal[half];
+                        float(&sum)[4] = acc[y - ky][half];
+                        if (part == 1) mma_f16_k8(sum, third[half], taps[ky * 3 + 2]);
+                        else if (ky == 0) mma_f16(sum, two[half], {taps[0], taps[1]}, bias[half]);
+                        else mma_f16(sum, two[half], {taps[ky * 3], taps[ky * 3 + 1]});
+                    }
+    }
+};
+
+template <class S> struct TapsOfFloats {
+    float taps[9][4], bias[4];
+
+    template <class At> __device__ __forceinline__ void load(const At& at, const float* slice, int channel) {
+        const int mine = channel + 4 * at.t;
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+#pragma unroll
+            for (int tap = 0; tap < 9; ++tap) taps[tap][e] = slice[Geometry<S>::W2 + (mine + e) * 9 + tap];
+        get(bias, slice + Geometry<S>::B2 + mine);
+    }
+    template <int ROWS>
+    __device__ __forceinline__ void add(float (&acc)[ROWS][2][4], int y, const float (&d)[2][4], float low,
+                                        const float (&bound)[2], int lane) const {
+        float under[3][2][4];  // columns of taps, pixels, channels
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            unsigned left[2], right[2];
+#pragma unroll
+            for (int p = 0; p < 2; ++p) under[1][p][e] = clamp(d[e / 2][2 * p + e % 2], low, bound[p]);
+            neighbours(left, right, __float_as_uint(under[1][0][e]), __float_as_uint(under[1][1][e]), lane);
+#pragma unroll
+            for (int p = 0; p < 2; ++p)
+                under[0][p][e] = __uint_as_float(left[p]), under[2][p][e] = __uint_as_float(right[p]);
+        }
+#pragma unroll
+        for (int kx = 0; kx < 3; ++kx)
+#pragma unroll
+            for (int ky = 0; ky < 3; ++ky)
+                if (y >= ky && y - ky < ROWS)
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) {
+                        float& sum = acc[y - ky][i / 4][i % 4];
+                        sum = fmaf(under[kx][i / 4][i % 4], taps[ky * 3 + kx][i % 4],
+                                   ky + kx == 0 ? bias[i % 4] : sum);
+                    }
+    }
+};
+
+template <class S, bool HALVES> struct TapsOf { using type = TapsOfFloats<S>; };
+template <class S> struct TapsOf<S, true> { using type = TapsOfHalves<S>; };
+
+template <class S, class Crew>
+__device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const typename S::T* slice,
+                                        const Weights<typename S::Arithmetic>& w, const Spot<S>& spot) {
+    using G = Geometry<S>;
+    using A = typename G::A;
+    using T = typename S::T;
+    constexpr bool STEM_OF = S::EXPAND == STEM;
+    constexpr int K_STEPS = G::K_STEPS, CHUNK = smaller(A::TERMS / A::K, K_STEPS), D_ROW = G::D_ROW;
+    constexpr int SEGMENTS = ceil_div(S::TILE_W, SEGMENT), ITEMS = S::IMAGES * G::STRIPS * SEGMENTS;
+    constexpr int WARPS_P = S::WARPS_P, ROWS = S::STRIP + 2;
+    constexpr bool HELD = K_STEPS * (int)sizeof(typename A::Columns) <= 160;  // bytes of a thread's registers
+    constexpr int DOWN = STEM_OF ? 2 * G::PATCH_ROW : G::IN_W * G::X_ROW;
+    const float top = w.high[0];
+#pragma unroll 1
+    for (int j = 0; j < G::PLANES; ++j) {
+        const int channel = (at.warp_c * G::PLANES + j) * 16;
+        const T* const b_row = slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + at.channel_of_b();
+        typename A::Columns held[HELD ? K_STEPS : 1];
+#pragma unroll
+        for (int k = 0; HELD && k < K_STEPS; ++k) held[k].load(b_row + k * A::K);
+        typename TapsOf<S, G::FP16>::type taps;
+        float hidden_bias[2][4];
+        taps.load(at, slice, channel);
+        load_bias(hidden_bias, at, slice + G::B1 + channel);
+        // the warps of the same channels take items in turn, from one plane to the next
+        const int first_item = (at.warp_p + j * (WARPS_P - ITEMS % WARPS_P)) % WARPS_P;
+#pragma unroll 1
+        for (int item = first_item; item < ITEMS; item += WARPS_P) {
+            const int column = item % SEGMENTS * SEGMENT, strip = item / SEGMENTS % G::STRIPS * S::STRIP;
+            const int image = item / (SEGMENTS * G::STRIPS);
+            // the pixel whose row this lane gives to ldmatrix and stmatrix; where there is none, the last one again
+            const int pixel = column + at.lane % 16, there = smaller(pixel, G::IN_W - 1), row = image * G::IN_H + strip;
+            const T* const from = STEM_OF ? at.x_tile + 2 * row * G::PATCH_ROW + there * (G::FP16 ? 8 : 4) +
+                                                at.lane / 16 * (G::FP16 ? G::E : G::PATCH_ODD)
+                                          : at.x_tile + (row * G::IN_W + there) * G::X_ROW + at.channel_of_a();
+            const int first_row = spot.y0 + strip, to = (image * S::TILE_H + strip) * S::TILE_W - 1;
+            float bound[2];
+            bool stored[2];  // of this lane's two pixels: whether their outputs are
+#pragma unroll
+            for (int p = 0; p < 2; ++p) {
+                const int mine = at.g + 8 * p;
+                bound[p] = (unsigned)(spot.x0 + column + mine) < S::W ? top : 0;
+                stored[p] = mine > 0 && mine <= SEGMENT && column + mine <= S::TILE_W;
+            }
+            const bool mine = at.lane % 16 > 0 && at.lane % 16 <= SEGMENT && pixel <= S::TILE_W;
+            T* const dw = G::FP16 && !mine ? at.spare : at.dw + (to + pixel) * D_ROW + channel + at.lane / 16 * 8;
+            const int down = G::FP16 && !mine ? 0 : S::TILE_W * D_ROW;
+            float acc[S::STRIP][2][4];
+#pragma unroll
+            for (int y = 0; y < ROWS; ++y) {
+                float d[2][4];
+                if constexpr (A::OWN_SUMS)
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) d[i / 4][i % 4] = hidden_bias[i / 4][i % 4];
+#pragma unroll
+                for (int k0 = 0; k0 < K_STEPS; k0 += CHUNK) {
+                    float part[1][1][2][4] = {};
+#pragma unroll
+                    for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
+                        const int c = STEM_OF ? k * A::K / 16 * G::PATCH_ROW + k * A::K % 16 / 2 : k * A::K;
+                        typename A::Columns b;
+                        if constexpr (HELD) b = held[k];
+                        else b.load(b_row + k * A::K);
+                        typename A::Rows a;
+                        a.load(from + y * DOWN + c);
+                        a.split();
+                        if constexpr (A::OWN_SUMS) b.multiply(part[0][0], a);
+                        else if (k == 0) b.multiply(d, a, hidden_bias);
+                        else b.multiply(d, a);
+                    }
+                    if constexpr (A::OWN_SUMS)
+#pragma unroll
+                        for (int i = 0; i < 8; ++i)
+                            d[i / 4][i % 4] = A::add(d[i / 4][i % 4], part[0][0][i / 4][i % 4], w.scales.hidden);
+                }
+                const bool inside = (y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
+                const float bounds[2] = {inside ? bound[0] : 0, inside ? bound[1] : 0};
+                taps.add(acc, y, d, w.low[0], bounds, at.lane);
+                if (y < 2) continue;
+                if constexpr (G::FP16) store_bounded(dw + (y - 2) * down, acc[y - 2], w.low[1], w.high[1]);
+                else
+#pragma unroll
+                    for (int p = 0; p < 2; ++p) {
+                        float(&v)[4] = acc[y - 2][p];
+#pragma unroll
+                        for (int e = 0; e < 4; ++e) v[e] = bounded(v[e], w.low[1], w.high[1]);
+                        if (stored[p])
+                            A::put_dw(at.dw + (to + column + at.g + 8 * p + (y - 2) * S::TILE_W) * D_ROW,
+                                      channel + 4 * at.t, v, w.scales);
+                    }
+            }
+        }
+    }
+}
