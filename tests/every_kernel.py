@@ -193,7 +193,7 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
     if cuda.backend() == "simulator" or cuda.compute_capability() >= 90:
         found.append((Block(7, 7, 32, 192, 32, residual=True), Tile(4, 4, slice=48, warps=3, split=4, strip=2)))
     made = [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
-    split = [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if b.expand != "stem" and t.vector == 2]
+    split = [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2]
     if dtype == np.float32:
         return made + split
     return [

@@ -22,6 +22,13 @@ MULTIPLY = ("conv2d", "gemm", "pointwise")  # operators of common.kernels with a
 # The least of the largest weights of an output, of the largest of all, for which halves lose less than a float does:
 # of the largest they lose at most 2^-39
 LEAST_ROW = 2.0**-15
+LARGEST_WEIGHT = 2.0**60  # for which scale_of has a power of two
+
+
+def _are_alike(weight: np.ndarray) -> bool:
+    """Whether one scale suits the weights (O, …) of all outputs; not if one of them is infinite or no number."""
+    rows = np.abs(weight).max((1, 2, 3))
+    return bool(rows.max() <= LARGEST_WEIGHT and (rows[rows > 0] >= LEAST_ROW * rows.max()).all())
 
 
 class Named(Protocol):
@@ -59,9 +66,15 @@ class KernelBackend(StepBackend):
 
     def _split(self, layer: topology.Conv2d, weight: np.ndarray) -> None:
         """Adds the Halves of a layer whose input has a useful range, and whose rows of weights are alike enough."""
-        bound, rows = self.bound(layer.inputs[0]), np.abs(weight).max((1, 2, 3))
-        if bound is not None and (rows[rows > 0] >= LEAST_ROW * rows.max()).all():
+        bound = self.bound(layer.inputs[0])
+        if bound is not None and _are_alike(weight):
             self.halves[layer.name] = Halves.of(self.parameters[layer.weight], bound)
+
+    def may_be_halves(self, layer: topology.Conv2d) -> bool:
+        """Whether a fused block may multiply by halves for a layer: by their bound, or as a stem, which measures."""
+        if kernel_of(layer) == "pointwise":
+            return layer.name in self.halves
+        return self.target.by_halves and _are_alike(cuda.asnumpy(self.parameters[layer.weight]))
 
     def bound(self, tensor: str) -> float | None:
         """What no element of a tensor exceeds in magnitude, if products of it may be by halves, else None."""

@@ -13,7 +13,7 @@ from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
 from .generate import Block, Geometry, Tile
-from .split_weights import scales, split_weights
+from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
 
 
@@ -48,8 +48,8 @@ def inverted_residual(
     activations   after each of the three convolutions, as in pointwise; the residual is added before the last one
     out           (N, O, OH, OW), NHWC; None: a new array
     tile          default: `tiles.chosen`, else `tiles.rule`
-    input_bound   for a tile of arithmetic "halves", unless expand is None: no element of x is larger in magnitude. What
-                  is computed from larger ones may be NaN
+    input_bound   for a tile of arithmetic "halves", if expand is 1×1: no element of x is larger in magnitude. What is
+                  computed from larger ones may be NaN. A stem needs none: each tile measures what it reads
     programmatic  programmatic dependent launch: the kernel may start before the previous one on the stream has ended,
                   and waits before it reads that one's results (common/kernels/include/grid.h)
 
@@ -118,7 +118,10 @@ def inverted_residual(
 def _halves(block: Block, expand: Any, project: Any, input_bound: float | None) -> tuple[Any, Any, tuple[Any, ...]]:
     """expand and project as pairs of halves, and the scales. ValueError without a bound on what expand reads."""
     expand_scale = 1.0
-    if expand is not None:
+    if block.expand == "stem":
+        expand, expand_scale = split_weights(in_taps(expand))
+        input_bound = 0.0  # it measures
+    elif expand is not None:
         if input_bound is None or not 0 <= input_bound < math.inf:
             raise ValueError(
                 "input_bound must be a finite magnitude that no element of x exceeds, for a tile of arithmetic"

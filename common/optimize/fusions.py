@@ -161,7 +161,7 @@ class InvertedResidual(Fusion):
     def _tile(self, block: Block, match: Match) -> Tile | None:
         """The tile that `choose` returns; of arithmetic "halves" if the network has that and the block can have it."""
         wanted, batch = _dtype(match), match.graph.input_shape[0]
-        if match.target is None or not match.target.by_halves or block.expand == "stem":
+        if match.target is None or not match.target.by_halves:
             return self.choose(block, batch, wanted)
         if self.choose is chosen:
             return chosen(block, batch, wanted, "halves")
@@ -172,7 +172,7 @@ class InvertedResidual(Fusion):
 
     def kernels(self, run: Any, step: Any, arrays: Arrays) -> list[Any]:
         tile, products = step.tile, [first(part) for name, part in step.parts.items() if name != "depthwise"]
-        if tile.arithmetic == "halves" and not all(layer.name in run.halves for layer in products):
+        if tile.arithmetic == "halves" and not all(map(run.may_be_halves, products)):
             tile = replace(tile, arithmetic="tf32x3")  # without a bound on what they read, see network.ranges
         return run.fused(
             inverted_residual, arrays.x, *weights_of(step, run.weights), stride=step.block.stride,

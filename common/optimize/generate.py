@@ -26,6 +26,7 @@ ARITHMETICS = {"tf32x3": "Tf32x3", "halves": "PairOfHalves"}  # of float32: the 
 INDENT, WIDTH = 4 * " ", 120  # of generated source
 NEXT = f"\n{2 * INDENT}"  # what goes on in the next line
 MAILBOX = 16  # bytes of shared memory for the mailbox of a cluster's sums
+MEASURED = 8  # pairs of a stem's pixels that a thread holds at most, six registers each
 EXPANSIONS = ("none", "pointwise", "stem")  # the enum Expand of the header
 
 
@@ -111,7 +112,8 @@ class Tile:
     blocks           resident thread blocks per multiprocessor to compile for (__launch_bounds__)
     persistent       thread blocks per multiprocessor that loop over all tiles; 0: one thread block per tile
     arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
-                     inputs with a bound; float16 has one arithmetic and leaves this aside
+                     inputs with a bound, and for a stem, which measures its own; float16 has one arithmetic and leaves
+                     this aside
     """
 
     tile_h: int
@@ -165,7 +167,11 @@ class Geometry:
         expands = block.expand != "none"
         m_in, unit = ceil_div(self.pixels_in, 16) * 16, e
         x_pixels = self.pixels_in if tile.chained else m_in
-        patch = (2 * self.real_h + 1) * (2 * self.real_w + 2) * 4
+        patch_w = 2 * self.real_w + 2
+        self.pixel_pairs = (2 * self.real_h + 1) * patch_w // 2  # of the image, that a stem's tile reads
+        measures = self.halves and block.expand == "stem"
+        patch_row = patch_w + ((self.real_w // 2 - patch_w) % 4 if measures else 0)
+        patch = (2 * self.real_h + 1) * patch_row * 4 + (ceil_div(tile.warps, e) * e if measures else 0)
         self.x_bytes = {"none": 0, "pointwise": x_pixels * x_row, "stem": patch}[block.expand] * itemsize
         places = tile.images * self.in_h * self.in_w + (m_in - self.pixels_in if expands else 0)
         half_plane = (ceil_div(places - unit // 2, unit) * unit + unit // 2) * 8
@@ -214,8 +220,8 @@ class Geometry:
             yield f"arithmetic must be {' or '.join(ARITHMETICS)}, got {t.arithmetic!r}"
         if self.halves:
             e = 8  # of a group of pairs
-            if b.expand == "stem":
-                yield 'a stem multiplies by tf32x3 alone, got arithmetic "halves"'
+            if b.expand == "stem" and (held := ceil_div(self.pixel_pairs, 32 * t.warps)) > MEASURED:
+                yield f'a stem\'s thread must hold at most {MEASURED} pairs of pixels with "halves", got {held}'
             if not all(map(math.isfinite, b.bounds[1])):
                 yield f'arithmetic "halves" needs a bounded depthwise convolution, got bounds {b.bounds[1]}'
         if b.hidden % e:

@@ -1,6 +1,7 @@
 """Weights of a fused block as pairs of halves, split once on the host, and the scales of its products.
 
 words, scale = split_weights(project)            scale: the power of two that the weights are multiplied by
+words, scale = split_weights(in_taps(expand))    of a stem
 scales(block, 2.7, expand_scale, project_scale)  the five numbers that fused/arithmetic.h calls Scales
 """
 
@@ -31,10 +32,23 @@ def split_weights(weight: Any) -> tuple[Any, float]:
     return cuda.asarray(words), scale
 
 
+def in_taps(weight: Any) -> Any:
+    """(O, 48, 1, 1) of a stem's weights (O, 3, 3, 3): of each row of taps 4 pixels of 4 channels, as a fused block reads.
+
+    The first pixel and the last channel are 0.
+    """
+    if are_shapes_only():
+        return cuda.empty((len(weight), 48, 1, 1), np.float32)  # of a plan
+    made = cuda.zeros((len(weight), 3, 4, 4), np.float32)
+    made[:, :, 1:, :3] = weight.transpose(0, 2, 3, 1)  # output, row, column, channel
+    return made.reshape(len(weight), -1, 1, 1)
+
+
 def scales(block: Block, input_bound: float, expand_scale: float, project_scale: float) -> tuple[np.float32, ...]:
     """(x, x_back, hidden, dw, sums) of fused/arithmetic.h, all powers of two.
 
-    input_bound: no element of x is larger in magnitude. dw is bounded by the block's own bounds.
+    input_bound: no element of x is larger in magnitude. dw is bounded by the block's own bounds. A stem measures its x,
+    and has a bound of 0: its x is 1, its hidden that of the weights alone.
     """
     x, dw = scale_of(input_bound), scale_of(max(map(abs, block.bounds[1])))
     return tuple(map(np.float32, (x, 1 / x, 1 / (x * expand_scale), dw, 1 / (dw * project_scale))))

@@ -288,10 +288,13 @@ def halves(tile, vector=2):
     return dataclasses.replace(tile, arithmetic="halves", vector=vector)
 
 
+STEMS = [(block, tile) for block, tile in TILES if block.expand == "stem"]
 SPLIT = [(block, tile) for block, tile in TILES if block.expand != "stem"]
 
 
-@pytest.mark.parametrize(("of", "vector"), in_turn(SPLIT if ALL else SPLIT[1::4], [2, 4]), ids=str)
+@pytest.mark.parametrize(
+    ("of", "vector"), in_turn(SPLIT + STEMS if ALL else SPLIT[1::4] + STEMS, [2, 4]), ids=str
+)
 def test_halves_on_every_kind_of_tile(rng, of, vector):
     block, tile = of
     if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
@@ -347,13 +350,113 @@ def test_halves_say_what_they_need(rng):
     with pytest.raises(ValueError, match="needs a bounded depthwise convolution"):
         inverted_residual(x, *parameters, activations=("relu6", "relu", None), tile=tile, input_bound=9.0)
     for block, words in (
-        (STEM, "a stem multiplies by tf32x3 alone"),
         (Block(7, 7, 12, 64, 40), "channels must be a multiple of 8"),
         (Block(7, 7, 16, 60, 40), "hidden channels must be a multiple of 8"),
     ):
         assert words in Geometry(block, dataclasses.replace(tile, slice=32), 4).problem(232_448)
+    image, few = Block(112, 112, 3, 32, 16, 1, "stem", (224, 224)), halves(Tile(14, 16, slice=32, warps=2, strip=7))
+    words = 'a stem\'s thread must hold at most 8 pairs of pixels with "halves", got 10'
+    assert words in Geometry(image, few, 4).problem(232_448)
     other = dataclasses.replace(tile, arithmetic="bf16")
     assert "arithmetic must be tf32x3 or halves, got 'bf16'" in Geometry(SMALL, other, 4).problem(232_448)
+
+
+# ---- A stem as pairs of halves: each tile measures its image
+
+WIDE = Block(14, 16, 3, 32, 16, 1, "stem", (28, 32), ((-math.inf, math.inf), (-1e4, 1e4), ENDLESS))
+OF_WIDE = [
+    Tile(7, 8, slice=32, warps=4, pixel_warps=4, strip=7, stages=1, arithmetic="halves"),
+    Tile(4, 16, slice=16, warps=3, pixel_warps=3, strip=2, stages=2, vector=4, arithmetic="halves", persistent=1),
+]
+of_wide = pytest.mark.parametrize("tile", OF_WIDE, ids=str)
+
+
+def ran(block, arrays, tile):
+    there = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in arrays]
+    return cuda.asnumpy(inverted_residual(*there, stride=block.stride, activations=block.bounds, tile=tile))
+
+
+def worst(block, arrays, tile):
+    """The largest error of an element, of what is allowed: a few bits of its sums, 2^-38 of the largest x and dw.
+
+    Sums are those of magnitudes, without clamps.
+    """
+    free = dataclasses.replace(block, bounds=(ENDLESS, ENDLESS, ENDLESS))
+    magnitudes = [np.abs(a) for a in arrays]
+    sums = reference(free, magnitudes, None)
+    of_ones = reference(free, [np.ones_like(arrays[0]), *magnitudes[1:]], None)
+    error = np.abs(ran(block, arrays, tile) - reference(block, arrays, None))
+    of_dw = block.bounds[1][1] * magnitudes[5].sum(1)[None, :, :, 0, None]
+    return (error / (2**-21 * sums + 2.0**-38 * (magnitudes[0].max() * of_ones + of_dw))).max()
+
+
+@of_wide
+@pytest.mark.parametrize("size", [1e-41, 1e-38, 1e-30, 1e-6, 1e6, 1e30, 1e38])
+def test_a_stem_takes_images_of_any_size(rng, tile, size):
+    """Where weights make up for it; 1e-38 and below also lie where floats have fewer bits."""
+    arrays = drawn(rng, WIDE, 2, np.float32)
+    arrays[0] = np.clip(arrays[0], -3, 3) * np.float32(size)
+    of_weights = float(np.clip(size**-0.5, 2.0**-40, 2.0**60))
+    arrays[1] *= np.float32(of_weights)
+    arrays[3] *= np.float32(1 / (size * of_weights))
+    for i in (2, 4):
+        arrays[i][:] = 0
+    assert np.isfinite(ran(WIDE, arrays, tile)).all() and worst(WIDE, arrays, tile) <= 1
+
+
+@of_wide
+def test_a_stem_takes_pixels_of_all_sizes(rng, tile):
+    """From 1e-6 to 1e6, a single large pixel among small ones, and none but zeros."""
+    arrays = drawn(rng, WIDE, 2, np.float32)
+    arrays[3] *= np.float32(1e-3)
+    every = (arrays[0] * 10.0 ** rng.uniform(-6, 6, arrays[0].shape)).astype(np.float32)
+    one = 1e-3 * arrays[0]
+    one[1, 2, 17, 20] = 3e5
+    for x in (every, one, 0 * one, -np.abs(every)):
+        assert worst(WIDE, [x, *arrays[1:]], tile) <= 1
+
+
+@of_wide
+def test_a_large_pixel_leaves_other_tiles_as_they_are(rng, tile):
+    arrays = drawn(rng, WIDE, 2, np.float32)
+    without = ran(WIDE, arrays, tile)
+    arrays[0][1, 2, 0, 0] = 1e9
+    with_it = ran(WIDE, arrays, tile)
+    assert (with_it[1, :, 0, 0] != without[1, :, 0, 0]).any() and (with_it[0] == without[0]).all()
+    assert (with_it[1, :, tile.tile_h :] == without[1, :, tile.tile_h :]).all()
+
+
+@of_wide
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_spoils_what_a_stem_computes_from_it_alone(rng, tile, value):
+    """As by TF32 numbers: the outputs whose window holds it are NaN; others are what they are with 0 in its place."""
+    arrays = drawn(rng, WIDE, 2, np.float32)
+    arrays[0] *= 1e-4  # small, so that a scale that follows the infinity would leave nothing of it
+    arrays[0][0, 1, 13, 15] = value
+    out, other = ran(WIDE, arrays, tile), ran(WIDE, arrays, dataclasses.replace(tile, arithmetic="tf32x3"))
+    spoilt = np.isnan(out)
+    assert (spoilt == np.isnan(other)).all() and spoilt[0, :, 5:8, 6:9].all() and spoilt[0].any(0).sum() <= 16
+    arrays[0][0, 1, 13, 15] = 0
+    expected = reference(WIDE, arrays, None)
+    assert np.abs(out - expected)[~spoilt].max() <= 1e-5 * np.abs(expected).max()
+    assert np.isfinite(out[~spoilt]).all()
+
+
+@pytest.mark.parametrize("vector", [2, 4])
+def test_a_stem_of_halves_is_as_near_to_float64_as_of_tf32_numbers(rng, vector):
+    arrays = drawn(rng, STEM, 2, np.float32)
+    expected, tile = reference(STEM, arrays, None), Tile(9, 12, slice=32, warps=4, pixel_warps=4, strip=3, stages=1)
+    mine, other = (distance(ran(STEM, arrays, t), expected) for t in (halves(tile, vector), tile))
+    assert mine < 3e-7 and mine <= 2 * other  # without any of the low parts: 1e-4
+
+
+def test_rows_of_a_measured_image_take_all_banks():
+    """ldmatrix reads 8 rows of 16 bytes at a time, also where a tile of mma goes on in the next row of outputs."""
+    if cuda.backend() == "gpu":
+        pytest.skip("the trace is the simulator's")
+    tile = Tile(14, 16, slice=32, warps=4, pixel_warps=4, strip=14, stages=1, arithmetic="halves")
+    report = traced(WIDE, 1, "float32", tile)
+    assert report.shared_loads.requests and report.shared_loads.conflicts == 0
 
 
 # ---- What does not fit
@@ -420,7 +523,7 @@ def test_no_access_goes_wrong(of, dtype):
     assert not report.findings, report
 
 
-@pytest.mark.parametrize("of", SPLIT if ALL else SPLIT[3:8:4], ids=str)
+@pytest.mark.parametrize("of", SPLIT + STEMS if ALL else [*SPLIT[3:8:4], *STEMS[1:]], ids=str)
 def test_no_access_of_halves_goes_wrong(of):
     """A thread splits what it has fetched itself, before others may see it."""
     if cuda.backend() == "gpu":
@@ -459,7 +562,7 @@ def test_nvrtc_compiles_it(card, dtype):
             continue
         tile = dataclasses.replace(tile, vector=0 if dtype == "float16" else 4)
         assert compile_with_nvrtc(generate.source(block, tile, dtype), card, options) is None
-        if dtype == "float32" and block.expand != "stem":
+        if dtype == "float32":
             assert compile_with_nvrtc(generate.source(block, halves(tile), dtype), card, options) is None
 
 

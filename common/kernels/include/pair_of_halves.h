@@ -2,6 +2,7 @@
 // is its twin.
 //
 //   split_halves(high, low, a, b, scale)      scale·a and scale·b as high + low, two halves a register; a below b
+//   split_half(high, low, a, scale)           the same of a alone, with zeros above
 //   split_halves(high, low, x, scale)         2N floats x into N registers each: x[2i], x[2i + 1] into high[i], low[i]
 //   split_fragment(a, a_low, first, second, scale)    the fragment of 16×16 floats out of two ldmatrix_x4, see below
 //   mma_halves(d, a, a_low, b, b_low)         d (16×8) += a (16×16) · b (16×8), of factors that are split
@@ -44,6 +45,12 @@ __device__ __forceinline__ void split_halves(unsigned& high, unsigned& low, floa
     high = pack(a * scale, b * scale);
     unpack(high_a, high_b, high);
     low = pack(fmaf(a, scale, -high_a), fmaf(b, scale, -high_b));  // the differences are floats, without a rounding
+}
+__device__ __forceinline__ void split_half(unsigned& high, unsigned& low, float a, float scale) {
+    float high_a, zero;
+    high = pack(a * scale, 0.0f);
+    unpack(high_a, zero, high);
+    low = pack(fmaf(a, scale, -high_a), 0.0f);
 }
 template <int N>
 __device__ __forceinline__ void split_halves(unsigned (&high)[N], unsigned (&low)[N], const float (&x)[2 * N],

@@ -4,13 +4,15 @@
 //   Tf32x3          floats in memory, three products of their parts (tf32x3.h), which are taken apart at each use
 //   PairOfHalves    floats in memory, three products of halves (pair_of_halves.h). Each number is taken apart once: the
 //                   weights on the host, x when its tile has come, dw when it is stored. 8 neighbouring channels are 8
-//                   high halves, then 8 low ones, in the place of the floats. Needs bounds on x and on dw
+//                   high halves, then 8 low ones, in the place of the floats. Needs bounds on x and on dw; a stem
+//                   measures what it reads (image.h)
 //
 //   A::T                               what is in memory
 //   A::K, A::PIECE                     channels of one mma; those that a thread fetches of x at a time
 //   A::OWN_SUMS                        sums of TERMS products begin at 0, and `add` takes them to the rest
 //   A::TERMS, A::SLICE_TERMS           how many products such a sum has at most, of expand and of project
-//   A::Rows a; a.load(row); a.split()  a's fragment, 16 pixels × K channels, ready for many products
+//   A::Rows a; a.load(row, low); a.split()    a's fragment, 16 pixels × K channels, ready for many products; low: where
+//                                      the low halves of a row lie, in floats from the high ones, of PairOfHalves
 //   A::Columns b; b.load(row)          b's fragments, K channels of two neighbouring tiles of 8 columns
 //   b.multiply(d, a)                   d += a·b, of both tiles
 //   b.multiply(d, a, c)                d = a·b + c, without OWN_SUMS
@@ -67,7 +69,7 @@ struct Fp16 : Unscaled<__half> {
 
     struct Rows {
         unsigned big[4];
-        __device__ __forceinline__ void load(const T* row) { ldmatrix_x4(big, row); }
+        __device__ __forceinline__ void load(const T* row, int = 0) { ldmatrix_x4(big, row); }
         __device__ __forceinline__ void split() {}
     };
     struct Columns {
@@ -91,7 +93,7 @@ struct Tf32x3 : Unscaled<float> {
 
     struct Rows {
         unsigned big[4], small[4];
-        __device__ __forceinline__ void load(const T* row) { ldmatrix_x4(big, row); }
+        __device__ __forceinline__ void load(const T* row, int = 0) { ldmatrix_x4(big, row); }
         __device__ __forceinline__ void split() { ::split(big, small); }
     };
     struct Columns {
@@ -145,7 +147,9 @@ struct PairOfHalves {
 
     struct Rows {
         unsigned high[4], low[4];
-        __device__ __forceinline__ void load(const T* row) { ldmatrix_x4(high, row), ldmatrix_x4(low, row + 4); }
+        __device__ __forceinline__ void load(const T* row, int to_low = 4) {
+            ldmatrix_x4(high, row), ldmatrix_x4(low, row + to_low);
+        }
         __device__ __forceinline__ void split() {}
     };
     struct Columns {

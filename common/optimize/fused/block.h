@@ -29,7 +29,8 @@
 //                       registers      TILE pixels × O sums, over all threads; a warp's weights of expand
 //
 // Its parts:  numbers.h     ceil_div, clamping               load.h         weights, x, zeros into shared memory
-//             arithmetic.h  what a product is                expand.h, depthwise.h, project.h    the convolutions
+//             arithmetic.h  what a product is                image.h        a stem's x, and the scale of its halves
+//             expand.h, depthwise.h, project.h    the convolutions
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
 //             chained.h, sliding.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
@@ -53,7 +54,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     using T = typename S::T;
     using W = ::Weights<typename S::Arithmetic>;
     static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
-    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND != NONE;  // x, when it has come
+    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND == POINTWISE;  // x, when it has come
 
     Workspace<S, Crew> at;
 
@@ -89,22 +90,30 @@ template <class S, class Crew = OneTile<S>> struct Fused {
 
     // A tile, by those threads that have one (busy). is_first, is_last: of those that this block takes.
     template <class After>
-    __device__ __forceinline__ void take(const T* x, const W& w, const T* residual, T* y, const Spot<S> spot, bool busy,
+    __device__ __forceinline__ void take(const T* x, W w, const T* residual, T* y, const Spot<S> spot, bool busy,
                                          bool is_first, bool is_last, const After& after) {
         const bool waits = Crew::WAITS && is_first;  // what needs nothing of the kernel before comes before that wait
         if (!is_first && !G::RESIDENT) prefetch(w);
-        if constexpr (S::EXPAND != NONE) {
-            if (busy && !waits) fetch_x(at, x, spot);
+        MeasuredImage<S, Crew> image;
+        const auto fetch = [&] {
+            if constexpr (G::MEASURES) image.load(at, x, spot);
+            else if constexpr (S::EXPAND != NONE) fetch_x(at, x, spot);
+        };
+        if (busy && !waits) fetch();
+        if constexpr (S::EXPAND != NONE)
             if (busy && !S::CHAINED) make_rows(at, spot);
-        }
         if (Crew::CLEARS && is_first) clear();
         if (S::READS_RESIDUAL && waits) wait_for_inputs();
         Sums<S> acc = {};
         if (busy) begin(acc, at, w, residual, spot);
         if (waits) {
             wait_for_inputs();
-            if constexpr (S::EXPAND != NONE)
-                if (busy) fetch_x(at, x, spot);
+            if (busy) fetch();
+        }
+        if constexpr (G::MEASURES) {
+            if (busy) image.measure(at);
+            __syncthreads();
+            if (busy) image.put(at, w);
         }
 #pragma unroll 1
         for (int slice = 0; slice < G::SLICES; ++slice) {

@@ -40,7 +40,7 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
             entry[i] = at.rows[pixel];
             if constexpr (S::EXPAND == STEM)
                 a_row[i] = at.x_tile + (entry[i] >> G::PATCH_SHIFT & G::PATCH) * 4 +
-                           at.lane / 16 * (G::FP16 ? G::E : G::PATCH_ODD);
+                           at.lane / 16 * (G::FP16 || G::MEASURES ? G::E : G::PATCH_ODD);
             else a_row[i] = at.x_tile + pixel * G::X_ROW + at.channel_of_a();
         }
         float acc[MT1][PLANES][2][4];
@@ -48,7 +48,8 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
 #pragma unroll
             for (int i = 0; i < MT1 * PLANES * 8; ++i)
                 acc[i / 8 / PLANES][i / 8 % PLANES][i / 4 % 2][i % 4] = bias[i / 8 % PLANES][i / 4 % 2][i % 4];
-        constexpr int CHUNK = smaller(A::TERMS / A::K, K_STEPS);
+        // of a stem's terms 27 are not 0: a single sum
+        constexpr int CHUNK = S::EXPAND == STEM ? K_STEPS : smaller(A::TERMS / A::K, K_STEPS);
 #pragma unroll
         for (int k0 = 0; k0 < K_STEPS; k0 += CHUNK) {
             float part[A::OWN_SUMS ? MT1 : 1][A::OWN_SUMS ? PLANES : 1][2][4] = {};
@@ -58,7 +59,7 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
                 typename A::Columns b[PLANES];
                 typename A::Rows a[MT1];
 #pragma unroll
-                for (int i = 0; i < MT1; ++i) a[i].load(a_row[i] + c);
+                for (int i = 0; i < MT1; ++i) a[i].load(a_row[i] + c, G::MEASURES ? G::PATCH_LOW : 4);
 #pragma unroll
                 for (int j = 0; j < PLANES; ++j)
                     if constexpr (G::HELD) b[j] = held[k][j];

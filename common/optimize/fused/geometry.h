@@ -58,10 +58,16 @@ template <class S> struct Geometry {
     static constexpr int PLACES = PIXELS_HIDDEN + FILLED, UNIT = 16 / sizeof(T);
     static constexpr int HALF_PLANE = (ceil_div(PLACES - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
     // A stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0; of floats, of which
-    // a pixel is 16 bytes, the even ones of a row first: neighbouring hidden pixels need every other one.
+    // a pixel is 16 bytes, the even ones of a row first: neighbouring hidden pixels need every other one. As pairs of
+    // halves (MEASURES, image.h) the high ones of a row first, then the low ones; behind them the row has as many pixels
+    // more as take the first hidden pixel of a row to the banks that follow those of the last one in the row above.
+    static constexpr bool MEASURES = S::EXPAND == STEM && A::PIECE != E;
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;
-    static constexpr int PATCH_ROW = PATCH_W * 4, PATCH_ODD = PATCH_ROW / 2;
-    static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW : 0;
+    static constexpr int PATCH_ROW = (PATCH_W + (MEASURES ? (REAL_W / 2 - PATCH_W) & 3 : 0)) * 4;
+    static constexpr int PATCH_ODD = PATCH_W * 2, PATCH_LOW = PATCH_W * 2;
+    static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;  // of pixels, of a thread each
+    static constexpr int MAXIMA = MEASURES ? ceil_div(WARPS, E) * E : 0;  // a number of each warp, behind the pixels
+    static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW + MAXIMA : 0;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? (S::CHAINED ? PIXELS_IN : M_IN * 16) * X_ROW : X_OF_STEM;
     static constexpr int ROWS_BYTES = S::EXPAND && !S::CHAINED ? M_IN * 16 * 4 : 0;
     static constexpr int ROWS_SIZE = ROWS_BYTES / (int)sizeof(T);
@@ -86,9 +92,9 @@ template <class S> struct Geometry {
     static_assert(!S::CHAINED || !FP16 || V == 0, "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and
-    // where a stem's inputs begin, in pixels; negative if it lies outside of the image: its hidden channels are zero.
+    // where a stem's inputs begin, in fours of elements; negative if it lies outside of the image: its hidden channels are zero.
     static constexpr int PLACE = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, OUTSIDE = -0x7fffffff - 1;
-    static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_W <= PATCH), "too large a tile");
+    static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_ROW / 4 <= PATCH), "too large");
 
     __host__ __device__ static constexpr unsigned in_row(unsigned column) {
         return S::STRIDE == 1 ? column : column / 2 + column % 2 * ODD;

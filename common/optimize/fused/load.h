@@ -4,20 +4,15 @@
 //   prefetch(at, w)               the first slices
 //   load_bias(bias, at, from)     a slice's biases into registers, those of a thread's sums
 //   fetch_x(at, x, spot)          the pixels of a tile, channels side by side; zeros where there is no image
-//   split_x(at, w)                the pixels that this thread has fetched and that have come, as pairs of halves
+//   split_x(at, w)                the pixels that this thread has fetched and that have come, as pairs of halves; not a
+//                                 stem's, of which image.h takes care
 //   make_rows(at, spot)           the table of rows: where the hidden channels of each pixel go
 //   fetch_hidden(at, x, spot, slice)    of a block without expand: a slice of x is the hidden tensor
 //   clear(at)                     what nobody writes later: the border of a whole image, what fills up tiles of mma
 //
-// All of it is asked for with cp.async, except a stem's pixels of 3 channels, which go through registers.
+// All of it is asked for with cp.async, except a stem's pixels of 3 channels, which go through registers (image.h).
 #pragma once
-#include "fused/workspace.h"
-
-template <class A> struct Weights {  // as PyTorch has them, in NHWC: (hidden, C), (hidden, 9), (O, hidden); biases or 0
-    const typename A::T *expand, *expand_bias, *depthwise, *depthwise_bias, *project, *project_bias;
-    float low[3], high[3];  // what each of the three is clamped to
-    typename A::Scales scales;
-};
+#include "fused/image.h"
 
 // ---- Weights
 
@@ -62,10 +57,12 @@ __device__ __forceinline__ void fetch_slice(const Workspace<S, Crew>& at, const 
     T* const to = at.stages + slice % G::STAGES * G::STAGE;
     const int first = (at.rank * G::SLICES + slice) * S::SLICE;
     const int left = S::HIDDEN == G::SLICES * S::SLICE * S::SPLIT ? S::SLICE : S::HIDDEN - first;
-    if constexpr (S::EXPAND == POINTWISE)
-        fetch_rows<BLOCK, S::SLICE, G::K_PADDED, G::X_ROW, S::C, !G::FP16>(to + G::W1, w.expand + first * S::C, left,
-                                                                           S::C);
-    if constexpr (S::EXPAND == STEM)
+    if constexpr (S::EXPAND == POINTWISE || G::MEASURES) {  // the host has put a stem's pairs of halves in order
+        constexpr int LENGTH = G::MEASURES ? G::K_PADDED : S::C;
+        fetch_rows<BLOCK, S::SLICE, G::K_PADDED, G::X_ROW, LENGTH, !G::FP16>(to + G::W1, w.expand + first * LENGTH,
+                                                                             left, LENGTH);
+    }
+    if constexpr (S::EXPAND == STEM && !G::MEASURES)
         for (int i = threadIdx.x; i < S::SLICE * G::K_PADDED; i += BLOCK) {
             const int place = i / G::K_PADDED, row = G::FP16 ? place : of_tiles(place);
             const int k = i % G::K_PADDED, column = k % 16 / 4 - 1, channel = k % 4;
@@ -118,48 +115,6 @@ __device__ __forceinline__ void for_pieces(const Workspace<S, Crew>& at, const P
         for (unsigned i = at.thread; i < G::PIXELS_IN * PIECES; i += S::THREADS) put(i / PIECES, i % PIECES * PIECE);
 }
 
-// Two neighbouring pixels of an image are 6 inputs, three times two of them: put as 4 channels each.
-template <class T> struct TwoOf { using type = float2; };
-template <> struct TwoOf<__half> { using type = unsigned; };
-
-template <class G>
-__device__ __forceinline__ void put_pixels(__half* patch, unsigned pair, const unsigned (&v)[3]) {
-    store_16(patch + pair * 8, make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
-}
-template <class G>
-__device__ __forceinline__ void put_pixels(float* patch, unsigned pair, const float2 (&v)[3]) {
-    float* const to = patch + (pair + pair / (G::PATCH_W / 2) * (G::PATCH_W / 2)) * 4;
-    *(float4*)to = make_float4(v[0].x, v[0].y, v[1].x, 0);
-    *(float4*)(to + G::PATCH_ODD) = make_float4(v[1].y, v[2].x, v[2].y, 0);
-}
-
-template <class S, class Crew>
-__device__ __forceinline__ void fetch_image(const Workspace<S, Crew>& at, const typename S::T* x, const Spot<S>& spot) {
-    using G = Geometry<S>;
-    using Two = typename TwoOf<typename S::T>::type;
-    constexpr int ACROSS = G::PATCH_W / 2, ITEMS = G::PATCH_H * ACROSS, STEPS = ceil_div(ITEMS, S::THREADS);
-    constexpr int AT_ONCE = smaller(STEPS, 6);  // loads on their way
-#pragma unroll 1
-    for (int k = 0; k < STEPS; k += AT_ONCE) {
-        Two two[AT_ONCE][3];
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            const unsigned i = at.thread + (k + j) * S::THREADS;
-            const unsigned y = 2 * spot.y_first() - 1 + i / ACROSS, column = 2 * spot.x_first() - 2 + i % ACROSS * 2;
-            const bool inside = i < ITEMS && y < S::INPUT_H && column < S::INPUT_W;  // a negative one is large, too
-            const int pixel = inside ? (spot.n0 * S::INPUT_H + y) * S::INPUT_W + column : 0;
-            const Two* const from = (const Two*)(x + pixel * 3);
-#pragma unroll
-            for (int e = 0; e < 3; ++e) two[j][e] = inside ? __ldg(from + e) : Two();
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            const int i = at.thread + (k + j) * S::THREADS;
-            if (i < ITEMS) put_pixels<G>(at.x_tile, i, two[j]);
-        }
-    }
-}
-
 template <class S, class Crew>
 __device__ __forceinline__ void fetch_x(const Workspace<S, Crew>& at, const typename S::T* x, const Spot<S>& spot) {
     using G = Geometry<S>;
@@ -176,7 +131,7 @@ __device__ __forceinline__ void fetch_x(const Workspace<S, Crew>& at, const type
             for (int e = 0; e < G::A::PIECE; e += G::E)
                 cp_async_16(at.x_tile + pixel * G::X_ROW + c + e, x + (inside ? from + e : 0), inside);
         });
-    if constexpr (S::EXPAND == STEM) fetch_image(at, x, spot);
+    if constexpr (S::EXPAND == STEM && !G::MEASURES) fetch_image(at, x, spot);
     cp_async_commit();
 }
 
@@ -202,7 +157,7 @@ __device__ __forceinline__ void make_rows(const Workspace<S, Crew>& at, const Sp
         G::place(pixel, image, row, column);
         const bool inside = spot.is_inside(image, row, column);
         const int there = ((image * G::IN_H + row + G::WHOLE_H) * G::IN_W + G::in_row(column + G::WHOLE_W)) * 8;
-        const unsigned patch = S::EXPAND == STEM ? 2 * row * G::PATCH_W + column * (G::FP16 ? 2 : 1) : 0;
+        const unsigned patch = S::EXPAND == STEM ? 2 * row * (G::PATCH_ROW / 4) + column * (G::FP16 ? 2 : 1) : 0;
         at.rows[pixel] = there | (inside ? 0 : G::OUTSIDE) | patch << G::PATCH_SHIFT;
     }
 }

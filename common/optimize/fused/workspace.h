@@ -17,6 +17,7 @@ template <class S, class Crew> struct Workspace {
 
     T *x_tile, *hidden, *dw, *spare, *stages;
     int* rows;
+    unsigned* maxima;  // [WARPS], of image.h
     float4* sums;  // [SPLIT][PART]: of this block's part of the outputs, from each block of the cluster
     typename Crew::Post post;
     int lane, g, t, warp, warp_c, warp_p, rank, thread, team, rank_of_first;
@@ -27,6 +28,7 @@ template <class S, class Crew> struct Workspace {
         thread = Crew::thread(), team = Crew::team();
         x_tile = (T*)((char*)work + team * WORK);
         rows = (int*)(x_tile + G::X_SIZE);
+        maxima = (unsigned*)(x_tile + G::X_SIZE - G::MAXIMA);
         hidden = x_tile + G::X_SIZE + G::ROWS_SIZE;
         dw = hidden + G::H_SIZE;
         spare = dw + G::D_SIZE + (G::SPARE ? thread * 8 : 0);
