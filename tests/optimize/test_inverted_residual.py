@@ -168,8 +168,6 @@ WAYS = [("float16", "tf32x3", 0), ("float32", "halves", 4), ("float32", "tf32x3"
 def test_hidden_channels_in_registers(rng, of, way):
     """The sums are the same ones in the same order, borders of the image included."""
     dtype, arithmetic, vector = way
-    if of[0].expand == "stem" and arithmetic == "halves":
-        arithmetic = "tf32x3"
     block, tile = of[0], dataclasses.replace(of[1], vector=vector, arithmetic=arithmetic)
     if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
         pytest.skip("clusters need a card of sm_90")

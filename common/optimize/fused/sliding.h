@@ -120,7 +120,8 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
     using A = typename G::A;
     using T = typename S::T;
     constexpr bool STEM_OF = S::EXPAND == STEM;
-    constexpr int K_STEPS = G::K_STEPS, CHUNK = smaller(A::TERMS / A::K, K_STEPS), D_ROW = G::D_ROW;
+    constexpr int K_STEPS = G::K_STEPS, D_ROW = G::D_ROW;
+    constexpr int CHUNK = STEM_OF ? K_STEPS : smaller(A::TERMS / A::K, K_STEPS);  // as in expand.h
     constexpr int SEGMENTS = ceil_div(S::TILE_W, SEGMENT), ITEMS = S::IMAGES * G::STRIPS * SEGMENTS;
     constexpr int WARPS_P = S::WARPS_P, ROWS = S::STRIP + 2;
     constexpr bool HELD = K_STEPS * (int)sizeof(typename A::Columns) <= 160;  // bytes of a thread's registers
@@ -146,7 +147,7 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
             // the pixel whose row this lane gives to ldmatrix and stmatrix; where there is none, the last one again
             const int pixel = column + at.lane % 16, there = smaller(pixel, G::IN_W - 1), row = image * G::IN_H + strip;
             const T* const from = STEM_OF ? at.x_tile + 2 * row * G::PATCH_ROW + there * (G::FP16 ? 8 : 4) +
-                                                at.lane / 16 * (G::FP16 ? G::E : G::PATCH_ODD)
+                                                at.lane / 16 * (G::FP16 || G::MEASURES ? G::E : G::PATCH_ODD)
                                           : at.x_tile + (row * G::IN_W + there) * G::X_ROW + at.channel_of_a();
             const int first_row = spot.y0 + strip, to = (image * S::TILE_H + strip) * S::TILE_W - 1;
             float bound[2];
@@ -177,7 +178,7 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                         if constexpr (HELD) b = held[k];
                         else b.load(b_row + k * A::K);
                         typename A::Rows a;
-                        a.load(from + y * DOWN + c);
+                        a.load(from + y * DOWN + c, G::MEASURES ? G::PATCH_LOW : 4);
                         a.split();
                         if constexpr (A::OWN_SUMS) b.multiply(part[0][0], a);
                         else if (k == 0) b.multiply(d, a, hidden_bias);
