@@ -46,6 +46,14 @@ WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps in re
 EXPAND_ISSUE = 14  # addresses and bounds
 EXPAND_EPILOGUE = {4: 30, 2: 12}  # bias, clamp, store: instructions per 16 hidden channels
 CHAINED_EPILOGUE = 10  # clamp to halves in registers: instructions per 16 hidden channels
+SEGMENT = 14  # columns of outputs of a warp where rows slide through registers (fused/sliding.h)
+SLIDING_ROW_ISSUE = {4: 48, 2: 22}  # per row of 16 hidden pixels and 16 channels: clamp, neighbours
+SLIDING_ROW_WAVEFRONTS = {4: 16, 2: 8}  # shuffles
+SLIDING_OUTPUT_ISSUE = {4: 110, 2: 26}  # per row of outputs: taps, clamp, store
+SLIDING_OUTPUT_WAVEFRONTS = {4: 16, 2: 4}
+SLIDING_OUTPUT_TENSOR = {4: 0.0, 2: 14.4}  # cycles of the taps' products
+SLIDING_REGISTERS = {4: 125, 2: 75}  # besides the sums of project and the weights of expand, which are held up to
+SLIDING_HELD = {4: 40, 2: 40}  # registers per thread
 EXPAND_WAVEFRONTS = {4: 8, 2: 4}  # wavefronts of these stores
 
 # The depthwise convolution on CUDA cores, per strip of output rows of one lane
@@ -91,6 +99,8 @@ def _expansion(g: Geometry) -> Spent:
     if block.expand == "none":
         return Spent()
     k_steps, rows = g.k_padded * itemsize // 32, ceil_div(ceil_div(g.pixels_in, 16), tile.pixel_warps)
+    if g.slides:
+        return _sliding(g)
     if tile.chained:  # each plane reads x, once for each column of taps
         rows = 3 * _strips(g) * ((tile.strip - 1) * block.stride + 3)
         products = 2 * rows * k_steps
@@ -108,6 +118,25 @@ def _expansion(g: Geometry) -> Spent:
     )
 
 
+def _sliding(g: Geometry) -> Spent:
+    """Expand and the depthwise convolution together."""
+    tile, itemsize = g.tile, g.itemsize
+    items = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, SEGMENT)
+    passes = g.planes * ceil_div(items, tile.pixel_warps)
+    steps, products = g.k_padded // 16, (3 if itemsize == 4 else 1)  # of floats, by halves
+    rows, outputs = passes * (tile.strip + 2), passes * tile.strip
+    fragments = steps * (2 if itemsize == 4 else 1)  # of x; as many pairs of weights, if they are not held
+    if 4 * fragments > SLIDING_HELD[itemsize]:
+        fragments *= 2
+    return Spent(
+        rows * (2 * steps * products + fragments + SLIDING_ROW_ISSUE[itemsize])
+        + outputs * SLIDING_OUTPUT_ISSUE[itemsize],
+        rows * (FRAGMENT_WAVEFRONTS * fragments + SLIDING_ROW_WAVEFRONTS[itemsize])
+        + outputs * SLIDING_OUTPUT_WAVEFRONTS[itemsize],
+        rows * 2 * steps * products * MMA_CYCLES[2] + outputs * SLIDING_OUTPUT_TENSOR[itemsize],
+    )
+
+
 def _strips(g: Geometry) -> int:
     """Passes of a warp over the columns of the depthwise convolution, in a slice."""
     tile = g.tile
@@ -116,6 +145,8 @@ def _strips(g: Geometry) -> int:
 
 
 def _depthwise(g: Geometry) -> Spent:
+    if g.slides:
+        return Spent()  # _sliding has it
     tile, stride, itemsize = g.tile, g.block.stride, g.itemsize
     strips, rows_in = _strips(g), (tile.strip - 1) * stride + 3
     if tile.vector:
@@ -272,6 +303,50 @@ def candidates(
                     yield best
 
 
+def sliding_candidates(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+) -> Iterator[Tile]:
+    """All chained tiles at stride 1 that fit and may be fast; `candidates` has none. Arguments as of `candidates`."""
+    if block.stride != 1 or block.expand == "none" or block.bounds[0][0] != 0:
+        return
+    out_h, out_w = block.out_size
+    heights = [h for h in (1, 2, 4, 7, 8, 14, 16, 28) if h <= out_h]
+    widths = [w for w in (SEGMENT, 2 * SEGMENT, 4 * SEGMENT) if w <= out_w] or [out_w]
+    for h, w, images in itertools.product(heights, widths, (1, 2, 4)):
+        if images > 1 and (batch < images or (h, w) != (out_h, out_w)) or not 14 <= images * h * w <= 448:
+            continue
+        tiles = ceil_div(batch, images) * ceil_div(out_h, h) * ceil_div(out_w, w)
+        splits = (1, 2, 3, 4, 6, 8) if clusters and images == 1 and tiles < multiprocessors else (1,)
+        strips = [n for n in (1, 2, 4, 7, 8, 14) if h % n == 0][-2:]
+        for split, wc, planes, wp, strip in itertools.product(
+            splits, (1, 2, 3, 4, 5, 6, 8), (1, 2, 3), (1, 2, 4, 8), strips
+        ):
+            channels, warps = 16 * planes * wc, wc * wp
+            per = ceil_div(block.hidden, channels * split)
+            if not 2 <= warps <= 16 or channels > 256 or per * channels * split > 1.2 * block.hidden + 15:
+                continue
+            if wp > images * (h // strip) * ceil_div(w, SEGMENT) or split > 1 and tiles * split > 1.3 * multiprocessors:
+                continue
+            for stages, project_n in itertools.product({2, 3, per}, (1, 2, 3, 4)):
+                if (stages > per) or (stages == per and per > 6) or (stages == 1 and per > 1) or warps % project_n:
+                    continue
+                vector = 0 if itemsize == 2 else 4
+                tile = Tile(
+                    h, w, images, channels, split, strip, vector, stages, warps, wp, project_n=project_n, chained=True
+                )  # fmt: skip
+                g = Geometry(block, tile, itemsize)
+                if g.shared > shared_memory or project_n > g.o_padded // 16:
+                    continue
+                rows, columns = _outputs_of_warp(g, project_n)
+                held = min(SLIDING_HELD[itemsize], g.k_padded // 16 * (8 if itemsize == 4 else 4))
+                registers = SLIDING_REGISTERS[itemsize] + 8 * rows * columns + held
+                at_once = resident_blocks(g, shared_memory, REGISTERS // (32 * warps * min(255, registers)))
+                if not at_once or registers > 255 or g.problem(shared_memory):
+                    continue
+                held = at_once if split == 1 and tiles > 2 * at_once * multiprocessors else 0
+                yield dataclasses.replace(tile, blocks=at_once, persistent=held)
+
+
 class _Way(NamedTuple):
     """One choice of project_n, expand_m and vector for a tile: its cost, and the registers per thread."""
 
@@ -344,7 +419,9 @@ def ranked(
     def key(tile: Tile) -> float:
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
-    return sorted(candidates(block, batch, itemsize, multiprocessors, shared_memory, clusters), key=key)
+    card = multiprocessors, shared_memory, clusters
+    every = itertools.chain(*(of(block, batch, itemsize, *card) for of in (candidates, sliding_candidates)))
+    return sorted(every, key=key)
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:

@@ -148,6 +148,7 @@ class Geometry:
     def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
         self.block, self.tile, self.itemsize = block, tile, itemsize
         e = 16 // itemsize
+        self.slides = tile.chained and block.stride == 1  # as fused/sliding.h does it
         self.halves = itemsize == 4 and tile.arithmetic == "halves"  # floats as pairs of halves
         depth = 16 if self.halves else 2 * e  # channels of one mma
 
@@ -183,8 +184,7 @@ class Geometry:
         self.stages = self.slices if self.resident else tile.stages
         tiles = self.x_bytes + (4 * m_in if expands and not tile.chained else 0) + self.hidden_bytes + self.dw_bytes
         columns = tile.images * (tile.tile_h // tile.strip) * tile.tile_w
-        slides = tile.chained and block.stride == 1
-        tiles += 512 * tile.warps if tile.vector == 0 and (columns % 16 or slides) else 0
+        tiles += 512 * tile.warps if tile.vector == 0 and (columns % 16 or self.slides) else 0
         work = ceil_div(tiles, 16) * 16
         if tile.split > 1:
             work += tile.split * ceil_div(self.pixels_out * self.o_padded // 4, tile.split) * 16 + MAILBOX
