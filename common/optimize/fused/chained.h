@@ -1,4 +1,4 @@
-// chained.h - expand and depthwise of halves in one go: hidden channels stay in registers.
+// chained.h - expand and depthwise of halves at stride 2 in one go: hidden channels stay in registers.
 //
 //   chained(at, slice, w, spot)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
 //                                   shared memory. A warp makes 16·PLANES channels, or WARPS_P warps share their pixels
@@ -9,8 +9,8 @@
 //     ldmatrix               registers          registers                          registers     registers, stmatrix
 //
 // Of the 16 outputs of a row, each needs three hidden pixels of a row: expand computes 16 pixels for each of the three,
-// from rows of x that are shifted by a pixel. Of a row of hidden pixels these are 1.5 times as many at stride 2, and 3
-// times at stride 1. Hidden channels in shared memory, their stores and loads, the table of rows, and the barrier
+// from rows of x that are shifted by a pixel. At stride 2 these are 1.5 times as many as a row has; at stride 1, see
+// sliding.h. Hidden channels in shared memory, their stores and loads, the table of rows, and the barrier
 // between warps that share pixels are not needed. The sums are those of expand.h and depthwise.h, in the same order.
 //
 // A hidden pixel outside of the image is zero because its upper bound is; expand's lower bound must be 0.
@@ -23,8 +23,8 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                                         const Spot<S>& spot) {
     using G = Geometry<S>;
     constexpr int ROUNDS = ceil_div(G::COLUMNS, 16), D_ROW = G::D_ROW, K_STEPS = G::K_STEPS, WARPS_P = S::WARPS_P;
-    // at an even size and stride 2 nothing lies behind the last row and column that an output needs
-    constexpr bool BELOW = S::STRIDE == 1 || S::H % 2, RIGHT = S::STRIDE == 1 || S::W % 2;
+    // at an even size nothing lies behind the last row and column that an output needs
+    constexpr bool BELOW = S::H % 2, RIGHT = S::W % 2;
     const unsigned top = pack(w.high[0], w.high[0]);
 #pragma unroll 1
     for (int j = 0; j < G::PLANES; ++j) {
@@ -58,10 +58,10 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                 y_first[p] = spot.y0 + (int)(pixel / S::TILE_W % G::STRIPS) * S::STRIP * S::STRIDE;
                 left[p] = x < 0 ? 0 : top, right[p] = RIGHT && x + 2 >= S::W ? 0 : top;
             }
+            constexpr int ROWS = (S::STRIP - 1) * S::STRIDE + 3;
             float acc[S::STRIP][2][4];
-#pragma unroll
-            for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
-                unsigned hidden[3][2][2];  // under three columns of taps, of two halves of the channels, of two pixels
+            unsigned rows[2][3][2][2];  // under three columns of taps, of two halves of the channels, of two pixels
+            const auto expand_row = [&](unsigned (&hidden)[3][2][2], int y) {
 #pragma unroll
                 for (int kx = 0; kx < 3; ++kx) {
                     float d[2][4];
@@ -82,6 +82,13 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                             hidden[kx][half][p] = min_halves(pack_relu(d[half][2 * p], d[half][2 * p + 1]), bound);
                     }
                 }
+            };
+            // the next row is expanded before this one is convolved: one has work while the other one waits
+            expand_row(rows[0], 0);
+#pragma unroll
+            for (int y = 0; y < ROWS; ++y) {
+                if (y + 1 < ROWS) expand_row(rows[(y + 1) % 2], y + 1);
+                const unsigned(&hidden)[3][2][2] = rows[y % 2];
 #pragma unroll
                 for (int part = 0; part < 2; ++part)
 #pragma unroll

@@ -161,16 +161,14 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
             const bool mine = at.lane % 16 > 0 && at.lane % 16 <= SEGMENT && pixel <= S::TILE_W;
             T* const dw = G::FP16 && !mine ? at.spare : at.dw + (to + pixel) * D_ROW + channel + at.lane / 16 * 8;
             const int down = G::FP16 && !mine ? 0 : S::TILE_W * D_ROW;
-            float acc[S::STRIP][2][4];
-#pragma unroll
-            for (int y = 0; y < ROWS; ++y) {
-                float d[2][4];
+            // a row of hidden pixels, before they are clamped
+            const auto expand_row = [&](float (&d)[2][4], int y) {
                 if constexpr (A::OWN_SUMS)
 #pragma unroll
                     for (int i = 0; i < 8; ++i) d[i / 4][i % 4] = hidden_bias[i / 4][i % 4];
 #pragma unroll
                 for (int k0 = 0; k0 < K_STEPS; k0 += CHUNK) {
-                    float part[1][1][2][4] = {};
+                    float part[2][4] = {};
 #pragma unroll
                     for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
                         const int c = STEM_OF ? k * A::K / 16 * G::PATCH_ROW + k * A::K % 16 / 2 : k * A::K;
@@ -180,31 +178,44 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                         typename A::Rows a;
                         a.load(from + y * DOWN + c, G::MEASURES ? G::PATCH_LOW : 4);
                         a.split();
-                        if constexpr (A::OWN_SUMS) b.multiply(part[0][0], a);
+                        if constexpr (A::OWN_SUMS) b.multiply(part, a);
                         else if (k == 0) b.multiply(d, a, hidden_bias);
                         else b.multiply(d, a);
                     }
                     if constexpr (A::OWN_SUMS)
 #pragma unroll
                         for (int i = 0; i < 8; ++i)
-                            d[i / 4][i % 4] = A::add(d[i / 4][i % 4], part[0][0][i / 4][i % 4], w.scales.hidden);
+                            d[i / 4][i % 4] = A::add(d[i / 4][i % 4], part[i / 4][i % 4], w.scales.hidden);
                 }
+            };
+            float acc[S::STRIP][2][4];
+            const auto store_row = [&](int y) {
+                if constexpr (G::FP16) {
+                    store_bounded(dw + y * down, acc[y], w.low[1], w.high[1]);
+                } else {
+                    float(&v)[2][4] = acc[y];
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) v[i / 4][i % 4] = bounded(v[i / 4][i % 4], w.low[1], w.high[1]);
+#pragma unroll
+                    for (int p = 0; p < 2; ++p)
+                        if (stored[p])
+                            A::put_dw(at.dw + (to + column + at.g + 8 * p + y * S::TILE_W) * D_ROW, channel + 4 * at.t,
+                                      v[p], w.scales);
+                }
+            };
+            // The next row is expanded before this one is convolved, and outputs are stored a row later: whatever a row
+            // waits for, tensor cores, shuffles, shared memory, another one has work meanwhile.
+            float d[2][2][4];
+            expand_row(d[0], 0);
+#pragma unroll
+            for (int y = 0; y < ROWS; ++y) {
+                if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
+                if (y > 2) store_row(y - 3);
                 const bool inside = (y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
                 const float bounds[2] = {inside ? bound[0] : 0, inside ? bound[1] : 0};
-                taps.add(acc, y, d, w.low[0], bounds, at.lane);
-                if (y < 2) continue;
-                if constexpr (G::FP16) store_bounded(dw + (y - 2) * down, acc[y - 2], w.low[1], w.high[1]);
-                else
-#pragma unroll
-                    for (int p = 0; p < 2; ++p) {
-                        float(&v)[4] = acc[y - 2][p];
-#pragma unroll
-                        for (int e = 0; e < 4; ++e) v[e] = bounded(v[e], w.low[1], w.high[1]);
-                        if (stored[p])
-                            A::put_dw(at.dw + (to + column + at.g + 8 * p + (y - 2) * S::TILE_W) * D_ROW,
-                                      channel + 4 * at.t, v, w.scales);
-                    }
+                taps.add(acc, y, d[y % 2], w.low[0], bounds, at.lane);
             }
+            store_row(S::STRIP - 1);
         }
     }
 }
