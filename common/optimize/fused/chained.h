@@ -58,10 +58,10 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                 y_first[p] = spot.y0 + (int)(pixel / S::TILE_W % G::STRIPS) * S::STRIP * S::STRIDE;
                 left[p] = x < 0 ? 0 : top, right[p] = RIGHT && x + 2 >= S::W ? 0 : top;
             }
-            constexpr int ROWS = (S::STRIP - 1) * S::STRIDE + 3;
             float acc[S::STRIP][2][4];
-            unsigned rows[2][3][2][2];  // under three columns of taps, of two halves of the channels, of two pixels
-            const auto expand_row = [&](unsigned (&hidden)[3][2][2], int y) {
+#pragma unroll
+            for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
+                unsigned hidden[3][2][2];  // under three columns of taps, of two halves of the channels, of two pixels
 #pragma unroll
                 for (int kx = 0; kx < 3; ++kx) {
                     float d[2][4];
@@ -82,13 +82,6 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                             hidden[kx][half][p] = min_halves(pack_relu(d[half][2 * p], d[half][2 * p + 1]), bound);
                     }
                 }
-            };
-            // the next row is expanded before this one is convolved: one has work while the other one waits
-            expand_row(rows[0], 0);
-#pragma unroll
-            for (int y = 0; y < ROWS; ++y) {
-                if (y + 1 < ROWS) expand_row(rows[(y + 1) % 2], y + 1);
-                const unsigned(&hidden)[3][2][2] = rows[y % 2];
 #pragma unroll
                 for (int part = 0; part < 2; ++part)
 #pragma unroll

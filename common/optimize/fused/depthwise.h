@@ -92,19 +92,13 @@ __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, cons
         const __half* const from = at.hidden + (at.warp_c * G::PLANES + j) * G::PLANE + first * 8;
         const __half* const of_two = from + at.lane / 16 * G::ODD * 8;
         const __half* const of_third = from + G::in_row(2) * 8 + at.lane / 16 * G::HALF_PLANE;
-        constexpr int ROWS = (S::STRIP - 1) * S::STRIDE + 3;
         float acc[S::STRIP][2][4];
-        unsigned rows[2][3][4];  // under two taps, of two halves of the channels; under the third
-        const auto load_row = [&](unsigned (&to)[3][4], int y) {
-            ldmatrix_x4(to[0], of_two + y * G::IN_W * 8);
-            ldmatrix_x4(to[1], of_two + y * G::IN_W * 8 + G::HALF_PLANE);
-            ldmatrix_x4(to[2], of_third + y * G::IN_W * 8);
-        };
-        load_row(rows[0], 0);
 #pragma unroll
-        for (int y = 0; y < ROWS; ++y) {
-            if (y + 1 < ROWS) load_row(rows[(y + 1) % 2], y + 1);  // before a store, which later loads wait for
-            const unsigned(&two)[3][4] = rows[y % 2], (&third)[4] = rows[y % 2][2];
+        for (int y = 0; y < (S::STRIP - 1) * S::STRIDE + 3; ++y) {
+            unsigned two[2][4], third[4];
+            ldmatrix_x4(two[0], of_two + y * G::IN_W * 8);
+            ldmatrix_x4(two[1], of_two + y * G::IN_W * 8 + G::HALF_PLANE);
+            ldmatrix_x4(third, of_third + y * G::IN_W * 8);
 #pragma unroll
             for (int part = 0; part < 2; ++part)  // first those under two taps: no product waits for the one before it
 #pragma unroll
