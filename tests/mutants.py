@@ -330,6 +330,38 @@ MUTANTS = [
         "small inputs lose the bits that a half does not have", f"{BLOCK} -k halves",
     ),
     Mutant(
+        "stem-low-pixels", "common/optimize/fused/image.h",
+        "store_16(to + G::PATCH_LOW, make_uint4(low[0], low[1], low[2], low[3]));",
+        "store_16(to + G::PATCH_LOW, make_uint4(0, 0, 0, 0));",
+        "an image is halves and not pairs of them", f"{BLOCK} -k 'stem or pixel'",
+    ),
+    Mutant(
+        "stem-scale", "common/optimize/fused/image.h",
+        "wanted = 127 + 14 - (int)(most >> 23)", "wanted = 14",
+        "a stem's scale is that of numbers near 1, whatever the image holds", f"{BLOCK} -k 'stem or pixel'",
+    ),
+    Mutant(
+        "stem-scale-of-weights", "common/optimize/fused/image.h",
+        "smaller(126, of_weights - 1)", "126",
+        "the sums of a tiny image are multiplied by what is no power of two any more", f"{BLOCK} -k stem",
+    ),
+    Mutant(
+        "stem-infinity", "common/optimize/fused/image.h",
+        "if (most > LARGEST) most = largest<true>();\n", "",
+        "an infinite pixel takes the bits of all others in its tile", f"{BLOCK} -k finite",
+    ),
+    Mutant(
+        "stem-warps", "common/optimize/fused/image.h",
+        "at.maxima[smaller(at.lane, G::WARPS - 1)]", "at.maxima[0]",
+        "the scale is that of the first warp's pixels", f"{BLOCK} -k 'stem or pixel'",
+    ),
+    Mutant(
+        "stem-barrier", "common/optimize/fused/block.h",
+        "            if (busy) image.measure(at);\n            __syncthreads();\n",
+        "            if (busy) image.measure(at);\n",
+        "a warp takes the scale before others have measured", f"{BLOCK} -k no_access_of_halves",
+    ),
+    Mutant(
         "rungs-edge", f"{KERNELS}/include/tile.h",
         "column(pixel) < W;", "column(pixel) <= W;",
         "the padding at the right takes in the next row's first pixel", f"{RUNGS} -k sanitizer_finds",

@@ -82,9 +82,8 @@ def check_search(batches: Sequence[int], tried: int, timer: Any) -> None:
 
 
 def _problem(block: Block, batch: int, dtype: str) -> Problem:
-    """What a network that states bounds takes: floats as pairs of halves, but for the stem, which has no bound."""
-    halves = dtype == "float32" and block.expand != "stem"
-    return Problem(block, batch, dtype, "halves" if halves else "tf32x3")
+    """What a network that states bounds takes: floats as pairs of halves."""
+    return Problem(block, batch, dtype, "halves" if dtype == "float32" else "tf32x3")
 
 
 def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list[Problem]:

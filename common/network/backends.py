@@ -79,8 +79,8 @@ class Kernels:
                 "binary", "multiply", "clamp" and "activate" `out` may alias an input
 
     Convolutions whose operator is in `variants` or `operators` are not fused into blocks, and have the arithmetic of
-    that rung or function. A block that `optimize` fuses multiplies by halves where both its 1×1 convolutions may,
-    else by TF32 numbers; with "fma" none are fused.
+    that rung or function. A block that `optimize` fuses multiplies by halves where both its 1×1 convolutions may
+    (a stem, which measures its image, always may), else by TF32 numbers; with "fma" none are fused.
     ValueError and TypeError from the constructor for options that do not fit.
     """
 

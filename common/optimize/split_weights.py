@@ -33,9 +33,9 @@ def split_weights(weight: Any) -> tuple[Any, float]:
 
 
 def in_taps(weight: Any) -> Any:
-    """(O, 48, 1, 1) of a stem's weights (O, 3, 3, 3): of each row of taps 4 pixels of 4 channels, as a fused block reads.
+    """(O, 48, 1, 1) of a stem's weights (O, 3, 3, 3), as a fused block reads them.
 
-    The first pixel and the last channel are 0.
+    Of each row of taps they are 4 pixels of 4 channels, the first pixel and the last channel 0.
     """
     if are_shapes_only():
         return cuda.empty((len(weight), 48, 1, 1), np.float32)  # of a plan

@@ -12,9 +12,10 @@ from tiers import ALL, in_turn
 
 from common import cuda, topology, weights
 from common.network import Network, passes
+from common.network import kernels as backend
 from common.network.compare import TOLERANCES, compare, compare_steps, relative_error
 from common.network.steps import fuse
-from common.optimize import compositions, features
+from common.optimize import compositions, features, generate
 from common.optimize.compositions import Composition, always
 from common.optimize.fusions import BlockStep, InvertedResidual, PointwisePool, PoolStep, WholeNetwork, block_of
 from common.optimize.generate import Block, Tile
@@ -290,6 +291,25 @@ def test_print_says_what_is_fused(digits):
     assert "InvertedResidual(stem, 24×24 3>16>8)" in text
     assert "optimize='latency'" in repr(net) and net.optimize == "latency"
     assert "optimize" not in repr(Network(digits))
+
+
+def test_a_stem_multiplies_by_halves_without_a_bound(digits, monkeypatch):
+    """Where its weights are alike: a row that one scale for all leaves without bits is multiplied by TF32 numbers."""
+    made = {}
+    source = generate.source
+    monkeypatch.setattr(generate, "source", lambda *args: made.update({str(args[0]): args[1]}) or source(*args))
+    for alike, arithmetic in ((lambda weight: True, "halves"), (lambda weight: len(weight) != 16, "tf32x3")):
+        made.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "_are_alike", alike)
+            Network(digits, optimize="latency").plan()
+        assert made["stem, 24×24 3>16>8"].arithmetic == arithmetic
+    weight = np.ones((4, 3, 3, 3), np.float32)
+    weight[1], weight[2] = 2.0**-15, 0
+    assert backend._are_alike(weight)
+    for value in (2.0**-16, np.nan, np.inf, 2.0**61):
+        weight[1] = value
+        assert not backend._are_alike(weight)
 
 
 def test_a_choice_of_ones_own(digits, rng):

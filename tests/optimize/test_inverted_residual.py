@@ -12,6 +12,7 @@ from tiers import ALL, examples, in_turn, only_all
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
+from common.cuda.machine_code.inspection import inspect_source
 from common.optimize import cost, generate, search, tiles
 from common.optimize.blocks import inverted_residual
 from common.optimize.generate import Block, Geometry, Tile
@@ -290,9 +291,7 @@ STEMS = [(block, tile) for block, tile in TILES if block.expand == "stem"]
 SPLIT = [(block, tile) for block, tile in TILES if block.expand != "stem"]
 
 
-@pytest.mark.parametrize(
-    ("of", "vector"), in_turn(SPLIT + STEMS if ALL else SPLIT[1::4] + STEMS, [2, 4]), ids=str
-)
+@pytest.mark.parametrize(("of", "vector"), in_turn(SPLIT + STEMS if ALL else SPLIT[1::4] + STEMS, [2, 4]), ids=str)
 def test_halves_on_every_kind_of_tile(rng, of, vector):
     block, tile = of
     if tile.split > 1 and cuda.backend() == "gpu" and cuda.compute_capability() < 90:
@@ -446,6 +445,22 @@ def test_a_stem_of_halves_is_as_near_to_float64_as_of_tf32_numbers(rng, vector):
     expected, tile = reference(STEM, arrays, None), Tile(9, 12, slice=32, warps=4, pixel_warps=4, strip=3, stages=1)
     mine, other = (distance(ran(STEM, arrays, t), expected) for t in (halves(tile, vector), tile))
     assert mine < 3e-7 and mine <= 2 * other  # without any of the low parts: 1e-4
+
+
+@pytest.mark.parametrize("card", ["sm_80", "sm_90"])
+def test_pixels_wait_in_registers(card):
+    """Those of an image until its scale is known, without a spill; and there are half as many mma as of TF32 numbers."""
+    block = Block(112, 112, 3, 32, 16, 1, "stem", (224, 224))
+    tile = Tile(14, 16, slice=32, strip=14, stages=1, warps=8, pixel_warps=8, blocks=2, persistent=2)
+    found = {}
+    for one in (tile, halves(tile)):
+        text, shared = generate.source(block, one, "float32"), Geometry(block, one, 4).shared
+        try:
+            found[one.arithmetic] = inspect_source((text, generate.options(), ()), generate.KERNEL, 256, shared, card)
+        except RuntimeError as error:
+            pytest.skip(str(error))
+    mma = {name: one.instructions["HMMA"] for name, one in found.items()}
+    assert found["halves"].spills == 0 and mma["halves"] * 2 == mma["tf32x3"]
 
 
 def test_rows_of_a_measured_image_take_all_banks():

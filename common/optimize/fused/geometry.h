@@ -65,7 +65,7 @@ template <class S> struct Geometry {
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;
     static constexpr int PATCH_ROW = (PATCH_W + (MEASURES ? (REAL_W / 2 - PATCH_W) & 3 : 0)) * 4;
     static constexpr int PATCH_ODD = PATCH_W * 2, PATCH_LOW = PATCH_W * 2;
-    static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;  // of pixels, of a thread each
+    static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;
     static constexpr int MAXIMA = MEASURES ? ceil_div(WARPS, E) * E : 0;  // a number of each warp, behind the pixels
     static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW + MAXIMA : 0;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? (S::CHAINED ? PIXELS_IN : M_IN * 16) * X_ROW : X_OF_STEM;
@@ -92,7 +92,8 @@ template <class S> struct Geometry {
     static_assert(!S::CHAINED || !FP16 || V == 0, "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and
-    // where a stem's inputs begin, in fours of elements; negative if it lies outside of the image: its hidden channels are zero.
+    // where a stem's inputs begin, in fours of elements; negative if it lies outside of the image, where its hidden
+    // channels are zero.
     static constexpr int PLACE = 0x7fff, PATCH_SHIFT = 15, PATCH = 0xffff, OUTSIDE = -0x7fffffff - 1;
     static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_ROW / 4 <= PATCH), "too large");
 

@@ -1,4 +1,4 @@
-// image.h - what a stem reads: a patch of the image, 3 channels a pixel, which become 4 in shared memory, the last one 0.
+// image.h - what a stem reads: a patch of the image, 3 channels a pixel; in shared memory they are 4, the last one 0.
 //
 //   Weights<A>                the parameters of a block
 //   fetch_image(at, x, spot)  the patch under a tile, as it is: of Fp16 and Tf32x3
@@ -11,22 +11,24 @@
 //
 //     largest magnitude m, 2^e ≤ m < 2^(e + 1)      scale = 2^(14 − e)      2^14 ≤ scale·m < 2^15
 //
-// Then no number of the patch is beyond the end of the halves, 65,504. By pair_of_halves.h a number x becomes high + low =
-// scale·x, but for at most 2^-23 of it where |scale·x| ≥ 2^-2, which is |x| ≥ 2^-16·m, and else but for at most 2^-25, which
-// is 2^-25 / scale ≤ 2^-39·m of x itself. So a number that is much smaller than the largest one has few bits, or none; but
-// what it lacks is at most 2^-39 of the largest number near it, in the same patch. Other patches have scales of their own.
+// So no number of the patch is beyond the end of the halves, 65,504. By pair_of_halves.h, high + low = scale·x but for
+// at most 2^-23 of it where |scale·x| ≥ 2^-2, which is so from |x| = 2^-16·m on; and but for at most 2^-25 where it is
+// less. Of x itself that is 2^-25 / scale, at most 2^-39·m. A number that is much smaller than the largest one has few
+// bits, or none; but what it lacks is at most 2^-39 of a number in the same patch. Other patches have other scales.
 //
-// The exponents of scale, and of what takes it back, hidden = 1 / (scale · that of the weights), must be those of floats.
-// So scale is at most 2^126, which leaves no number without its last bit, a float's being 2^-149; and scale · that of the
-// weights, at most 2^126, of products below 2^-85, so that their error is at most 2^-25 · 2^15 / 2^126 = 2^-136.
-// It is at least 2^-127, lest hidden is infinite: only what would be infinite in the sum becomes infinite in a half.
+// The scale, and hidden = 1 / (scale · that of the weights), by which sums are multiplied, must be floats themselves:
+//   scale ≤ 2^126                         2^-25 / scale is then less than the last bit that any float has, 2^-149
+//   scale · that of the weights ≤ 2^126   less than 2^(14 − e) where all products are below 2^-96. Each of them errs by
+//                                         at most 2^-25 · 2^15 / 2^126 = 2^-136; the smallest normal float is 2^-126
+//   scale · that of the weights ≥ 2^-127  more than 2^(14 − e) where the largest product is 2^155 or more, beyond the
+//                                         end of floats: what is too much for a half becomes infinite, its sums NaN
 //
-// Infinity and NaN are left out when the block measures. As halves, high of infinity is infinite and low NaN, and both are
-// NaN of NaN: what the convolution touches is NaN, as by TF32 numbers, and other numbers keep their scale.
+// Infinity and NaN are left out when the block measures. As halves, high of infinity is infinite and low NaN, and both
+// are NaN of NaN: what the convolution touches is NaN, as by TF32 numbers, and other numbers keep their scale.
 //
-// Shared memory: rows of 8 bytes a pixel, high halves first. Under a row of taps an output has 4 pixels, 32 bytes of k, two
-// rows of ldmatrix; of the next output they begin 16 bytes further: 8 outputs in a row take all banks once. Where a tile of
-// mma goes on in the next row of outputs, so do the banks (PATCH_ROW in geometry.h).
+// Shared memory: 8 bytes a pixel, the high halves of a row of pixels first. Under a row of taps an output has 4 pixels,
+// 16 numbers of k, which are two rows of ldmatrix; those of the next output begin 16 bytes further, so that 8 outputs
+// take all banks once. Where 8 outputs go on in the next row, so do the banks, see PATCH_ROW in geometry.h.
 #pragma once
 #include "fused/workspace.h"
 
@@ -49,7 +51,8 @@ __device__ __forceinline__ void load_pixels(Two (&two)[N][3], int first, const W
     for (int j = 0; j < N; ++j) {
         const unsigned i = at.thread + (first + j) * S::THREADS, across = i % G::PATCH_PAIRS;
         const unsigned y = 2 * spot.y_first() - 1 + i / G::PATCH_PAIRS, column = 2 * spot.x_first() - 2 + across * 2;
-        const bool inside = i < G::PATCH_ITEMS && y < S::INPUT_H && column < S::INPUT_W;  // a negative one is large, too
+        // a negative one is large, too
+        const bool inside = i < G::PATCH_ITEMS && y < S::INPUT_H && column < S::INPUT_W;
         const int pixel = inside ? (spot.n0 * S::INPUT_H + y) * S::INPUT_W + column : 0;
         const Two* const from = (const Two*)(x + pixel * 3);
 #pragma unroll
@@ -118,7 +121,8 @@ template <class S, class Crew> struct MeasuredImage<S, Crew, true> {
         const unsigned most = __reduce_max_sync(0xffffffffu, at.maxima[smaller(at.lane, G::WARPS - 1)]);
         // exponents as a float has them, 127 more than they are
         const int of_weights = __float_as_uint(w.scales.hidden) >> 23;  // of 1 / their scale
-        const int power = larger(smaller(127 + 14 - (int)(most >> 23), smaller(126, of_weights - 1)), of_weights - 254);
+        const int wanted = 127 + 14 - (int)(most >> 23), at_most = smaller(126, of_weights - 1);
+        const int power = larger(smaller(wanted, at_most), of_weights - 254);
         const float scale = __uint_as_float((127 + power) << 23);
         w.scales.hidden = __uint_as_float((of_weights - power) << 23);
 #pragma unroll
