@@ -7,7 +7,7 @@ def fold_constants(nodes, constants, outputs, compute):
     random number. The result has only those constants that somebody still reads.
     """
     # BEGIN SOLUTION
-    # write: the nodes that still have to run, and the constants that they or the caller read
+    # write: the nodes that stay, and the constants still read
     known, left = dict(constants), []
     for op, inputs, output in nodes:
         value = None
