@@ -11,7 +11,7 @@
     errors      the error of whole networks against float64, in each arithmetic that counts as fp32
     peaks       the peaks of the card: bytes per second, FLOPs per second
     candidates  many tiles of a few fused blocks, those that the cost model prefers and a random control
-    families    torchvision's networks: how far off ours is from float64, beside ONNX Runtime and PyTorch
+    families    torchvision's networks, a U-Net: how far off ours is from float64, beside ONNX Runtime
     pipeline    pictures per second of decoding, copying and computing, alone and together; runs without a GPU, too
     load        latency of the service against offered load; runs without a GPU, too
     trace       counts of the simulator's trace, compared with those of the profiler

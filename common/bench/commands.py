@@ -220,12 +220,12 @@ def inspect(save: Save = False, folder: Folder = None) -> None:
 @app.command()
 def families(
     networks: Annotated[
-        list[str] | None, typer.Option("--network", help="By torchvision's name; twenty if not given; repeatable.")
+        list[str] | None, typer.Option("--network", help="By torchvision's name; all if not given; repeatable.")
     ] = None,
     batches: Batches = None, precisions: Precisions = None, samples: Samples = None, save: Save = False,
     folder: Folder = None,
 ) -> None:  # fmt: skip
-    """torchvision's networks on ours, in fp32 and fp16, against float64."""
+    """torchvision's networks, an SSD head and a U-Net on ours, in fp32 and fp16, against float64."""
     _run("families", locals())
 
 

@@ -1,15 +1,26 @@
-"""The suite "families": torchvision's networks on this project's kernels, in fp32 and fp16: how far off, and how fast.
+"""The suite "families": networks of many kinds on this project's kernels, in fp32 and fp16: how far off, and how fast.
 
-Each network has weights drawn at random from a seed, and batch-norms with the statistics of noise pictures. It is
-exported to ONNX and run on new noise. The reference is PyTorch in float64. Beside our error stands that of ONNX Runtime
-on the CPU (fp32), or of PyTorch with weights and activations in half precision (fp16), on the same pictures. A network
-that a precision cannot be compiled for, or whose error is above what is allowed, makes the suite fail.
+Twenty classifiers of torchvision, the head of an SSD, and a small U-Net. Weights are drawn at random from a seed, and
+batch-norms have the statistics of noise pictures. Each network is exported to ONNX and run on new noise.
+
+    error         against PyTorch in float64
+    beside        who else ran on these pictures: ONNX Runtime on the CPU (fp32), PyTorch with weights and activations
+                  in half precision (fp16); beside_error is the error of that one against float64
+    off           against ONNX Runtime in fp32, in both precisions
+    same_class    pictures whose largest output is float64's; of a classifier that is the class
+
+A network that a precision cannot be compiled for, or whose error is above what is allowed, makes the suite fail. The
+networks are judged in processes beside each other. Each saves its compiled plan, and when all are done the plans are
+loaded and timed one by one: their logits must be those of the judged network, bit for bit.
 """
 
-import io
-import warnings
-from collections.abc import Iterator
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,162 +32,201 @@ from ..kernels.ladder import OF_HALVES
 from ..measure import timing
 from ..measure.roofline import ARITHMETIC
 from ..network import Network
-from ..network.compare import TOLERANCES, relative_error, top
+from ..network.compare import TOLERANCES, relative_error
 from ..report.results import record
-from . import driver
+from . import driver, vision
 from .driver import Measured
 
-# torchvision's names: one network of each family, of some the smallest and a later one. Side of a picture: 224, or
-FAMILIES = (
-    "alexnet", "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "googlenet", "inception_v3",
-    "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "regnet_x_400mf", "regnet_y_400mf",
-    "resnet18", "resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0", "squeezenet1_1", "vgg11_bn", "wide_resnet50_2",
-)  # fmt: skip
-SIDES = {"inception_v3": 299}
 PRECISIONS = ("fp32", "fp16")
 BATCH = 4
 SAMPLES = 21
 OURS = {"fp32": "3xtf32", "fp16": "fp16"}  # what multiplies on tensor cores where nothing is by halves
-OVER_HALF = 2.0  # fp16: an error above the tolerance is allowed up to this times PyTorch's own in half precision
+OVER = 2.0  # an error above the tolerance is allowed up to this times the other implementation's
+WORKERS = 12
+LARGE = ("vgg11_bn", "alexnet", "wide_resnet50_2", "efficientnet_v2_s", "inception_v3")  # which take longest, first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(driver.Options):
-    """Which networks to run, by torchvision's names."""
+    """Which networks to run, by torchvision's names, and vision.UNET."""
 
     networks: tuple[str, ...] = ()
 
     CHOICES: ClassVar = {
-        "networks": (None, FAMILIES), "batches": (None, (BATCH,)), "precisions": (PRECISIONS, PRECISIONS)
+        "networks": (None, vision.NAMES), "batches": (None, (BATCH,)), "precisions": (PRECISIONS, PRECISIONS)
     }  # fmt: skip
 
 
-def made(name: str, side: int, seed: int = 0) -> Any:
-    """A network of torchvision in evaluation mode, on the CPU. RuntimeError without torchvision, ValueError for a name.
+def noise(batch: int, side: int) -> np.ndarray:
+    """The pictures that networks are judged on."""
+    return np.random.default_rng(1).standard_normal((batch, 3, side, side), np.float32)
 
-    Batch-norms have the statistics of noise, so that activations neither vanish nor explode.
-    """
+
+def in_torch(module: Any, x: np.ndarray, dtype: str) -> tuple[np.ndarray, ...]:
+    """A module's outputs with weights and activations of a dtype of PyTorch, on the GPU where there is one."""
     import torch
 
-    try:
-        from torchvision import models
-    except ImportError:
-        raise RuntimeError("the suite families needs torchvision, which is not installed") from None
-    if name not in models.list_models(module=models):
-        raise ValueError(f"network must be a classifier of torchvision.models, got {name!r}")
-    torch.manual_seed(seed)
-    more = {"init_weights": True, "aux_logits": False} if name in ("googlenet", "inception_v3") else {}
-    module = models.get_model(name, weights=None, **more)
-    module.eval()
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.BatchNorm2d):
-            layer.momentum = None  # the mean over all pictures seen
-            layer.train()
-    with torch.no_grad():
-        module(torch.randn(8, 3, side, side))
-    return module.eval()
-
-
-def exported(module: Any, side: int) -> Any:
-    """The network as an ONNX ModelProto for any number of pictures, as PyTorch's exporter writes it."""
-    import onnx
-    import torch
-
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter's deprecation
-        torch.onnx.export(
-            module, (torch.zeros(1, 3, side, side),), file, dynamo=False, opset_version=17, input_names=["input"],
-            output_names=["logits"], dynamic_axes={"input": {0: "n"}, "logits": {0: "n"}},
-        )  # fmt: skip
-    return onnx.load_model_from_string(file.getvalue())
-
-
-def others_error(module: Any, model: Any, x: np.ndarray, want: np.ndarray, precision: str) -> tuple[str, float]:
-    """(who, its error): ONNX Runtime on the CPU in fp32; PyTorch in half precision, on the GPU where there is one."""
-    import torch
-
-    if precision == "fp32":
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        return "onnxruntime", relative_error(session.run(None, {"input": x})[0], want)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    half = module.to(device).half()
+    kind = getattr(torch, dtype)
     try:
         with torch.no_grad():
-            logits = half(torch.from_numpy(x).to(device).half()).float().cpu().numpy()
+            found = module.to(device, kind)(torch.from_numpy(x).to(device, kind))
+        several = found if isinstance(found, tuple) else (found,)
+        return tuple(one.cpu().double().numpy() for one in several)
     finally:
-        module.to("cpu").float()
-    return "torch", relative_error(logits, want)
+        module.to("cpu", torch.float32)
+
+
+def in_onnxruntime(model: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The outputs of ONNX Runtime on the CPU, in fp32."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return tuple(session.run(None, {"input": x}))
+
+
+def error_of(found: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> float:
+    """The largest relative error of several outputs; NaN if any of them holds one."""
+    return float(np.max([relative_error(one, other) for one, other in zip(found, want, strict=True)]))
+
+
+def largest(outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """Where the first output is largest, for each picture; -1 where it holds a NaN."""
+    flat = np.asarray(outputs[0]).reshape(len(outputs[0]), -1)
+    return np.where(np.isnan(flat).any(1), -1, flat.argmax(1))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A network's result beside float64's and another implementation's. same_class: pictures whose class is right."""
+    """A network's result beside float64's and another implementation's; the keys as at the top of this file.
 
-    net: Network
+    plan: the file of the compiled plan; logits: the first output, as the network gave it.
+    """
+
+    name: str
+    side: int
+    precision: str
+    batch: int
     error: float
     beside: str
     beside_error: float
+    off: float
     same_class: int
+    plan: Path
+    logits: np.ndarray
 
     @property
     def allowed(self) -> float:
-        """The tolerance of the network's precision; in fp16 at least OVER_HALF times the other one's error."""
-        return max(TOLERANCES[self.net.dtype], OVER_HALF * self.beside_error if self.net.dtype == "fp16" else 0.0)
+        """The tolerance of the precision, or OVER times the other implementation's error if that is more."""
+        return max(TOLERANCES[self.precision], OVER * self.beside_error)
 
     @property
     def right(self) -> bool:
         """Whether the error is allowed; not so for NaN."""
         return self.error <= self.allowed
 
+    def told(self) -> str:
+        """The line that the suite prints."""
+        line = f"{self.name}, {self.precision}: error {self.error:.1e}, {self.beside} {self.beside_error:.1e}"
+        return f"{line}; off onnxruntime {self.off:.1e}; {self.same_class} of {self.batch} largest are float64's"
 
-def judge(module: Any, side: int, precision: str, batch: int) -> Judged:
-    """Run a network on `batch` pictures of noise, (batch, 3, side, side), and compare it with float64."""
+
+def judge(name: str, side: int, precisions: Sequence[str], batch: int, folder: Path) -> Iterator[Judged]:
+    """Run a network on `batch` pictures of noise in each precision, and compare it. Plans are saved in `folder`."""
+    module = vision.made(name, side)
+    model = vision.exported(module, side, vision.OUTPUTS.get(name, ("logits",)))
+    x = noise(batch, side)
+    want, there = in_torch(module, x, "float64"), in_onnxruntime(model, x)
+    for precision in precisions:
+        net = Network(model, layout="NHWC", dtype=precision)
+        found = net(cuda.asarray(x))
+        outputs = tuple(cuda.asnumpy(one) for one in (found if isinstance(found, tuple) else (found,)))
+        beside, other = ("onnxruntime", there) if precision == "fp32" else ("torch", in_torch(module, x, "float16"))
+        plan = folder / f"{name}-{precision}-{batch}.plan"
+        net.save(plan, [x.shape])
+        yield Judged(
+            name, side, precision, batch, error_of(outputs, want), beside, error_of(other, want),
+            error_of(outputs, there), int((largest(outputs) == largest(want)).sum()), plan, outputs[0],
+        )  # fmt: skip
+
+
+def _all_judged(name: str, precisions: Sequence[str], batch: int, folder: Path, threads: int) -> list[Judged | str]:
+    """What `judge` gives, in a process of its own; a text in place of what failed."""
     import torch
 
-    model = exported(module, side)
-    x = np.random.default_rng(1).standard_normal((batch, 3, side, side), np.float32)
-    with torch.no_grad():
-        want = module.double()(torch.from_numpy(x).double()).numpy()
-    module.float()
-    net = Network(model, layout="NHWC", dtype=precision)
-    logits = cuda.asnumpy(net(cuda.asarray(x)))
-    same = int((top(logits, 1) == top(want, 1)).sum())
-    beside, error = others_error(module, model, x, want, precision)
-    return Judged(net, relative_error(logits, want), beside, error, same)
+    torch.set_num_threads(threads)
+    found: list[Judged | str] = []
+    try:
+        with on_stream():
+            found.extend(judge(name, vision.side_of(name), precisions, batch, folder))
+    except Exception as error:
+        found.append(f"{name}, {precisions[len(found)]}: {type(error).__name__}: {error}")
+    return found
 
 
-def measure(name: str, precision: str, batch: int, options: Options, console: Console) -> Measured:
-    """(the record of a network, if it is right; whether it is)."""
-    side = SIDES.get(name, 224)
-    judged = judge(made(name, side), side, precision, batch)
-    line = f"{name}, {precision}: error {judged.error:.1e}, {judged.beside} {judged.beside_error:.1e}"
-    line += f"; {judged.same_class} of {batch} classes are float64's"
-    console.print(line if judged.right else f"{line}: [red]wrong[/], {judged.allowed:.1e} is allowed", soft_wrap=True)
-    if not judged.right:
+def measure(judged: Judged, options: Options) -> Measured:
+    """(the record of a judged network, timed from its saved plan; whether its logits are still the same)."""
+    net = Network.load(judged.plan)
+    shape = (judged.batch, 3, judged.side, judged.side)
+    same = np.array_equal(cuda.asnumpy(_first(net(cuda.asarray(noise(judged.batch, judged.side))))), judged.logits)
+    if not same:
         return [], False
-    program = judged.net.program((batch, 3, side, side), arena=True)
-    of_halves = precision == "fp32" and any(OF_HALVES in told for told in judged.net.plan().told)
+    program = net.program(shape, arena=True)
+    of_halves = judged.precision == "fp32" and any(OF_HALVES in told for told in program.told)
     found = record(
-        "families", name, "ours", precision=precision, batch=batch,
-        arithmetic=ARITHMETIC["3xfp16" if of_halves else OURS[precision]],
+        "families", judged.name, "ours", precision=judged.precision, batch=judged.batch,
+        arithmetic=ARITHMETIC["3xfp16" if of_halves else OURS[judged.precision]],
         timing=timing.time(program.launch, samples=options.samples or SAMPLES), error=judged.error, layout="NHWC",
-        launch="graph", side=side, beside=judged.beside, beside_error=float(f"{judged.beside_error:.3g}"),
-        same_class=judged.same_class,
+        launch="graph", side=judged.side, beside=judged.beside, beside_error=float(f"{judged.beside_error:.3g}"),
+        off=float(f"{judged.off:.3g}"), same_class=judged.same_class,
     )  # fmt: skip
     return [found], True
+
+
+def _first(outputs: Any) -> Any:
+    return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+def report(one: Judged | str, console: Console) -> bool:
+    """Print what a network gave; whether it is right."""
+    if isinstance(one, str):
+        console.print(f"[red]failed[/] {one}", soft_wrap=True, highlight=False)
+        return False
+    wrong = "" if one.right else f": [red]wrong[/], {one.allowed:.1e} is allowed"
+    console.print(one.told() + wrong, soft_wrap=True, highlight=False)
+    return one.right
+
+
+def _futures(pool: ProcessPoolExecutor, options: Options, folder: Path, workers: int) -> list[Future]:
+    first = [name for name in LARGE if name in options.networks]
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    return [
+        pool.submit(_all_judged, name, options.precisions, batch, folder, threads)
+        for name in [*first, *(name for name in options.networks if name not in first)]
+        for batch in options.batches
+    ]
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield ([record], whether it was right) per network and precision. NoGpu on the simulator."""
     gpu()
-    with on_stream():
-        for name in options.networks:
-            for precision in options.precisions:
-                for batch in options.batches:
-                    yield measure(name, precision, batch, options, console)
+    workers = min(WORKERS, len(options.networks), os.cpu_count() or 1)
+    with tempfile.TemporaryDirectory() as folder:
+        right: list[Judged] = []
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context) as pool:
+            for future in _futures(pool, options, Path(folder), workers):
+                for one in future.result():
+                    if report(one, console):
+                        right.append(one)
+                    else:
+                        yield [], False
+        with on_stream():
+            for one in right:
+                records, same = measure(one, options)
+                if not same:
+                    console.print(f"{one.name}, {one.precision}: [red]wrong[/], the saved plan gives other logits")
+                yield records, same
 
 
 bench = driver.suite("families", run)

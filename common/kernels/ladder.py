@@ -309,8 +309,10 @@ def compile_together(launches: Iterable[Any]) -> None:
 
     Whatever else is among them is left alone. On the simulator a kernel is compiled when it is first launched.
     """
-    waiting = {id(launch): launch for launch in launches if isinstance(launch, Launch)}
-    if cuda.backend() != "gpu" or not waiting:
+    if cuda.backend() != "gpu":
+        return
+    waiting = {_compilation(launch): launch for launch in launches if isinstance(launch, Launch)}
+    if not waiting:
         return
     import cupy
 
@@ -323,6 +325,14 @@ def compile_together(launches: Iterable[Any]) -> None:
     with ThreadPoolExecutor(min(len(waiting), os.cpu_count() or 1)) as pool:
         for _ in pool.map(compiled, waiting.values()):  # which raises what a compilation raised
             pass
+
+
+def _compilation(launch: Launch) -> Any:
+    """The same for launches of one kernel, of which one is enough to compile it."""
+    compiled = launch.compiled
+    if isinstance(compiled, functools.partial) and not compiled.keywords:
+        return compiled.func, compiled.args
+    return id(compiled)
 
 
 def run_or_record(name: str, action: Callable[[], None]) -> None:
