@@ -13,8 +13,10 @@ A question that was asked before costs nothing.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ..bench.candidates import tile_of
 from ..cuda import graphs
 from ..optimize import cost, search
 from ..optimize.generate import Block, Geometry, Tile
@@ -38,15 +40,19 @@ class Oracle:
         ranking: Sequence[Tile],
         drawn: Sequence[Tile],
         source: str = "",
+        separate_us: float = math.inf,
+        of: int | None = None,
     ) -> None:
         """tiles: all. time: µs of one. ranking: the cost model's, the best first. drawn: a random sample of all.
 
-        source: where the µs come from, in words.
+        source: where the µs come from, in words. separate_us: of the separate kernels. of: how many candidates the
+        block has, of which `tiles` are a part; None if there are no others.
         """
         if not tiles:
             raise ValueError("tiles must be at least one, got none")
         self.tiles, self.ranking, self.drawn = tuple(tiles), tuple(ranking), tuple(drawn)
-        self.source = source
+        self.source, self.separate_us = source, separate_us
+        self.of = len(tiles) if of is None else of
         self._time, self._told = time, dict[Tile, float]()
         self._known = frozenset(tiles)
 
@@ -92,15 +98,16 @@ def recorded(block: str, precision: str, batch: int, content: Results | None = N
     """The oracle of a block's recorded tiles. ValueError if there is none."""
     content = results.load(tables.CARD) if content is None else content
     found = results.find(content, suite=SUITE, case=block, precision=precision, batch=batch)
-    rows = [r for r in found if "tile" in r]
+    rows = [r for r in found if "order" in r]
     if not rows:
         known = "; ".join(f"{one}, {p}, batch {b}" for one, p, b in cases(content)) or "none"
         raise ValueError(f"block, precision and batch must be one of {known}; got {block}, {precision}, batch {batch}")
-    us: Mapping[Tile, float] = {Tile(**r["tile"]): r["us"] for r in rows}
+    [separate] = [r for r in found if "order" not in r]
     ranked = sorted(rows, key=lambda r: r["order"])
-    drawn = [Tile(**r["tile"]) for r in rows if r["drawn"]]
+    us: Mapping[Tile, float] = {tile_of(r["implementation"]): r["us"] for r in ranked}
+    drawn = [tile_of(r["implementation"]) for r in ranked if r["order"] > separate["ranked"]]
     source = f"µs recorded: {tables.card_and_date(content, rows)}"
-    return Oracle(list(us), us.__getitem__, [Tile(**r["tile"]) for r in ranked], drawn, source)
+    return Oracle(list(us), us.__getitem__, list(us), drawn, source, separate["us"], separate["of"])
 
 
 def _grid(block: Block) -> Iterator[Tile]:
