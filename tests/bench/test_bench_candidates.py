@@ -118,9 +118,7 @@ def test_an_oracle_of_computed_times():
     one = oracle.of(block, "fp16", 256, results.Results())
     assert "nothing was measured" in one.source and oracle.COMMAND in one.source
     assert len(set(one.tiles)) == len(one.tiles) > 300 and not one.ranking
-    fits = {tile: oracle.Geometry(block, tile, 2).problem(232_448) is None for tile in one.tiles}
-    assert {False, True} == set(fits.values())
-    assert all((one.ask(tile) < float("inf")) == fits[tile] for tile in one.tiles)
+    assert all(oracle.Geometry(block, tile, 2).problem(232_448) is None for tile in one.tiles)
     best = min(one.tiles, key=one.ask)
     assert one.best == oracle.cost.predicted(block, best, 2, 256, 132, 232_448)
     with pytest.raises(ValueError, match="precision must be one of fp32, fp16, got 'int8'"):
