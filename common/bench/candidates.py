@@ -3,11 +3,17 @@
 Of all tiles that cost.py admits for a block, the suite times the ones that its model ranks first, and a random sample
 of all others as a control. The records are an oracle for searches that have no GPU (common/lab/oracle.py): how good a
 ranking or a search is can be computed from them.
+
+A record's implementation is the tile as text, see `text_of`; the record of the separate kernels also says how many
+candidates there are (`of`) and how many of the ranking's first were timed (`ranked`).
 """
 
+import ast
+import dataclasses
+import functools
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.console import Console
@@ -16,7 +22,7 @@ from rich.markup import escape
 from .. import cuda
 from ..cuda import graphs
 from ..cuda.graphs import on_stream
-from ..measure.roofline import ARITHMETIC
+from ..measure import timing
 from ..optimize import cost, search
 from ..optimize.generate import Block, Tile
 from ..optimize.tiles import Problem
@@ -31,8 +37,10 @@ BLOCKS = {
     "7×7": Block(7, 7, 160, 960, 160, residual=True),
 }
 DTYPES = {"fp32": "float32", "fp16": "float16"}
-RANKED, RANDOM = 120, 280
+RANKED, RANDOM = 40, 140
 SEED = 0
+SAMPLES = 9
+WARM_UP_US = 2_000.0  # of each tile; hundreds are timed one after the other, so the card is warm
 UNFUSED = "separate kernels"
 
 
@@ -78,31 +86,49 @@ def chosen(problem: Problem, ranked: int, drawn: int) -> tuple[list[Candidate], 
     return first + [Candidate(every[place], place + 1, True) for place in places], len(every)
 
 
-def name_of(tile: Tile) -> str:
-    """A tile's fields as text, which no other tile has: "tile_h=7, tile_w=14, …"."""
-    return ", ".join(f"{field}={value}" for field, value in asdict(tile).items())
+def text_of(tile: Tile) -> str:
+    """A tile as text that no other tile has: "tile_h=7 tile_w=14 slice=48 …", without fields at their defaults."""
+    fields = ((field, getattr(tile, field.name)) for field in dataclasses.fields(Tile))
+    return " ".join(f"{field.name}={value}" for field, value in fields if value != field.default)
+
+
+def tile_of(text: str) -> Tile:
+    """The tile of a text by `text_of`. ValueError or TypeError if it is none."""
+    fields = (field.partition("=") for field in text.split())
+    values: dict[str, Any] = {
+        name: value if name == "arithmetic" else ast.literal_eval(value) for name, _, value in fields
+    }
+    return Tile(**values)
 
 
 def _record(problem: Problem, precision: str, implementation: str, us: float, more: dict[str, Any]) -> Record:
     return {
         "suite": "candidates", "case": str(problem.block), "implementation": implementation, "precision": precision,
-        "arithmetic": ARITHMETIC[precision], "batch": problem.batch, "us": rounded_us(us), **more,
+        "batch": problem.batch, "us": rounded_us(us), **more,
     }  # fmt: skip
 
 
 def records_of(
     problem: Problem, precision: str, candidates: Sequence[Candidate], of: int, timed: search.Timed
 ) -> list[Record]:
-    """A record per tile that was right, and one of the separate kernels."""
+    """A record per tile that was right, and one of the separate kernels, which is the first."""
     card = cuda.multiprocessors(), cuda.shared_memory()
-    found = [_record(problem, precision, UNFUSED, timed.unfused_us, {"of": of})]
+    ranked = sum(not one.drawn for one in candidates)
+    found = [_record(problem, precision, UNFUSED, timed.unfused_us, {"of": of, "ranked": ranked})]
     for one in candidates:
         if one.tile in timed.us:
             guess = cost.predicted(problem.block, one.tile, problem.itemsize, problem.batch, *card)
-            more = {"order": one.order, "of": of, "drawn": one.drawn, "tile": asdict(one.tile)}
-            more["predicted_us"] = rounded_us(guess)
-            found.append(_record(problem, precision, name_of(one.tile), timed.us[one.tile], more))
+            more = {"order": one.order, "predicted_us": rounded_us(guess)}
+            found.append(_record(problem, precision, text_of(one.tile), timed.us[one.tile], more))
     return found
+
+
+def medians(launches: Mapping[str, Callable[[], Any]], samples: int = SAMPLES) -> dict[str, float]:
+    """Median µs of each launch, in CUDA graphs timed in alternation after a short warm-up. NoGpu on the simulator."""
+    compared = timing.compare(
+        {name: timing.Benchmark(call, warm_up_us=WARM_UP_US) for name, call in launches.items()}, samples=samples
+    )
+    return {name: compared[name].median_us for name in launches}
 
 
 def measure(
@@ -110,6 +136,8 @@ def measure(
 ) -> Measured:
     """(the records of a block, batch and precision; whether no tile was wrong)"""
     candidates, of = chosen(problem, options.ranked, options.random)
+    if timer is None:
+        timer = functools.partial(medians, samples=options.samples or SAMPLES)
     timed = search.time_tiles(problem, [one.tile for one in candidates], timer)
     for text in timed.wrong:
         console.print(f"{problem.block}: [red]wrong[/]: {escape(text)}", soft_wrap=True)
@@ -140,4 +168,4 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
             yield measure(problem, precision, options, console)
 
 
-bench = driver.suite("candidates", run)
+bench = driver.suite("candidates", run, lambda records: driver.same(records, "case", "precision", "batch"))

@@ -86,6 +86,9 @@
     draw.skipping({"title": piece})          zeros of activations, and which of them each sparse scheme skips
     draw.number_line(0.5, -2, (1.3, 9))      codes on a number line, and the code that each number gets
     draw.codes_used(ranges)                  codes that each channel reaches, if one scale covers all
+    draw.all_times({"title": us})            the times of a block's tiles in ascending order, over the fastest
+    draw.budget_curves(searches, best)       the best time found so far against the number of questions
+    draw.predicted_and_measured(panels)      one dot per tile: µs predicted against the oracle's
     draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -119,15 +122,18 @@ from .sparsity import skipping
 from .tensors import row_major, tensor_fields, weight_layouts
 from .tiles import buffers, lane_words, product_tiles, slices, transposed_tile
 from .timeline import launches, queues, timeline
+from .tuning import all_times, budget_curves, predicted_and_measured
 from .winograd import winograd
 
 __all__ = [
     "Drawing",
     "accumulators",
+    "all_times",
     "architecture",
     "arena",
     "block",
     "block_limits",
+    "budget_curves",
     "buffers",
     "bytes_in_flight",
     "channel_spreads",
@@ -177,6 +183,7 @@ __all__ = [
     "placement",
     "places_used",
     "power_sensor",
+    "predicted_and_measured",
     "product_tiles",
     "programs",
     "queues",

@@ -6,15 +6,20 @@
     oracle.source                   where its µs come from, in words
     oracle.tiles                    the tiles that can be asked for
     oracle.ask(tile)                its µs; counted
+    oracle.near(tile)               the tiles that differ least from it
     oracle.curve()                  the best µs so far after 1, 2, 3, … questions
     oracle.best                     the fastest of all, to compare with
 
 A question that was asked before costs nothing.
 """
 
+import heapq
 import itertools
+import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ..bench.candidates import tile_of
 from ..cuda import graphs
 from ..optimize import cost, search
 from ..optimize.generate import Block, Geometry, Tile
@@ -24,6 +29,9 @@ from ..report.results import Results
 
 SUITE = "candidates"
 ITEMSIZES = {"fp32": 4, "fp16": 2}
+# the fields of a tile that a search is free to choose; the others follow from them (cost.within_registers)
+FIELDS = ("tile_h", "tile_w", "images", "slice", "split", "strip", "stages", "warps", "pixel_warps", "blocks")
+NEAR = 6  # tiles that count as near a tile
 H200 = 132, 232_448  # multiprocessors, bytes of shared memory per thread block
 COMMAND = "python -m common bench candidates --save"
 
@@ -38,15 +46,19 @@ class Oracle:
         ranking: Sequence[Tile],
         drawn: Sequence[Tile],
         source: str = "",
+        separate_us: float = math.inf,
+        of: int | None = None,
     ) -> None:
         """tiles: all. time: µs of one. ranking: the cost model's, the best first. drawn: a random sample of all.
 
-        source: where the µs come from, in words.
+        source: where the µs come from, in words. separate_us: of the separate kernels. of: how many candidates the
+        block has, of which `tiles` are a part; None if there are no others.
         """
         if not tiles:
             raise ValueError("tiles must be at least one, got none")
         self.tiles, self.ranking, self.drawn = tuple(tiles), tuple(ranking), tuple(drawn)
-        self.source = source
+        self.source, self.separate_us = source, separate_us
+        self.of = len(tiles) if of is None else of
         self._time, self._told = time, dict[Tile, float]()
         self._known = frozenset(tiles)
 
@@ -62,6 +74,15 @@ class Oracle:
         if tile not in self._told:
             self._told[tile] = self._time(tile)
         return self._told[tile]
+
+    def near(self, tile: Tile, count: int = NEAR) -> list[Tile]:
+        """The `count` tiles that differ least from this one, the nearest first: the sum over FIELDS of octaves apart."""
+        here = numbers(tile)
+
+        def apart(other: Tile) -> float:
+            return sum(abs(a - b) for a, b in zip(numbers(other), here, strict=True))
+
+        return heapq.nsmallest(count, (other for other in self.tiles if other != tile), key=apart)
 
     def curve(self) -> list[float]:
         """The best µs after each question, in their order."""
@@ -81,6 +102,45 @@ class Oracle:
         return min(self._time(tile) for tile in self.tiles)
 
 
+def numbers(tile: Tile) -> list[float]:
+    """The logarithm to base 2 of each of FIELDS."""
+    return [math.log2(getattr(tile, field)) for field in FIELDS]
+
+
+def counted(block: Block, tile: Tile, precision: str, batch: int, card: tuple[int, int] = H200) -> dict[str, float]:
+    """What a cost model can count of a tile without a measurement. card: as of `computed`.
+
+    launched, at_once   thread blocks of the launch, and how many of them run at the same time on the card
+    resident            of those, on one multiprocessor
+    warps, slices       of a thread block: its warps, and the slices of hidden channels that it goes through
+    expand, depthwise, project   multiply-adds of a thread block, halos and the rest of tiles of 16 pixels included
+    weights, inputs, outputs     bytes that a thread block loads or stores
+    """
+    processors, memory = card
+    g = Geometry(block, tile, ITEMSIZES[precision])
+    slices, channels = g.slices, g.slices * tile.slice
+    resident = cost.resident_blocks(g, memory, tile.blocks)
+    rows_in, rows_out = (16 * math.ceil(n / 16) for n in (g.pixels_in, g.pixels_out))
+    return {
+        "launched": math.ceil(batch / tile.images) * g.tiles * tile.split, "at_once": resident * processors,
+        "resident": resident, "warps": tile.warps, "slices": slices,
+        "expand": rows_in * g.k_padded * channels, "depthwise": 9 * g.pixels_out * channels,
+        "project": rows_out * g.o_padded * channels,
+        "weights": g.stage_bytes * slices, "inputs": g.x_bytes, "outputs": g.pixels_out * g.o_padded * g.itemsize,
+    }  # fmt: skip
+
+
+def curves(oracle: Oracle, search: Callable[[random.Random], object], count: int = 25) -> list[list[float]]:
+    """`count` runs of a search, each from an own random seed and with nothing asked before: their budget curves."""
+    found = []
+    for seed in range(count):
+        oracle.forget()
+        search(random.Random(seed))
+        found.append(oracle.curve())
+    oracle.forget()
+    return found
+
+
 def cases(content: Results | None = None) -> list[tuple[str, str, int]]:
     """(block, precision, batch) of every recorded oracle."""
     content = results.load(tables.CARD) if content is None else content
@@ -92,15 +152,16 @@ def recorded(block: str, precision: str, batch: int, content: Results | None = N
     """The oracle of a block's recorded tiles. ValueError if there is none."""
     content = results.load(tables.CARD) if content is None else content
     found = results.find(content, suite=SUITE, case=block, precision=precision, batch=batch)
-    rows = [r for r in found if "tile" in r]
+    rows = [r for r in found if "order" in r]
     if not rows:
         known = "; ".join(f"{one}, {p}, batch {b}" for one, p, b in cases(content)) or "none"
         raise ValueError(f"block, precision and batch must be one of {known}; got {block}, {precision}, batch {batch}")
-    us: Mapping[Tile, float] = {Tile(**r["tile"]): r["us"] for r in rows}
+    [separate] = [r for r in found if "order" not in r]
     ranked = sorted(rows, key=lambda r: r["order"])
-    drawn = [Tile(**r["tile"]) for r in rows if r["drawn"]]
+    us: Mapping[Tile, float] = {tile_of(r["implementation"]): r["us"] for r in ranked}
+    drawn = [tile_of(r["implementation"]) for r in ranked if r["order"] > separate["ranked"]]
     source = f"µs recorded: {tables.card_and_date(content, rows)}"
-    return Oracle(list(us), us.__getitem__, [Tile(**r["tile"]) for r in ranked], drawn, source)
+    return Oracle(list(us), us.__getitem__, list(us), drawn, source, separate["us"], separate["of"])
 
 
 def _grid(block: Block) -> Iterator[Tile]:
@@ -121,7 +182,7 @@ def computed(block: Block, precision: str, batch: int, card: tuple[int, int] = H
     """An oracle whose µs are computed by the cost model (optimize/cost.py): nothing in it was measured.
 
     It is for practice and for checks, which must run on any machine. Of a search it shows how many questions the
-    search needs; of the cost model it shows nothing. Tiles that do not fit take infinitely long, as on a card.
+    search needs; of the cost model it shows nothing.
     precision: "fp32" or "fp16". card: (multiprocessors, bytes of shared memory per thread block).
     """
     if precision not in ITEMSIZES:
@@ -129,8 +190,9 @@ def computed(block: Block, precision: str, batch: int, card: tuple[int, int] = H
     itemsize, (processors, memory) = ITEMSIZES[precision], card
     us: dict[Tile, float] = {}
     for tile in _grid(block):
-        fits = Geometry(block, tile, itemsize).problem(memory) is None
-        us[tile] = cost.predicted(block, tile, itemsize, batch, *card) if fits else float("inf")
+        g = Geometry(block, tile, itemsize)
+        if g.problem(memory) is None and cost.resident_blocks(g, memory, tile.blocks) == tile.blocks:
+            us[tile] = cost.predicted(block, tile, itemsize, batch, *card)
     source = f"µs computed by the cost model for {processors} multiprocessors: nothing was measured"
     return Oracle(list(us), us.__getitem__, (), (), source)
 

@@ -70,8 +70,8 @@ class Benchmark:
     launch: "graph", rounds of the calls captured in one CUDA graph and replayed; "eager", enqueued from Python one
     after the other; "host", for a runtime with streams of its own: wall-clock time of the calls and one `wait()`, which
     returns when the last of them is complete. A call that replays a graph of its own is "eager".
-    ValueError for no calls, an unknown launch, or a `wait` with another launch than "host"; TypeError for a call that
-    is not callable.
+    warm_up_us: spent in samples that do not count before the first one that does. ValueError for no calls, an unknown
+    launch, or a `wait` with another launch than "host"; TypeError for a call that is not callable.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class Benchmark:
         calls: Callable[[], Any] | Sequence[Callable[[], Any]],
         launch: str = "graph",
         wait: Callable[[], Any] | None = None,
+        warm_up_us: float = WARM_UP_US,
     ) -> None:
+        self.warm_up_us = warm_up_us
         self.calls: tuple[Callable[[], Any], ...] = (calls,) if callable(calls) else tuple(calls)
         if not self.calls:
             raise ValueError("calls must be a callable or a sequence of at least one, got none")
@@ -123,9 +125,9 @@ class Benchmark:
                 wanted = rounds * SAMPLE_US[self.launch] / max(sample, 1e-3)
                 rounds = min(most, max(2 * rounds, math.ceil(1.1 * wanted)))
             warm_up = 0.0
-            for _ in range(math.ceil(WARM_UP_US / SAMPLE_US[self.launch])):
+            for _ in range(math.ceil(self.warm_up_us / SAMPLE_US[self.launch])):
                 warm_up += self._sample()
-                if warm_up >= WARM_UP_US:
+                if warm_up >= self.warm_up_us:
                     break
         call = sample / self.calls_in_a_sample
         if self.launch != "host" and call < SHORTEST_CALL_US:

@@ -80,7 +80,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "multiprocessor": ("experiment",),
     "two-of-four": (*_TIMED, "error", "shape"),
-    "candidates": ("precision", "arithmetic", "batch", "us", "of"),  # a tile also has order, drawn, tile, predicted_us
+    "candidates": ("precision", "batch", "us"),  # separate kernels: of, ranked; a tile: order, predicted_us
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "off", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
     "pipeline": ("precision", "batch", "stage"),  # and pictures_per_s, or start_us and us of one batch

@@ -28,7 +28,8 @@ def test_products_that_semi_structured_tensors_take():
 def test_ratios_of_records():
     records = [
         {"shape": "a", "batch": 1, "implementation": "torch-dense", "median_us": 6.0},
-        {"shape": "a", "batch": 1, "implementation": "torch-two-of-four", "median_us": 4.0},
+        {"shape": "a", "batch": 1, "implementation": "torch-two-of-four-cutlass", "median_us": 4.0},
+        {"shape": "a", "batch": 1, "implementation": "torch-two-of-four-cusparselt", "median_us": 5.0},
         {"shape": "b", "batch": 1, "implementation": "torch-dense", "median_us": 6.0},
     ]
     assert suite.ratios(records) == {("a", 1): 1.5}

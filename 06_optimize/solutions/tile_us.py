@@ -1,0 +1,24 @@
+import math
+
+
+def tile_us(n):
+    """Predicted µs of a launch; only the order of the tiles counts.
+
+    n: a dictionary of counts. launched: thread blocks of the launch; at_once: how many of them
+    run at the same time on the card; resident: how many of those share a multiprocessor. Of
+    each thread block: warps; slices of hidden channels; expand, depthwise, project:
+    multiply-adds; weights, inputs, outputs: bytes. Of the 132 multiprocessors each does about
+    1,000 multiply-adds per clock cycle on tensor cores (expand, project) and 60 in the
+    depthwise layer, and gets 40 bytes from L2. A thread block waits about 1,000 cycles for its
+    first bytes, and 100 in each slice. With few warps it computes more slowly. 1,750 cycles
+    are a µs.
+    """
+    # BEGIN SOLUTION
+    # write: waves × cycles of a wave
+    waves = math.ceil(n["launched"] / n["at_once"])
+    sharing = min(n["resident"], math.ceil(n["launched"] / 132))
+    computing = (n["expand"] + n["project"]) / 1000 + n["depthwise"] / 60
+    loading = (n["weights"] + n["inputs"] + n["outputs"]) / 40
+    alone = max(computing * 16 / n["warps"], loading) + 1000 + 100 * n["slices"]
+    return waves * max(sharing * max(computing, loading), alone) / 1750
+    # END SOLUTION
