@@ -4,13 +4,16 @@ Each stage is timed alone, then together, with copies in turn with computation a
 copy and each computation ran. On the simulator it runs with the digits network, whose pictures are decoded as anywhere.
 """
 
+import dataclasses
 import io
 import itertools
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,9 @@ from .. import classify, cuda
 from ..cuda.graphs import gpu
 from ..images import ImageError
 from ..many.engine import Engine, Interval, network_of
+from ..many.gpu_decoding import available
 from ..many.labelling import Work, in_this_process
-from ..many.sources import Part
+from ..many.sources import FilePart, Part
 from ..report.results import Record
 from . import driver
 from .driver import Measured
@@ -77,6 +81,29 @@ def synthetic(task: classify.Task, count: int, rng: np.random.Generator) -> list
     return found
 
 
+def written(contents: Sequence[bytes], folder: Path, count: int) -> list[str]:
+    """The paths of `count` new files in a folder, with these contents over and over."""
+    paths = []
+    for i in range(count):
+        path = folder / f"{i:06}.jpg"
+        path.write_bytes(contents[i % len(contents)])
+        paths.append(str(path))
+    return paths
+
+
+def forget(paths: Sequence[str]) -> None:
+    """Write files to the disk, and ask the system not to keep them in memory, where it can be asked (Linux)."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    os.sync()
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(number)
+
+
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield the records of each precision and batch. Logits that overlap changes are wrong."""
     on_gpu = cuda.backend() == "gpu"
@@ -100,27 +127,65 @@ def _measured(work: Work, files: Sequence[bytes], repeats: int) -> tuple[list[Re
         (i * work.batch, InMemory(tuple(itertools.islice(contents, work.batch)))) for i in range(repeats)
     ]  # fmt: skip
     cores = os.cpu_count() or 1
+    network = network_of(work.task, work.dtype)
+    overlapped = Engine(work.task, network, work.batch)
+    make = overlapped.host_batch
     records, decoded = [], []
     for threads in dict.fromkeys((1, cores)):
+        some = given if threads == cores else given[: max(2, repeats // cores)]  # one core takes long
         with ThreadPoolExecutor(threads) as pool:
             start = time.perf_counter()
-            decoded = [done.packed for done in pool.map(lambda batch: work.decode(*batch), given)]
-            records.append(_rate(f"decode, {threads} threads", "decode", work, repeats, start, threads))
-    network = network_of(work.task, work.dtype)
+            decoded = [done.packed for done in pool.map(lambda batch: work.decode(*batch, make), some)]
+            records.append(_rate(f"decode, {threads} threads", "decode", work, len(some), start, threads))
     logits = []
-    for slots, name in ((1, "in turn"), (2, "overlapped")):
-        engine = Engine(work.task, network, work.batch, slots)
+    for engine, name in ((Engine(work.task, network, work.batch, slots=1), "in turn"), (overlapped, "overlapped")):
         list(engine.run(decoded[:2]))  # warm-up
         intervals: list[Interval] = []
         start = time.perf_counter()
         logits.append(list(engine.run(decoded, intervals.append)))
         records.append(_rate(f"copy and compute, {name}", "copy and compute", work, repeats, start))
         records += _timeline(name, intervals)
-    start = time.perf_counter()
-    for _ in in_this_process(work, [given]):
-        pass
-    records.append(_rate("decode, copy and compute", "all", work, repeats, start, cores))
+    decoded.clear()
+    for decode_on in ("cpu", "gpu") if available() else ("cpu",):
+        on = dataclasses.replace(work, decode_on=decode_on)
+        if decode_on == "gpu":
+            records += _decoding_on_gpu(on, given, overlapped)
+        suffix = ", decoded on the GPU" if decode_on == "gpu" else ""
+        list(in_this_process(on, [given], overlapped))  # warm-up, and all pinned memory
+        start = time.perf_counter()
+        list(in_this_process(on, [given], overlapped))
+        records.append(_rate(f"decode, copy and compute{suffix}", "all", work, repeats, start, cores))
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.fsencode(path) for path in written(files, Path(folder), work.batch * repeats)]
+            on_disk: list[tuple[int, Part]] = [
+                (i, FilePart(tuple(paths[i : i + work.batch]))) for i in range(0, len(paths), work.batch)
+            ]  # fmt: skip
+            forget([os.fsdecode(path) for path in paths])
+            start = time.perf_counter()
+            list(in_this_process(on, [on_disk], overlapped))
+            case = f"read from disk, decode, copy and compute{suffix}"
+            records.append(_rate(case, "all", work, repeats, start, cores))
     return records, bool(np.array_equal(logits[0], logits[1]))
+
+
+def _decoding_on_gpu(work: Work, given: Sequence[tuple[int, Part]], engine: Engine) -> list[Record]:
+    """The rate of decoding and resizing on the GPU alone, and how the pipeline's first batches overlapped."""
+    _ = work.gpu_decoder
+    batches = [work.decode(*batch) for batch in given]
+    out = cuda.empty(engine.shape, engine.packed_type)
+    batches[0].packed.write(out)  # type: ignore[union-attr]
+    cuda.synchronize()
+    start = time.perf_counter()
+    for batch in batches:
+        batch.packed.write(out)  # type: ignore[union-attr]
+        cuda.synchronize()
+    records = [_rate("decode on the GPU", "decode on the GPU", work, len(batches), start)]
+    here = dataclasses.replace(work, decode_on="cpu").decode(*given[-1]).packed
+    off = np.abs(cuda.asnumpy(out).astype(np.int16) - here)
+    records[0] |= {"pixels_off": round(float(off.mean()), 3), "pixels_off_most": int(off.max())}
+    intervals: list[Interval] = []
+    list(engine.run([batch.packed for batch in batches[:SHOWN]], intervals.append))
+    return records + _timeline("decoded on the GPU", intervals)
 
 
 def _rate(case: str, stage: str, work: Work, repeats: int, start: float, threads: int | None = None) -> Record:
