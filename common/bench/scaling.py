@@ -93,9 +93,9 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield the records of each precision and batch."""
     on_gpu = cuda.backend() == "gpu"
     task = classify.task("seeded" if on_gpu else "digits")
-    cases = [Case("decoded", ""), Case("memory", "cpu"), Case("disk", "cpu")]
+    groups = [[Case("decoded", ""), Case("memory", "cpu"), Case("disk", "cpu")]]
     if available():
-        cases += [Case("memory", "gpu"), Case("disk", "gpu")]
+        groups.append([Case("memory", "gpu"), Case("disk", "gpu")])
     counts = options.gpus or tuple(dict.fromkeys((1, _gpus() or 2)))
     for precision in options.precisions or (("fp16",) if on_gpu else ("fp32",)):
         for batch in options.batches or ((256,) if on_gpu else (16,)):
@@ -103,8 +103,9 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
             with tempfile.TemporaryDirectory() as folder:
                 pictures = synthetic(task, FILES, np.random.default_rng(0))
                 files = written(pictures, Path(folder), batch * options.repeats * max(counts))
-                measured = [r for count in counts for r in _together(work, cases, count, options, files)]
-                yield _finished(measured, precision, batch, console), True
+                for cases in groups:
+                    measured = [r for count in counts for r in _together(work, cases, count, options, files)]
+                    yield _finished(measured, precision, batch, console), True
                 if options.ray and cluster.installed():
                     with cluster.ray_running(max(counts)):
                         measured = [r for count in counts for r in _on_ray(work, count, files)]
