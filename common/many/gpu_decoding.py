@@ -20,6 +20,7 @@ from PIL import Image
 
 from .. import cuda, images
 from ..classify import Task
+from ..cuda.arrays import is_native
 from ..text import printable
 
 SOURCE = Path(__file__).with_name("resize.cu")
@@ -189,7 +190,7 @@ def _smallest() -> bytes:
 
 def _joined(pictures: Sequence[Any]) -> Any:
     """Pictures one after the other, uint8 on the device."""
-    if cuda.backend() != "gpu":
+    if is_native(pictures[0]):  # not torchvision's
         return cuda.asarray(np.concatenate([cuda.asnumpy(picture).ravel() for picture in pictures]))
     import cupy
     import torch
