@@ -35,7 +35,7 @@ class Task:
         try:
             if self.normalised_before:
                 return self.packed(picture)[None]
-            return images.to_input(picture, self.input_size, self._resize, *self.normalisation)
+            return images.to_input(picture, self.input_size, self.shorter_side, *self.normalisation)
         except ValueError as error:
             raise images.ImageError(f"{path}: {error}") from None
 
@@ -47,7 +47,7 @@ class Task:
         """
         if self.normalised_before:
             return weights.digits_input(weights.digit_from_picture(picture)[None])[0]
-        return np.asarray(images.cropped(picture, self.input_size, self._resize))
+        return np.asarray(images.cropped(picture, self.input_size, self.shorter_side))
 
     @property
     def normalised_before(self) -> bool:
@@ -65,7 +65,7 @@ class Task:
         return self.source or weights.SOURCES["seeded"]
 
     @property
-    def _resize(self) -> int:
+    def shorter_side(self) -> int:
         """The length of the shorter side before the crop, relative to the input as in training."""
         spec = self._preprocessing
         return round(max(self.input_size) * (spec.resize or 256) / spec.input_size)

@@ -13,6 +13,7 @@
     candidates  many tiles of a few fused blocks, those that the cost model prefers and a random control
     families    torchvision's networks, a U-Net: how far off ours is from float64, beside ONNX Runtime
     pipeline    pictures per second of decoding, copying and computing, alone and together; runs without a GPU, too
+    scaling     pictures per second with one GPU and with more; runs without a GPU, too
     load        latency of the service against offered load; runs without a GPU, too
     trace       counts of the simulator's trace, compared with those of the profiler
 

@@ -262,6 +262,20 @@ def pipeline(
 
 
 @app.command()
+def scaling(
+    gpus: Annotated[
+        list[int] | None, typer.Option("--gpus", min=1, help="How many; 1 and all if not given; repeatable.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=2, help="Batches per GPU, 20 if not given.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Seconds for decoded pictures, 2 if not given.")] = None,
+    ray: Annotated[bool, typer.Option(help="Measure Ray Data, too, if it is installed.")] = True,
+    batches: Batches = None, precisions: Precisions = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """Pictures per second with one GPU and with more, of decoded pictures and of JPEG files; without a GPU, too."""
+    _run("scaling", locals())
+
+
+@app.command()
 def load(
     windows: Annotated[
         list[float] | None, typer.Option("--window", help="ms that a batch waits for pictures; repeatable.")

@@ -1,7 +1,8 @@
 """The suite "load": latency of the service against offered load, for several batching windows.
 
-A window is how long the first picture of a batch waits for others. For each window the service is started anew; then
-requests are offered at shares of the largest rate that it answered. On the simulator it runs with the digits network.
+A window is how long the first picture of a batch waits for others. For each window the service is started anew.
+Requests are offered at shares of the largest rate that it answered with the first window, the same for all windows. On
+the simulator it runs with the digits network.
 """
 
 from collections.abc import Iterator
@@ -62,12 +63,17 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
         try:
             for precision in options.precisions or (("fp16",) if on_gpu else ("fp32",)):
                 for batch in options.batches or ((64,) if on_gpu else (8,)):
+                    rates = options.rates
                     for window in options.windows:
                         chosen = service.Options(
                             max_batch=batch, max_wait_ms=window, dtype=precision, max_waiting=100_000
                         )
                         service.start(task, chosen, HOST, options.port)
-                        records, lost = _window(url, bodies, options, rng)
+                        offer(url, bodies, 20, 1, rng)  # connections, first batches
+                        if not rates:
+                            most = _capacity(url, bodies, rng)
+                            rates = tuple(round(share * most, 1) for share in SHARES)
+                        records, lost = _window(url, bodies, rates, options.seconds, rng)
                         for r in records:
                             r |= {
                                 "precision": precision,
@@ -83,11 +89,11 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
             service.stop()
 
 
-def _window(url: str, bodies: list[bytes], options: Options, rng: np.random.Generator) -> tuple[list[Record], int]:
+def _window(
+    url: str, bodies: list[bytes], rates: tuple[float, ...], seconds: float, rng: np.random.Generator
+) -> tuple[list[Record], int]:
     """(a record per rate, lost requests) of the running service."""
-    offer(url, bodies, 20, 1, rng)  # connections, first batches
-    rates = options.rates or tuple(round(share * _capacity(url, bodies, rng), 1) for share in SHARES)
-    loads = [offer(url, bodies, rate, options.seconds, rng) for rate in rates]
+    loads = [offer(url, bodies, rate, seconds, rng) for rate in rates]
     return [_record(load) for load in loads if len(load.latencies_s)], sum(load.refused for load in loads)
 
 

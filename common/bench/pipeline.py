@@ -4,13 +4,16 @@ Each stage is timed alone, then together, with copies in turn with computation a
 copy and each computation ran. On the simulator it runs with the digits network, whose pictures are decoded as anywhere.
 """
 
+import dataclasses
 import io
 import itertools
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,9 @@ from .. import classify, cuda
 from ..cuda.graphs import gpu
 from ..images import ImageError
 from ..many.engine import Engine, Interval, network_of
+from ..many.gpu_decoding import available
 from ..many.labelling import Work, in_this_process
-from ..many.sources import Part
+from ..many.sources import FilePart, Part
 from ..report.results import Record
 from . import driver
 from .driver import Measured
@@ -77,6 +81,29 @@ def synthetic(task: classify.Task, count: int, rng: np.random.Generator) -> list
     return found
 
 
+def written(contents: Sequence[bytes], folder: Path, count: int) -> list[str]:
+    """The paths of `count` new files in a folder, with these contents over and over."""
+    paths = []
+    for i in range(count):
+        path = folder / f"{i:06}.jpg"
+        path.write_bytes(contents[i % len(contents)])
+        paths.append(str(path))
+    return paths
+
+
+def forget(paths: Sequence[str]) -> None:
+    """Write files to the disk, and ask the system not to keep them in memory, where it can be asked (Linux)."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    os.sync()
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(number)
+
+
 def run(options: Options, console: Console) -> Iterator[Measured]:
     """Yield the records of each precision and batch. Logits that overlap changes are wrong."""
     on_gpu = cuda.backend() == "gpu"
@@ -84,43 +111,94 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
     files = synthetic(task, FILES, np.random.default_rng(0))
     for precision in options.precisions or (("fp32", "fp16") if on_gpu else ("fp32",)):
         for batch in options.batches or ((256,) if on_gpu else (16,)):
-            records, right = _measured(Work(task, batch, precision), files, options.repeats)
-            for r in records:
-                r |= {"suite": "pipeline", "implementation": "ours", "precision": precision, "batch": batch}
-            rates = [r for r in records if "pictures_per_s" in r]
-            shown = [{"stage": r["case"], "pictures/s": f"{r['pictures_per_s']:,.0f}"} for r in rates]
-            console.print(driver.table(shown, 1, f"{precision}, batch {batch}"))
-            yield records, right
+            work = Work(task, batch, precision)
+            for records, right in (_measured(work, files, options.repeats), *_on_gpu(work, files, options.repeats)):
+                for r in records:
+                    r |= {"suite": "pipeline", "implementation": "ours", "precision": precision, "batch": batch}
+                rates = [r for r in records if "pictures_per_s" in r]
+                shown = [{"stage": r["case"], "pictures/s": f"{r['pictures_per_s']:,.0f}"} for r in rates]
+                console.print(driver.table(shown, 1, f"{precision}, batch {batch}"))
+                yield records, right
 
 
-def _measured(work: Work, files: Sequence[bytes], repeats: int) -> tuple[list[Record], bool]:
-    """(records, whether overlapped and not overlapped copies gave the same logits)."""
-    contents = itertools.cycle(files)
-    given: list[tuple[int, Part]] = [
-        (i * work.batch, InMemory(tuple(itertools.islice(contents, work.batch)))) for i in range(repeats)
-    ]  # fmt: skip
+def _measured(work: Work, files: Sequence[bytes], repeats: int) -> Measured:
+    """(records, whether overlapped and not overlapped copies gave the same logits) of decoding on the CPU."""
+    given = _batches(work, files, repeats)
     cores = os.cpu_count() or 1
+    network = network_of(work.task, work.dtype)
+    overlapped = Engine(work.task, network, work.batch)
+    make = overlapped.host_batch
     records, decoded = [], []
     for threads in dict.fromkeys((1, cores)):
+        some = given if threads == cores else given[: max(2, repeats // cores)]  # one core takes long
         with ThreadPoolExecutor(threads) as pool:
             start = time.perf_counter()
-            decoded = [done.packed for done in pool.map(lambda batch: work.decode(*batch), given)]
-            records.append(_rate(f"decode, {threads} threads", "decode", work, repeats, start, threads))
-    network = network_of(work.task, work.dtype)
+            decoded = [done.packed for done in pool.map(lambda one: work.decode(one[0], one[1], make), some)]
+            records.append(_rate(f"decode, {threads} threads", "decode", work, len(some), start, threads))
     logits = []
-    for slots, name in ((1, "in turn"), (2, "overlapped")):
-        engine = Engine(work.task, network, work.batch, slots)
+    for engine, name in ((Engine(work.task, network, work.batch, slots=1), "in turn"), (overlapped, "overlapped")):
         list(engine.run(decoded[:2]))  # warm-up
         intervals: list[Interval] = []
         start = time.perf_counter()
         logits.append(list(engine.run(decoded, intervals.append)))
         records.append(_rate(f"copy and compute, {name}", "copy and compute", work, repeats, start))
         records += _timeline(name, intervals)
-    start = time.perf_counter()
-    for _ in in_this_process(work, [given]):
-        pass
-    records.append(_rate("decode, copy and compute", "all", work, repeats, start, cores))
+    decoded.clear()
+    records += _together(work, given, files, overlapped, "")
     return records, bool(np.array_equal(logits[0], logits[1]))
+
+
+def _on_gpu(work: Work, files: Sequence[bytes], repeats: int) -> Iterator[Measured]:
+    """(records, True) of decoding on the GPU: alone, with all that follows, and the timeline. Nothing without one."""
+    if not available():
+        return
+    on = dataclasses.replace(work, decode_on="gpu")
+    _ = on.gpu_decoder
+    given = _batches(on, files, repeats)
+    batches = [on.decode(*batch).packed for batch in given]
+    engine = Engine(work.task, network_of(work.task, work.dtype), work.batch)
+    out = cuda.empty(engine.shape, engine.packed_type)
+    for batch in batches[:2]:
+        batch.write(out)
+    cuda.synchronize()
+    start = time.perf_counter()
+    for batch in batches:
+        batch.write(out)
+        cuda.synchronize()
+    alone = _rate("decode on the GPU", "decode on the GPU", work, len(batches), start)
+    off = np.abs(cuda.asnumpy(out).astype(np.int16) - work.decode(*given[-1]).packed)
+    alone |= {"pixels_off": round(float(off.mean()), 3), "pixels_off_most": int(off.max())}
+    intervals: list[Interval] = []
+    list(engine.run(batches[:SHOWN], intervals.append))
+    shown = _timeline("decoded on the GPU", intervals)
+    yield [alone, *shown, *_together(on, given, files, engine, ", decoded on the GPU")], True
+
+
+def _batches(work: Work, files: Sequence[bytes], repeats: int) -> list[tuple[int, Part]]:
+    contents = itertools.cycle(files)
+    return [(i * work.batch, InMemory(tuple(itertools.islice(contents, work.batch)))) for i in range(repeats)]
+
+
+def _together(
+    work: Work, given: list[tuple[int, Part]], files: Sequence[bytes], engine: Engine, suffix: str
+) -> list[Record]:
+    """The rates of all stages together, from memory and from the disk."""
+    cores, repeats = os.cpu_count() or 1, len(given)
+    list(in_this_process(work, [given], engine))  # warm-up, and all pinned memory
+    start = time.perf_counter()
+    list(in_this_process(work, [given], engine))
+    records = [_rate(f"decode, copy and compute{suffix}", "all", work, repeats, start, cores)]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = written(files, Path(folder), work.batch * repeats)
+        names = [os.fsencode(path) for path in paths]
+        on_disk: list[tuple[int, Part]] = [
+            (i, FilePart(tuple(names[i : i + work.batch]))) for i in range(0, len(names), work.batch)
+        ]
+        forget(paths)
+        start = time.perf_counter()
+        list(in_this_process(work, [on_disk], engine))
+        records.append(_rate(f"read from disk, decode, copy and compute{suffix}", "all", work, repeats, start, cores))
+    return records
 
 
 def _rate(case: str, stage: str, work: Work, repeats: int, start: float, threads: int | None = None) -> Record:
@@ -143,8 +221,10 @@ def _timeline(name: str, intervals: Sequence[Interval]) -> list[Record]:
 
 
 def superseded(rows: list[Record]) -> driver.Superseded:
-    """A predicate for older records of the same precision and batch."""
-    return driver.same(rows, "suite", "precision", "batch")
+    """A predicate for older records of the same precision and batch, and of decoding on the same processor."""
+    kinds = {"GPU" in r["case"] for r in rows}
+    same = driver.same(rows, "suite", "precision", "batch")
+    return lambda r: same(r) and ("GPU" in r["case"]) in kinds
 
 
 bench: Any = driver.suite("pipeline", run, superseded)

@@ -28,6 +28,9 @@ def label(
     workers: Annotated[
         str, typer.Option(help="auto (one per GPU; few pictures: this process), a number, or 0: this process.")
     ] = "auto",
+    decode: Annotated[
+        str, typer.Option(help="cpu, or gpu: JPEG files are decoded there, with torchvision; scores differ a little.")
+    ] = "cpu",
     anew: Annotated[bool, typer.Option("--anew", help="Do again what an earlier run has done.")] = False,
 ) -> None:
     """Write class and score of many pictures into a Parquet file; a run that was ended goes on where it was.
@@ -38,11 +41,13 @@ def label(
     from ..many import cluster, labelling, parts
 
     _check_dtype(dtype)
+    if decode not in ("cpu", "gpu"):
+        raise fail(f"--decode: must be cpu or gpu, got {decode!r}")
     way = _way(workers)
     task = _task(weights, onnx)
     size = batch or _batch(cluster.address())
     try:
-        done = labelling.label(pictures, out, task, batch=size, dtype=dtype, anew=anew, way=way)
+        done = labelling.label(pictures, out, task, batch=size, dtype=dtype, decode_on=decode, anew=anew, way=way)
     except KeyboardInterrupt:
         if parts.folder_of(out).is_dir():
             fail(f"label: ended; what is done is kept in {parts.folder_of(out)}, the same command goes on from there")

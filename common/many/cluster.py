@@ -47,7 +47,7 @@ def ray_running(workers: int = 1) -> Iterator[None]:
         options = {"num_cpus": (os.cpu_count() or 1) + workers, "include_dashboard": False}
     else:
         options = {"runtime_env": {"env_vars": {name: os.environ[name] for name in HANDED_OVER if name in os.environ}}}
-    for last in (False, True):  # a busy machine may not start all of Ray's processes within Ray's 30 s
+    for last in (False, False, True):  # a busy machine may not start all of Ray's processes within Ray's 30 s
         with warnings.catch_warnings(), _silent():
             warnings.simplefilter("ignore")
             try:

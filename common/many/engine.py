@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,12 +27,23 @@ SLOTS = 2  # one is filled while the other one is computed
 
 @dataclass(frozen=True)
 class Interval:
-    """When something ran: in seconds of time.perf_counter. what: "fill", "copy", "compute" or "wait"."""
+    """When something ran: in seconds of time.perf_counter. what: "fill", "copy", "compute" or "wait".
+
+    A batch that is decoded on the device (OnDevice) is so in its "copy".
+    """
 
     what: str
     batch: int
     start: float
     end: float
+
+
+class OnDevice(Protocol):
+    """A batch that is made on the device, as by gpu_decoding."""
+
+    def write(self, out: Any) -> None:
+        """Write the batch into `out`, an array on the device of Engine.shape, in the caller's stream."""
+        ...
 
 
 def network_of(task: Task, dtype: str = "fp32") -> Network:
@@ -62,17 +73,29 @@ class Engine:
         self._pipeline: _Overlapped | _InTurn = _Overlapped(self, slots) if on_gpu else _InTurn(self)
 
     def run(
-        self, batches: Iterable[np.ndarray], log: Callable[[Interval], None] = lambda interval: None
+        self, batches: Iterable[np.ndarray | OnDevice], log: Callable[[Interval], None] = lambda interval: None
     ) -> Iterator[np.ndarray]:
         """The logits of each batch, (batch, classes) float32, in order; one more batch is read than yielded on a GPU.
 
-        batches: arrays of `shape` and `packed_type`, C-contiguous. log: is called with what ran when, after it ended.
-        ValueError for an array of another shape or type.
+        batches: arrays of `shape` and `packed_type`, C-contiguous; those in pinned memory (host_batch) are copied from
+        where they are, and must not change until their logits are yielded. log: is called with what ran when, after it
+        ended. ValueError for an array of another shape or type.
         """
         return self._pipeline.run(self._checked(batches), log)
 
-    def _checked(self, batches: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    def host_batch(self) -> np.ndarray:
+        """A new array of `shape` and `packed_type`, uninitialized: in pinned memory if there is a GPU. Thread-safe."""
+        if cuda.backend() != "gpu":
+            return np.empty(self.shape, self.packed_type)
+        import cupyx
+
+        return cupyx.empty_pinned(self.shape, self.packed_type)  # from a pool: cheap from the second time on
+
+    def _checked(self, batches: Iterable[np.ndarray | OnDevice]) -> Iterator[np.ndarray | OnDevice]:
         for batch in batches:
+            if not isinstance(batch, np.ndarray):
+                yield batch
+                continue
             if batch.shape != self.shape or batch.dtype != self.packed_type:
                 expected = f"{self.shape} of {self.packed_type}"
                 raise ValueError(f"a batch must have shape {expected}, got {batch.shape} of {batch.dtype}")
@@ -114,10 +137,14 @@ class _InTurn:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def run(self, batches: Iterator[np.ndarray], log: Callable[[Interval], None]) -> Iterator[np.ndarray]:
+    def run(self, batches: Iterator[np.ndarray | OnDevice], log: Callable[[Interval], None]) -> Iterator[np.ndarray]:
         for number, batch in enumerate(batches):
             start = time.perf_counter()
-            packed = cuda.asarray(batch)
+            if isinstance(batch, np.ndarray):
+                packed = cuda.asarray(batch)
+            else:
+                packed = cuda.empty(self.engine.shape, self.engine.packed_type)
+                batch.write(packed)
             copied = time.perf_counter()
             logits = _rows(self.engine.enqueue(packed))
             log(Interval("copy", number, start, copied))
@@ -135,7 +162,7 @@ class _Overlapped:
         self.copying, self.computing = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         self.slots = [_Slot(engine) for _ in range(slots)]
 
-    def run(self, batches: Iterator[np.ndarray], log: Callable[[Interval], None]) -> Iterator[np.ndarray]:
+    def run(self, batches: Iterator[np.ndarray | OnDevice], log: Callable[[Interval], None]) -> Iterator[np.ndarray]:
         pending: collections.deque[tuple[int, _Slot]] = collections.deque()
         cuda.synchronize()  # the weights were copied on another stream
         origin = _Origin(self.computing)
@@ -144,9 +171,12 @@ class _Overlapped:
                 if len(pending) == len(self.slots):
                     yield self._finished(*pending.popleft(), origin, log)
                 slot = self.slots[number % len(self.slots)]
-                start = time.perf_counter()
-                np.copyto(slot.host, batch)
-                log(Interval("fill", number, start, time.perf_counter()))
+                slot.source = batch
+                if isinstance(batch, np.ndarray) and not _is_pinned(batch):
+                    start = time.perf_counter()
+                    np.copyto(slot.host, batch)
+                    slot.source = slot.host
+                    log(Interval("fill", number, start, time.perf_counter()))
                 self._enqueue(slot)
                 pending.append((number, slot))
             while pending:
@@ -157,7 +187,11 @@ class _Overlapped:
 
     def _enqueue(self, slot: "_Slot") -> None:
         slot.copy_began.record(self.copying)
-        slot.device.set(slot.host, stream=self.copying)
+        if isinstance(slot.source, np.ndarray):
+            slot.device.set(slot.source, stream=self.copying)
+        else:
+            with self.copying:
+                slot.source.write(slot.device)
         slot.copied.record(self.copying)
         with self.computing:
             self.computing.wait_event(slot.copied)
@@ -170,14 +204,25 @@ class _Overlapped:
     def _finished(self, number: int, slot: "_Slot", origin: "_Origin", log: Callable[[Interval], None]) -> np.ndarray:
         start = time.perf_counter()
         slot.done.synchronize()
+        slot.source = None
         log(Interval("wait", number, start, time.perf_counter()))
         log(Interval("copy", number, origin.time(slot.copy_began), origin.time(slot.copied)))
         log(Interval("compute", number, origin.time(slot.compute_began), origin.time(slot.computed)))
         return _rows(slot.logits)
 
 
+def _is_pinned(array: np.ndarray) -> bool:
+    """Whether an array is in memory that the GPU can copy by itself."""
+    import cupy
+
+    return cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == 1  # cudaMemoryTypeHost
+
+
 class _Slot:
-    """Pinned memory and device memory of one batch in flight, and the events of its stages."""
+    """Pinned memory and device memory of one batch in flight, and the events of its stages.
+
+    source: the batch, in `host` or in pinned memory of its own, or what writes it on the device.
+    """
 
     def __init__(self, engine: Engine) -> None:
         import cupy
@@ -185,6 +230,7 @@ class _Slot:
 
         self.host = cupyx.empty_pinned(engine.shape, engine.packed_type)
         self.device = cupy.empty(engine.shape, engine.packed_type)
+        self.source: Any = None
         self.logits: Any = None
         stages = (cupy.cuda.Event() for _ in range(5))
         self.copy_began, self.copied, self.compute_began, self.computed, self.done = stages

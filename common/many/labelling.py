@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from .engine import Engine, network_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .gpu_decoding import GpuBatch, GpuDecoder
+
 PARTS = 64  # of a large input at least so many, to be spread over workers and kept
 MOST_BATCHES = 16  # per part
 FEW = 1000  # pictures that one process has labelled before Ray has started
@@ -40,11 +42,12 @@ class Decoded:
     """A batch on its way to the engine.
 
     first: the number of its first picture. packed: (batch, …) as of Task.packed; zeros where there is an error and
-    behind the last picture. errors: per picture, why it could not be read, or None.
+    behind the last picture; or a GpuBatch, which the engine decodes. errors: per picture, why it could not be read, or
+    None; of a GpuBatch complete once its logits are there.
     """
 
     first: int
-    packed: np.ndarray
+    packed: Any
     errors: list[str | None]
 
 
@@ -52,28 +55,45 @@ class Decoded:
 class Work:
     """What a worker must know to decode and label any part, without files of this machine but the pictures'.
 
-    task: with its model. batch: pictures per batch. dtype: of the network.
+    task: with its model. batch: pictures per batch. dtype: of the network. decode_on: "cpu", or "gpu" (gpu_decoding).
     """
 
     task: Task
     batch: int
     dtype: str
+    decode_on: str = "cpu"
 
     @functools.cached_property
     def decoder(self) -> "Work":
         """The same without the model, for workers that decode alone."""
         return dataclasses.replace(self, task=dataclasses.replace(self.task, model=None))
 
-    def decode(self, first: int, part: sources.Part) -> Decoded:
-        """Read and decode up to a batch of pictures, from number `first` on."""
+    def decode(self, first: int, part: sources.Part, empty: Callable[[], np.ndarray] | None = None) -> Decoded:
+        """Read and decode up to a batch of pictures, from number `first` on; with decode_on="gpu" read them only.
+
+        empty: makes the array, as Engine.host_batch.
+        """
+        if self.decode_on == "gpu":
+            batch = self.gpu_decoder.prepare(part.read(), self.batch)
+            return Decoded(first, batch, batch.errors)
         height, width = self.task.input_size
         floats = self.task.normalised_before
         shape = (3, height, width) if floats else (height, width, 3)
-        packed = np.zeros((self.batch, *shape), np.float32 if floats else np.uint8)
+        packed = empty() if empty else np.empty((self.batch, *shape), np.float32 if floats else np.uint8)
         errors: list[str | None] = []
         for place, content in enumerate(part.read()):
             errors.append(_decode(self.task, content, packed[place]))
+            if errors[-1] is not None:
+                packed[place] = 0
+        packed[len(errors) :] = 0
         return Decoded(first, packed, errors)
+
+    @functools.cached_property
+    def gpu_decoder(self) -> "GpuDecoder":
+        """What decodes with decode_on="gpu". RuntimeError where there is no GPU or no torchvision."""
+        from .gpu_decoding import GpuDecoder
+
+        return GpuDecoder(self.task)
 
     def engine(self) -> Engine:
         """The network on this machine's GPU, or on the simulator."""
@@ -132,13 +152,15 @@ def label(
     *,
     batch: int = 256,
     dtype: str = "fp32",
+    decode_on: str = "cpu",
     anew: bool = False,
     way: Way | None = None,
 ) -> Summary:
     """Label the pictures of `paths`, see sources.find, into the Parquet file `out`, see parts.SCHEMA.
 
-    batch: pictures per batch, fewer if there are fewer. anew: forget what an earlier run has done. way: how batches are
-    labelled; default: in_this_process. A progress bar is shown on a terminal.
+    batch: pictures per batch, fewer if there are fewer. decode_on: "cpu", or "gpu" for JPEG files (gpu_decoding).
+    anew: forget what an earlier run has done. way: how batches are labelled; default: in_this_process. A progress bar
+    is shown on a terminal.
 
     ValueError for paths or an output that do not fit; OSError, naming the file, if something cannot be written: then
     the output is as before, and what is done is kept.
@@ -162,6 +184,8 @@ def label(
     batch = min(batch, total)
     per_part = batch * max(1, min(MOST_BATCHES, total // (batch * PARTS)))
     settings = {"input": found.fingerprint, "network": _digest(task), "dtype": dtype, "batch": batch}
+    if decode_on != "cpu":
+        settings["decode"] = decode_on  # it rounds otherwise
     parts = Parts(out, settings, total, per_part)
     if parts.is_joined() and not anew:
         return Summary(total, 0, _unread(out), time.perf_counter() - start, None)
@@ -172,7 +196,7 @@ def label(
     todo = sum(len(parts.rows(number)) for number in missing)
     waiting: dict[int, dict[int, pa.Table]] = {number: {} for number in missing}
     with tqdm(total=total, initial=total - todo, desc="label", unit=" pictures", disable=None, leave=False) as bar:
-        for first, table in (way or in_this_process)(Work(task, batch, dtype), work) if work else ():
+        for first, table in (way or in_this_process)(Work(task, batch, dtype, decode_on), work) if work else ():
             number = first // per_part
             waiting[number][first] = table
             bar.update(len(table))
@@ -225,20 +249,25 @@ def in_this_process_if_few(way: Way) -> Way:
     return chosen
 
 
-def in_this_process(work: Work, parts: list[list[tuple[int, sources.Part]]]) -> Labelled:
-    """Label batches with threads that decode and one engine."""
+def in_this_process(
+    work: Work, parts: list[list[tuple[int, sources.Part]]], engine: Engine | None = None, threads: int | None = None
+) -> Labelled:
+    """Label batches with threads that decode, by default one per core, and one engine, by default a new one."""
     import warnings
 
-    threads = os.cpu_count() or 1
+    threads = threads or os.cpu_count() or 1
     batches = iter([batch for part in parts for batch in part])
-    engine = work.engine()
+    if work.decode_on == "gpu":
+        _ = work.gpu_decoder  # made here, before threads ask for it
+    engine = engine or work.engine()
+    make = engine.host_batch
     errors: list[tuple[int, list[str | None]]] = []
 
-    def decoded(pool: ThreadPoolExecutor) -> Iterator[np.ndarray]:
+    def decoded(pool: ThreadPoolExecutor) -> "Iterator[np.ndarray | GpuBatch]":
         ahead: list[Future[Decoded]] = []
         while True:
             while len(ahead) <= threads and (batch := next(batches, None)):
-                ahead.append(pool.submit(work.decode, *batch))
+                ahead.append(pool.submit(work.decode, *batch, make))
             if not ahead:
                 return
             done = ahead.pop(0).result()

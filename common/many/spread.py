@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import cluster, sources
-from .labelling import Labelled, Work
+from .labelling import Labelled, Work, in_this_process
 
 CORES = 0.5  # of a worker without a GPU, for Ray's count
 
@@ -45,10 +45,11 @@ def _labelled(work: Work, parts: list[list[tuple[int, sources.Part]]], workers: 
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     batches = [pa.table({"batch": [pickle.dumps(batch) for batch in part]}) for part in parts]  # a block per part
+    given = ray.data.from_arrow(batches)
+    if work.decode_on == "cpu":
+        given = given.map_batches(_decode, batch_size=None, batch_format="pyarrow", fn_args=(work.decoder,), num_cpus=1)
     done = (
-        ray.data.from_arrow(batches)
-        .map_batches(_decode, batch_size=None, batch_format="pyarrow", fn_args=(work.decoder,), num_cpus=1)
-        .map_batches(
+        given.map_batches(
             _Labeller, batch_size=None, batch_format="numpy", zero_copy_batch=True, fn_constructor_args=(work,),
             compute=ray.data.ActorPoolStrategy(size=count), num_gpus=1 if gpus else 0,
             num_cpus=0 if gpus else CORES,  # other than a decoding task's: Ray Data would fuse the two
@@ -89,6 +90,13 @@ class _Labeller:
 
     def __call__(self, block: dict[str, np.ndarray]) -> dict[str, Any]:
         """The rows of each batch as an Arrow stream."""
+        if "batch" in block:  # it is to be read and decoded here
+            given = [[pickle.loads(batch) for batch in block["batch"]]]
+            found = list(in_this_process(self.work, given, self.engine))
+            return {
+                "first": np.array([first for first, _ in found]),
+                "table": np.array([_stream(table) for _, table in found], object),
+            }
         tables = [
             _stream(self.work.table(logits, pickle.loads(errors)))
             for logits, errors in zip(self.engine.run(block["packed"]), block["errors"], strict=True)

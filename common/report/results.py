@@ -84,6 +84,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "off", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
     "pipeline": ("precision", "batch", "stage"),  # and pictures_per_s, or start_us and us of one batch
+    "scaling": ("precision", "batch", "source", "gpus", "pictures_per_s"),  # efficiency, with more GPUs than one
     "load": (
         "precision",
         "batch",

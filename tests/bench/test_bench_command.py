@@ -29,7 +29,7 @@ def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
     suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
-    suites += ", multiprocessor, sections, inspect, families, two-of-four, candidates, pipeline, load"
+    suites += ", multiprocessor, sections, inspect, families, two-of-four, candidates, pipeline, scaling, load"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
@@ -95,7 +95,11 @@ EVERY = {  # options of each suite that README files and notebooks mention, or t
     "sections": "--save",
     "multiprocessor": "--case waves --case loads --samples 8 --save",
 }
-ANYWHERE = {"pipeline": "--batch 8 --repeats 4", "load": "--window 0 --window 5 --rate 20 --seconds 2 --port 9000"}
+ANYWHERE = {
+    "pipeline": "--batch 8 --repeats 4",
+    "scaling": "--gpus 1 --gpus 2 --batch 8 --repeats 4 --seconds 1 --no-ray",
+    "load": "--window 0 --window 5 --rate 20 --seconds 2 --port 9000",
+}
 
 
 @pytest.mark.parametrize("suite", EVERY)

@@ -91,3 +91,50 @@ def test_the_table_of_the_console_has_a_row_per_rate():
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(load.driver.table([load._shown(load._record(found))], 0))
     assert "p99 ms" in console.export_text()
+
+
+def test_processes_share_the_pictures_and_more_gpus_have_an_efficiency(task, rng, tmp_path):
+    """Two processes on the simulator: what is recorded, not how fast."""
+    from common.bench import scaling
+
+    files = pipeline.written(pipeline.synthetic(task, 3, rng), tmp_path, 16)
+    cases = [scaling.Case("decoded", ""), scaling.Case("memory", "cpu"), scaling.Case("disk", "cpu")]
+    options = scaling.Options(repeats=2, seconds=0.1)
+    records = [r for n in (1, 2) for r in scaling._together(Work(task, 4, "fp32"), cases, n, options, files)]
+    console = Console(width=120, record=True, file=io.StringIO())
+    for r in scaling._finished(records, "fp32", 4, console):
+        assert results._complaints(r) == [] and r["pictures_per_s"] > 0
+        assert ("efficiency" in r) == (r["gpus"] == 2)
+    assert {r["case"] for r in records} == {
+        f"{case.name}, {n} GPU{'s' if n > 1 else ''}" for n in (1, 2) for case in cases
+    }
+    assert "efficiency" in console.export_text()
+
+
+def test_a_process_that_fails_is_an_error(task, tmp_path):
+    from common.bench import scaling
+
+    options = scaling.Options(repeats=2)
+    with pytest.raises(RuntimeError, match="one of 1 processes failed"):
+        scaling._together(Work(task, 4, "fp32"), [scaling.Case("disk", "cpu")], 1, options, [str(tmp_path / "none")])
+
+
+def test_decoding_on_the_gpu_is_recorded_alone_and_with_all_that_follows(task, rng, monkeypatch):
+    from common.many import gpu_decoding
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "many"))
+    from test_gpu_decoding import by_pillow
+
+    for module in (pipeline, gpu_decoding):
+        monkeypatch.setattr(module, "available", lambda: True)
+    monkeypatch.setattr(gpu_decoding, "_torchvision", by_pillow)
+    ((records, right),) = pipeline._on_gpu(Work(task, 4, "fp32"), pipeline.synthetic(task, 3, rng), 3)
+    rates = {r["case"]: r for r in records if "pictures_per_s" in r}
+    assert right and len(rates) == 3 and all("GPU" in r["case"] for r in records)
+    assert rates["decode on the GPU"]["pixels_off_most"] == 0  # the decoder is Pillow's here
+    older = {"suite": "pipeline", "precision": "fp32", "batch": 4}
+    for r in records:
+        r |= {"implementation": "ours", **older}
+        assert results._complaints(r) == []
+    replaces = pipeline.superseded(records)
+    assert replaces(older | {"case": "decode on the GPU"}) and not replaces(older | {"case": "decode, 1 threads"})
