@@ -1,8 +1,8 @@
 """The suite "fp8": the 1×1 convolutions of MobileNetV2's 7×7 stage as products in fp16, int8 and fp8 (e4m3).
 
-x (pixels, C) times the weight (O, C), random numbers, of which int8 and e4m3 have one scale per tensor. By PyTorch, whose
-products are cuBLAS's and cuBLASLt's: from fp16 to fp16, from int8 to int32, from e4m3 to fp16. By this project's kernels:
-fp16, and int8 with its scales per channel and int8 results. All are checked and then timed in turn, each in a CUDA graph.
+x (pixels, C) times the weight (O, C), random numbers, of which int8 and e4m3 have one scale per tensor. PyTorch's
+products are cuBLAS's and cuBLASLt's: from fp16 to fp16, from int8 to int32, from e4m3 to fp16. Those of this project's
+kernels: in fp16, and in int8 with int8 results. All are checked and then timed in turn, each in a CUDA graph.
 
 "error" is against float64 on the numbers before rounding: that of a format. "deviation" is against float64 on the
 rounded ones, what the arithmetic adds; it is what the check bounds.
