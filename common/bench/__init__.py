@@ -6,6 +6,7 @@
     kernels     every rung of this project's operators, compared with cuDNN and cuBLAS
     plans       a few convolutions, expressed to cuDNN in every possible way
     sparse      convolutions that skip zeros of their input: how many zeros there are, and the break-even sparsity
+    fp8         the 1×1 convolutions of the 7×7 stage in fp16, int8 and fp8
     two-of-four 1×1 convolutions whose weights have two zeros in four, beside dense ones
     profile     each kernel of the network under ncu: which resources are busy, why warps stall
     errors      the error of whole networks against float64, in each arithmetic that counts as fp32

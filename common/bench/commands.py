@@ -239,6 +239,17 @@ def two_of_four(
 
 
 @app.command()
+def fp8(
+    cases: Annotated[
+        list[str] | None, typer.Option("--case", help='A layer, as "head 7×7 320>1280"; repeatable.')
+    ] = None,
+    batches: Batches = None, samples: Samples = None, save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """The 7×7 stage's 1×1 layers in fp16, int8 and fp8 (e4m3), by PyTorch and by this project's kernels."""
+    _run("fp8", locals())
+
+
+@app.command()
 def candidates(
     blocks: Annotated[
         list[str] | None, typer.Option("--block", help="56×56, 28×28, 14×14 or 7×7; repeatable.")

@@ -279,6 +279,9 @@ def quantize(
     pictures: Annotated[int, typer.Option(min=1, help="How many pictures of the folder at most.")] = 128,
     ranges: Annotated[str, typer.Option(help="minmax, percentile, entropy or mse.")] = "mse",
     per_tensor: Annotated[bool, typer.Option("--per-tensor", help="One scale per weight, not per channel.")] = False,
+    weight_bits: Annotated[
+        int, typer.Option(help="8, or 7: for ONNX Runtime on x86 processors without VNNI.")
+    ] = 8,
     equalize: Annotated[bool, typer.Option("--equalize", help="Scale channels between convolutions first.")] = False,
     agreement: Annotated[
         float | None, typer.Option(help="Keep layers in float32 until this share of pictures keeps its class.")
@@ -301,7 +304,7 @@ def quantize(
     x = calibration_pictures(calibrate, task.prepare, pictures, lambda line: print(line, file=sys.stderr))
     report = quantize_file(
         graph, parameters, x, out, ranges=ranges, per_channel=not per_tensor, equalize=equalize, wanted=agreement,
-        in_float=in_float or (), force=force,
+        in_float=in_float or (), force=force, weight_bits=weight_bits,
     )  # fmt: skip
     for one in report.ranking[:10]:
         kept = "stays in float32" if one.layer in report.in_float else ""
@@ -311,3 +314,9 @@ def quantize(
         f"on the {report.pictures} calibration pictures: relative error {report.error:.1%},"
         f" the same class as in float32 for {report.agreement:.1%}, {len(report.in_float)} layers in float32"
     )
+    print(f"by ONNX Runtime on this processor: the same class for {report.by_onnx_runtime:.1%}")
+    if report.by_onnx_runtime < report.agreement and weight_bits == 8:
+        print(
+            "ONNX Runtime adds two products in 16 bits on x86 processors without VNNI, and such a sum saturates:"
+            " --weight-bits 7 avoids that"
+        )

@@ -89,6 +89,11 @@
     draw.all_times({"title": us})            the times of a block's tiles in ascending order, over the fastest
     draw.budget_curves(searches, best)       the best time found so far against the number of questions
     draw.predicted_and_measured(panels)      one dot per tile: µs predicted against the oracle's
+    draw.chosen_ranges(centres, counts, ends)   a tensor's numbers, and the upper end that each method chooses
+    draw.errors_by_layer({"int8": errors})   an error per layer, a row of dots per network
+    draw.steps_of_formats(6.0)               the numbers that int8 and e4m3 have with one scale
+    draw.folded_step(("Conv", "ReLU6"))      the layers of a quantized file that become one integer step
+    draw.byte_fragments()                    which lane holds which bytes of mma.m16n8k32
     draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
 
 Each returns a Drawing, which a notebook displays: a Matplotlib figure with alternative text.
@@ -112,13 +117,14 @@ from .libraries import column_major, cudnn_graph, strips
 from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, places_used, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
-from .quantization import codes_used, number_line
+from .quantization import chosen_ranges, codes_used, errors_by_layer, folded_step, number_line, steps_of_formats
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
 from .service import loads, pipeline
 from .shuffles import halving, shuffle_tree
 from .sparsity import skipping
+from .tensor_cores import byte_fragments
 from .tensors import row_major, tensor_fields, weight_layouts
 from .tiles import buffers, lane_words, product_tiles, slices, transposed_tile
 from .timeline import launches, queues, timeline
@@ -135,8 +141,10 @@ __all__ = [
     "block_limits",
     "budget_curves",
     "buffers",
+    "byte_fragments",
     "bytes_in_flight",
     "channel_spreads",
+    "chosen_ranges",
     "codes_used",
     "column_major",
     "convolution_outputs",
@@ -145,7 +153,9 @@ __all__ = [
     "divergence",
     "energy_bars",
     "epilogue",
+    "errors_by_layer",
     "float_bits",
+    "folded_step",
     "folding",
     "fused_pair",
     "fused_tile",
@@ -203,6 +213,7 @@ __all__ = [
     "spacing",
     "split_channels",
     "steps",
+    "steps_of_formats",
     "strips",
     "sum_levels",
     "taps",

@@ -61,6 +61,44 @@ def fragments() -> Drawing:
     )
 
 
+def byte_fragments() -> Drawing:
+    """The three matrices of mma.m16n8k32 with the lane that holds each word of four bytes, coloured by register."""
+    figure, axes = canvas(40, 21.6)
+    left = 2.2
+    for name, size, (rows, columns), holder, words in (
+        ("A", "16 × 32", (16, 8), lambda row, column: (row % 8 * 4 + column % 4, row // 8 + column // 4 * 2),
+         "bytes: a cell is four columns"),
+        ("B", "32 × 8", (8, 8), lambda row, column: (column * 4 + row % 4, row // 4), "bytes: a cell is four rows"),
+        ("D", "16 × 8", (16, 8), lane_of_d, "int32"),
+    ):  # fmt: skip
+        text(axes, left + columns / 2, 0.6, f"{name}: {size}", 12, weight="bold")
+        text(axes, left + columns / 2, 1.4, words, 10, color=GREY)
+        wide, tall = {"A": (4, 1), "B": (1, 4), "D": (1, 1)}[name]
+        for column in range(columns):
+            text(axes, left + column + 0.5, 2.2, str(column * wide), 8, color=GREY)
+        registers = set()
+        for row in range(rows):
+            text(axes, left - 0.5, 3.0 + row, str(row * tall), 8, color=GREY)
+            for column in range(columns):
+                lane, register = holder(row, column)
+                registers.add(register)
+                cell(axes, left + column, 2.5 + row, 1, 1, _MATRICES[register])
+                text(axes, left + column + 0.5, 3.0 + row, str(lane), 9)
+        for register in sorted(registers):
+            x = left + columns / 2 + (register - (len(registers) - 1) / 2) * 2.6
+            cell(axes, x - 0.95, 19.4, 0.7, 0.7, _MATRICES[register])
+            text(axes, x + 0.55, 19.75, f"{name.lower()}[{register}]", 10)
+        left += columns + 5.4
+    text(axes, 20, 21.0, "number: the lane that holds the element. colour: the lane's register", 10, color=GREY)
+    return Drawing(
+        figure,
+        "Three grids with a lane's number in each cell, coloured by register. A, 16 rows of 8 words of four bytes, has"
+        " four quarters of 8 by 4, one per register; in a quarter four lanes share a row, with a word each. B, 8 words"
+        " of four rows by 8 columns, has an upper and a lower half; four lanes share a column. D, 16 by 8 int32, is that"
+        " of the product of halves: four lanes share a row, with two neighbours each in two registers.",
+    )
+
+
 def ldmatrix(place: Callable[[int, int], int] = lambda row, piece: piece, units: int = 8, piece: int = 0) -> Drawing:
     """The first load of a 16×16 fragment from a tile in shared memory, by ldmatrix: one 8×8 matrix after the other.
 

@@ -13,6 +13,7 @@ What is where:
     calibration   float32 runs over the calibration pictures, histograms
     equalization  channels between two convolutions scaled to comparable ranges
     quantizer     grids for activations, weights and biases; the network in QDQ form
+    formats       fp16, int8 and e4m3 with one scale per tensor, for the study of fp8
     sensitivity   which layers should stay in float32
     files         the command `quantize`
 

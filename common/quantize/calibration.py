@@ -82,3 +82,22 @@ def channel_maxima(
                 greatest = values.max(axis=tuple(i for i in range(values.ndim) if i != 1))
                 found[name] = np.maximum(found.get(name, greatest), greatest)
     return found
+
+
+def extremes(
+    graph: Graph, parameters: Mapping[str, np.ndarray], x: np.ndarray, observed: Collection[str]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By observed tensor, (the least, the greatest number of each picture), (N,) each, over the pictures x.
+
+    Numbers that are not finite are left to `histograms`, which refuses them.
+    """
+    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for batch in batches(x):
+        for name, values in tensors(graph.with_batch(len(batch)), parameters, batch):
+            if name in observed:
+                rows = values.reshape(len(batch), -1)
+                found.setdefault(name, []).append((rows.min(axis=1), rows.max(axis=1)))
+    return {
+        name: (np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts]))
+        for name, parts in found.items()
+    }

@@ -10,6 +10,7 @@ import numpy as np
 from ..files import replacing
 from ..images import ImageError
 from ..images.packing import find_pictures
+from ..network.reference import OnnxRuntimeBackend
 from ..text import printable
 from ..topology import Graph
 from .calibration import outputs
@@ -26,6 +27,7 @@ class Report:
     agreement   the share of pictures with the same most likely class
     in_float    names of the layers that stay in float32
     ranking     the sensitivity of each layer, the largest first; empty if it was not measured
+    by_onnx_runtime   `agreement`, of ONNX Runtime on this machine's processor, as it computes by default
     """
 
     pictures: int
@@ -33,6 +35,7 @@ class Report:
     agreement: float
     in_float: tuple[str, ...]
     ranking: tuple[Sensitivity, ...]
+    by_onnx_runtime: float
 
 
 def calibration_pictures(
@@ -66,12 +69,12 @@ def calibration_pictures(
 def quantize_file(
     graph: Graph, parameters: dict[str, np.ndarray], x: np.ndarray, out: str | os.PathLike, *, ranges: str = "mse",
     per_channel: bool = True, equalize: bool = False, wanted: float | None = None, in_float: Sequence[str] = (),
-    force: bool = False,
+    force: bool = False, weight_bits: int = 8,
 ) -> Report:  # fmt: skip
     """Quantize a network and write it to `out`, a .onnx file, whole or not at all.
 
-    x: calibration pictures (N, C, H, W). ranges, per_channel, equalize, in_float: as of quantizer.quantize. wanted: the
-    agreement with float32 to reach by keeping the most sensitive layers in float32; None: keep those of `in_float`.
+    x: calibration pictures (N, C, H, W). ranges, per_channel, equalize, in_float, weight_bits: as of quantizer.quantize.
+    wanted: the agreement with float32 to reach by keeping the most sensitive layers in float32; None: keep those of `in_float`.
     force: replace `out` if it exists. ValueError as of quantizer.quantize and sensitivity.choose, for another suffix,
     for an existing file, and for both `wanted` and `in_float`; OSError as of files.replacing.
     """
@@ -93,10 +96,17 @@ def quantize_file(
         made: Quantized
         kept = tuple(in_float)
         if wanted is None:
-            made = with_grids(graph, scaled, grids, per_channel=per_channel, in_float=kept)
+            made = with_grids(graph, scaled, grids, per_channel=per_channel, in_float=kept, weight_bits=weight_bits)
         else:
-            ranking = sensitivities(graph, scaled, grids, x, per_channel=per_channel)
-            made, kept = choose(graph, scaled, grids, x, ranking, wanted, per_channel=per_channel)
+            ranking = sensitivities(graph, scaled, grids, x, per_channel=per_channel, weight_bits=weight_bits)
+            made, kept = choose(
+                graph, scaled, grids, x, ranking, wanted, per_channel=per_channel, weight_bits=weight_bits
+            )
         y = outputs(made.graph, made.parameters, x)
-        file.write(made.model().SerializeToString())
-    return Report(len(x), relative_error(y, reference), agreement(y, reference), kept, tuple(ranking))
+        model = made.model()
+        theirs = OnnxRuntimeBackend(model, exact=False)(x)
+        file.write(model.SerializeToString())
+    return Report(
+        len(x), relative_error(y, reference), agreement(y, reference), kept, tuple(ranking),
+        agreement(theirs, reference),
+    )  # fmt: skip

@@ -34,7 +34,7 @@ OTHERS = (
 )  # fmt: skip
 KEEPS_GRID = tuple(kind for kind in MOVES if kind not in (kinds.Concat, kinds.Pad))
 
-GREATEST = 127  # weight code: −127 to 127
+WEIGHT_BITS = (8, 7)  # codes −127 to 127, or −63 to 63: two products with a code of 8 bits fit into 16 bits then
 LARGEST_BIAS = 2.0**28  # in steps of a bias; the largest sum that is sure to stay within int32 with the products
 
 
@@ -115,13 +115,16 @@ def calibrated(
 
 def with_grids(
     graph: Graph, parameters: Parameters, grids: Mapping[str, Grid], *, per_channel: bool = True,
-    in_float: Collection[str] = (),
+    in_float: Collection[str] = (), weight_bits: int = 8,
 ) -> Quantized:  # fmt: skip
     """The network in QDQ form, with activations on the given grids (by tensor name, as of `calibrated`).
 
     A ReLU or ReLU6 whose output has a grid from 0 to at most the bound is left out: saturation does the same.
-    per_channel: whether each output channel of a weight has a scale of its own. in_float: see `units`.
+    per_channel: whether each output channel of a weight has a scale of its own. in_float: see `units`. weight_bits: of
+    WEIGHT_BITS. ValueError for others.
     """
+    if weight_bits not in WEIGHT_BITS:
+        raise ValueError(f"weight_bits must be one of {', '.join(map(str, WEIGHT_BITS))}, got {weight_bits!r}")
     integer = units(graph, in_float)
     read = {name for unit in integer for name in unit.layer.inputs}
     chosen = {name: grids[name] for name in graph.shapes if name in read}
@@ -159,7 +162,7 @@ def with_grids(
         if layer.output in gone:
             continue
         if layer.output in products:
-            layer = stored.on_grids(layer, chosen[layer.inputs[0]], per_channel)
+            layer = stored.on_grids(layer, chosen[layer.inputs[0]], per_channel, weight_bits)
         if layer.output in saturated:
             layer = replace(layer, output=saturated[layer.output].output)
         layers.append(replace(layer, inputs=tuple(values.get(name, name) for name in layer.inputs)))
@@ -203,11 +206,11 @@ class _Parameters:
         self._given = parameters
         self._names = Names({*parameters, *graph.shapes})
 
-    def on_grids(self, layer: Any, x: Grid, per_channel: bool) -> kinds.Layer:
+    def on_grids(self, layer: Any, x: Grid, per_channel: bool, bits: int) -> kinds.Layer:
         """A convolution or linear layer with weight and bias on grids. x: the grid of its input."""
         weight = self._given[layer.weight]
         bias = None if layer.bias is None else self._given[layer.bias]
-        grid = weight_grid(weight, bias, x, per_channel)
+        grid = weight_grid(weight, bias, x, per_channel, bits)
         fields = {"weight": self._keep(layer.weight, weight, grid)}
         if bias is not None:
             scale = np.broadcast_to(np.float32(x.scale[0]) * np.array(grid.scale, np.float32), len(bias))
@@ -223,14 +226,14 @@ class _Parameters:
         return name
 
 
-def weight_grid(weight: np.ndarray, bias: np.ndarray | None, x: Grid, per_channel: bool) -> Grid:
+def weight_grid(weight: np.ndarray, bias: np.ndarray | None, x: Grid, per_channel: bool, bits: int = 8) -> Grid:
     """The symmetric int8 grid of a weight (O, …): scale = greatest |weight| / 127, per output channel or of all.
 
     A channel of small weights has a scale so large that its bias (O,) has at most LARGEST_BIAS steps; x: the grid of
-    the input.
+    the input. bits: 7 for codes up to 63.
     """
     rows = np.abs(weight.reshape(len(weight), -1)).max(axis=1).astype(np.float64)
-    scale = rows / GREATEST
+    scale = rows / (2 ** (bits - 1) - 1)
     if bias is not None:
         scale = np.maximum(scale, np.abs(bias) / (x.scale[0] * LARGEST_BIAS))
     if not per_channel:
@@ -241,14 +244,15 @@ def weight_grid(weight: np.ndarray, bias: np.ndarray | None, x: Grid, per_channe
 
 def quantize(
     graph: Graph, parameters: Parameters, x: np.ndarray, *, ranges: str = "mse", per_channel: bool = True,
-    equalize: bool = False, in_float: Collection[str] = (), dtype: str = "uint8",
+    equalize: bool = False, in_float: Collection[str] = (), dtype: str = "uint8", weight_bits: int = 8,
 ) -> Quantized:  # fmt: skip
     """The network in QDQ form, calibrated on the pictures x (N, C, H, W).
 
     graph, parameters: in float32, with batch-norms folded. ranges: one of METHODS. per_channel: whether each output
     channel of a weight has a scale of its own. equalize: whether to scale channels between convolutions first
     (equalization.equalized). in_float: names of layers that stay in float32 (sensitivity.choose). dtype: of
-    activations, "int8" or "uint8".
+    activations, "int8" or "uint8". weight_bits: 8, or 7 for ONNX Runtime on x86 processors without VNNI, which add two
+    products in 16 bits.
 
     ValueError for no pictures or another shape, another method or type, an unknown layer, a network that is quantized
     already, and numbers that are not finite.
@@ -257,7 +261,9 @@ def quantize(
     if equalize:
         parameters = equalized(graph, parameters, x)
     grids = calibrated(graph, parameters, x, ranges, dtype)
-    return with_grids(graph, parameters, grids, per_channel=per_channel, in_float=in_float)
+    return with_grids(
+        graph, parameters, grids, per_channel=per_channel, in_float=in_float, weight_bits=weight_bits
+    )
 
 
 def check(graph: Graph, x: np.ndarray) -> None:

@@ -80,6 +80,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     ),
     "multiprocessor": ("experiment",),
     "two-of-four": (*_TIMED, "error", "shape"),
+    "fp8": (*_TIMED, "error", "deviation"),
     "candidates": ("precision", "batch", "us"),  # separate kernels: of, ranked; a tile: order, predicted_us
     "families": (*_TIMED, "layout", "error", "side", "beside", "beside_error", "off", "same_class"),
     "inspect": ("inspected", "profiled", "achieved"),
@@ -105,6 +106,7 @@ _KNOWN = {  # suites in which they may not be None
     "network": ("error",), "operators": ("bytes", "flops"), "kernels": ("bytes", "flops", "error"),
     "peaks": ("bytes", "flops"), "energy": ("error",), "families": ("error",), "errors": ("error",),
     "two-of-four": ("bytes", "flops", "error"),
+    "fp8": ("bytes", "flops", "error", "deviation"),
     "late": ("bytes", "flops", "error"),
 }  # fmt: skip
 

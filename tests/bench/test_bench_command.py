@@ -29,7 +29,7 @@ def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
     suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
-    suites += ", multiprocessor, sections, inspect, families, two-of-four, candidates, pipeline, scaling, load"
+    suites += ", multiprocessor, sections, inspect, families, two-of-four, fp8, candidates, pipeline, scaling, load"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 

@@ -110,3 +110,13 @@ def test_a_folder_that_may_not_be_read(quantized, tmp_path):
     closed.mkdir(mode=0)
     result = quantized(calibrate=closed)
     assert result.exit_code == 2 and "closed" in result.stderr
+
+
+def test_weights_of_seven_bits(quantized, tmp_path):
+    result = quantized("--weight-bits", 7)
+    assert result.exit_code == 0 and "by ONNX Runtime on this processor: the same class for" in result.output
+    graph, parameters = t.read_onnx_with_parameters(tmp_path / "out.onnx")
+    weight = {name: grid for name, grid in graph.grids if grid.dtype == "int8"}
+    assert {int(np.abs(grid.codes(parameters[name])).max()) for name, grid in weight.items()} == {63}
+    refused = quantized("--force", "--weight-bits", 6)
+    assert refused.exit_code == 2 and "weight_bits must be one of 8, 7, got 6" in refused.stderr

@@ -235,3 +235,38 @@ def test_pictures_and_networks_that_do_not_fit(block):
     made = quantize(graph, parameters, x, ranges="minmax")
     with pytest.raises(ValueError, match="graph must be in float32, got one that is quantized already"):
         quantize(made.graph, made.parameters, x)
+
+
+def test_onnx_runtime_reads_digits_as_well_with_weights_of_seven_bits():
+    """By default, without its option for exact sums, which quantized_models.session sets."""
+    import onnxruntime
+
+    graph, parameters = weights.network("digits")
+    split = weights.digits_split()
+    made = quantize(graph, parameters, weights.digits_input(split.train_images[::22]), weight_bits=7)
+    session = onnxruntime.InferenceSession(made.model().SerializeToString(), providers=["CPUExecutionProvider"])
+    scores = session.run(None, {session.get_inputs()[0].name: weights.digits_input(split.test_images)})[0]
+    assert (scores.argmax(1) == split.test_labels).mean() >= 0.98
+
+
+def test_errors_by_layer():
+    from common.quantize.sensitivity import layer_errors
+
+    graph, parameters = weights.network("digits")
+    x = weights.digits_input(weights.digits_split().train_images[:8])
+    found = layer_errors(graph, parameters, quantize(graph, parameters, x), x)
+    assert [one.layer for one in found[:2]] == ["features.0.0", "features.1.conv.0.0"] and len(found) == 64
+    assert found[0].so_far == found[0].own and all(0 < one.own < 0.05 for one in found if "pool" not in one.layer)
+    coarse = layer_errors(graph, parameters, quantize(graph, parameters, x, per_channel=False), x)
+    assert np.median([one.own for one in coarse]) > np.median([one.own for one in found])
+
+
+def test_extremes_are_those_of_each_picture():
+    from common.quantize.calibration import extremes, histograms
+
+    graph, parameters = weights.network("digits")
+    x = weights.digits_input(weights.digits_split().train_images[:20])
+    name = graph.layers[0].output
+    low, high = extremes(graph, parameters, x, {name, graph.input})[name]
+    (whole,) = histograms(graph, parameters, x, {name}).values()
+    assert low.shape == high.shape == (20,) and (low.min(), high.max()) == (whole.low, whole.high)
