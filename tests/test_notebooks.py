@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.lab import online
+from common.report import cells as shown
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(REPOSITORY.glob("[0-9][0-9]_*/*.ipynb"))
@@ -94,6 +95,10 @@ def complaints(notebook) -> list[str]:
         found += [f"{start} {what}" for what in picture_complaints(cell)]
         if any(ABSOLUTE_PATH.search(text) for text in [source, *output_texts(cell)]):
             found.append(f"{start} shows an absolute path")
+    for i, names in shown.uncompared(notebook).items():
+        found.append(f"cell {i} shows records ({', '.join(sorted(names))}), and nothing compares what it shows")
+    for i in shown.constant_alts(notebook):
+        found.append(f"cell {i} shows a picture of records: plots.show(figure, alt, records), or say them in alt")
     if any("```cpp" in text_of(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"):
         found.append("```cpp is not coloured in JupyterLab, ```c++ is")
     return found
@@ -192,6 +197,20 @@ def image_without_alt(notebook):
     notebook["cells"][1]["outputs"].append({"output_type": "display_data", "data": data})
 
 
+RECORDS = "from common.report import results\nprint(results.load('NVIDIA H200').runs)"
+
+
+def records_ignored(notebook):
+    notebook["cells"][2]["source"] = f"{RECORDS}\nassert True"
+
+
+def records_in_a_fixed_text(notebook):
+    notebook["cells"][1]["source"] = "\n".join(
+        [RECORDS.partition("\n")[0], "from common.report import plots", "recorded = results.load('NVIDIA H200')",
+         "plots.show(plots.peers(recorded), 'ours is the lowest')"]
+    )  # fmt: skip
+
+
 def uncoloured_cpp(notebook):
     notebook["cells"][0]["source"] += "\n```cpp\nint x;\n```"
 
@@ -210,6 +229,8 @@ BREACHES = {
     path_printed: "absolute path",
     picture_without_text: "shows a picture without a text",
     image_without_alt: "shows an <img> without alt",
+    records_ignored: "cell 2 shows records (results), and nothing compares",
+    records_in_a_fixed_text: "cell 1 shows a picture of records",
     uncoloured_cpp: "```cpp",
 }
 

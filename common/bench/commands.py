@@ -56,6 +56,17 @@ def _run(name: str, given: dict[str, Any]) -> None:
         raise typer.Exit(1)
 
 
+@app.command("all")
+def everything(
+    suites: Annotated[
+        list[str] | None, typer.Option("--suite", help="These suites only; repeatable.")
+    ] = None,
+    save: Save = False, folder: Folder = None,
+) -> None:  # fmt: skip
+    """Every suite, one after the other, for a card that has no records; without --save how long that takes."""
+    _run("everything", locals())
+
+
 @app.command()
 def network(
     backends: Backends = None, batches: Batches = None, precisions: Precisions = None, layouts: Layouts = None,

@@ -27,7 +27,7 @@ SAMPLES = 10  # timings per layout
 SAVED_SECONDS = 10.0  # the least duration per workload and round of results that are saved
 # approximate s to build, compile, tune, check and time one implementation at one batch size and precision (H200)
 PREPARED = {"ours": 15, "cudnn": 20, "torch-eager": 10, "torch-graph": 15, "torch-compile": 600, "xla": 40}
-PREPARED["onnxruntime-cuda"] = 30  # int8 only
+PREPARED |= {"onnxruntime-cuda": 30, "tensorrt": 60}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,9 +70,10 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "cudnn": {**_FAST, "fp32": _BOTH},
     "torch-eager": dict.fromkeys(PRECISIONS, _BOTH),
     "torch-graph": dict.fromkeys(PRECISIONS, _BOTH),
-    "torch-compile": _FAST,
+    "torch-compile": {**_FAST, "fp32": _BOTH},
     "xla": dict.fromkeys(PRECISIONS, ("NHWC",)),
-    "onnxruntime-cuda": {INT8: ("NCHW",)},
+    "onnxruntime-cuda": {**dict.fromkeys(PRECISIONS, _BOTH), INT8: ("NCHW",)},
+    "tensorrt": dict.fromkeys((*PRECISIONS, INT8), ("NCHW",)),  # the input's; its engines choose their own
 }
 # arithmetic of the 1×1 convolutions in ours, nearly all of the multiply-adds; depthwise layers run on FMA units
 OUR_ARITHMETIC = {"fp32": ARITHMETIC["3xfp16"], "fp16": ARITHMETIC["fp16"], INT8: ARITHMETIC[INT8]}
@@ -485,7 +486,10 @@ def single_calls(rows: Sequence[Row], options: driver.Options, console: Console)
 
     A library with streams of its own has no cold time: the eviction would not be ordered with its calls.
     """
-    calls = {row.name: (row.built.benchmark(row.launch).calls[0], row.built.wait, row.launch) for row in rows}
+    calls = {
+        row.name: (row.built.benchmark(row.launch).calls[0], row.built.wait, row.launch)
+        for row in rows if row.launch != "loop"
+    }  # fmt: skip
     lone = {name: timing.Lone(call, wait if launch == "host" else None) for name, (call, wait, launch) in calls.items()}
     cold = {name: timing.Cold(call) for name, (call, _, launch) in calls.items() if launch != "host"}
     found: dict[str, dict[str, float]] = {}

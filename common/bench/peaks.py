@@ -4,7 +4,8 @@
     records = measure_peaks(["l2-copy", "l2-read"])  those of the L2 cache: one per size, "l2-copy-8MB", …
 
 Copies, reads and multiply-adds are kernels of peaks.cu, the tensor cores are measured with cuBLAS: in tf32, fp16 and
-int8, and in fp8 with cuBLASLt, through PyTorch. All run on random numbers: on zeros a card draws less power and its
+int8, and in fp8 with cuBLASLt, through PyTorch. They have the rate of the fastest of several sizes; all sizes are in
+the record, with clock and power. All run on random numbers: on zeros a card draws less power and its
 clocks are higher. A wrong result is an error.
 """
 
@@ -20,6 +21,7 @@ from rich.console import Console
 from .. import cuda
 from ..cuda import graphs
 from ..measure import timing
+from ..measure.environment import Watch
 from ..measure.roofline import ARITHMETIC, L2, Work, rate
 from ..measure.timing import Timing
 from ..report.results import record
@@ -32,7 +34,8 @@ THREADS = 256  # per block
 COPY_FLOATS = 2**30  # 4 GiB, read and written, or a quarter of the card's memory
 FMA_STEPS = 16_384
 FMA_A, FMA_B = -0.9999, 1.5  # with these, x = A·x + B neither converges soon nor overflows
-GEMM_SIZE = 8192
+GEMM_SIZES = (2048, 4096, 6144, 8192)  # of square products: large ones draw more power, and a power cap lowers clocks
+SUSTAINED = 8  # as many samples as otherwise, for the rate that lasts
 L2_MEGABYTES = (4, 8, 16, 24, 32)  # all that one pass touches: a copy's source and destination together
 L2_BYTES = 2**34  # moved by one launch, in as many passes as that takes: about 3 ms
 
@@ -124,8 +127,8 @@ def measure_peaks(cases: Sequence[str] = CASES, samples: int = SAMPLES) -> list[
                 measured.append(measure_fma(samples))
             elif lacking(case) is None:
                 kind = case.removeprefix("tensor-")
-                how = {"int8": measure_int8, "fp8": measure_fp8}.get(kind)
-                measured.append(how(samples) if how else measure_tensor(kind, samples))
+                how = {"int8": measure_int8, "fp8": measure_fp8}.get(kind, functools.partial(measure_tensor, kind))
+                measured.append(over_sizes(how, samples))
         return measured
 
 
@@ -291,8 +294,33 @@ def measure_fma(samples: int = SAMPLES) -> dict[str, Any]:
     )
 
 
-def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
-    """Measure cuBLAS's product of two random 8192×8192 matrices; precision: "tf32" or "fp16", summed in float32."""
+def over_sizes(measure: Callable[..., dict[str, Any]], samples: int = SAMPLES) -> dict[str, Any]:
+    """The record of the fastest of GEMM_SIZES, with all of them as "by_size": 10¹² operations per second, clock, power.
+
+    measure(samples, n): one of the functions below. "sustained": the same of the fastest size for a longer time.
+    """
+    found = {n: measure(samples, n) for n in GEMM_SIZES}
+    best = max(found, key=lambda n: rate(found[n]))
+    lasting = measure(SUSTAINED * samples, best)
+    return found[best] | {"by_size": {str(n): _short(r) for n, r in found.items()}, "sustained": _short(lasting)}
+
+
+def _short(r: Mapping[str, Any]) -> dict[str, float]:
+    """10¹² operations per second of a record, and clock and power while it was timed, where NVML tells them."""
+    return {"tera": float(f"{rate(r) / 1e12:.4g}"), **{key: r[key] for key in ("sm_mhz", "watts") if key in r}}
+
+
+def _watched(call: Callable[[], Any], samples: int) -> tuple[Timing, dict[str, float]]:
+    """The time of a call, and the median clock and the largest power meanwhile."""
+    with Watch() as watch:
+        measured = timing.time(call, launch="eager", samples=samples)
+    seen = watch.summary()
+    at = {"sm_mhz": ("sm_mhz", 1), "watts": ("power_w", 2)}
+    return measured, {name: seen[key][i] for name, (key, i) in at.items() if key in seen}
+
+
+def measure_tensor(precision: str, samples: int = SAMPLES, n: int = GEMM_SIZES[-1]) -> dict[str, Any]:
+    """Measure cuBLAS's product of two random n×n matrices; precision: "tf32" or "fp16", summed in float32."""
     import cupy
     from cupy.cuda import device
     from cupy_backends.cuda.api import runtime
@@ -302,7 +330,6 @@ def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
         "tf32": (np.float32, runtime.CUDA_R_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32),
         "fp16": (np.float16, runtime.CUDA_R_16F, cublas.CUBLAS_COMPUTE_32F),
     }[precision]
-    n = GEMM_SIZE
     a, b = (cupy.asarray(_normal(n * n).reshape(n, n).astype(dtype)) for _ in range(2))
     out = cupy.full((n, n), np.nan, dtype)
     one, zero = np.array(1, np.float32), np.array(0, np.float32)
@@ -316,7 +343,7 @@ def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
             cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
         )  # fmt: skip
 
-    measured = timing.time(call, launch="eager", samples=samples)
+    measured, at = _watched(call, samples)
     rows, columns = cupy.asarray(np.random.default_rng().integers(n, size=(2, 16)))
     reference = cupy.asnumpy(a[rows]).astype(np.float64) @ cupy.asnumpy(b[:, columns]).astype(np.float64)
     result = cupy.asnumpy(out[rows][:, columns]).astype(np.float64)
@@ -331,18 +358,17 @@ def measure_tensor(precision: str, samples: int = SAMPLES) -> dict[str, Any]:
     work = Work(3 * a.nbytes, 2 * n**3)
     return record(
         "peaks", f"tensor-{precision}", "cublas", precision=precision, arithmetic=ARITHMETIC[precision], batch=1,
-        timing=measured, work=work, error=error, size=n,
+        timing=measured, work=work, error=error, size=n, **at,
     )  # fmt: skip
 
 
-def measure_int8(samples: int = SAMPLES) -> dict[str, Any]:
-    """Measure cuBLAS's product of two random 8192×8192 matrices of int8, summed in int32, of which every bit counts."""
+def measure_int8(samples: int = SAMPLES, n: int = GEMM_SIZES[-1]) -> dict[str, Any]:
+    """Measure cuBLAS's product of two random n×n matrices of int8, summed in int32, of which every bit counts."""
     import cupy
     from cupy.cuda import device
     from cupy_backends.cuda.api import runtime
     from cupy_backends.cuda.libs import cublas
 
-    n = GEMM_SIZE
     random = np.random.default_rng()
     a, b = (cupy.asarray(random.integers(-128, 128, (n, n)).astype(np.int8)) for _ in range(2))
     out = cupy.full((n, n), 0, np.int32)
@@ -357,7 +383,7 @@ def measure_int8(samples: int = SAMPLES) -> dict[str, Any]:
             cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
         )  # fmt: skip
 
-    measured = timing.time(call, launch="eager", samples=samples)
+    measured, at = _watched(call, samples)
     rows, columns = random.integers(n, size=(2, 16))
     # out = a · bᵀ: b's rows are the columns of the product
     reference = cupy.asnumpy(a[rows]).astype(np.int64) @ cupy.asnumpy(b[columns]).astype(np.int64).T
@@ -366,15 +392,14 @@ def measure_int8(samples: int = SAMPLES) -> dict[str, Any]:
     work = Work(a.nbytes + b.nbytes + out.nbytes, 2 * n**3)
     return record(
         "peaks", "tensor-int8", "cublas", precision="int8", arithmetic=ARITHMETIC["int8"], batch=1, timing=measured,
-        work=work, error=0.0, size=n,
+        work=work, error=0.0, size=n, **at,
     )  # fmt: skip
 
 
-def measure_fp8(samples: int = SAMPLES) -> dict[str, Any]:
-    """Measure cuBLASLt's product of two random 8192×8192 matrices of fp8 (e4m3), to fp16, through PyTorch."""
+def measure_fp8(samples: int = SAMPLES, n: int = GEMM_SIZES[-1]) -> dict[str, Any]:
+    """Measure cuBLASLt's product of two random n×n matrices of fp8 (e4m3), to fp16, through PyTorch."""
     import torch
 
-    n = GEMM_SIZE
     a, b = (torch.from_numpy(_normal(n * n).reshape(n, n)).cuda().to(torch.float8_e4m3fn) for _ in range(2))
     scale = torch.ones((), device="cuda")
     results: list[Any] = [None]
@@ -382,7 +407,7 @@ def measure_fp8(samples: int = SAMPLES) -> dict[str, Any]:
     def call() -> None:
         results[0] = torch._scaled_mm(a, b.t(), scale_a=scale, scale_b=scale, out_dtype=torch.float16)
 
-    measured = timing.time(call, launch="eager", samples=samples)
+    measured, at = _watched(call, samples)
     rows, columns = torch.from_numpy(np.random.default_rng().integers(n, size=(2, 16))).cuda()
     # cuBLASLt's fp8 kernels want both factors' rows along the sum: out = a · bᵀ
     reference = a.float()[rows].double() @ b.float()[columns].double().T
@@ -392,7 +417,7 @@ def measure_fp8(samples: int = SAMPLES) -> dict[str, Any]:
         raise RuntimeError(f"cuBLASLt: the product in fp8 is wrong by {error:.1e}")
     return record(
         "peaks", "tensor-fp8", "cublas", precision="fp8", arithmetic=ARITHMETIC["fp8"], batch=1, timing=measured,
-        work=Work(4 * n * n, 2 * n**3), error=error, size=n,
+        work=Work(4 * n * n, 2 * n**3), error=error, size=n, **at,
     )  # fmt: skip
 
 

@@ -1,12 +1,17 @@
-"""The peers: the same MobileNetV2, with the same weights, on PyTorch (three ways), XLA through JAX, ONNX Runtime.
+"""The peers: the same MobileNetV2, with the same weights, on PyTorch, XLA through JAX, ONNX Runtime and TensorRT.
 
     torch-eager     PyTorch, its kernels launched one by one
     torch-graph     the same calls, captured in a CUDA graph once and replayed
-    torch-compile   torch.compile(mode="max-autotune"), which uses CUDA graphs of its own. Compilation takes 5 to 16
-                    minutes, most of it to time Triton's templates for convolutions. The environment variable
-                    TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN excludes them and halves the time; records note it
-    xla             JAX: one jitted function
-    onnxruntime-cuda  ONNX Runtime on the GPU; with int8 the quantized network in QDQ form
+    torch-compile   torch.compile(mode="max-autotune") with frozen parameters, which uses CUDA graphs of its own.
+                    Compilation takes 5 to 16 minutes, most of it to time Triton's templates for convolutions. The
+                    environment variable TORCHINDUCTOR_MAX_AUTOTUNE_CONV_BACKENDS=ATEN excludes them and halves the
+                    time; records note it
+    xla             JAX: one jitted function, with command buffers, which are XLA's CUDA graphs. "host": called from
+                    Python; "loop": LOOPED calls in one loop on the device, so that Python takes no part
+    onnxruntime-cuda  ONNX Runtime's CUDA provider, replaying a CUDA graph where it can; with int8 the quantized network
+                    in QDQ form. It needs the wheel onnxruntime-gpu in place of onnxruntime
+    tensorrt        NVIDIA's TensorRT, in a CUDA graph, wherever its wheel `tensorrt` is installed. It has never been
+                    run by the course's authors: only against a stand-in in the tests
 
 Each library has its own switches for the arithmetic of a precision; they are set to mean the same for all:
 
@@ -37,6 +42,7 @@ from .pictures import pictures
 PRECISIONS = ("fp32", "tf32", "fp16")  # that networks in floating point have
 INT8 = "int8"
 CALIBRATION = 32  # pictures
+LOOPED = 20  # calls in a loop on the device
 
 
 class Unavailable(RuntimeError):
@@ -88,6 +94,7 @@ class Built:
 
     calls: each enqueues the whole network once on the current stream; if there are several, each has its own buffers.
     launches: the ways to time them, see `benchmark`. wait: as for measure.timing.Benchmark.
+    loop: runs the whole network LOOPED times, for the launch "loop".
     feed: sets the input of all calls, (N, C, H, W) float32 on the host, of the same shape as before.
     results: returns the logits that each call computed last, (N, classes) float32 on the host.
     poison: overwrites the logits with NaN, if they are in fixed buffers.
@@ -104,6 +111,7 @@ class Built:
     wait: Callable[[], Any] | None = None
     launched_as: str | None = None
     note: str | None = None
+    loop: Callable[[], Any] | None = None
 
     def run(self) -> list[np.ndarray]:
         """Run every call and return its logits, (N, classes) float32."""
@@ -117,6 +125,9 @@ class Built:
         if launch == "graph":
             # one call per graph, as for the peers, which cannot capture several
             return timing.Benchmark([graphs.capture(call).launch for call in self.calls], "eager")
+        if launch == "loop":
+            assert self.loop is not None
+            return timing.Benchmark(self.loop, "host", self.wait, times=LOOPED)
         return timing.Benchmark(self.calls, launch, self.wait if launch == "host" else None)
 
 
@@ -267,7 +278,10 @@ NO_TEMPLATES = "its search left out Triton's convolutions; with them it may be f
 
 
 class TorchCompile(TorchEager):
-    """torch.compile in the mode that times all its candidate kernels for each layer."""
+    """torch.compile in the mode that times all its candidate kernels for each layer; parameters are frozen.
+
+    Frozen parameters are constants: they are laid out as the chosen kernels want them, once, when it compiles.
+    """
 
     implementation = "torch-compile"
 
@@ -287,11 +301,27 @@ class TorchCompile(TorchEager):
         def results() -> list[np.ndarray]:
             return [last[0].float().cpu().numpy()]
 
-        for _ in range(3):  # compiles, then captures, then replays
-            call()
+        with frozen(torch, backend):
+            for _ in range(3):  # compiles, then captures, then replays
+                call()
         searched = backend != "inductor" or "TRITON" in torch._inductor.config.max_autotune_conv_backends
         note = None if searched else NO_TEMPLATES
         return Built([call], ("eager",), feed, results, ARITHMETIC[self.precision], launched_as="graph", note=note)
+
+
+@contextlib.contextmanager
+def frozen(torch: Any, backend: str) -> Iterator[None]:
+    """Context manager in which torch.compile treats parameters as constants; other backends have no such option."""
+    if backend != "inductor":
+        yield
+        return
+    config = torch._inductor.config
+    before = config.freezing
+    config.freezing = True
+    try:
+        yield
+    finally:
+        config.freezing = before
 
 
 # ---- XLA
@@ -364,6 +394,27 @@ def jax_function(jax: Any, model: Model, precision: str, layout: str) -> Callabl
     return logits
 
 
+# options of the compiler, the best first: everything in command buffers, also the loop; the compiler's own choice
+_COMMANDS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,CONDITIONAL,WHILE"
+COMMAND_BUFFERS: tuple[dict[str, Any], ...] = (
+    {"xla_gpu_enable_command_buffer": _COMMANDS, "xla_gpu_graph_min_graph_size": 1},
+    {"xla_gpu_graph_min_graph_size": 1},
+    {},
+)
+
+
+def compiled_by_xla(jax: Any, function: Callable[..., Any], x: Any, device: str) -> Any:
+    """`function` compiled for x, with the first of COMMAND_BUFFERS that this version of XLA knows."""
+    lowered = jax.jit(function).lower(x)
+    for options in COMMAND_BUFFERS if device == "cuda" else COMMAND_BUFFERS[-1:]:
+        try:
+            return lowered.compile(compiler_options=options) if options else lowered.compile()
+        except Exception:  # an option that it does not know, or of another type
+            if not options:
+                raise
+    raise AssertionError("unreachable")
+
+
 class Xla(Peer):
     """XLA through JAX: the whole network compiled as one function, on a stream of its own."""
 
@@ -381,10 +432,24 @@ class Xla(Peer):
             given[0] = jax.device_put(np.ascontiguousarray(ordered, kind), jax.devices(device)[0])
 
         feed(x)
-        compiled = jax.jit(jax_function(jax, model, self.precision, self.layout))
+        logits = jax_function(jax, model, self.precision, self.layout)
+
+        def again(x: Any) -> Any:
+            def body(_: Any, before: Any) -> Any:
+                # what is computed depends on the logits before it, so that it cannot be moved out of the loop
+                return logits(jax.lax.optimization_barrier((x, before))[0])
+
+            shape = jax.eval_shape(logits, x)
+            return jax.lax.fori_loop(0, LOOPED, body, jax.numpy.zeros(shape.shape, shape.dtype))
+
+        compiled = compiled_by_xla(jax, logits, given[0], device)
+        looped = compiled_by_xla(jax, again, given[0], device)
 
         def call() -> None:
             last[0] = compiled(given[0])
+
+        def loop() -> None:
+            last[0] = looped(given[0])
 
         def wait() -> None:
             last[0].block_until_ready()
@@ -392,21 +457,58 @@ class Xla(Peer):
         def results() -> list[np.ndarray]:
             return [np.asarray(last[0], np.float32)]
 
-        return Built([call], ("host",), feed, results, ARITHMETIC[self.precision], wait=wait)
+        return Built(
+            [call], ("host", "loop"), feed, results, ARITHMETIC[self.precision], wait=wait, loop=loop
+        )  # fmt: skip
 
 
 # ---- ONNX Runtime
 
 
+def in_halves(proto: Any) -> Any:
+    """A model of float32 as one of float16: weights, input and output; a copy."""
+    import onnx
+    from onnx import numpy_helper
+
+    halved = onnx.ModelProto()
+    halved.CopyFrom(proto)
+    graph, single, half = halved.graph, onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+    for tensor in graph.initializer:
+        if tensor.data_type == single:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == single:
+            value.type.tensor_type.elem_type = half
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR and attribute.t.data_type == single:
+                value = numpy_helper.to_array(attribute.t).astype(np.float16)
+                attribute.t.CopyFrom(numpy_helper.from_array(value, attribute.t.name))
+    del graph.value_info[:]
+    return halved
+
+
+def onnx_of(model: Model, precision: str) -> bytes:
+    """The network in a precision, as the bytes of an ONNX file."""
+    proto = model.quantized if precision == INT8 else model.onnx
+    return bytes((in_halves(proto) if precision == "fp16" else proto).SerializeToString())
+
+
+NO_GRAPH = "without a CUDA graph, which this provider refused"
+
+
 class OnnxRuntimeCuda(Peer):
-    """ONNX Runtime on the GPU, input and output in its memory: the model in fp32, or with int8 in QDQ form."""
+    """ONNX Runtime on the GPU, input and output in its memory: the model in fp32 or fp16, or with int8 in QDQ form.
+
+    layout: that of the provider's convolutions; the input is NCHW, as the model's.
+    """
 
     implementation = "onnxruntime-cuda"
-    precisions = ("fp32", INT8)
+    precisions = (*PRECISIONS, INT8)
     PROVIDERS: ClassVar[dict[str, str]] = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
-        """As Peer.build. The provider decides which layers run in int8, and which on the CPU."""
+        """As Peer.build. In int8 the provider decides which layers run in int8, and which on the CPU."""
         try:
             import onnxruntime
         except ImportError:
@@ -414,32 +516,127 @@ class OnnxRuntimeCuda(Peer):
         provider = self.PROVIDERS[device]
         if provider not in onnxruntime.get_available_providers():
             raise Unavailable(f"ONNX Runtime {onnxruntime.__version__} has no {provider}: pip install onnxruntime-gpu")
+        if device == "cpu":
+            return self._built(onnxruntime, model, x, device, graph=False)
+        try:
+            return self._built(onnxruntime, model, x, device, graph=True)
+        except Unavailable:
+            raise
+        except Exception:  # such as a layer that runs on the CPU; its errors have no common base
+            return self._built(onnxruntime, model, x, device, graph=False)
+
+    def _built(self, onnxruntime: Any, model: Model, x: np.ndarray, device: str, graph: bool) -> Built:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        proto = model.quantized if self.precision == INT8 else model.onnx
-        how: list[Any] = [(provider, {"use_tf32": "0"}) if device == "cuda" else provider, "CPUExecutionProvider"]
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, how if device == "cuda" else how[:1])
+        provider: Any = self.PROVIDERS[device]
+        how = [provider]
+        if device == "cuda":
+            how = [(provider, self.options(graph)), "CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(onnx_of(model, self.precision), options, how)
         if provider not in session.get_providers():
             raise Unavailable(f"ONNX Runtime {onnxruntime.__version__} could not start {provider}")
         binding, (result,) = session.io_binding(), session.get_outputs()
-        given = onnxruntime.OrtValue.ortvalue_from_numpy(x, device, 0)
+        kind = np.float16 if self.precision == "fp16" else np.float32
+        given = onnxruntime.OrtValue.ortvalue_from_numpy(np.array(x, kind, order="C"), device, 0)
+        # a CUDA graph writes to the place that was bound when it was captured
+        empty = np.full((len(x), model.num_classes), np.nan, kind)
+        output = onnxruntime.OrtValue.ortvalue_from_shape_and_type(empty.shape, kind, device, 0)
         binding.bind_ortvalue_input(session.get_inputs()[0].name, given)
-        binding.bind_output(result.name, device)
+        binding.bind_ortvalue_output(result.name, output)
 
         def feed(images: np.ndarray) -> None:
-            given.update_inplace(np.ascontiguousarray(images, np.float32))
+            given.update_inplace(np.ascontiguousarray(images, kind))
 
         def call() -> None:
             session.run_with_iobinding(binding)
 
         def results() -> list[np.ndarray]:
-            return [np.asarray(binding.copy_outputs_to_cpu()[0], np.float32)]
+            return [output.numpy().astype(np.float32)]
 
-        arithmetic = ARITHMETIC[self.precision]
-        return Built([call], ("host",), feed, results, arithmetic, wait=binding.synchronize_outputs)
+        def poison() -> None:
+            output.update_inplace(empty)
+
+        for _ in range(3 if graph else 0):  # searches, then captures, then replays
+            call()
+        return Built(
+            [call], ("host",), feed, results, ARITHMETIC[self.precision], poison, wait=binding.synchronize_outputs,
+            launched_as="graph" if graph else None, note=None if graph or device == "cpu" else NO_GRAPH,
+        )  # fmt: skip
+
+    def options(self, graph: bool) -> dict[str, str]:
+        """The provider's options: the fastest algorithm of a search, TF32 only where the precision says so."""
+        return {
+            "use_tf32": "1" if self.precision == "tf32" else "0",
+            "prefer_nhwc": "1" if self.layout == "NHWC" else "0",
+            "cudnn_conv_algo_search": "EXHAUSTIVE",
+            "cudnn_conv_use_max_workspace": "1",
+            "enable_cuda_graph": "1" if graph else "0",
+        }
+
+
+# ---- TensorRT
+
+
+class TensorRt(Peer):
+    """NVIDIA's TensorRT: an engine built from the ONNX file for one batch size. It chooses layouts itself."""
+
+    implementation = "tensorrt"
+    precisions = (*PRECISIONS, INT8)
+
+    def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
+        """As Peer.build. RuntimeError with TensorRT's own words if it cannot read the file or build an engine."""
+        try:
+            import tensorrt
+        except ImportError:
+            raise Unavailable("TensorRT is not installed: pip install tensorrt") from None
+        torch = _torch(device)
+        logger = tensorrt.Logger(tensorrt.Logger.ERROR)
+        builder = tensorrt.Builder(logger)
+        flags = tensorrt.NetworkDefinitionCreationFlag
+        # strongly typed: every layer in the type that the file says
+        network = builder.create_network(1 << int(flags.STRONGLY_TYPED))
+        parser = tensorrt.OnnxParser(network, logger)
+        if not parser.parse(onnx_of(model, self.precision)):
+            why = "; ".join(str(parser.get_error(i)) for i in range(parser.num_errors))
+            raise RuntimeError(f"TensorRT cannot read the network: {why}")
+        config = builder.create_builder_config()
+        if self.precision == "tf32":
+            config.set_flag(tensorrt.BuilderFlag.TF32)
+        else:
+            config.clear_flag(tensorrt.BuilderFlag.TF32)
+        profile = builder.create_optimization_profile()
+        name = network.get_input(0).name
+        profile.set_shape(name, x.shape, x.shape, x.shape)
+        config.add_optimization_profile(profile)
+        plan = builder.build_serialized_network(network, config)
+        if plan is None:
+            raise RuntimeError("TensorRT built no engine")
+        engine = tensorrt.Runtime(logger).deserialize_cuda_engine(plan)
+        context = engine.create_execution_context()
+        kind = torch.float16 if self.precision == "fp16" else torch.float32
+        given = torch.from_numpy(x).to(device=device, dtype=kind, copy=True)
+        output = torch.full((len(x), model.num_classes), float("nan"), dtype=kind, device=device)
+        context.set_input_shape(name, x.shape)
+        context.set_tensor_address(name, given.data_ptr())
+        context.set_tensor_address(network.get_output(0).name, output.data_ptr())
+
+        def call() -> None:
+            context.execute_async_v3(torch.cuda.current_stream().cuda_stream if device == "cuda" else 0)
+            _ = engine, plan  # keeps them alive
+
+        def feed(images: np.ndarray) -> None:
+            given.copy_(torch.from_numpy(images))
+
+        def results() -> list[np.ndarray]:
+            return [output.float().cpu().numpy()]
+
+        def poison() -> None:
+            output.fill_(float("nan"))
+
+        return Built([call], ("graph",), feed, results, ARITHMETIC[self.precision], poison)
 
 
 PEERS: dict[str, type[Peer]] = {
     peer.implementation: peer  # in the order of tables
-    for peer in (TorchEager, TorchGraph, TorchCompile, Xla, OnnxRuntimeCuda)
+    for peer in (TorchEager, TorchGraph, TorchCompile, Xla, OnnxRuntimeCuda, TensorRt)
 }

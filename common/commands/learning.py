@@ -185,13 +185,19 @@ def generate(
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit status 1 if something is stale.")
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also execute the notebooks that show records, after new ones: half an hour.")
+    ] = False,
 ) -> None:
-    """Make what is made of files anew: tables, plots and figures in sentences, hints, links, the glossary."""
+    """Make what is made of files anew: tables, plots and figures in sentences, hints, links, the glossary.
+
+    With --all, after new records: the outputs of notebooks' cells that show records as well.
+    """
     from .. import demo
     from ..check import unfold
     from ..draw import course
     from ..lab import glossary, links, online, syllabus
-    from ..report import figures, folded, generated, tables
+    from ..report import cells, figures, folded, generated, results, tables
 
     every = [*figures.FIGURES, *course.FIGURES, *demo.FIGURES]
     known = tables.texts() | folded.texts() | online.texts() | syllabus.texts()
@@ -202,8 +208,11 @@ def generate(
         links.run(check),
         online.run(check),
     ]
-    if not all([*fine, glossary.run(check)]):
-        print("Stale: python -m common generate", file=sys.stderr)
+    fine.append(glossary.run(check))
+    if everything:
+        fine.append(cells.run(results.course(), check))
+    if not all(fine):
+        print(f"Stale: python -m common generate{' --all' if everything else ''}", file=sys.stderr)
         raise typer.Exit(1)
 
 

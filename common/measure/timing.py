@@ -29,7 +29,7 @@ import numpy as np
 
 from ..cuda import graphs
 
-LAUNCHES = ("graph", "eager", "host")
+LAUNCHES = ("graph", "eager", "host", "loop")  # of records; "loop": many in one call of a runtime, see Benchmark
 
 SAMPLE_US = {"graph": 200.0, "eager": 5_000.0, "host": 5_000.0}  # the least time of a sample
 MAX_CALLS = {"graph": 200, "eager": 10_000, "host": 10_000}  # per sample, unless one round has more
@@ -69,9 +69,10 @@ class Benchmark:
 
     launch: "graph", rounds of the calls captured in one CUDA graph and replayed; "eager", enqueued from Python one
     after the other; "host", for a runtime with streams of its own: wall-clock time of the calls and one `wait()`, which
-    returns when the last of them is complete. A call that replays a graph of its own is "eager".
-    warm_up_us: spent in samples that do not count before the first one that does. ValueError for no calls, an unknown
-    launch, or a `wait` with another launch than "host"; TypeError for a call that is not callable.
+    returns when the last of them is complete. A call that replays a graph of its own is "eager". times: how often each
+    call does what is timed; the result is for one of them. warm_up_us: spent in samples that do not count before the
+    first one that does. ValueError for no calls, an unknown launch, or a `wait` with another launch than "host";
+    TypeError for a call that is not callable.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Benchmark:
         launch: str = "graph",
         wait: Callable[[], Any] | None = None,
         warm_up_us: float = WARM_UP_US,
+        times: int = 1,
     ) -> None:
         self.warm_up_us = warm_up_us
         self.calls: tuple[Callable[[], Any], ...] = (calls,) if callable(calls) else tuple(calls)
@@ -88,13 +90,15 @@ class Benchmark:
         for call in self.calls:
             if not callable(call):
                 raise TypeError(f"calls must be callable, got {type(call).__name__}")
-        if launch not in LAUNCHES:
-            raise ValueError(f"launch must be one of {', '.join(LAUNCHES)}, got {launch!r}")
+        if launch not in SAMPLE_US:
+            raise ValueError(f"launch must be one of {', '.join(SAMPLE_US)}, got {launch!r}")
+        if times < 1:
+            raise ValueError(f"times must be at least 1, got {times}")
         if (wait is not None) != (launch == "host"):
             raise ValueError(
                 f"wait must {'be a callable' if launch == 'host' else 'be None'} with launch={launch!r}, got {wait!r}"
             )
-        self.launch, self.wait = launch, wait
+        self.launch, self.wait, self.times = launch, wait, times
         self.rounds = 0  # how often all calls are made per sample; 0: not prepared yet
         self._graph: graphs.CudaGraph | None = None
 
@@ -105,8 +109,8 @@ class Benchmark:
 
     @property
     def calls_in_a_sample(self) -> int:
-        """How many calls one sample makes. 0 before `prepare`."""
-        return self.rounds * len(self.calls)
+        """How many times one sample does what is timed. 0 before `prepare`."""
+        return self.rounds * len(self.calls) * self.times
 
     def prepare(self) -> None:
         """Warm up, and determine how many calls a sample needs. NoGpu on the simulator.

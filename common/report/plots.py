@@ -702,10 +702,11 @@ def style() -> None:
     })  # fmt: skip
 
 
-def show(figure: Any, alt: str) -> None:
+def show(figure: Any, alt: str, records: Iterable[Mapping[str, Any]] = ()) -> None:
     """Show a Matplotlib figure in a notebook with its alternative text, and close it.
 
-    alt: describes the axes, the curves or bars, and what they show. Outside a notebook, it is printed. The picture is
+    alt: describes the axes, the curves or bars, and what they show. Outside a notebook, it is printed. records: those
+    that it shows; their digest stands in the output, so that a test sees a picture of older ones. The picture is
     scaled down to the window; below MIN_WIDTH pixels it scrolls sideways, so its text stays readable.
     TypeError if `figure` is not a figure, ValueError if `alt` is empty.
     """
@@ -720,17 +721,20 @@ def show(figure: Any, alt: str) -> None:
     file = io.BytesIO()
     figure.savefig(file, format="png", bbox_inches="tight", facecolor=CARD, metadata={"Software": None})
     plt.close(figure)
-    display({"text/html": _card(file.getvalue(), alt), "text/plain": alt}, raw=True)
+    records = list(records)
+    shown = digest(records)[:16] if records else None
+    display({"text/html": _card(file.getvalue(), alt, shown), "text/plain": alt}, raw=True)
 
 
 MIN_WIDTH = 720  # pixels; 11 points of a figure WIDTH inches wide are 9 points then
 
 
-def _card(png: bytes, alt: str) -> str:
+def _card(png: bytes, alt: str, records: str | None = None) -> str:
     width = int.from_bytes(png[16:20], "big")
+    data = f" data-records='{records}'" if records else ""
     return (
-        f"<div style='overflow-x:auto'><img alt=\"{html.escape(alt)}\" style='background:{CARD};border-radius:8px;"
-        f"padding:8px;box-sizing:border-box;max-width:100%;min-width:{min(width, MIN_WIDTH)}px' "
+        f"<div style='overflow-x:auto'{data}><img alt=\"{html.escape(alt)}\" style='background:{CARD};"
+        f"border-radius:8px;padding:8px;box-sizing:border-box;max-width:100%;min-width:{min(width, MIN_WIDTH)}px' "
         f"src='data:image/png;base64,{base64.b64encode(png).decode('ascii')}'></div>"
     )
 

@@ -214,6 +214,12 @@ def load(card: str | Path) -> Results:
     return Results.of(card if isinstance(card, Path) else path_of(card))
 
 
+def every(folder: Path | None = None) -> list[Results]:
+    """The results of every card, by the names of their folders. folder: of all results, by default the course's."""
+    folder = folder or course() / "06_optimize" / "results"
+    return [Results.of(one) for one in sorted(folder.iterdir()) if (one / "runs.json").exists()]
+
+
 def _state(path: Path) -> tuple[int, ...] | None:
     """A key that changes whenever the file does; None without a file."""
     try:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ IMPLEMENTATIONS = {  # their names in tables, in the order of rows
     "torch-compile": "torch.compile",
     "xla": "XLA (JAX)",
     "onnxruntime-cuda": "ONNX Runtime (CUDA)",
+    "tensorrt": "TensorRT",
 }
 ROWS = {"ours": "ours", "ours-fma": "ours, FMA only"} | IMPLEMENTATIONS  # of tables of the whole network
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
@@ -49,7 +50,9 @@ PRECISIONS = {
 # the key "arithmetic" of records in a word; the libraries in fp32 are told not to use TF32
 _WORDS = {"tf32": "TF32", "3xtf32": "3×TF32", "3xfp16": "3×fp16"}
 ARITHMETICS = {words: _WORDS.get(roof, roof) for roof, words in ARITHMETIC.items()}
-LAUNCHED = {"graph": "a CUDA graph", "eager": "Python", "host": "its own runtime"}
+LAUNCHED = {
+    "graph": "a CUDA graph", "eager": "Python", "host": "its own runtime", "loop": "a loop on the device",
+}  # fmt: skip
 
 Record = Mapping[str, Any]  # as in results.py
 
@@ -134,15 +137,37 @@ def peak(recorded: Results, name: str) -> str:
 
 
 def peaks(recorded: Results) -> str:
-    """A sentence with all four peaks, the card and the date."""
+    """Sentences with all peaks that were measured, the card and the date."""
     found = results.find(recorded, suite="peaks")
     if not found:
         return NOT_YET
     copy, fma, tf32, fp16 = (peak(recorded, name) for name in PEAKS)
-    return (
+    roofs = roofs_of(recorded)
+    text = (
         f"{provenance(recorded, found)}: copies at {copy} (read + written), fp32 multiply-adds at {fma}, tensor cores"
         f" at {tf32} in tf32 and {fp16} in fp16."
     )
+    if roofs is not None:
+        others = {
+            "reading memory {:.1f} TB/s": roofs.read_bytes_per_s, "copying in the L2 cache {:.1f} TB/s":
+            roofs.l2_copy_bytes_per_s, "reading in it {:.1f} TB/s": roofs.l2_read_bytes_per_s,
+            "products of int8 {:,.0f} TOP/s": roofs.tensor_int8, "of fp8 {:,.0f} TFLOP/s": roofs.tensor_fp8,
+        }  # fmt: skip
+        if said := [words.format(value / 1e12) for words, value in others.items() if value is not None]:
+            text += f" Also {', '.join(said)}."
+    sizes = [f"{r['precision']} {_by_size(r)}" for r in found if r.get("by_size")]
+    if sizes:
+        text += f" The peaks of tensor cores are of the fastest of several square products: {'; '.join(sizes)}."
+    return text
+
+
+def _by_size(r: Record) -> str:
+    """A tensor peak by the size of its matrices, with clock and power: "8,192: 658 at 1,425 MHz and 690 W, …"."""
+    parts = []
+    for size, one in r["by_size"].items():
+        at = [f"{one[key]:,.0f} {unit}" for key, unit in (("sm_mhz", "MHz"), ("watts", "W")) if one.get(key)]
+        parts.append(f"{int(size):,}: {one['tera']:,.0f}" + (f" at {' and '.join(at)}" if at else ""))
+    return ", ".join(parts)
 
 
 # ---- The length of the course
@@ -205,24 +230,121 @@ class _Marks:
         return [f"{mark} {note}" for mark, note in zip("¹²³⁴⁵⁶⁷⁸⁹", self._notes, strict=False)]
 
 
+# What counts as one precision is said by the error of the logits, not by a name: (the largest, the title of its table)
+CLASSES = {
+    "single": (1e-5, "Errors up to 1e-5, those of fp32"),
+    "half": (1e-2, "Errors up to 1e-2, those of fp16 in memory, or of products of TF32"),
+    "int8": (math.inf, "Larger errors, those of int8; of the network quantized after training"),
+}
+CLEARLY = 0.03  # an earlier record of a library is named if its time is shorter by more than this
+APART = "†"
+
+
+def error_of(r: Record) -> float:
+    """A record's error against float64, or against ONNX Runtime in fp32 where that was not taken."""
+    return float(r.get("error_float64", r["error"]))
+
+
+def class_of(r: Record) -> str:
+    """The one of CLASSES that a record belongs to by its error."""
+    return next(name for name, (most, _) in CLASSES.items() if error_of(r) <= most)
+
+
+def process_of(r: Record) -> tuple[str, str, int]:
+    """What records that were timed in turn in one process have in common: the run, the precision and the batch."""
+    return r["run"], r["precision"], r["batch"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """An implementation in one column of a table: the record of its fastest way, and what must be said beside it.
+
+    beside: whether it was timed in turn with ours, in one process. earlier: µs and run of an older record that is
+    clearly shorter, of a library; None without any.
+    """
+
+    record: Record
+    beside: bool
+    earlier: tuple[float, str] | None
+
+    @property
+    def us(self) -> float:
+        """µs per batch, median."""
+        return float(self.record["median_us"])
+
+    @property
+    def ratio(self) -> dict[str, Any] | None:
+        """Its time over ours, "median" with its 95 % interval, "low" to "high", of one process; None for others."""
+        return self.record.get("ratios", {}).get("ours") if self.beside else None
+
+
+def rivals(records: Iterable[Record]) -> dict[str, Rival]:
+    """The Rivals of one column, by implementation in the order of ROWS. records: of one batch, of several ways each.
+
+    The process in which ours was the fastest decides: of a library the fastest way in this process counts, and only if
+    it was not timed there, the fastest of all others, of ours' precision if there are any.
+    """
+    records = list(records)
+    own = min((r for r in records if r["implementation"] == "ours"), key=lambda r: r["median_us"], default=None)
+    found = {}
+    for name in ROWS:
+        every = [r for r in records if r["implementation"] == name]
+        beside = [r for r in every if own is not None and process_of(r) == process_of(own)]
+        alike = [r for r in every if own is not None and r["precision"] == own["precision"]]
+        chosen = min(beside or alike or every, key=lambda r: r["median_us"], default=None)
+        if chosen is None:
+            continue
+        same = [r for r in every if r["precision"] == chosen["precision"]]
+        older = [(r["median_us"], r["run"]) for r in same]
+        older += [(r["previous_median_us"], r["previous_run"]) for r in same if "previous_median_us" in r]
+        least = min(older)
+        clearly = name not in ("ours", "ours-fma") and least[0] < (1 - CLEARLY) * chosen["median_us"]
+        found[name] = Rival(chosen, own is not None and bool(beside), least if clearly else None)
+    return found
+
+
+def race(recorded: Results, error_class: str, batch: int) -> dict[str, Rival]:
+    """The Rivals of one of CLASSES at a batch size, over all layouts, ways to launch, and kinds of arithmetic."""
+    return rivals(r for r in _of_network(recorded, mode="hot", batch=batch) if class_of(r) == error_class)
+
+
 def network_peers(recorded: Results) -> str:
-    """µs per batch of every implementation, one table per precision."""
+    """µs per batch of every implementation in every way, one table per class of errors."""
     found = _of_network(recorded)
     if not found:
         return NOT_YET
+    own = {process_of(r) for r in found if r["implementation"] == "ours"}
+    apart = any(process_of(r) not in own for r in found)
     intro = (
-        f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run (the short table in the"
-        " repository's README takes, for each library, the better of two runs, so some of its numbers are lower)."
-        " Inputs and weights lie in the GPU's memory; every call uses the same buffers, except in the rows with"
-        " rotating buffers. Every result was checked before its time counted: the errors are the largest of the row,"
-        " against ONNX Runtime in fp32 and against the same network in float64. Bold is the fastest of a column, rows"
-        " with rotating buffers left out."
+        f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run. Inputs and weights lie in"
+        " the GPU's memory; every call uses the same buffers, except in the rows with rotating buffers. Every result"
+        " was checked before its time counted: the errors are the largest of the row, against ONNX Runtime in fp32 and"
+        " against the same network in float64. Bold is the fastest of a column, rows with rotating buffers left out."
+        f" {missing(found)}"
     )
     marks = _Marks()
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error", "against float64"]
-    chosen = grouped(found, "precision")
-    parts = [(meaning, heads, _peers(chosen.get((p,), []), marks), 4) for p, meaning in PRECISIONS.items()]
-    return _text(intro, parts, marks.footnotes())
+    parts = [
+        (title, heads, _peers([r for r in found if class_of(r) == name], marks, own), 4)
+        for name, (_, title) in CLASSES.items()
+    ]
+    return _text(intro, parts, [*([NOT_BESIDE] if apart and own else []), *marks.footnotes()])
+
+
+NOT_BESIDE = f"{APART} Not timed in turn with ours in one process, so there is no interval for its ratio."
+# libraries that users would pick, and why they may not be in a table
+PICKED = {
+    "onnxruntime-cuda": "ONNX Runtime's CUDA provider",
+    "tensorrt": "NVIDIA's TensorRT (its wheel was not installed where this was measured)",
+}
+
+
+def missing(records: Iterable[Record]) -> str:
+    """Sentences on the libraries that users would pick and that none of these records is of; what that means."""
+    names = {r["implementation"] for r in records}
+    left = [words for name, words in PICKED.items() if name not in names]
+    said = f"Not measured: {'; '.join(left)}. " if left else ""
+    return f"{said}The rows are compared with each other, with no other library."
 
 
 def _of_network(recorded: Results, **keys: Any) -> list[Record]:
@@ -243,8 +365,8 @@ def exact_error(records: Iterable[Record]) -> str:
     return f"{max(errors):.0e}" if errors else DASH
 
 
-def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
-    """The rows of one precision: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
+def _peers(records: Sequence[Record], marks: "_Marks", own: Collection[tuple[str, str, int]]) -> list[list[str]]:
+    """The rows of one class: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
     ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
     best = {
         key: min(r["median_us"] for r in group)
@@ -254,7 +376,8 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     order = {name: i for i, name in enumerate(ROWS)}
 
     def cell(r: Record) -> str:
-        return _bold(us(r["median_us"]) + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
+        apart = APART if own and process_of(r) not in own else ""
+        return _bold(us(r["median_us"]) + apart + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
 
     rows = []
     for way in sorted(ways, key=lambda way: (order.get(way[0], len(order)), *way)):
@@ -266,47 +389,80 @@ def _peers(records: Sequence[Record], marks: _Marks) -> list[list[str]]:
     return rows
 
 
-def _shortest(r: Record) -> float:
-    """The µs of a record of the whole network: for a library the shorter time of its two newest runs."""
-    before = r.get("previous_median_us") if r["implementation"] != "ours" else None
-    return min(r["median_us"], before or math.inf)
-
-
-def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:
-    """The record with the shortest time by (precision, implementation, batch)."""
-    groups = grouped(records, "precision", "implementation", "batch")
-    return {key: min(group, key=_shortest) for key, group in groups.items()}
-
-
 def network_times(recorded: Results, precision: str, batch: int) -> dict[str, float]:
-    """µs per batch of the whole network by implementation, in the order of IMPLEMENTATIONS: those of the headline."""
-    best = _best(results.find(recorded, suite="network", case=NETWORK, mode="hot"))
-    keys = {name: (precision, name, batch) for name in IMPLEMENTATIONS}
-    return {name: _shortest(best[key]) for name, key in keys.items() if key in best}
+    """µs per batch of the whole network by implementation, in the order of IMPLEMENTATIONS, as in the headline."""
+    found = rivals(results.find(recorded, suite="network", case=NETWORK, mode="hot", precision=precision, batch=batch))
+    return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
+
+
+class _Beside:
+    """Cells of Rivals, and the footnotes that they need."""
+
+    def __init__(self, recorded: Results) -> None:
+        self._recorded, self._marks = recorded, _Marks()
+        self._apart, self._earlier = False, dict[str, None]()
+
+    def time(self, rival: Rival | None) -> str:
+        """Its µs with marks; a dash for None."""
+        if rival is None:
+            return DASH
+        apart = not rival.beside
+        self._apart |= apart
+        if rival.earlier is not None:
+            r, (before, run) = rival.record, rival.earlier
+            self._earlier[
+                f"{ROWS[r['implementation']]}, {r['precision']}, batch {r['batch']}: {us(before)} µs"
+                f" ({self._recorded.runs[run]['date']})"
+            ] = None
+        return us(rival.us) + APART * apart + "‡" * (rival.earlier is not None) + self._marks(rival.record)
+
+    def footnotes(self) -> list[str]:
+        """The paragraphs below the tables."""
+        notes = [NOT_BESIDE] if self._apart else []
+        if self._earlier:
+            notes.append(f"‡ A record of another run is shorter: {'; '.join(self._earlier)}.")
+        return notes + self._marks.footnotes()
+
+
+def _times_ours(rival: Rival | None) -> str:
+    """A rival's time over ours with its interval: "3.15 (3.13 – 3.17)"; a dash without one."""
+    ratio = rival.ratio if rival is not None else None
+    return DASH if ratio is None else f"{ratio['median']:.2f} ({ratio['low']:.2f} – {ratio['high']:.2f})"
+
+
+HEADLINE = tuple(name for name in ("ours", "ours-fma", *IMPLEMENTATIONS) if name in ROWS)
 
 
 def headline(recorded: Results) -> str:
-    """µs per batch of ours, and the best of each peer over its layouts, launches and two newest runs."""
+    """Per class of errors: µs per batch of each implementation's best way, and its time over ours in one process."""
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    marks = _Marks()
-    best = _best(found)
-    parts = []
-    for precision in ("fp32", "fp16"):
-        rows = []
-        for name in ("ours", "ours-fma", "cudnn", "torch-graph", "torch-eager", "torch-compile", "xla"):
-            chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in BATCHES]
-            if chosen:
-                cells = _by_batch(chosen, BATCHES, lambda r: us(_shortest(r)) + marks(r))
-                rows.append([ROWS[name], arithmetic(chosen), *cells, exact_error(chosen)])
-        parts.append((PRECISIONS[precision], ["", "arithmetic", *_batches(BATCHES), "error"], rows, 2))
+    beside, parts, every = _Beside(recorded), [], []
+    for error_class, (_, title) in CLASSES.items():
+        columns = [race(recorded, error_class, batch) for batch in BATCHES]
+        if not any("ours" in column for column in columns):
+            continue
+        times, ratios = [], []
+        for name in dict.fromkeys(HEADLINE):
+            chosen = [column.get(name) if "ours" in column else None for column in columns]
+            records = [one.record for one in chosen if one is not None]
+            if not records:
+                continue
+            every += records
+            times.append([ROWS[name], arithmetic(records), *(beside.time(one) for one in chosen), exact_error(records)])
+            if name != "ours" and any(one is not None and one.ratio for one in chosen):
+                ratios.append([ROWS[name], *(_times_ours(one) for one in chosen)])
+        parts.append((title, ["µs per batch", "arithmetic", *_batches(BATCHES), "error"], times, 2))
+        parts.append((
+            "Times over ours, with 95 % intervals", ["", *_batches(BATCHES)], ratios, 1
+        ))  # fmt: skip
     intro = (
-        f"{provenance(recorded, found)}. Microseconds per batch, median; every call uses the same arrays. Ours:"
-        " the newest run. For each library the table shows its shortest time: over all layouts, all ways to launch it,"
-        f" and two runs. {ERROR}"
+        f"{provenance(recorded, every)}. Microseconds per batch, median; every call uses the same arrays. All of one"
+        " batch and precision were timed in turn in one process, each in its best layout and launched in the way that"
+        f" suits it best. {ERROR} {missing(found)}"
     )
-    return _text(intro, parts, marks.footnotes())
+    return _text(intro, parts, beside.footnotes())
 
 
 ERROR = "The error is that of the logits against the network in float64, the largest of the row."
@@ -320,56 +476,112 @@ def headline_short(recorded: Results) -> str:
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    marks, best, batches = _Marks(), _best(found), (BATCHES[0], BATCHES[-1])
+    beside, batches = _Beside(recorded), (BATCHES[0], BATCHES[-1])
     columns = [(precision, batch) for precision in ("fp16", "fp32") for batch in batches]
+    best = {key: rivals(r for r in found if (r["precision"], r["batch"]) == key) for key in columns}
     rows = []
-    for name in ("ours", "ours-fma", "cudnn", "torch-graph", "torch-compile", "xla"):
-        chosen = [best.get((precision, name, batch)) for precision, batch in columns]
-        if not any(chosen):
+    for name in dict.fromkeys(HEADLINE):
+        chosen = [best[key].get(name) for key in columns]
+        if name == "torch-eager" or not any(chosen):
             continue
-        of = {p: [r for r in chosen if r and r["precision"] == p] for p in ("fp16", "fp32")}
+        of = {
+            p: [one.record for one, (q, _) in zip(chosen, columns, strict=True) if one and p == q]
+            for p in ("fp16", "fp32")
+        }
         rows.append(
-            [ROWS[name], *(us(_shortest(r)) + marks(r) if r else DASH for r in chosen), exact_error(of["fp16"]),
+            [ROWS[name], *(beside.time(one) for one in chosen), exact_error(of["fp16"]),
              arithmetic(of["fp32"]) or DASH, exact_error(of["fp32"])]
         )  # fmt: skip
     heads = ["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)]
     if exact := any({row[-3], row[-1]} != {DASH} for row in rows):
         heads += ["fp16, error", "fp32, arithmetic", "fp32, error"]
     rows = [row[: len(heads)] for row in rows]
-    notes = ([ERROR] if exact else []) + marks.footnotes()
+    notes = ([ERROR] if exact else []) + beside.footnotes()
     notes += ["A dash: not measured."] if any(DASH in row for row in rows) else []
-    return "\n\n".join([markdown(heads, rows, 1), *notes])
+    return "\n\n".join([markdown(heads, rows, 1), *notes, missing(found)])
 
 
-SINGLE_BATCHES = (1, 32)
+_PRODUCTS = {"3×TF32": "three in TF32", "3×fp16": "three in fp16", "fp32": "one in fp32"}
+
+
+def our_products(recorded: Results) -> str:
+    """Of what ours makes each product in fp32: "three in TF32"; several if batch sizes differ."""
+    found = results.find(recorded, suite="network", case=NETWORK, implementation="ours", precision="fp32", mode="hot")
+    words = [arithmetic([r]) for r in found]
+    return " or ".join(dict.fromkeys(_PRODUCTS.get(one, one) for one in words)) or NOT_YET
+
+
+SINGLE_BATCHES = (1, 32, 256)
+HOST = f"{NETWORK}, host to host"
 
 
 def network_single(recorded: Results) -> str:
-    """µs of single calls beside those back to back, one table per precision: the headline's records."""
-    found = _of_network(recorded, mode="hot")
-    best = _best([r for r in found if "lone_us" in r])
-    if not best:
-        return NOT_YET
-    heads = ["", "arithmetic", *(
-        f"batch {batch}, {how}" for batch in SINGLE_BATCHES for how in ("back to back", "lone", "cold L2")
-    ), "error"]  # fmt: skip
-    cells = [functools.partial(_single, key=key) for key in ("median_us", "lone_us", "cold_us")]
-    parts = []
-    for precision in ("fp32", "fp16"):
-        rows = []
+    """µs back to back beside rotating buffers, cold L2, lone calls, and from host to host; one table per class."""
+    rows: dict[str, list[list[str]]] = {name: [] for name in CLASSES}
+    used: list[Record] = []
+    heads = ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"]
+    for error_class in CLASSES:
+        at = {batch: race(recorded, error_class, batch) for batch in SINGLE_BATCHES}
         for name, shown in ROWS.items():
-            chosen = [r for key, r in best.items() if key[:2] == (precision, name) and key[2] in SINGLE_BATCHES]
-            if chosen:
-                times = _by_batch(chosen, SINGLE_BATCHES, *cells)
-                rows.append([shown, arithmetic(chosen), *times, exact_error(chosen)])
-        parts.append((PRECISIONS[precision], heads, rows, 2))
+            for batch, column in at.items():
+                if name not in column:
+                    continue
+                r = column[name].record
+                keys: dict[str, Any] = {"batch": batch, "precision": r["precision"], "suite": "network"}
+                own = "ours" if name == "ours-fma" else name
+                case = FMA_ONLY if name == "ours-fma" else NETWORK
+                turned = results.find(recorded, implementation=own, case=case, mode="rotating", **keys)
+                host = results.find(recorded, implementation=own, case=case.replace(NETWORK, HOST), mode="hot", **keys)
+                rotating, from_host = results.fastest(turned), results.fastest(host)
+                if not (rotating or from_host or "lone_us" in r):
+                    continue
+                used += [one for one in (r, rotating, from_host) if one]
+                times = [us(r["median_us"])]
+                times += [us(rotating["median_us"]) if rotating else DASH, _single(r, "cold_us"), _single(r, "lone_us")]
+                times += [us(from_host["median_us"]) if from_host else DASH]
+                rows[error_class].append([shown, str(batch), arithmetic([r]), *times, exact_error([r])])
+    if not used:
+        return NOT_YET
     intro = (
-        f"{provenance(recorded, list(best.values()))}. Microseconds per batch, median. *Back to back*: many calls in a"
-        " row, by the GPU's clock. *Lone*: one call after an idle gap, by the host's clock, from the call until the"
-        " host sees its end. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock."
-        f" {ERROR}"
+        f"{provenance(recorded, used)}. Microseconds per batch, median. *Back to back*: many calls in a row over the"
+        " same buffers, by the GPU's clock. *Rotating*: the same over sets of buffers that together are more than twice"
+        " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
+        " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
+        " with copies of the pictures to the card and of the logits back. The first, the cold and the lone times are of"
+        f" one process; the other two columns are of one process each. {ERROR}"
     )
-    return _text(intro, parts)
+    return _text(intro, [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()])
+
+
+def cards(every: Sequence[Results]) -> str:
+    """All cards with records, one column each: peaks, and the times of ours and of the best other row."""
+    rows: dict[str, list[str]] = {}
+    shown = [recorded for recorded in every if recorded.runs]
+    if not shown:
+        return NOT_YET
+    for recorded in shown:
+        for case, words in {
+            "copy": "copy, TB/s",
+            "fma-fp32": "fp32 FMA, TFLOP/s",
+            "tensor-fp16": "fp16, TFLOP/s",
+        }.items():
+            found = results.find(recorded, suite="peaks", case=case)
+            rows.setdefault(words, []).append(f"{rate(found[0]) / 1e12:.3g}" if found else DASH)
+        for error_class in ("single", "half"):
+            for batch in (BATCHES[0], BATCHES[-1]):
+                column = race(recorded, error_class, batch)
+                own = column.pop("ours", None)
+                others = [one for name, one in column.items() if name not in ("ours-fma", "torch-eager")]
+                best = min(others, key=lambda one: one.us, default=None)
+                largest = f"{CLASSES[error_class][0]:.0e}"
+                what = f"ours, batch {batch}, error up to {largest}, µs"
+                cell = DASH if own is None else f"{us(own.us)} ({arithmetic([own.record])}, {error_of(own.record):.0e})"
+                rows.setdefault(what, []).append(cell)
+                other = f"best other row, batch {batch}, error up to {largest}, µs"
+                name = "" if best is None else IMPLEMENTATIONS[best.record["implementation"]]
+                rows.setdefault(other, []).append(DASH if best is None else f"{us(best.us)} ({name})")
+    heads = ["", *(next(iter(recorded.runs.values()))["card"] for recorded in shown)]
+    return markdown(heads, [[what, *cells] for what, cells in rows.items()], 1)
 
 
 def network_called(recorded: Results) -> str:
@@ -395,6 +607,12 @@ def network_called(recorded: Results) -> str:
         f" alone. {ERROR}"
     )
     return "\n\n".join([intro, markdown(["", "arithmetic", *_batches(BATCHES), "error"], rows, 2)])
+
+
+def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:
+    """The record with the shortest time by (precision, implementation, batch)."""
+    groups = grouped(records, "precision", "implementation", "batch")
+    return {key: min(group, key=lambda r: r["median_us"]) for key, group in groups.items()}
 
 
 def _times(r: Record | None, alone: Record | None) -> str:
@@ -487,11 +705,12 @@ def energy(recorded: Results) -> str:
     intro = (
         f"{provenance(recorded, found)}. Millijoules per image above idle power, by {how}: the median of {rounds}"
         " rounds in random order, the range that they and idle power leave open, and the median with idle power. Every"
-        " result was checked before and after. Bold is the least of a column."
+        " result was checked before and after: the error is the largest of the row, against float64, or against ONNX"
+        " Runtime in fp32 where that was not taken. Bold is the least of a column."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
     heads = ["", "arithmetic"]
-    heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")]
+    heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")] + ["error"]
     least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "precision", "batch").items()}
     cells: tuple[Callable[[Record], str], ...] = (
         lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["precision"], r["batch"]]),
@@ -501,7 +720,10 @@ def energy(recorded: Results) -> str:
     measured = grouped(found, "precision", "implementation")
     parts = [
         (meaning, heads, [
-            [shown, arithmetic(measured[precision, name]), *_by_batch(measured[precision, name], batches, *cells)]
+            [
+                shown, arithmetic(measured[precision, name]), *_by_batch(measured[precision, name], batches, *cells),
+                f"{max(map(error_of, measured[precision, name])):.0e}",
+            ]
             for name, shown in IMPLEMENTATIONS.items() if (precision, name) in measured
         ], 2)
         for precision, meaning in PRECISIONS.items()
@@ -925,6 +1147,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "network-peers": network_peers,
     "headline": headline,
     "headline-short": headline_short,
+    "our-products": our_products,
     "network-single": network_single,
     "network-called": network_called,
     "network-repeat": network_repeat,
@@ -946,4 +1169,4 @@ def texts() -> dict[str, Callable[[], str]]:
     recorded, root = results.load(CARD), results.course()
     _ = recorded.records  # raises DamagedResults now, once
     functions: dict[str, Callable[[], str]] = {name: functools.partial(text, recorded) for name, text in TEXTS.items()}
-    return functions | {"tracks": lambda: tracks(root)}
+    return functions | {"tracks": lambda: tracks(root), "cards": lambda: cards(results.every())}

@@ -28,13 +28,13 @@ def one_line(text):
 def test_an_unknown_suite_names_the_known_ones(run):
     result = run("bench", "speed")
     assert result.exit_code == 2 and one_line(result.stderr)
-    suites = "network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
+    suites = "all, network, chain, operators, kernels, late, plans, sparse, profile, timeline, errors, peaks, trace"
     suites += ", multiprocessor, sections, inspect, families, two-of-four, fp8, candidates, pipeline, scaling, load"
     assert f"SUITE must be one of {suites}, got 'speed'" in result.stderr
 
 
 @pytest.mark.parametrize(
-    "suite", ["network", "chain", "late", "peaks", "trace", "inspect", "sections", "multiprocessor"]
+    "suite", ["all", "network", "chain", "late", "peaks", "trace", "inspect", "sections", "multiprocessor"]
 )
 def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
     result = run("bench", suite)
@@ -44,7 +44,7 @@ def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backend", "tensorrt"), "backend must be one of ours, ours-fma, cudnn"),
+        (("--backend", "tensorflow"), "backend must be one of ours, ours-fma, cudnn"),
         (("--precision", "bf16"), "precision must be one of fp32, tf32, fp16"),
         (("--layout", "CHWN"), "layout must be one of NCHW, NHWC"),
         (("--mode", "cold"), "mode must be one of hot, rotating, host, call, replay, got 'cold'"),

@@ -300,7 +300,7 @@ def test_how_long_it_will_take(said):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backends": ("tensorrt",)}, "backend must be one of ours, cudnn, .*, got 'tensorrt'"),
+        ({"backends": ("tensorflow",)}, "backend must be one of ours, cudnn, .*, got 'tensorflow'"),
         ({"precisions": ("bf16",)}, "precision must be one of fp32, tf32, fp16, int8, got 'bf16'"),
         ({"batches": (0,)}, "batch must be at least 1, got 0"),
         ({"seconds": 1}, "seconds must be at least 2, got 1"),

@@ -10,14 +10,14 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from report_records import saved
+from report_records import H200, saved
 from rich.console import Console
 
 from common import cuda
 from common.bench import peaks
 from common.measure.roofline import CASES, Peaks, rate
 from common.measure.timing import Timing
-from common.report import results
+from common.report import results, tables
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 7, 1021, 4096, 33_331])
@@ -173,7 +173,7 @@ def card(monkeypatch):
     monkeypatch.setattr(peaks, "L2_BYTES", 2 * 10**6)
     monkeypatch.setattr(peaks, "_again_candidates", lambda: [{"blocks": 2, "loads": 4}])
     monkeypatch.setattr(peaks, "FMA_STEPS", 64)
-    monkeypatch.setattr(peaks, "GEMM_SIZE", 64)
+    monkeypatch.setattr(peaks, "GEMM_SIZES", (32, 64))
     monkeypatch.setattr(peaks.graphs, "on_stream", contextlib.nullcontext)
 
     def time(call, launch, samples):
@@ -204,7 +204,11 @@ def test_records_that_can_be_saved(card, tmp_path):
     copy, read, *cached, fma, tf32, fp16, eight = records
     assert {r["precision"] for r in (copy, read, *cached, fma)} == {"fp32"}
     assert (tf32["precision"], fp16["precision"], eight["precision"]) == ("tf32", "fp16", "int8")
-    assert (eight["flops"], eight["bytes"], eight["error"]) == (2 * 64**3, 6 * 64 * 64, 0)
+    n = eight["size"]
+    assert (eight["flops"], eight["bytes"], eight["error"]) == (2 * n**3, 6 * n * n, 0)
+    for r in (tf32, fp16, eight):  # the fastest of all sizes is the peak
+        assert set(r["by_size"]) == {"32", "64"} and r["sustained"]["tera"] > 0
+        assert max(one["tera"] for one in r["by_size"].values()) == pytest.approx(rate(r) / 1e12, rel=1e-3)
     assert (copy["bytes"], copy["flops"]) == (2 * 4 * 2**13, 0) and copy["blocks"] % 2 == 0
     assert (read["bytes"], read["flops"], read["passes"]) == (4 * 2**13, 0, 1)
     assert [(r["size"], r["passes"], r["bytes"]) for r in cached] == 2 * [
@@ -212,7 +216,8 @@ def test_records_that_can_be_saved(card, tmp_path):
     ]  # fmt: skip
     # 2 multiprocessors of 1536 threads, an FMA is 2 FLOPs
     assert (fma["bytes"], fma["flops"]) == (4 * 3072, 2 * 3072 * 64 * fma["chains"])
-    assert tf32["flops"] == fp16["flops"] == 2 * 64**3 and tf32["bytes"] == 2 * fp16["bytes"] == 3 * 4 * 64 * 64
+    assert all(r["flops"] == 2 * r["size"] ** 3 for r in (tf32, fp16))
+    assert tf32["bytes"] == 3 * 4 * tf32["size"] ** 2 and fp16["bytes"] == 3 * 2 * fp16["size"] ** 2
     found = Peaks.recorded(results.load(tmp_path / "card"))
     assert found.tensor_fp16 > 0 and found.tensor_int8 == rate(eight) and found.tensor_fp8 is None
     assert found.l2_copy_bytes_per_s == max(rate(r) for r in cached[:2])
@@ -248,11 +253,30 @@ def test_fp8_is_measured_through_pytorch_or_missing_in_words(card):
         assert peaks.measure_peaks(["tensor-fp8"], 5) == []
 
 
+def test_clock_and_power_are_those_of_the_time_that_was_measured(card, monkeypatch):
+    class Watch:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def summary(self):
+            return {"sm_mhz": [345, 1755, 1980], "power_w": [80.0, 500.0, 698.5], "looks": 3}
+
+    monkeypatch.setattr(peaks, "Watch", Watch)
+    r = peaks.over_sizes(lambda samples, n: peaks.measure_tensor("fp16", samples, n), 7)
+    assert (r["sm_mhz"], r["watts"]) == (1755, 698.5) and r["sustained"]["watts"] == 698.5
+    text = tables.peaks(results.Results({"r1": H200}, [{"run": "r1", **r, **one} for one in (
+        {"case": "copy"}, {"case": "fma-fp32"}, {"case": "tensor-tf32"}, {"case": "tensor-fp16"})]))  # fmt: skip
+    assert "the fastest of several square products: fp16 32: " in text and "at 1,755 MHz and 698 W" in text
+
+
 def test_an_int8_product_has_every_bit(card):
     card.gemmEx = gemm(lambda x: x + (np.arange(x.size).reshape(x.shape) == 0))  # one factor is one off
     with pytest.raises(RuntimeError, match="cuBLAS: the product in int8 is wrong"):
         for _ in range(100):  # sixteen rows of sixty-four are looked at
-            peaks.measure_int8(5)
+            peaks.measure_int8(5, 64)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +290,7 @@ def test_an_int8_product_has_every_bit(card):
 def test_a_product_that_is_not_what_it_says_is_not_timed(card, change, message):
     card.gemmEx = gemm(change)
     with pytest.raises(RuntimeError, match=message):
-        peaks.measure_tensor("tf32", 5)
+        peaks.measure_tensor("tf32", 5, 64)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,26 @@
 
 import dataclasses
 import sys
+import types
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from bench_models import on_gpu, small
 
 from common.bench import peers
-from common.bench.peers import PEERS, PRECISIONS, TorchCompile, TorchEager, TorchGraph, Unavailable, Xla
+from common.bench.peers import (
+    PEERS,
+    PRECISIONS,
+    OnnxRuntimeCuda,
+    TensorRt,
+    TorchCompile,
+    TorchEager,
+    TorchGraph,
+    Unavailable,
+    Xla,
+)
 from common.cuda.graphs import on_stream
 from common.network import Network
 from common.network.compare import TOLERANCES, relative_error
@@ -125,8 +137,126 @@ def test_xla_can_be_fed_other_pictures(rng, model, layout):
     built.feed(x)
     (logits,) = built.run()
     assert relative_error(logits, Network(model.onnx, "onnxruntime")(x)) <= 1e-5
-    assert built.launches == ("host",)
+    assert built.launches == ("host", "loop")
     built.benchmark("host").wait()  # for the last result, which is there
+    built.feed(-x)
+    built.benchmark("loop").calls[0]()
+    (logits,) = built.results()
+    assert relative_error(logits, Network(model.onnx, "onnxruntime")(-x)) <= 1e-5
+
+
+def test_xla_computes_the_network_in_each_turn_of_its_loop(rng, model, monkeypatch):
+    jax = pytest.importorskip("jax", reason="JAX is not installed: the peer xla is not tried here")
+    compiled = []
+    monkeypatch.setattr(peers, "compiled_by_xla", lambda jax, f, x, device: compiled.append(jax.jit(f).lower(x)))
+    Xla("fp32", "NHWC").build(model, images(rng, model), "cpu")
+    alone, looped = (lowered.compile().as_text() for lowered in compiled)
+    assert " while(" in looped and " while(" not in alone
+    flops = [lowered.compile().cost_analysis()["flops"] for lowered in compiled]
+    assert jax.__version__ and flops[1] >= flops[0]  # a loop's body counts once or LOOPED times, but it is there
+
+
+@pytest.mark.parametrize("kinds", [("NCHW",), ("NHWC",)])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_onnx_runtime(rng, model, precision, kinds):
+    x = images(rng, model)
+    built = agree(OnnxRuntimeCuda(precision, *kinds), model, x)
+    built.feed(-x)
+    built.poison()
+    assert np.isnan(built.results()[0]).all()
+    (logits,) = built.run()
+    assert relative_error(logits, Network(model.onnx, "onnxruntime")(-x)) <= TOLERANCES[precision]
+
+
+def test_onnx_runtime_is_told_what_a_precision_means():
+    for precision in PRECISIONS:
+        for layout in ("NCHW", "NHWC"):
+            options = OnnxRuntimeCuda(precision, layout).options(graph=True)
+            assert options["use_tf32"] == str(int(precision == "tf32")) and options["enable_cuda_graph"] == "1"
+            assert options["prefer_nhwc"] == str(int(layout == "NHWC"))
+
+
+def test_a_model_in_halves_has_no_other_floats(model):
+    halved = peers.in_halves(model.onnx)
+    onnx.checker.check_model(halved, full_check=True)
+    kinds = {tensor.data_type for tensor in halved.graph.initializer}
+    kinds |= {value.type.tensor_type.elem_type for value in (*halved.graph.input, *halved.graph.output)}
+    assert onnx.TensorProto.FLOAT not in kinds and onnx.TensorProto.FLOAT16 in kinds
+    assert all(tensor.data_type == onnx.TensorProto.FLOAT for tensor in model.onnx.graph.initializer if tensor.dims)
+
+
+class Engine:
+    """What stands in for tensorrt: it runs the file on ONNX Runtime, from and to the addresses that it is given."""
+
+    def __init__(self, fails=""):
+        self.fails, self.flags, self.said, self.at = fails, set(), {}, {}
+        outer = self
+
+        class Chain(types.SimpleNamespace):
+            def __getattr__(self, name):
+                return lambda *arguments: outer.call(name, *arguments)
+
+        self.module = Chain(
+            Logger=type("Logger", (), {"ERROR": 1, "__init__": lambda self, level: None}),
+            NetworkDefinitionCreationFlag=types.SimpleNamespace(STRONGLY_TYPED=1),
+            BuilderFlag=types.SimpleNamespace(TF32="tf32"),
+        )
+        self.chain = Chain(num_errors=1)
+
+    def call(self, name, *arguments):
+        if name == "parse":
+            self.said["onnx"] = arguments[0]
+            return self.fails != "parse"
+        if name == "build_serialized_network" and self.fails == "build":
+            return None
+        if name in ("get_input", "get_output"):
+            return types.SimpleNamespace(name="x" if name == "get_input" else "y")
+        if name == "set_flag":
+            self.flags.add(arguments[0])
+        elif name == "set_shape":
+            self.said["shape"] = arguments[1:]
+        elif name == "set_tensor_address":
+            self.at[arguments[0]] = arguments[1]
+        elif name == "execute_async_v3":
+            self.execute()
+        elif name == "get_error":
+            return "node 3: no"
+        return self.chain
+
+    def execute(self):
+        import ctypes
+
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(self.said["onnx"], providers=["CPUExecutionProvider"])
+        kind, number = (
+            (np.float16, ctypes.c_uint16) if "16" in session.get_inputs()[0].type else (np.float32, ctypes.c_float)
+        )
+        shape = self.said["shape"][0]
+        size = int(np.prod(shape))
+        x = np.frombuffer((number * size).from_address(self.at["x"]), kind).reshape(shape)
+        (y,) = session.run(None, {session.get_inputs()[0].name: x})
+        np.frombuffer((number * y.size).from_address(self.at["y"]), kind)[:] = y.ravel()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_tensorrt_as_far_as_a_stand_in_tells(monkeypatch, rng, model, precision):
+    engine, x = Engine(), images(rng, model)
+    monkeypatch.setitem(sys.modules, "tensorrt", engine.module)
+    built = agree(TensorRt(precision, "NCHW"), model, x)
+    assert engine.said["shape"] == (x.shape,) * 3  # the least, the usual and the largest
+    assert engine.flags == ({"tf32"} if precision == "tf32" else set())
+    built.feed(-x)
+    built.poison()
+    (logits,) = built.run()
+    assert relative_error(logits, Network(model.onnx, "onnxruntime")(-x)) <= TOLERANCES[precision]
+
+
+@pytest.mark.parametrize(("fails", "message"), [("parse", "cannot read the network: node 3: no"), ("build", "no eng")])
+def test_what_tensorrt_refuses_is_said_in_its_words(monkeypatch, rng, model, fails, message):
+    monkeypatch.setitem(sys.modules, "tensorrt", Engine(fails).module)
+    with pytest.raises(RuntimeError, match=message):
+        TensorRt().build(model, images(rng, model), "cpu")
 
 
 @on_gpu
@@ -187,9 +317,9 @@ def test_without_pytorch_there_are_no_switches(monkeypatch):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_missing_library_is_told_in_one_line(monkeypatch, model, name):
-    library = {"xla": "jax", "onnxruntime-cuda": "onnxruntime"}.get(name, "torch")
+    library = {"xla": "jax", "onnxruntime-cuda": "onnxruntime", "tensorrt": "tensorrt"}.get(name, "torch")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(Unavailable, match=r"^(PyTorch|JAX|ONNX Runtime) is not installed: pip install \S+$"):
+    with pytest.raises(Unavailable, match=r"^(PyTorch|JAX|ONNX Runtime|TensorRT) is not installed: pip install \S+$"):
         PEERS[name]().build(model, np.zeros((1, 3, 33, 33), np.float32))
 
 
@@ -214,7 +344,7 @@ def test_jax_without_a_gpu_says_so(model):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_what_there_is_not_is_refused(name):
-    with pytest.raises(ValueError, match=r"precision must be one of fp32, (tf32, fp16|int8), got 'bf16'"):
+    with pytest.raises(ValueError, match=r"precision must be one of fp32, tf32, fp16(, int8)?, got 'bf16'"):
         PEERS[name]("bf16")
     with pytest.raises(ValueError, match="layout must be one of NCHW, NHWC, got 'CHWN'"):
         PEERS[name]("fp32", "CHWN")

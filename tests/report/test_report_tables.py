@@ -114,6 +114,7 @@ HEADS = ["", "layout", "arithmetic", "launched from", "batch 1", "batch 8", "bat
 
 
 def test_rows_by_implementation_columns_by_batch(peers):
+    """A table per class of errors: TF32, whose error is that of fp16, stands beside fp16."""
     heads = [*HEADS, "error", "against float64"]
     lines = ["---"] * 4 + ["---:"] * 6
     assert rows(tables.network_peers(results.load(peers))) == [
@@ -122,22 +123,38 @@ def test_rows_by_implementation_columns_by_batch(peers):
         ["ours, FMA only", "NHWC", "fp32", "a CUDA graph", "200", "–", "–", "–", "1e-06", "7e-07"],
         ["PyTorch, CUDA graph", "NCHW", "fp32", "a CUDA graph", "545", "–", "–", "–", "1e-06", "–"],
         heads, lines,
-        ["cuDNN, layer by layer", "NHWC", "FMA", "a CUDA graph", "**300**", "–", "–", "–", "2e-04", "–"],
-        heads, lines,
         ["ours", "NHWC", "fp16", "a CUDA graph", "**61.3**", "–", "–", "1,900", "5e-04", "6e-04"],
+        ["cuDNN, layer by layer", "NHWC", "FMA", "a CUDA graph", "300†", "–", "–", "–", "2e-04", "–"],
         ["PyTorch, CUDA graph", "NHWC", "FMA", "Python", "394", "–", "–", "**1,850**", "2e-04", "–"],
         ["XLA (JAX)", "NHWC", "FMA", "a CUDA graph", "978", "–", "–", "–", "3e-04", "–"],
     ]  # fmt: skip
 
 
-def test_each_precision_has_a_table_and_a_name(peers):
-    lines = tables.network_peers(results.load(peers)).splitlines()
-    named = [line.split()[0] for line in lines if line.endswith(":")]
-    assert named == ["fp32", "tf32:", "fp16"]
+def test_each_class_of_errors_has_a_table_and_a_name(peers):
+    text = tables.network_peers(results.load(peers))
+    lines = text.splitlines()
+    assert [line for line in lines if line.endswith(":")] == [f"{tables.CLASSES[k][1]}:" for k in ("single", "half")]
     assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds per batch")
+    assert tables.NOT_BESIDE in lines  # of cuDNN's in tf32
     # Markdown: a table needs an empty line before it
     starts = [i for i, line in enumerate(lines) if line.startswith("|  |")]
-    assert len(starts) == 3 and all(lines[i - 1] == "" for i in starts)
+    assert len(starts) == 2 and all(lines[i - 1] == "" for i in starts)
+
+
+def test_a_class_is_said_by_the_error_and_not_by_the_name():
+    assert tables.class_of(network("ours", 1.0, "fp32", error=3e-6)) == "single"
+    assert tables.class_of(network("ours", 1.0, "fp32", error=3e-6, error_float64=2e-5)) == "half"
+    assert tables.class_of(network("xla", 1.0, "tf32", error=2e-3)) == "half"
+    assert tables.class_of(network("ours", 1.0, "int8", error=0.1)) == "int8"
+
+
+def test_a_library_that_users_would_pick_is_named_where_it_is_missing(path):
+    saved(path, [network("ours", 61.3), network("xla", 90.0)])
+    for text in (tables.network_peers, tables.headline, tables.headline_short):
+        assert "Not measured: ONNX Runtime's CUDA provider; NVIDIA's TensorRT" in text(results.load(path))
+    saved(path, [network("onnxruntime-cuda", 300.0), network("tensorrt", 100.0)])
+    for text in (tables.network_peers, tables.headline, tables.headline_short):
+        assert "Not measured" not in text(results.load(path)) and "with no other library" in text(results.load(path))
 
 
 def test_rotating_buffers_do_not_compete(path):
@@ -163,25 +180,63 @@ def test_where_several_runs_are_shown_all_are_named(path):
     )
 
 
-def test_the_headline_has_the_best_of_each(path):
-    first = [network("ours", 50.0, "fp32"), network("xla", 900.0, "fp32"), network("cudnn", 99.0, "fp32")]
+def to_ours(median):
+    return {"ours": {"to": "ours", "median": median, "low": median - 0.01, "high": median + 0.01}}
+
+
+def test_the_headline_is_of_one_process_per_column(path):
+    """What is better in another run is a footnote; what was timed in another process has a mark, and no ratio."""
+    exact = {"error": 1e-6}
+    first = [
+        network("ours", 50.0, "fp32", **exact), network("cudnn", 70.0, "fp32", **exact),
+        network("xla", 900.0, "fp32", **exact),
+        network("torch-compile", 500.0, "fp32", **exact, note="in haste"),
+    ]  # fmt: skip
     again = [
-        network("ours", 60.0, "fp32"),
-        network("xla", 990.0, "fp32"),
-        network("cudnn", 80.0, "fp32", layout="NCHW", error_float64=1.1e-6),
-        fma_only(77.0),
+        network("ours", 60.0, "fp32", **exact),
+        network("xla", 990.0, "fp32", **exact, ratios=to_ours(16.5)),
+        network("cudnn", 80.0, "fp32", **exact, layout="NCHW", error_float64=1.1e-6, ratios=to_ours(1.33)),
+        network("cudnn", 95.0, "fp32", **exact, launch="eager", ratios=to_ours(1.58)),
+        fma_only(77.0, error=1e-6, ratios=to_ours(1.28)),
     ]
-    saved(path, first, again, [network("ours", 7.0, "fp32", mode="rotating"), network("ours", 5000.0, batch=256)])
-    heads = ["", "arithmetic", "batch 1", "batch 8", "batch 32", "batch 256", "error"]
-    assert [row for row in rows(tables.headline(results.load(path))) if "---" not in row] == [
+    saved(
+        path, first, again, [network("ours", 7.0, "fp32", **exact, mode="rotating"), network("ours", 5000.0, batch=256)]
+    )
+    heads = ["µs per batch", "arithmetic", "batch 1", "batch 8", "batch 32", "batch 256", "error"]
+    text = tables.headline(results.load(path))
+    assert [row for row in rows(text) if "---" not in row] == [
         heads,
         ["ours", "FMA", "60.0", "–", "–", "–", "–"],
         ["ours, FMA only", "fp32", "77.0", "–", "–", "–", "–"],
-        ["cuDNN, layer by layer", "FMA", "80.0", "–", "–", "–", "1e-06"],
-        ["XLA (JAX)", "FMA", "900", "–", "–", "–", "–"],
+        ["cuDNN, layer by layer", "FMA", "80.0‡", "–", "–", "–", "1e-06"],
+        ["torch.compile", "FMA", "500†¹", "–", "–", "–", "–"],
+        ["XLA (JAX)", "FMA", "990‡", "–", "–", "–", "–"],
+        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
+        ["ours, FMA only", "1.28 (1.27 – 1.29)", "–", "–", "–"],
+        ["cuDNN, layer by layer", "1.33 (1.32 – 1.34)", "–", "–", "–"],
+        ["XLA (JAX)", "16.50 (16.49 – 16.51)", "–", "–", "–"],
         heads,
         ["ours", "FMA", "–", "–", "–", "5,000", "–"],
     ]
+    assert text.endswith(
+        f"{tables.NOT_BESIDE}\n\n‡ A record of another run is shorter: cuDNN, layer by layer, fp32, batch 1: 70.0 µs"
+        " (2031-02-03); XLA (JAX), fp32, batch 1: 900 µs (2031-02-03).\n\n¹ torch.compile: in haste."
+    )
+
+
+def test_cards_stand_side_by_side(tmp_path):
+    """As many as there are: a second card, made up, is a second column."""
+    saved(tmp_path / "nvidia-h200", peaks(), [network("ours", 61.3), network("xla", 99.0), network("cudnn", 98.0)])
+    lines = rows(tables.cards(results.every(tmp_path)))
+    assert lines[0] == ["", "NVIDIA H200"] and ["copy, TB/s", "4.25"] in lines
+    faster = H200 | {"card": "Made Up 9000"}
+    saved(tmp_path / "made-up-9000", (faster, [*peaks(), network("ours", 9.0, error_float64=1e-3)]))
+    (tmp_path / "no-card").mkdir()
+    lines = rows(tables.cards(results.every(tmp_path)))
+    assert lines[0] == ["", "Made Up 9000", "NVIDIA H200"] and all(len(line) == 3 for line in lines)
+    assert ["ours, batch 1, error up to 1e-02, µs", "9.00 (FMA, 1e-03)", "61.3 (FMA, 2e-04)"] in lines
+    assert ["best other row, batch 1, error up to 1e-02, µs", "–", "98.0 (cuDNN, layer by layer)"] in lines
+    assert tables.cards([]) == NOT_YET
 
 
 def test_the_short_headline_is_a_part_of_the_headline(path):
@@ -194,22 +249,25 @@ def test_the_short_headline_is_a_part_of_the_headline(path):
         ["ours", "–", "5,000", "60.0", "–", "3e-04", "3×TF32", "4e-06"],
         ["XLA (JAX)", "–", "–", "900", "–", "–", "FMA", "–"],
     ]
-    assert text.endswith("A dash: not measured.") and tables.ERROR in text
+    assert "A dash: not measured." in text and tables.ERROR in text
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
-    """Only of records that have them; a library with streams of its own has no cold one."""
+    """A library with streams of its own has no cold one; a row without any other mode is left out."""
     single = {"lone_us": 90.0, "lone_p5_us": 88.0, "lone_p95_us": 99.0}
     cold = {"cold_us": 70.0, "cold_p5_us": 69.0, "cold_p95_us": 75.0}
     saved(path, [network("ours", 60.0), network("cudnn", 80.0)])
     assert tables.network_single(results.load(path)) == NOT_YET
-    saved(path, [network("ours", 60.0, **single, **cold), network("xla", 900.0, **single), network("cudnn", 80.0)])
-    columns = [f"batch {b}, {how}" for b in (1, 32) for how in ("back to back", "lone", "cold L2")]
+    saved(
+        path,
+        [network("ours", 60.0, **single, **cold), network("xla", 900.0, **single), network("cudnn", 80.0)],
+        [network("ours", 66.0, mode="rotating"), network("ours", 110.0, launch="host") | {"case": tables.HOST}],
+    )
     text = tables.network_single(results.load(path))
     assert [row for row in rows(text) if "---" not in row] == [
-        ["", "arithmetic", *columns, "error"],
-        ["ours", "FMA", "60.0", "90.0", "70.0", "–", "–", "–", "–"],
-        ["XLA (JAX)", "FMA", "900", "90.0", "–", "–", "–", "–", "–"],
+        ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"],
+        ["ours", "1", "FMA", "60.0", "66.0", "70.0", "90.0", "110", "–"],
+        ["XLA (JAX)", "1", "FMA", "900", "–", "–", "90.0", "–", "–"],
     ]
     assert all(words in text for words in ("after an idle gap", "filled with other data", "host's clock"))
 
@@ -250,7 +308,7 @@ def test_records_with_wrong_errors_or_single_times_are_refused(path, more, messa
 def test_the_times_of_one_batch_are_those_of_the_headline(path):
     first = [network("xla", 900.0, "fp32"), network("ours", 50.0, "fp32"), network("ours", 7.0, "fp16")]
     saved(path, first, [network("xla", 990.0, "fp32"), network("ours", 60.0, "fp32", mode="rotating")])
-    assert list(tables.network_times(results.load(path), "fp32", 1).items()) == [("ours", 50.0), ("xla", 900.0)]
+    assert list(tables.network_times(results.load(path), "fp32", 1).items()) == [("ours", 50.0), ("xla", 990.0)]
     assert tables.network_times(results.load(path), "fp32", 8) == {}
 
 

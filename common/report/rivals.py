@@ -1,0 +1,103 @@
+"""The whole network beside its peers, in notebook 9 of chapter 06: what was timed in turn in one process.
+
+rivals.show(recorded)      µs per batch, how many times ours that is, and the 95 % intervals of these ratios
+rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
+"""
+
+from collections.abc import Sequence
+
+from . import plots, tables
+from .results import Results
+
+BATCHES = (1, 32, 256)
+CLASSES = {"single": "fp32", "half": "fp16"}  # of tables.CLASSES; ours' precision in it
+
+
+def columns(
+    recorded: Results, error_class: str, batches: Sequence[int] = BATCHES
+) -> dict[int, dict[str, tables.Rival]]:
+    """By batch: the Rivals of a class of errors, by implementation, ours first; batches without ours are left out."""
+    found = {batch: tables.race(recorded, error_class, batch) for batch in batches}
+    return {batch: column for batch, column in found.items() if "ours" in column}
+
+
+def times_ours(column: dict[str, tables.Rival], name: str) -> float:
+    """How many times ours' time an implementation takes: from one process where it can be, else of two medians."""
+    ratio = column[name].ratio
+    return float(ratio["median"]) if ratio else column[name].us / column["ours"].us
+
+
+def show(recorded: Results) -> None:
+    """Print µs and times ours of every implementation, and the intervals of ratios that were taken in one process.
+
+    †: not of ours' process, so the ratio is one of two medians.
+    """
+    apart = False
+    for error_class, precision in CLASSES.items():
+        by_batch = columns(recorded, error_class)
+        if not by_batch:
+            continue
+        print(f"{tables.CLASSES[error_class][1]} (ours: {precision})")
+        print(f"{'µs per batch':<24}" + "".join(f"{f'batch {batch}':>22}" for batch in by_batch))
+        for name, words in tables.ROWS.items():
+            if not any(name in column for column in by_batch.values()):
+                continue
+            cells, intervals = [], []
+            for column in by_batch.values():
+                one = column.get(name)
+                if one is None:
+                    cells.append(tables.DASH)
+                    intervals.append("")
+                    continue
+                apart |= not one.beside
+                mark = "" if one.beside else tables.APART
+                times = "" if name == "ours" else f" {times_ours(column, name):>7.2f}×"
+                cells.append(f"{tables.us(one.us)}{mark}{times}")
+                intervals.append(f"({one.ratio['low']:.3f} – {one.ratio['high']:.3f})" if one.ratio else "")
+            print(f"  {words:<22}" + "".join(f"{cell:>22}" for cell in cells))
+            if any(intervals):
+                print(" " * 24 + "".join(f"{cell:>22}" for cell in intervals))
+        print()
+    if apart:
+        print(tables.NOT_BESIDE)
+    print(tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK))
+
+
+def draw(recorded: Results) -> None:
+    """Show bars of µs per batch, one panel per class of errors and batch, with how many times ours that is."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(
+        len(CLASSES), len(BATCHES), figsize=(11, 3.2 * len(CLASSES)), layout="constrained", squeeze=False
+    )
+    said = []
+    for line, (error_class, precision) in zip(panels, CLASSES.items(), strict=True):
+        found = columns(recorded, error_class)
+        for panel, batch in zip(line, BATCHES, strict=True):
+            column = found.get(batch, {})
+            parts = []
+            for i, (name, one) in enumerate(column.items()):
+                colour = plots.IMPLEMENTATIONS.get(name, ("#555555", "o"))[0]
+                panel.barh(i, one.us, height=0.7, color=colour)
+                text = tables.us(one.us) + ("" if name == "ours" else f"   {times_ours(column, name):.1f}×")
+                panel.annotate(text, (one.us, i), (4, 0), textcoords="offset points", va="center", fontsize=10)
+                parts.append(f"{tables.ROWS[name]} {tables.us(one.us)}")
+            names = [
+                tables.ROWS[name].replace(", layer by layer", "").replace(", CUDA", ",\nCUDA").replace(" (", "\n(")
+                for name in column
+            ]
+            panel.set_yticks(range(len(names)), names, fontsize=10)
+            if column:
+                panel.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, 1.85 * max(one.us for one in column.values())))
+            panel.set_title(f"{precision}, batch {batch}", fontsize=10, loc="left")
+            panel.spines[["top", "right"]].set_visible(False)
+            panel.tick_params(axis="x", labelsize=8)
+            panel.xaxis.set_major_locator(plt.MaxNLocator(2))
+            said.append(f"{precision}, batch {batch}: {', '.join(parts) or 'not measured'}")
+    for panel in panels[-1]:
+        panel.set_xlabel("µs per batch", fontsize=10)
+    plots.show(
+        figure,
+        "Six panels, two classes of errors at three batches: horizontal bars of µs per batch for each implementation,"
+        f" and how many times ours that is. {'; '.join(said)}.",
+    )
