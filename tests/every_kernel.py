@@ -193,12 +193,15 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
     if cuda.backend() == "simulator" or cuda.compute_capability() >= 90:
         found.append((Block(7, 7, 32, 192, 32, residual=True), Tile(4, 4, slice=48, warps=3, split=4, strip=2)))
     made = [(block, dataclasses.replace(tile, vector=v)) for block, tile in found for v in (vector, 2)]
-    split = [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2]
+    made += [(b, dataclasses.replace(t, chained=True)) for b, t in made if t.vector == vector and may_chain(b, dtype)]
     if dtype == np.float32:
-        return made + split
-    return [
-        (b, dataclasses.replace(t, chained=True)) for b, t in made if b.expand == "pointwise" and not t.vector
-    ] + made
+        made += [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2 or t.chained]
+    return made
+
+
+def may_chain(block: Block, dtype: type) -> bool:
+    """Whether Tile.chained is possible."""
+    return block.expand != "none" and (block.stride == 1 or (dtype == np.float16 and block.expand == "pointwise"))
 
 
 def launch_fused(dtype: type) -> int:
@@ -227,7 +230,8 @@ def launch_fused(dtype: type) -> int:
         assert np.isfinite(cuda.asnumpy(pointwise_pool(x, weight, bias, activation="relu6", tile=tile))).all()
     rows = few_rows(pooled.reshape(2, 40), random(33, 40, dtype=dtype), random(33, dtype=dtype))
     assert np.isfinite(cuda.asnumpy(rows)).all()
-    layers = [(made[-1][0], (nhwc(192, 32, 1, 1, scale=0.1), random(192, dtype=dtype), nhwc(192, 1, 3, 3),
+    block = Block(7, 7, 32, 192, 32, residual=True)
+    layers = [(block, (nhwc(192, 32, 1, 1, scale=0.1), random(192, dtype=dtype), nhwc(192, 1, 3, 3),
                random(192, dtype=dtype), nhwc(32, 192, 1, 1, scale=0.1), random(32, dtype=dtype)))] * 2  # fmt: skip
     layers += [(Head(49, 32, 64), (nhwc(64, 32, 1, 1, scale=0.2), random(64, dtype=dtype))),
                (Linear(64, 33), (random(33, 64, dtype=dtype), random(33, dtype=dtype)))]  # fmt: skip
