@@ -90,6 +90,33 @@ def test_the_digits_network_in_two_threads(rng, digits):
                 np.testing.assert_array_equal(result, want)
 
 
+@pytest.mark.skipif(cuda.backend() != "gpu", reason="the simulator has no streams")
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_each_thread_on_a_stream_of_its_own(rng, digits, dtype):
+    """A hundred calls per thread, each with other images; calls replay a CUDA graph from the third on."""
+    import cupy
+
+    net = Network(digits, dtype=dtype)
+    inputs = [[cuda.asarray(images(rng, 1, 48, 48)) for _ in range(5)] for _ in range(2)]
+    expected = [[cuda.asnumpy(net(x)) for x in own] for own in inputs]
+    contexts, together = [net.context(), net.context()], threading.Barrier(2, timeout=60)
+    for context, own in zip(contexts, inputs, strict=True):
+        for _ in range(3):
+            context(own[0])  # captures, which another thread's work would disturb
+    cuda.synchronize()
+
+    def calls(thread):
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for i in range(100):
+                together.wait()
+                found = contexts[thread](inputs[thread][i % 5])
+                stream.synchronize()
+                np.testing.assert_array_equal(cuda.asnumpy(found), expected[thread][i % 5])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(calls, range(2)))
+
+
 def test_a_context_outlives_the_networks_variable(rng, tiny):
     net, x = Network(tiny), images(rng)
     expected, context, gone = net(x), net.context(), weakref.ref(net)
