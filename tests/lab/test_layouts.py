@@ -20,3 +20,11 @@ def test_what_is_spent():
     assert layouts.spent(steps, [10.0, 20.0, 30.0], ["NCHW", "NCHW"]) == (5.0, 0, 0)
     assert layouts.spent(steps, [10.0, 20.0, 30.0], ["NCHW", "NHWC"]) == (4.0, 50.0, 2)
     assert layouts.spent(steps, [10.0, 20.0, 30.0], ["NHWC", "NHWC"]) == (5.0, 40.0, 2)
+
+
+def test_what_notebook_1_of_chapter_05_says_of_them():
+    steps, changes = layouts.chain(results.load(tables.CARD), 32)
+    fastest = [min(step, key=step.get) for step in steps]
+    assert fastest.count("NCHW") == 12 and layouts.spent(steps, changes, fastest)[2] == 20
+    in_one, each = (layouts.spent(steps, changes, one) for one in (["NHWC"] * 54, fastest))
+    assert sum(in_one[:2]) < sum(each[:2]), "one layout for all is faster than each step's fastest"
