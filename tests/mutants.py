@@ -333,17 +333,17 @@ MUTANTS = [
         "stem-low-pixels", "common/optimize/fused/image.h",
         "store_16(to + G::PATCH_LOW, make_uint4(low[0], low[1], low[2], low[3]));",
         "store_16(to + G::PATCH_LOW, make_uint4(0, 0, 0, 0));",
-        "an image is halves and not pairs of them", f"{BLOCK} -k 'stem or pixel'",
+        "an image is halves and not pairs of them", f"{BLOCK} -k 'near_to_float64 and stem'",
     ),
     Mutant(
         "stem-scale", "common/optimize/fused/image.h",
         "wanted = 127 + 14 - (int)(most >> 23)", "wanted = 14",
-        "a stem's scale is that of numbers near 1, whatever the image holds", f"{BLOCK} -k 'stem or pixel'",
+        "a stem's scale is that of numbers near 1, whatever the image holds", f"{BLOCK} -k pixels_of_all",
     ),
     Mutant(
         "stem-scale-of-weights", "common/optimize/fused/image.h",
         "smaller(126, of_weights - 1)", "126",
-        "the sums of a tiny image are multiplied by what is no power of two any more", f"{BLOCK} -k stem",
+        "the sums of a tiny image are multiplied by what is no power of two any more", f"{BLOCK} -k pixels_of_all",
     ),
     Mutant(
         "stem-infinity", "common/optimize/fused/image.h",
@@ -353,7 +353,7 @@ MUTANTS = [
     Mutant(
         "stem-warps", "common/optimize/fused/image.h",
         "at.maxima[smaller(at.lane, G::WARPS - 1)]", "at.maxima[0]",
-        "the scale is that of the first warp's pixels", f"{BLOCK} -k 'stem or pixel'",
+        "the scale is that of the first warp's pixels", f"{BLOCK} -k pixels_of_all",
     ),
     Mutant(
         "stem-barrier", "common/optimize/fused/block.h",

@@ -403,13 +403,13 @@ def test_a_stem_takes_images_of_any_size(rng, tile, size):
 
 @of_wide
 def test_a_stem_takes_pixels_of_all_sizes(rng, tile):
-    """From 1e-6 to 1e6, a single large pixel among small ones, and none but zeros."""
+    """From 1e-6 to 1e6, a single large pixel among small ones, none but zeros, and such as are hardly more."""
     arrays = drawn(rng, WIDE, 2, np.float32)
     arrays[3] *= np.float32(1e-3)
     every = (arrays[0] * 10.0 ** rng.uniform(-6, 6, arrays[0].shape)).astype(np.float32)
     one = 1e-3 * arrays[0]
     one[1, 2, 17, 20] = 3e5
-    for x in (every, one, 0 * one, -np.abs(every)):
+    for x in (every, one, 0 * one, -np.abs(every), np.float32(1e-38) * arrays[0]):
         assert worst(WIDE, [x, *arrays[1:]], tile) <= 1
 
 
@@ -449,7 +449,7 @@ def test_a_stem_of_halves_is_as_near_to_float64_as_of_tf32_numbers(rng, vector):
 
 @pytest.mark.parametrize("card", ["sm_80", "sm_90"])
 def test_pixels_wait_in_registers(card):
-    """Those of an image until its scale is known, without a spill; and there are half as many mma as of TF32 numbers."""
+    """Those of an image until its scale is known, without a spill; and half as many mma as of TF32 numbers."""
     block = Block(112, 112, 3, 32, 16, 1, "stem", (224, 224))
     tile = Tile(14, 16, slice=32, strip=14, stages=1, warps=8, pixel_warps=8, blocks=2, persistent=2)
     found = {}
