@@ -26,15 +26,15 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 3,
-    "tests/optimize/": 3,
-    "tests/network/": 3,
-    "tests/cuda/inspect/test_machine_code.py": 3,
+    "tests/kernels/": 4,
+    "tests/optimize/": 4,
+    "tests/network/": 4,
+    "tests/cuda/inspect/test_machine_code.py": 4,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 2,
-    "tests/lab/test_engine_milestone.py": 3,
-    "tests/lab/test_kernel_milestone.py": 3,
-    "tests/lab/test_milestones.py": 3,
+    "tests/lab/test_engine_milestone.py": 4,
+    "tests/lab/test_kernel_milestone.py": 4,
+    "tests/lab/test_milestones.py": 4,
     "tests/lab/test_error_checks.py": 2,
     "tests/lab/test_plan_checks.py": 2,
     "tests/bench/": 2,
