@@ -21,7 +21,7 @@ from pathlib import Path
 
 import forked_kernels
 import pytest
-from tiers import covering
+from tiers import covering, part, share_of, turn
 
 # What takes long in one file begins first, so that two workers end together
 FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/kernels/", "tests/optimize/", ".ipynb",
@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     if getattr(config.option, "hypothesis_seed", "no hypothesis") is None:
         config.option.hypothesis_seed = int(os.environ["COURSE_SEED"])
+    turn()  # for the workers, too
     if sys.platform == "linux":
         forked_kernels.install()
     if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
@@ -60,7 +61,7 @@ def pytest_report_header() -> list[str]:
     everything = (
         ["everything: estimated at an hour on two idle cores"] if os.environ.get("COURSE_TESTS") == "all" else []
     )
-    return [f"COURSE_SEED={os.environ['COURSE_SEED']}", *everything]
+    return [f"COURSE_SEED={os.environ['COURSE_SEED']} COURSE_TURN={os.environ.get('COURSE_TURN')}", *everything]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -94,15 +95,22 @@ def pytest_collection_finish() -> None:
 
 
 def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What only `make test-all` runs: tests marked `long`, and of those marked `pairwise` most combinations."""
+    """What only `make test-all` runs: tests marked `long` and most combinations of parameters; what has no turn."""
     left = {item for item in items if item.get_closest_marker("long")}
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("pairwise") and hasattr(item, "callspec"):
+        if hasattr(item, "callspec") and item not in left:
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for several in tests.values():
-        taken = covering([combination(item) for item in several])
-        left |= set(several) - {several[i] for i in taken}
+    number = turn()
+    for name, several in tests.items():
+        taken = several
+        if sum(1 for _ in several[0].iter_markers("parametrize")) > 1:
+            taken = [several[i] for i in covering([combination(item) for item in several])]
+        if number is not None and (share := share_of(name)) > 1:
+            # (not every test's first part at once)
+            chosen = part([combination(item) for item in taken], share, number + len(name))
+            taken = [taken[i] for i in chosen]
+        left |= set(several) - set(taken)
     return left
 
 

@@ -23,14 +23,15 @@ def _require_regular(path: str | os.PathLike, mode: int) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+def replacing(path: str | os.PathLike, mode: str = "wb", flushed: bool = True, **options: Any) -> Iterator[IO[Any]]:
     """Context manager: a temporary file in the folder of `path` that replaces it if the block ends without an error.
 
     path: a new file or a regular one. For a symbolic link the target is replaced.
     mode, options: of open(), for writing.
 
     The old file is unchanged until the block has ended, and after any error, such as a full disk; then the temporary
-    file is removed. The data is flushed to the disk (fsync) before the file gets its name. Yields the open file.
+    file is removed. Yields the open file. flushed: whether the data is flushed to the disk (fsync) before the file gets
+    its name; without it, a power failure may leave a damaged file.
     OSError, naming `path`, if it is a device, a pipe or a folder, or cannot be written.
     """
     target = os.path.realpath(path)
@@ -47,7 +48,8 @@ def replacing(path: str | os.PathLike, mode: str = "wb", **options: Any) -> Iter
             with open(descriptor, mode, **options) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if flushed:
+                    os.fsync(file.fileno())
                 if not named:
                     # (with src_dir_fd os.link calls linkat(), which follows links; link() does not)
                     os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno())

@@ -767,7 +767,8 @@ def first_failure(root: Path, tests: str, cache: str) -> str:
     if "-k" in words:  # all words behind -k are one expression
         at = words.index("-k") + 1
         words[at:] = [" ".join(words[at:])]
-    environment = {"COURSE_CXXFLAGS": "-O1", **os.environ, "PYTHONPATH": str(root), "COURSE_CACHE": cache}
+    environment = {"COURSE_CXXFLAGS": "-O1", "COURSE_TURN": "every", **os.environ, "PYTHONPATH": str(root)}
+    environment["COURSE_CACHE"] = cache
     environment["PYTHONDONTWRITEBYTECODE"] = (
         "1"  # a mutant may be as long, and as old to the second, as what it replaces
     )

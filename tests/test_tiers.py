@@ -1,8 +1,11 @@
-"""The rows that stand for a product of parameters: every two values meet, in few rows."""
+"""The rows that stand for a product of parameters: every two values meet, in few rows; and what takes turns."""
 
 import itertools
+from pathlib import Path
 
-from tiers import covering
+import pytest
+import tiers
+from tiers import covering, part
 
 
 def pairs(rows):
@@ -24,3 +27,37 @@ def test_what_never_met_is_not_made_up():
 def test_a_single_parameter_keeps_all_its_values():
     assert covering([(1,), (2,), (3,)]) == [0, 1, 2]
     assert covering([]) == []
+
+
+@pytest.mark.parametrize("share", [1, 3, 40])
+def test_the_parts_are_all_rows_each_once(share):
+    rows = list(itertools.product("abc", range(6), (False, True)))
+    parts = [part(rows, share, number) for number in range(min(share, len(rows)))]
+    assert sorted(itertools.chain(*parts)) == list(range(len(rows)))
+    assert part(rows, share, len(parts)) == parts[0], "then it is the first one's turn again"
+    for taken in parts:
+        assert all(
+            len({rows[i][column] for i in taken}) == min(len(taken), most) for column, most in enumerate((3, 6, 2))
+        )
+
+
+def test_a_test_of_one_case_runs_in_every_part():
+    assert [part([("only",)], 3, number) for number in range(3)] == [[0], [0], [0]]
+
+
+@pytest.mark.parametrize("said", ["5", "every", None])
+def test_a_turn_has_a_number_or_is_every_part(said, monkeypatch):
+    monkeypatch.setattr(tiers, "ALL", False)
+    monkeypatch.delenv("COURSE_TURN", raising=False)
+    if said is not None:
+        monkeypatch.setenv("COURSE_TURN", said)
+    number = tiers.turn()
+    assert number == 5 if said == "5" else number is None if said == "every" else number >= 0
+    assert tiers.at_turn("abc") == (list("abc") if number is None else ["abc"[number % 3]])
+
+
+def test_folders_and_files_that_take_turns_are_there():
+    root = Path(__file__).parents[1]
+    assert all((root / name).is_dir() if name.endswith("/") else (root / name).is_file() for name in tiers.SHARES)
+    assert tiers.share_of("tests/bench/test_bench_chain.py::test_a") == tiers.SHARES["tests/bench/"]
+    assert tiers.share_of("tests/test_tiers.py::test_a") == 1

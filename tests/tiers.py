@@ -2,22 +2,46 @@
 
 pytestmark = long                       a test, or a file, of `make test-all` alone
 @pytest.mark.parametrize("n", [1, 7] + only_all([13, 129]))    cases of `make test-all` alone
-pytestmark = pairwise                   of several parameters' combinations `make test` takes so few that every two
-                                        values of different parameters meet; `make test-all` takes them all
+
+Of several parameters' combinations `make test` takes so few that every two values of different parameters meet.
+Where many cases are alike and each costs much (SHARES), a run takes one part of those; the parts take turns: each
+commit runs the next one, COURSE_TURN=3 the part of that number, COURSE_TURN=every all of them. `make test-all` takes
+every combination.
 """
 
+import contextlib
 import heapq
 import itertools
 import os
 import random
+import subprocess
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 import pytest
 
 ALL = os.environ.get("COURSE_TESTS") == "all"  # set by `pytest --all`, see conftest.py
 
+EVERY = "every"  # of COURSE_TURN
+
+# Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
+SHARES = {
+    "tests/kernels/": 4,
+    "tests/optimize/": 4,
+    "tests/network/": 4,
+    "tests/cuda/inspect/test_machine_code.py": 4,
+    "tests/cuda/test_cuda_cache.py": 3,
+    "tests/cuda/test_nvrtc.py": 2,
+    "tests/lab/test_engine_milestone.py": 4,
+    "tests/lab/test_kernel_milestone.py": 4,
+    "tests/lab/test_milestones.py": 4,
+    "tests/lab/test_error_checks.py": 2,
+    "tests/lab/test_plan_checks.py": 2,
+    "tests/bench/": 2,
+    "tests/check/test_copies_run.py": 4,
+}
+
 long = pytest.mark.long
-pairwise = pytest.mark.pairwise
 
 
 def only_all(cases: list) -> list:
@@ -39,6 +63,52 @@ def examples(count: int) -> int:
 def seed() -> int:
     """What everything drawn at random begins with: COURSE_SEED."""
     return int(os.environ["COURSE_SEED"])
+
+
+def turn() -> int | None:
+    """Which part is run of what takes turns: COURSE_TURN, or the number of commits; None: every part."""
+    if ALL or os.environ.get("COURSE_TURN") == EVERY:
+        return None
+    if "COURSE_TURN" not in os.environ:
+        count = ["git", "rev-list", "--count", "HEAD"]
+        said = ""
+        with contextlib.suppress(OSError):  # no git
+            said = subprocess.run(count, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
+        os.environ["COURSE_TURN"] = said or "0"  # for the workers as well
+    return int(os.environ["COURSE_TURN"])
+
+
+def at_turn(cases: Sequence) -> list:
+    """One of the cases, the next one at each turn; all of them where all parts are run."""
+    number = turn()
+    return list(cases) if number is None else list(cases[number % len(cases) :][:1])
+
+
+def part(rows: Sequence[tuple[Hashable, ...]], share: int, number: int) -> list[int]:
+    """The rows of one part of `share` parts, which together are all rows; there are fewer parts than rows or as many.
+
+    A part takes, as far as it can, rows with values that it has not had yet.
+    """
+    left = list(range(len(rows)))
+    random.Random(len(rows)).shuffle(left)
+    parts = max(1, min(share, len(rows)))
+    for i in range(parts):
+        taken: list[int] = []
+        met: set = set()
+        for _ in range(-(-len(left) // (parts - i))):
+            best = max(left, key=lambda row: len(set(enumerate(rows[row])) - met))
+            left.remove(best)
+            taken.append(best)
+            met |= set(enumerate(rows[best]))
+        if i == number % parts:
+            break
+    return sorted(taken)
+
+
+def share_of(nodeid: str) -> int:
+    """The number of parts of a test's cases, by SHARES."""
+    fitting = [name for name in SHARES if nodeid.startswith(name)]
+    return SHARES[max(fitting, key=len)] if fitting else 1
 
 
 def covering(rows: Sequence[tuple[Hashable, ...]]) -> list[int]:

@@ -146,8 +146,7 @@ class _Measured:
         except RuntimeError as error:  # a package is missing
             missing = str(error)
         cuda.allow_shared(kernel, shared)
-        how = {} if inspection is None else {"merge": inspection}
-        return cls(cuda.trace(kernel, grid, block, args, shared, **how), inspection, missing, own)
+        return cls(cuda.trace(kernel, grid, block, args, shared, merge=inspection), inspection, missing, own)
 
 
 def _variants(ladder: str) -> list[str]:

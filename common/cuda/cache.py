@@ -58,12 +58,15 @@ def is_full(folder: Path) -> bool:
 
 
 def store(path: Path, content: bytes, **notes: Any) -> None:
-    """Write a file of the cache, and its record with `notes` (for JSON). CacheError if it cannot be written."""
+    """Write a file of the cache, and its record with `notes` (for JSON). CacheError if it cannot be written.
+
+    Nothing waits for the disk: a file that a power failure damages does not fit its record, and counts as absent.
+    """
     record = notes | {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     try:
-        with replacing(path.with_suffix(".json"), "w", encoding="utf-8") as file:
+        with replacing(path.with_suffix(".json"), "w", flushed=False, encoding="utf-8") as file:
             json.dump(record, file)
-        with replacing(path) as file:
+        with replacing(path, flushed=False) as file:
             file.write(content)
     except OSError as error:
         raise cannot_keep(path.parent, error) from error

@@ -268,9 +268,9 @@ def trace(
 ) -> list[Report]:  # fmt: skip
     """The traces of the launches that a rung makes on a card, with the tiles and grid that its launcher chooses there.
 
-    One report per launch, in their order; most rungs have one. args, named: the operator's arguments; outputs are
-    written as by the call. blocks: as of cuda.trace, the blocks to trace of every launch. card: "H200", "T4", "A100" or
-    "L4", which need not be there.
+    One report per launch, in their order; most rungs have one. args, named: the operator's arguments.
+    blocks: as of cuda.trace, the blocks of every launch that are traced, and only they run; None: all, and outputs are
+    written as by the call. card: "H200", "T4", "A100" or "L4", which need not be there.
 
     ValueError for an unknown operator or rung, and one that does not take the arguments; others as of cuda.trace.
     """

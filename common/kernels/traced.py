@@ -11,9 +11,10 @@ from .ladder import Launch, recorded
 
 
 def trace_call(call: Callable[[], Any], blocks: int | Collection[int] | None, card: str = "H200") -> list[Report]:
-    """A trace of each launch that a call of an operator makes, in their order; outputs are written as by the call.
+    """A trace of each launch that a call of an operator makes, in their order.
 
-    blocks: as of cuda.trace, for every launch. card: whose launch it is, also where there is no such card.
+    blocks: as of cuda.trace, for every launch, and only these run. None: all; outputs are written as by the call.
+    card: whose launch it is, also where there is no such card.
     """
     there = CARDS[card]
     with as_if(int(there.arch[3:]), there.multiprocessors, there.shared_block), recorded() as launches:
@@ -22,5 +23,6 @@ def trace_call(call: Callable[[], Any], blocks: int | Collection[int] | None, ca
     reports = []
     for launch, kernel in made:
         cuda.allow_shared(kernel, launch.shared_limit)
-        reports.append(cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem, blocks))
+        arguments = launch.grid, launch.block, launch.args, launch.shared_mem, blocks
+        reports.append(cuda.trace(kernel, *arguments, alone=blocks is not None))
     return reports

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bench_models import small
 from rich.console import Console
-from tiers import long, only_all
+from tiers import long
 
 from common import cuda, topology, weights
 from common.bench import chain, network, tuning
@@ -148,7 +148,8 @@ def test_a_kernel_per_step_is_found_in_old_records_and_new(recorded, found):
         tables.kernel_per_step(content, "eager", "fp32", 1)
 
 
-@pytest.mark.parametrize("precision", ["fp32", *only_all(["fp16"])])
+@long
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_records_of_every_rung(clock, model, said, tmp_path, precision):
     chosen = without("persistent")
     records, right = chain.measure(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import answers
 import pytest
-from tiers import ALL
+from tiers import ALL, at_turn
 
 from common import check, cuda
 from common.check import child
@@ -20,8 +20,24 @@ SEED = int(os.environ["COURSE_SEED"])
 ATTEMPTS = 3
 NOT_STARTED = "not started yet"
 EXERCISES = find_all()
-WRONG = [(exercise, answer) for exercise in EXERCISES for answer in answers.wrong(exercise)]
-RIGHT = [(exercise, answer) for exercise in EXERCISES for answer in answers.right(exercise)]
+
+
+def wrong_at_turn(exercise: Exercise) -> list[answers.Answer]:
+    """For each message that wrong answers of an exercise deserve, one of them; all in `make test-all`."""
+    by_message: dict[str, list[answers.Answer]] = {}
+    for answer in answers.wrong(exercise):
+        by_message.setdefault(answer.expect, []).append(answer)
+    return [answer for several in by_message.values() for answer in at_turn(several)]
+
+
+def right_at_turn(exercise: Exercise) -> list[answers.Answer]:
+    """One of the right answers besides the solution; all in `make test-all`."""
+    several = answers.right(exercise)
+    return at_turn(several) if several else []
+
+
+WRONG = [(exercise, answer) for exercise in EXERCISES for answer in wrong_at_turn(exercise)]
+RIGHT = [(exercise, answer) for exercise in EXERCISES for answer in right_at_turn(exercise)]
 
 
 @pytest.fixture
@@ -59,8 +75,8 @@ def judged_together(exercise: Exercise) -> dict[str, list[tuple[bool, str]]] | c
     One fork judges them all: seventeen hundred forks less, and a kernel that writes to a wild address harms nothing
     else. If one ends the process, each is judged in a fork of its own.
     """
-    expected = {exercise.skeleton: NOT_STARTED} | {wrong.text: wrong.expect for wrong in answers.wrong(exercise)}
-    right = [exercise.source, *(answer.text for answer in answers.right(exercise))]
+    expected = {exercise.skeleton: NOT_STARTED} | {wrong.text: wrong.expect for wrong in wrong_at_turn(exercise)}
+    right = [exercise.source, *(answer.text for answer in right_at_turn(exercise))]
 
     def judge(objects: list) -> tuple[bool, str]:
         result = check.run(exercise.name, *objects)

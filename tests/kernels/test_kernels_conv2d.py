@@ -10,13 +10,11 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
-from tiers import examples, in_turn, pairwise
+from tiers import examples, in_turn
 
 from common import cuda, kernels, topology
 from common.cuda import checks
 from common.kernels.conv2d import LAUNCHES, Convolution
-
-pytestmark = pairwise
 
 ACTIVATIONS = {None: (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6), (-0.75, 1.5): (-0.75, 1.5)}
 

@@ -12,13 +12,11 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import examples, pairwise
+from tiers import examples
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
 from common.report import sections
-
-pytestmark = pairwise
 
 DTYPES = ("float32", "float16", "float64")
 ACTIVATIONS = {None: (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6), (-0.75, 1.5): (-0.75, 1.5)}

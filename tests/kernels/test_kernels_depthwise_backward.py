@@ -11,14 +11,12 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung, f64, poisoned
-from tiers import examples, pairwise
+from tiers import examples
 
 from common import cuda, kernels, topology
 from common.kernels import depthwise_gradients
 from common.kernels.depthwise_backward_input import tile
 from common.kernels.depthwise_backward_weight import tiling
-
-pytestmark = pairwise
 
 LAYOUTS = ("NCHW", "NHWC")
 OPERATORS = ("depthwise_backward_input", "depthwise_backward_weight")

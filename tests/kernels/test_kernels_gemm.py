@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import examples, pairwise
+from tiers import examples
 
 from common import cuda, kernels
 from common.kernels.gemm import geometry, ladder
-
-pytestmark = pairwise
 
 SHAPES = [  # M, N, K; in the last two rows are whole vectors, and tiles end in their midst
     (1, 1, 1), (1, 33, 7), (33, 31, 1), (67, 129, 37), (1, 10, 1280), (9, 12, 20), (130, 136, 40),

@@ -5,12 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import examples, pairwise
+from tiers import examples
 
 from common import cuda, kernels
 from common.kernels.global_avg_pool import ladder
-
-pytestmark = pairwise
 
 IN_LAYOUT = {name: rung.layouts[0] for name, rung in ladder.rungs.items()}
 

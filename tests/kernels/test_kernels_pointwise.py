@@ -11,12 +11,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, f64, on_device, poisoned
-from tiers import examples, pairwise
+from tiers import examples
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
-
-pytestmark = pairwise
 
 ACTIVATIONS = {None: (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6), (-0.75, 1.5): (-0.75, 1.5)}
 

@@ -38,6 +38,25 @@ def test_the_card_decides_the_grid_and_blocks_limit_the_trace():
     assert all(np.prod(grid) > 100 for grid in grids.values())
 
 
+def test_only_the_chosen_blocks_run_and_count_as_among_all():
+    x, weight = array(2, 4, 40, 40), array(4, 1, 3, 3)
+    with kernels.recorded() as launches:
+        y = kernels.depthwise(x, weight, None, 1, 1, variant="naive")
+    [launch] = launches
+    given = launch.compiled(), launch.grid, launch.block, launch.args, launch.shared_mem, range(1, 3)
+    reports, written = [], []
+    for alone in (False, True):
+        y[...] = np.nan
+        reports.append(cuda.trace(*given, alone=alone))
+        written.append(int(np.isfinite(cuda.asnumpy(y)).sum()))
+    threads = int(np.prod(launch.block))
+    assert written == [y.size, 2 * threads] and y.size > 3 * threads
+    assert reports[0].traced_blocks == reports[1].traced_blocks == 2
+    assert [(e.kind, e.array, e.counts) for e in reports[0].lines] == [
+        (e.kind, e.array, e.counts) for e in reports[1].lines
+    ]
+
+
 def test_an_unknown_operator_or_rung_is_refused():
     with pytest.raises(ValueError, match="operator must be one of"):
         kernels.trace("depth", "naive")

@@ -8,11 +8,13 @@ import zoo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from network_models import Nodes
-from tiers import ALL
+from tiers import ALL, long
 
 from common import cuda
 from common.network import Network
 from common.network.compare import relative_error
+
+pytestmark = long
 
 MEGABYTES = 2**20
 quietly = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from nvrtc import compile_with_nvrtc
-from tiers import pairwise
 
 from common import cuda, kernels
 from common.cuda.device import as_if
@@ -65,7 +64,6 @@ TILES = [
 ]
 
 
-@pairwise
 @both_dtypes
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize(("n", "c", "o", "h", "w"), [(1, 40, 72, 7, 7), (3, 24, 20, 5, 4), (2, 328, 33, 1, 1)])
@@ -111,7 +109,6 @@ def test_head_names_what_does_not_fit(rng):
         pointwise_pool(nhwc(x), nhwc(weight))
 
 
-@pairwise
 @both_dtypes
 @pytest.mark.parametrize("tile", [None, LinearTile(1, 4), LinearTile(3, 2), LinearTile(8, 1)], ids=str)
 @pytest.mark.parametrize(("n", "k", "o"), [(1, 1280, 10), (3, 40, 33), (4, 264, 7), (2, 8, 1)])

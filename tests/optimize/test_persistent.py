@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from nvrtc import compile_with_nvrtc
-from tiers import in_turn, only_all, pairwise
+from tiers import in_turn, only_all
 
 from common import cuda, kernels
 from common.optimize import generate, persistent
@@ -100,7 +100,6 @@ def _sums(layer):
     return (layer.channels,) if isinstance(layer, Head) else (layer.channels, layer.hidden)
 
 
-@pairwise
 @both_dtypes
 @pytest.mark.parametrize("cluster", [1, pytest.param(8, marks=needs_clusters)])
 @pytest.mark.parametrize(("batch", "warps"), [(1, 4), (2, 8)])

@@ -174,7 +174,7 @@ class TraceRequest(ctypes.Structure):
 
     _fields_ = [
         ("array_count", ctypes.c_int), ("memory_count", ctypes.c_int), ("counting", ctypes.c_int),
-        ("worker_count", ctypes.c_int), ("cluster_size", ctypes.c_int),
+        ("worker_count", ctypes.c_int), ("cluster_size", ctypes.c_int), ("alone", ctypes.c_int),
         ("arrays", TracedArray * ARRAYS_MAX), ("memories", TracedMemory * ARRAYS_MAX),
         ("wanted", ctypes.c_void_p), ("published", ctypes.c_void_p),
         ("guard_count", ctypes.c_int), ("guards", ctypes.c_void_p),

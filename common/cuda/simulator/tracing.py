@@ -36,6 +36,7 @@ def trace(
     shared_mem: int = 0,
     blocks: Any = None,
     merge: Any = None,
+    alone: bool = False,
 ) -> Report:
     """Run a launch on the simulator with every memory access recorded; return a Report, as of profiler and sanitizer.
 
@@ -48,6 +49,8 @@ def trace(
     merge        None: accesses are counted as the source has them. cuda.inspect(kernel): where the machine code has
                  wide loads or stores of shared memory for narrower ones of the source, those of a thread that fill
                  such a width are counted as one
+    alone        whether only the traced blocks run, which takes less time; the others write no outputs then. Not for a
+                 kernel whose blocks wait for one another. Clusters, and blocks of a cooperative launch, all run
 
     Errors as for a call, except for what becomes a finding of the report; RuntimeError on a system without ELF files,
     and for a compiler that fails the probes of proof.py.
@@ -65,7 +68,17 @@ def trace(
         raise ValueError(f"merge must be cuda.inspect of the same source, got one of {merge.kernel}")
     widths = None if merge is None else merge.widths()
     return watch(
-        kernel, traced, grid, block, arguments, shared_mem, blocks, counting=True, done=copy_back, widths=widths
+        kernel,
+        traced,
+        grid,
+        block,
+        arguments,
+        shared_mem,
+        blocks,
+        counting=True,
+        done=copy_back,
+        widths=widths,
+        alone=alone,
     )
 
 

@@ -90,6 +90,7 @@ def watch(
     counting: bool,
     done: Callable[[], None] = lambda: None,
     widths: Mapping[int, tuple[int, int]] | None = None,
+    alone: bool = False,
 ) -> Report:
     """Run a launch of `kernel` with its checked build `traced`, and return the Report.
 
@@ -113,8 +114,8 @@ def watch(
     guards = np.array(symbols.guards, np.uint64)
     shared = (TracedShared * len(symbols.shared))(*(TracedShared(low, high) for low, high, _ in symbols.shared))
     request = TraceRequest(counting=counting, wanted=wanted.ctypes.data, published=published.ctypes.data,
-                            worker_count=workers, cluster_size=math.prod(traced.cluster), guard_count=len(guards),
-                            guards=guards.ctypes.data, shared_count=len(shared),
+                            worker_count=workers, cluster_size=math.prod(traced.cluster), alone=alone,
+                            guard_count=len(guards), guards=guards.ctypes.data, shared_count=len(shared),
                             shared_arrays=shared, steps_max=STEPS_MAX, bytes_max=BYTES_MAX)  # fmt: skip
     merged = (
         [MergedCode(low, high, line, *widths[line]) for low, high, line in symbols.code_of(widths)] if widths else []

@@ -30,7 +30,7 @@ static const AbiEntry abi[] = {
     FIELD(TracedMemory, writable),
     STRUCTURE(TraceRequest), FIELD(TraceRequest, array_count), FIELD(TraceRequest, memory_count),
     FIELD(TraceRequest, counting), FIELD(TraceRequest, worker_count), FIELD(TraceRequest, cluster_size),
-    FIELD(TraceRequest, arrays), FIELD(TraceRequest, memories), FIELD(TraceRequest, wanted),
+    FIELD(TraceRequest, alone), FIELD(TraceRequest, arrays), FIELD(TraceRequest, memories), FIELD(TraceRequest, wanted),
     FIELD(TraceRequest, published), FIELD(TraceRequest, guard_count), FIELD(TraceRequest, guards),
     FIELD(TraceRequest, shared_count), FIELD(TraceRequest, shared_arrays), FIELD(TraceRequest, merged_count),
     FIELD(TraceRequest, merged_code), FIELD(TraceRequest, steps_max),

@@ -541,6 +541,7 @@ static void run_blocks(Worker* me, Launch* L, int worker_number) {
     for (uint64_t turn = worker_number; !L->cooperative; turn += L->workers) {
         uint64_t number = L->trace ? turn : __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED);
         if (number >= block_count || stopping) break;
+        if (L->trace && L->trace->alone && !L->trace->wanted[number]) continue;
         prepare_block(me, L, number);
         run_block(me, L);
     }

@@ -299,6 +299,7 @@ static Finding* find(Trace* t, int kind, uint64_t pc, int array, int access, uin
 // ---- A traced launch
 struct TraceRequest {  // filled in by watch.py
     int array_count, memory_count, counting, worker_count, cluster_size;
+    int alone;                   // do only the wanted blocks run? (clusters run in any case)
     TracedArray arrays[ARRAYS_MAX];
     TracedMemory memories[ARRAYS_MAX];
     const uint8_t* wanted;       // by block: is it to be traced?
