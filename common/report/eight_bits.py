@@ -1,6 +1,6 @@
 """What notebook 06/15 shows of the records in int8 and fp8.
 
-eight_bits.shares_of_bytes(recorded)   by batch size, fp16's time and what its bytes alone would take
+eight_bits.shares_of_bytes(recorded)   by batch size, fp16's time and what the bytes of fused blocks alone would take
 eight_bits.table(recorded)             times and energy in int8 beside fp16
 eight_bits.fp8(recorded)               products of the 7×7 stage in fp16, int8 and fp8
 """
@@ -8,7 +8,12 @@ eight_bits.fp8(recorded)               products of the 7×7 stage in fp16, int8 
 from collections.abc import Iterator
 from typing import Any
 
+from .. import topology
+from ..bench.operators import work_of
 from ..measure.roofline import Peaks
+from ..network.steps import fuse
+from ..optimize.fusions import BlockStep, InvertedResidual
+from ..optimize.generate import Tile
 from .results import Record, Results, find
 from .tables import NETWORK, card_and_date
 
@@ -22,11 +27,23 @@ def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int,
     return {r["batch"]: r for r in find(recorded, **keys)}
 
 
-def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float]]:
-    """By batch size: (µs of the fp16 network, µs that its least bytes take at the rate that the card copies with)."""
+def fused_bytes(batch: int, itemsize: int) -> int:
+    """The least bytes of MobileNetV2 with whole blocks fused: each reads its input and weights and writes its output."""
+    steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
+    return sum(
+        step.block.bytes(batch, itemsize) if isinstance(step, BlockStep) else work_of(step, itemsize).bytes
+        for step in steps
+    )
+
+
+def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
+    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, the same with half of them)."""
     rate = Peaks.recorded(recorded).copy_bytes_per_s
     found = _of(recorded, "network", "fp16", mode="hot")
-    return {batch: (r["median_us"], 1e6 * r["bytes"] / rate) for batch, r in sorted(found.items())}
+    return {
+        batch: (r["median_us"], *(1e6 * fused_bytes(batch, size) / rate for size in (2, 1)))
+        for batch, r in sorted(found.items())
+    }
 
 
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:
