@@ -1,0 +1,20 @@
+// int8_finish: what follows the sums of a convolution with a residual. acc (P, O) int32,
+// residual and y (P, O) int8, multiplier (O) float. One thread per element.
+//   conv = clamp(round(acc · multiplier) + zero_point), −128 … 127: the convolution's output
+//   y    = round(conv · scale_a + (residual · scale_b + shift)), two fma; then a ReLU6, which
+//          is the clamp to low … high
+extern "C" __global__ void int8_finish(const int* acc, const float* multiplier,
+                                       const signed char* residual, signed char* y, int P,
+                                       int O, int zero_point, int low, int high, float scale_a,
+                                       float scale_b, float shift) {
+    // BEGIN SOLUTION
+    // write: the kernel
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= P * O) return;
+    const int q = __float2int_rn((float)acc[i] * multiplier[i % O]) + zero_point;
+    const int conv = min(max(q, -128), 127);
+    const float rest = __fmaf_rn((float)residual[i], scale_b, shift);
+    const int sum = __float2int_rn(__fmaf_rn((float)conv, scale_a, rest));
+    y[i] = (signed char)min(max(sum, low), high);
+    // END SOLUTION
+}

@@ -1,0 +1,110 @@
+"""What notebook 06/15 shows of the records in int8 and fp8.
+
+eight_bits.shares_of_bytes(recorded)   by batch size, fp16's time and what the bytes of fused blocks alone would take
+eight_bits.table(recorded)             times and energy in int8 beside fp16
+eight_bits.fp8(recorded)               products of the 7×7 stage in fp16, int8 and fp8
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import topology
+from ..bench.operators import work_of
+from ..measure.roofline import Peaks
+from ..network.steps import fuse
+from ..optimize.fusions import BlockStep, InvertedResidual
+from ..optimize.generate import Tile
+from .results import Record, Results, find
+from .tables import NETWORK, card_and_date
+
+NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
+FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
+
+
+def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int, Record]:
+    """The records of ours by batch size."""
+    keys = {"suite": suite, "case": NETWORK, "implementation": "ours", "precision": precision, **more}
+    return {r["batch"]: r for r in find(recorded, **keys)}
+
+
+def fused_bytes(batch: int, itemsize: int) -> int:
+    """The least bytes of MobileNetV2 with whole blocks fused: each reads its input and weights and writes its output."""
+    steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
+    return sum(
+        step.block.bytes(batch, itemsize) if isinstance(step, BlockStep) else work_of(step, itemsize).bytes
+        for step in steps
+    )
+
+
+def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
+    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, the same with half of them)."""
+    rate = Peaks.recorded(recorded).copy_bytes_per_s
+    found = _of(recorded, "network", "fp16", mode="hot")
+    return {
+        batch: (r["median_us"], *(1e6 * fused_bytes(batch, size) / rate for size in (2, 1)))
+        for batch, r in sorted(found.items())
+    }
+
+
+def rows(recorded: Results) -> Iterator[dict[str, Any]]:
+    """By batch size in int8: the times of ours and of fp16, their ratio, ONNX Runtime's time, energies per image."""
+    fp16, energy8, energy16 = (
+        _of(recorded, "network", "fp16", mode="hot"), _of(recorded, "energy", "int8"), _of(recorded, "energy", "fp16"),
+    )  # fmt: skip
+    theirs = {
+        r["batch"]: r
+        for r in find(recorded, suite="network", case=NETWORK, implementation="onnxruntime-cuda", precision="int8")
+    }
+    for batch, r in sorted(_of(recorded, "network", "int8", mode="hot").items()):
+        beside = r.get("ratios", {}).get("ours-fp16")  # timed in the same process, in turn
+        yield {
+            "batch": batch,
+            "us": r["median_us"],
+            "ratio": beside["median"]
+            if beside
+            else r["median_us"] / fp16[batch]["median_us"]
+            if batch in fp16
+            else None,
+            "onnxruntime_us": theirs[batch]["median_us"] if batch in theirs else None,
+            "mj": energy8[batch]["mj_per_image"] if batch in energy8 else None,
+            "fp16_mj": energy16[batch]["mj_per_image"] if batch in energy16 else None,
+        }
+
+
+def table(recorded: Results) -> None:
+    """Print `rows`, or how to make the records."""
+    found = list(rows(recorded))
+    if not found:
+        print(NO_RECORDS.format("bench network --precision int8"))
+        return
+
+    def shown(value: float | None, digits: int) -> str:
+        return "–" if value is None else f"{value:,.{digits}f}"
+
+    print(card_and_date(recorded, list(_of(recorded, "network", "int8", mode="hot").values())))
+    print(f"{'batch':>5}{'int8, µs':>11}{'over fp16':>11}{'ONNX Runtime, µs':>18}{'mJ, int8':>10}{'mJ, fp16':>10}")
+    for row in found:
+        print(
+            f"{row['batch']:>5}{row['us']:>11,.1f}{shown(row['ratio'], 2):>11}{shown(row['onnxruntime_us'], 1):>18}"
+            f"{shown(row['mj'], 2):>10}{shown(row['fp16_mj'], 2):>10}"
+        )
+
+
+def fp8(recorded: Results) -> None:
+    """Print the suite "fp8": µs of each product, a line per layer and batch size, and the errors of the formats."""
+    found = find(recorded, suite="fp8")
+    if not found:
+        print(NO_RECORDS.format("bench fp8"))
+        return
+    print(f"µs, {card_and_date(recorded, found)}")
+    by: dict[tuple[str, int], dict[str, Record]] = {}
+    for r in found:
+        by.setdefault((r["case"], r["batch"]), {})[r["implementation"]] = r
+    print(f"{'':<34}" + "".join(f"{name:>12}" for name in FP8))
+    for (case, batch), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
+        cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
+        print(f"{f'{case}, batch {batch}':<34}" + "".join(f"{text:>12}" for text in cells))
+    for name in FP8:
+        errors = [row[name]["error"] for row in by.values() if name in row]
+        if errors:
+            print(f"{name:<12} error against float64 {min(errors):.1e} to {max(errors):.1e}")
