@@ -79,27 +79,28 @@ def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng):
     nodes = environment | {name: secret[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
     port = address.rpartition(":")[2]
     head = ("--head", f"--port={port}", "--num-cpus=1", "--num-gpus=0", "--include-dashboard=false")
-    with node(nodes, tmp_path / "logs", *head) as first:
-        with node(nodes, tmp_path / "logs", f"--address={address}", "--num-cpus=2", "--num-gpus=0") as second:
-            out = tmp_path / "spread.parquet"
-            done = label(environment | secret, pictures, network, out, "--workers", "2")
-            worked = {"first": set(), "second": set()}
-            while done.poll() is None:
-                worked["first"] |= working(first)
-                worked["second"] |= working(second)
-                time.sleep(0.05)
-            said, wrong = done.communicate()
-            assert done.returncode == 0, wrong
-            assert "90 pictures, 1 of them not readable" in said
-            assert worked["first"] and worked["second"], worked
-            assert worked["first"] | worked["second"] == {"_Labeller", "_decode"}
-            assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()
-            assert first.is_running() and second.is_running()  # the command leaves a cluster as it is
-            stranger = environment | secret | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
-            refused = label(stranger, pictures, network, tmp_path / "stranger.parquet", "--workers", "2")
-            _, wrong = refused.communicate(timeout=200)
-            assert refused.returncode == 2 and f"Ray could not be joined at RAY_ADDRESS={address}" in wrong
-            assert "Traceback" not in wrong and not (tmp_path / "stranger.parquet").exists()
+    second_node = (f"--address={address}", "--num-cpus=2", "--num-gpus=0")
+    logs = tmp_path / "logs"
+    with node(nodes, logs, *head) as first, node(nodes, logs, *second_node) as second:
+        out = tmp_path / "spread.parquet"
+        done = label(environment | secret, pictures, network, out, "--workers", "2")
+        worked = {"first": set(), "second": set()}
+        while done.poll() is None:
+            worked["first"] |= working(first)
+            worked["second"] |= working(second)
+            time.sleep(0.05)
+        said, wrong = done.communicate()
+        assert done.returncode == 0, wrong
+        assert "90 pictures, 1 of them not readable" in said
+        assert worked["first"] and worked["second"], worked
+        assert worked["first"] | worked["second"] == {"_Labeller", "_decode"}
+        assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+        assert first.is_running() and second.is_running()  # the command leaves a cluster as it is
+        stranger = environment | secret | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        refused = label(stranger, pictures, network, tmp_path / "stranger.parquet", "--workers", "2")
+        _, wrong = refused.communicate(timeout=200)
+        assert refused.returncode == 2 and f"Ray could not be joined at RAY_ADDRESS={address}" in wrong
+        assert "Traceback" not in wrong and not (tmp_path / "stranger.parquet").exists()
 
 
 def label(environment, pictures, network, out, *more):
