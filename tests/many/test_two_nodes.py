@@ -70,8 +70,9 @@ def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng):
     (pictures / "00017.png").write_text("not a picture")
     (tmp_path / "logs").mkdir()
     address = f"127.0.0.1:{free_port()}"
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {"PYTHONPATH": str(ROOT), "COURSE_DEVICE": "simulator", "RAY_USAGE_STATS_ENABLED": "0"}
+    environment |= {"PYTHONPATH": path, "COURSE_DEVICE": "simulator", "RAY_USAGE_STATS_ENABLED": "0"}
     environment["PYTHONUNBUFFERED"] = "1"
     alone = label(environment, pictures, network, tmp_path / "alone.parquet", "--workers", "0")
     assert alone.wait(300) == 0
