@@ -79,6 +79,7 @@
     draw.arena({"title": (ranges, offsets)}) tensors at their offsets over the steps, and the sum of all that is alive
     draw.fused_pair(read, written)           two kernels in a row, and one that computes both: the bytes moved
     draw.fused_tile(block, tile)             a tile of a fused block, with the names of Tile's fields
+    draw.phases_memory(plan)                 the shared memory of a persistent kernel, phase by phase
     draw.split_channels(960, 64, 4)          a cluster whose blocks share a tile's hidden channels
     draw.neighbours(chains)                  chains of layers, and outputs that are read twice
     draw.placement(on_gpu, reads)            steps on CPU and GPU, and the copies between them
@@ -116,6 +117,7 @@ from .layers import block, convolution_outputs, convolutions, outputs, receptive
 from .libraries import column_major, cudnn_graph, strips
 from .multiprocessor import block_limits, divergence, issue_slots, levels, multiprocessor, places_used, waves
 from .networks import links, onnx_parts, paddings, short_name, walk
+from .persistent import phases_memory
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
 from .quantization import chosen_ranges, codes_used, errors_by_layer, folded_step, number_line, steps_of_formats
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
@@ -189,6 +191,7 @@ __all__ = [
     "outputs",
     "paddings",
     "phases",
+    "phases_memory",
     "pipeline",
     "placement",
     "places_used",

@@ -1,0 +1,40 @@
+"""A persistent kernel: what lies in the shared memory of a thread block in each of its phases."""
+
+from matplotlib import pyplot as plt
+from matplotlib.patches import Patch, Rectangle
+
+from ..optimize.persistent import Plan
+from ..report import plots
+from ..report.plots import INK
+from .canvas import GREEN, ORANGE, SKY, Drawing
+
+KB = 1024
+
+
+def phases_memory(plan: Plan) -> Drawing:
+    """Shared memory from bottom to top, phases from left to right: work, weights, and the next phase's weights."""
+    figure, panel = plt.subplots(figsize=(plots.WIDTH, 4.6), layout="constrained")
+    arriving = {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////", "linewidth": 0}
+    said = []
+    for i, (phase, (work, weights)) in enumerate(zip(plan.phases, plan.places(), strict=True)):
+        for start, size, colour in ((work, phase.work, SKY), (weights, phase.weights, GREEN)):
+            if size:
+                panel.add_patch(Rectangle((i, start / KB), 1, size / KB, facecolor=colour, edgecolor="white"))
+        if i and phase.early:  # while the phase before computes
+            panel.add_patch(Rectangle((i - 0.97, weights / KB), 0.94, phase.weights / KB, **arriving))
+        if i:
+            panel.axvline(i, color=INK, linewidth=0.7)
+        said.append(f"{phase.layer}: work {phase.work / KB:.0f} KB, weights {phase.weights / KB:.0f} KB")
+    panel.axhline(plan.shared / KB, color=INK, linestyle="--", linewidth=1)
+    names = [str(phase.layer).replace(" +residual", "").replace(" stride 2", " s2") for phase in plan.phases]
+    panel.set_xticks([i + 0.5 for i in range(len(names))], names, rotation=90, fontsize=10)
+    panel.set(xlim=(0, len(names)), ylim=(0, 1.04 * plan.shared / KB), ylabel="KB of shared memory")
+    panel.spines[["top", "right"]].set_visible(False)
+    handles = [
+        Patch(facecolor=GREEN, label="weights of this phase"),
+        Patch(facecolor=SKY, label="what it works in"),
+        Patch(**arriving, label="weights of the next phase, arriving"),
+        plt.Line2D([], [], color=INK, linewidth=0.7, label="barrier of the grid"),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False, fontsize=10)
+    return Drawing(figure, f"Shared memory of a thread block, phase by phase. {'; '.join(said)}.")
