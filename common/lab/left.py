@@ -1,0 +1,115 @@
+"""What is left: the network beside its roof, its blocks beside theirs, and what its kernels wait for.
+
+    roof("fp16", 256, whole=True)        µs at least, with every block one kernel; whole=False: a kernel per layer
+    blocks(recorded, "fp16", 256)        [Rest]: each block as tuned, its roof, the roof of its layers
+    profiled(recorded, "fp16", 256)      rows of the profiler, one per different kernel
+    conflicts(block, tile)               by the simulator: wavefronts of shared memory, and those that conflicts add
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import cuda, topology
+from ..bench.operators import work_of
+from ..cuda.simulator.module import SimulatedModule
+from ..measure.roofline import Peaks, Work, floor_us
+from ..network.steps import fuse
+from ..optimize import generate, tiles
+from ..optimize.fusions import BlockStep, InvertedResidual
+from ..optimize.generate import Block, Geometry, Tile
+from ..report import results
+from ..report.results import Record, Results
+
+ROOFS = {"fp32": "3xtf32", "fp16": "fp16"}  # of ours, by precision
+DTYPES, ITEMSIZES = {"fp32": "float32", "fp16": "float16"}, {"fp32": 4, "fp16": 2}
+
+
+class Rest(NamedTuple):
+    """A block as tuned: whether fused, µs, the roof as one kernel, the sum of its layers' roofs, how often it occurs."""
+
+    block: str
+    fused: bool
+    us: float
+    roof: float
+    layers: float
+    times: int
+
+
+def steps(batch: int, whole: bool = True) -> list[Any]:
+    """The network's steps: every block one, or (whole=False) every layer."""
+    choose = InvertedResidual((lambda *_: Tile(1, 1)) if whole else (lambda *_: None))
+    return list(fuse(topology.build().with_batch(batch), choose))
+
+
+def _works(step: Any, batch: int, itemsize: int) -> Iterator[Work]:
+    if isinstance(step, BlockStep):
+        yield Work(step.block.bytes(batch, itemsize), 2 * step.block.macs * batch)
+    else:
+        yield work_of(step, itemsize)
+
+
+def work(precision: str, batch: int, whole: bool = True) -> list[Work]:
+    """Bytes and FLOPs of each kernel of the network."""
+    return [w for step in steps(batch, whole) for w in _works(step, batch, ITEMSIZES[precision])]
+
+
+def roof(precision: str, batch: int, peaks: Peaks, whole: bool = True) -> float:
+    """The network's roof in µs: of each kernel the longer of its bytes and its arithmetic, summed."""
+    return sum(floor_us(w, ROOFS[precision], peaks) for w in work(precision, batch, whole))
+
+
+def found(precision: str, batch: int) -> dict[str, dict[str, Any]]:
+    """{block: what the search on the shipped card found}: tile, or None if separate kernels won; us; unfused_us."""
+    by_block = json.loads(tiles.SHIPPED.read_text(encoding="utf-8"))["found"].get(DTYPES[precision], {})
+    return {block: of[str(batch)] for block, of in by_block.items() if str(batch) in of}
+
+
+def blocks(precision: str, batch: int, peaks: Peaks) -> list[Rest]:
+    """Each different block of the network as the search left it. Empty if it was not searched."""
+    tuned, rows = found(precision, batch), dict[str, Rest]()
+    for step in steps(batch):
+        if isinstance(step, BlockStep) and str(step.block) in tuned:
+            one, name = tuned[str(step.block)], str(step.block)
+            [own] = _works(step, batch, ITEMSIZES[precision])
+            parts = sum(floor_us(work_of(p, ITEMSIZES[precision]), ROOFS[precision], peaks) for p in step.parts.values())
+            us, times = one["us"] if one["tile"] else one["unfused_us"], rows[name].times if name in rows else 0
+            rows[name] = Rest(
+                name, one["tile"] is not None, us, floor_us(own, ROOFS[precision], peaks), parts, times + 1
+            )
+    return list(rows.values())
+
+
+def profiled(recorded: Results, precision: str, batch: int) -> list[tuple[str, Record]]:
+    """(name, record) of each different kernel of the suite "profile"."""
+    rows = results.find(recorded, suite="profile", precision=precision, batch=batch)
+    different = {r["case"][3:]: r for r in rows}
+    return [
+        (name[17:-1] if name.startswith("InvertedResidual") else r["kernel"], r) for name, r in different.items()
+    ]
+
+
+class Shared(NamedTuple):
+    """Wavefronts of shared memory of a thread block; conflicts: the share that only bank conflicts need."""
+
+    wavefronts: int
+    conflicts: float
+
+
+def conflicts(block: Block, tile: Tile) -> Shared:
+    """A trace of one thread block over one image, in fp16."""
+    random, shared = np.random.default_rng(7), Geometry(block, tile, 2).shared
+    shapes: list[tuple[int, ...]] = [(1, block.height, block.width, block.channels), (block.hidden, block.channels)]
+    shapes += [(block.hidden,), (block.hidden, 9), (block.hidden,), (block.outputs, block.hidden), (block.outputs,)]
+    arrays = [random.standard_normal(shape).astype(np.float16) for shape in shapes]
+    y = np.zeros((1, *block.out_size, block.outputs), np.float16)
+    module = SimulatedModule(generate.source(block, tile, "float16"), generate.options())
+    kernel = module.get_function(generate.KERNEL)
+    kernel.max_dynamic_shared_size_bytes = shared
+    arguments = (*arrays, arrays[0] if block.residual else None, y, 1)
+    report = cuda.trace(kernel, (1,), (32 * tile.warps,), arguments, shared)
+    both = report.shared_loads, report.shared_stores
+    wavefronts = sum(counts.units for counts in both)
+    return Shared(wavefronts, 1 - sum(counts.ideal for counts in both) / wavefronts)
