@@ -19,6 +19,6 @@ def tile_us(n):
     sharing = min(n["resident"], math.ceil(n["launched"] / 132))
     computing = (n["expand"] + n["project"]) / 1000 + n["depthwise"] / 60
     loading = (n["weights"] + n["inputs"] + n["outputs"]) / 40
-    alone = max(computing * 16 / n["warps"], loading) + 1000 + 100 * n["slices"]
+    alone = max(computing * 8 / n["warps"], loading) + 1000 + 100 * n["slices"]
     return waves * max(sharing * max(computing, loading), alone) / 1750
     # END SOLUTION

@@ -1,5 +1,7 @@
 """A persistent kernel: what lies in the shared memory of a thread block in each of its phases."""
 
+from typing import Any
+
 from matplotlib import pyplot as plt
 from matplotlib.patches import Patch, Rectangle
 
@@ -14,7 +16,7 @@ KB = 1024
 def phases_memory(plan: Plan) -> Drawing:
     """Shared memory from bottom to top, phases from left to right: work, weights, and the next phase's weights."""
     figure, panel = plt.subplots(figsize=(plots.WIDTH, 4.6), layout="constrained")
-    arriving = {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////", "linewidth": 0}
+    arriving: dict[str, Any] = {"facecolor": "white", "edgecolor": ORANGE, "hatch": "////", "linewidth": 0}
     said = []
     for i, (phase, (work, weights)) in enumerate(zip(plan.phases, plan.places(), strict=True)):
         for start, size, colour in ((work, phase.work, SKY), (weights, phase.weights, GREEN)):

@@ -1,9 +1,10 @@
 """What is left: the network beside its roof, its blocks beside theirs, and what its kernels wait for.
 
-    roof("fp16", 256, whole=True)        µs at least, with every block one kernel; whole=False: a kernel per layer
-    blocks(recorded, "fp16", 256)        [Rest]: each block as tuned, its roof, the roof of its layers
-    profiled(recorded, "fp16", 256)      rows of the profiler, one per different kernel
-    conflicts(block, tile)               by the simulator: wavefronts of shared memory, and those that conflicts add
+errors(recorded)                     of each engine: its largest error, and the fewest pictures with equal top five
+roof("fp16", 256, peaks, whole=True)   µs at least, with every block one kernel; whole=False: a kernel per layer
+blocks("fp16", 256, peaks)           [Rest]: each block as tuned, its roof, the roof of its layers
+profiled(recorded, "fp16", 256)      rows of the profiler, one per different kernel
+conflicts(block, tile)               by the simulator: wavefronts of shared memory, and those that conflicts add
 """
 
 import json
@@ -20,7 +21,7 @@ from ..network.steps import fuse
 from ..optimize import generate, tiles
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Block, Geometry, Tile
-from ..report import results
+from ..report import results, tables
 from ..report.results import Record, Results
 
 ROOFS = {"fp32": "3xtf32", "fp16": "fp16"}  # of ours, by precision
@@ -28,7 +29,7 @@ DTYPES, ITEMSIZES = {"fp32": "float32", "fp16": "float16"}, {"fp32": 4, "fp16": 
 
 
 class Rest(NamedTuple):
-    """A block as tuned: whether fused, µs, the roof as one kernel, the sum of its layers' roofs, how often it occurs."""
+    """A block as tuned: whether fused, µs, the roof as one kernel, the sum of its layers' roofs, how often it is."""
 
     block: str
     fused: bool
@@ -36,6 +37,27 @@ class Rest(NamedTuple):
     roof: float
     layers: float
     times: int
+
+
+def errors(recorded: Results) -> list[tuple[str, str, float, int, int]]:
+    """(engine, precision, largest error of all batches and ways, fewest pictures with equal top five, of how many)."""
+    rows = results.find(recorded, suite="network", case=tables.NETWORK, mode="hot")
+    found = []
+    for name in tables.IMPLEMENTATIONS:
+        for precision in ROOFS:
+            own = [r for r in rows if (r["implementation"], r["precision"]) == (name, precision)]
+            if own:
+                same, checked = min((r["same_top5"], r["checked_images"]) for r in own)
+                found.append((name, precision, max(r["error"] for r in own), same, checked))
+    return found
+
+
+def agreement(recorded: Results) -> list[tuple[float, Record]]:
+    """(how far the two newest runs of a library's network are apart, its record), the nearest first."""
+    rows = results.find(recorded, suite="network", case=tables.NETWORK, mode="hot")
+    twice = [r for r in rows if r.get("previous_median_us") and not r["implementation"].startswith("ours")]
+    apart = [(abs(r["median_us"] / r["previous_median_us"] - 1), r) for r in twice]
+    return sorted(apart, key=lambda pair: pair[0])
 
 
 def steps(batch: int, whole: bool = True) -> list[Any]:
@@ -74,7 +96,8 @@ def blocks(precision: str, batch: int, peaks: Peaks) -> list[Rest]:
         if isinstance(step, BlockStep) and str(step.block) in tuned:
             one, name = tuned[str(step.block)], str(step.block)
             [own] = _works(step, batch, ITEMSIZES[precision])
-            parts = sum(floor_us(work_of(p, ITEMSIZES[precision]), ROOFS[precision], peaks) for p in step.parts.values())
+            layers: list[Any] = list(step.parts.values())
+            parts = sum(floor_us(work_of(p, ITEMSIZES[precision]), ROOFS[precision], peaks) for p in layers)
             us, times = one["us"] if one["tile"] else one["unfused_us"], rows[name].times if name in rows else 0
             rows[name] = Rest(
                 name, one["tile"] is not None, us, floor_us(own, ROOFS[precision], peaks), parts, times + 1
@@ -86,9 +109,7 @@ def profiled(recorded: Results, precision: str, batch: int) -> list[tuple[str, R
     """(name, record) of each different kernel of the suite "profile"."""
     rows = results.find(recorded, suite="profile", precision=precision, batch=batch)
     different = {r["case"][3:]: r for r in rows}
-    return [
-        (name[17:-1] if name.startswith("InvertedResidual") else r["kernel"], r) for name, r in different.items()
-    ]
+    return [(name[17:-1] if name.startswith("InvertedResidual") else r["kernel"], r) for name, r in different.items()]
 
 
 class Shared(NamedTuple):

@@ -5,6 +5,7 @@
     oracle = of(block, "fp16", 256)             recorded if there is a record, else computed
     oracle.source                   where its µs come from, in words
     oracle.tiles                    the tiles that can be asked for
+    oracle.sample()                 the same with those tiles alone that were drawn at random
     oracle.ask(tile)                its µs; counted
     oracle.near(tile)               the tiles that differ least from it
     oracle.curve()                  the best µs so far after 1, 2, 3, … questions
@@ -62,6 +63,11 @@ class Oracle:
         self._time, self._told = time, dict[Tile, float]()
         self._known = frozenset(tiles)
 
+    def sample(self) -> "Oracle":
+        """An oracle of the random sample alone; of all tiles if there is none. Nothing in it was chosen by a model."""
+        tiles = self.drawn or self.tiles
+        return Oracle(tiles, self._time, (), tiles, self.source, self.separate_us, self.of)
+
     @property
     def asked(self) -> int:
         """How many different tiles were asked for."""
@@ -76,7 +82,7 @@ class Oracle:
         return self._told[tile]
 
     def near(self, tile: Tile, count: int = NEAR) -> list[Tile]:
-        """The `count` tiles that differ least from this one, the nearest first: the sum over FIELDS of octaves apart."""
+        """The `count` tiles that differ least from this one, the nearest first: octaves apart, over FIELDS."""
         here = numbers(tile)
 
         def apart(other: Tile) -> float:

@@ -1,9 +1,9 @@
 """A small network as one persistent kernel on the simulator: which launches race, and which phases come out right.
 
-    trial = Trial(plan, layers, batch)
-    trial.source                     the generated kernel
-    report, right = trial.run()      the trace of one launch, and per phase whether its result is right
-    trial.without(2)                 the source with its second barrier taken out
+trial = Trial(plan, layers, batch)
+trial.source                     the generated kernel
+report, right = trial.run()      the trace of one launch, and per phase whether its result is right
+trial.without(2)                 the source with its second barrier taken out
 """
 
 import math

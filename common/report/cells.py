@@ -31,7 +31,7 @@ PLAIN = {
     "products": ("lines", "traced", "STEPS"),
     "results": ("fastest", "find"),
 }
-NAMES = {"common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab.oracle": ("oracle",)}
+NAMES = {"common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left")}
 # tags: never compared; compared where the compiler is the pinned one, see conftest.py
 IGNORED, COMPILED = "nbval-ignore-output", "machine-code"
 

@@ -480,10 +480,10 @@ def peers(records: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
-    """Records of the suite "chain": one bar per rung from the roof to its µs, one panel per precision and batch.
+    """Records of the suite "chain": one dot per rung at its µs, one panel per precision and batch.
 
-    The axis is logarithmic, so the length of a bar shows the distance from the roof, see chain_roof. Returns a
-    Matplotlib figure. ValueError without records.
+    The axis is logarithmic and begins at the roof, so a line from there to a dot shows the distance from the roof, see
+    chain_roof. Returns a Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
 
@@ -500,9 +500,10 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
     for panel, ((batch, precision), group) in zip(panels.flat, groups.items(), strict=False):
         roof = chain_roof(group, peaks)
         names, values = [r["implementation"] for r in group], [r["median_us"] for r in group]
-        panel.barh(range(len(names)), np.subtract(values, roof), left=roof, height=0.7, color=COLOURS["expand"])
+        panel.hlines(range(len(names)), roof, values, color="0.8", linewidth=1.5)
+        panel.plot(values, range(len(names)), "o", color=COLOURS["expand"], markersize=7)
         texts = [f"{_three_digits(value)}   {value / roof:.3g}× the roof" for value in values]
-        _label_bars(panel, names, values, texts, "µs, logarithmic; bars begin at the roof")
+        _label_bars(panel, names, values, texts, "µs, logarithmic; the axis begins at the roof")
         panel.set_xscale("log")
         panel.set_xlim(roof, roof * (max(values) / roof) ** 1.7)
         panel.set_title(f"batch {batch}, {precision}: the roof is {_three_digits(roof)} µs", fontsize=10, loc="left")

@@ -28,7 +28,7 @@ def check(fit_and_ask):
         best, least, known = wanted(features, us, budget, first)
         require(
             asked[: len(first)] == list(first),
-            what=f"{what} asked for {asked[:len(first)]} at the beginning",
+            what=f"{what} asked for {asked[: len(first)]} at the beginning",
             hint="ask for the tiles of `first`, in their order, before anything is fitted",
         )
         require(

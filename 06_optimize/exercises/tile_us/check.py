@@ -6,7 +6,7 @@ from common.check import require
 from common.lab import oracle
 
 FIRST = 12
-TARGET = 1.2  # the best of the first 12 over the best of all: the geometric mean of eight cases
+TARGET = 1.1  # the best of the first 12 over the best of all: the geometric mean of eight cases
 
 
 @functools.cache
@@ -15,9 +15,8 @@ def cases():
     found = []
     for block in BLOCKS.values():
         for batch in (1, 256):
-            one = oracle.of(block, "fp16", batch)
+            one = oracle.of(block, "fp16", batch).sample()
             timed = [(oracle.counted(block, tile, "fp16", batch), one.ask(tile)) for tile in one.tiles]
-            timed = [(counts, us) for counts, us in timed if math.isfinite(us)]
             found.append((f"{block}, batch {batch}", timed, min(us for _, us in timed)))
     return found
 
@@ -44,8 +43,9 @@ def check(tile_us):
     worst, title = max(scores)
     require(
         mean <= TARGET,
-        what=f"right, and not yet what was asked: of the first {FIRST} tiles of your ranking the fastest takes {mean:.2f}× "
-        f"the time of the fastest of all, on average over {len(scores)} cases, and {TARGET}× at most was asked; the worst is "
+        what=f"right, and not yet what was asked: of the first {FIRST} tiles of your ranking the fastest takes "
+        f"{mean:.2f}× the time of the fastest of all, on average over {len(scores)} cases; {TARGET}× at most was "
+        f"asked. The worst is "
         f"{title} with {worst:.2f}×",
         hint="waves first: how often is the card filled? Then, of a thread block: computing, loading, waiting. Which "
         "of them overlap, and which add up?",
