@@ -441,6 +441,7 @@ def bars(
 IMPLEMENTATIONS = {  # of the whole network: colour, marker
     "ours": ("#009e73", "o"), "torch-eager": ("#e69f00", "v"), "torch-graph": ("#d55e00", "^"),
     "torch-compile": ("#56b4e9", "P"), "xla": ("#cc79a7", "s"), "cudnn": ("#0072b2", "D"),
+    "onnxruntime-cuda": ("#999999", "X"), "tensorrt": ("#555555", "*"), "ours-fma": ("#b2dfd0", "o"),
 }  # fmt: skip
 
 

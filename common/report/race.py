@@ -116,6 +116,12 @@ def sums(recorded: Results) -> list[Sum]:
     return rows
 
 
+def whole_over_sum(recorded: Results) -> str:
+    """By how much the whole network takes longer than the sum of its steps, at most, at batches 1 and 32: "11 %"."""
+    more = [row.whole[side] / row.summed[side] - 1 for row in sums(recorded) if row.batch < 256 for side in SIDES]
+    return f"{100 * max(more):.0f} %"
+
+
 def peers(recorded: Results) -> list[tuple[str, list[float | None]]]:
     """(implementation, its time over ours per precision and batch) of the whole network; None: not measured.
 

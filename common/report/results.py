@@ -14,6 +14,8 @@
 A table holds the newest record of everything that its suite measured. A record that replaces an older one keeps the
 older median: two runs of the same programs show how repeatable the times are.
 
+docs/records.md lists the suites and their columns. pruning.py says which records are not kept.
+
 A cell is plain text, or JSON for numbers, null, lists, objects, and for text that would otherwise be read as one of
 these. An empty cell means that the record does not have this key. `pandas.read_csv` reads a table as well.
 """
@@ -32,6 +34,7 @@ from ..cuda.layout import LAYOUTS
 from ..files import replacing
 from ..measure.roofline import Work
 from ..measure.timing import LAUNCHES, Timing
+from .pruning import pruned
 
 if TYPE_CHECKING:
     import pandas
@@ -443,9 +446,13 @@ def _above_0(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, dict) and _above_0(value.get("tera")) and all(map(_above_0, value.values()))
+
+
 _TIMES, _MILLIJOULES = ("p5_us", "median_us", "p95_us"), ("mj_low", "mj_per_image", "mj_high")
 _LONE, _COLD = (tuple(f"{mode}{one}_us" for one in ("_p5", "", "_p95")) for mode in ("lone", "cold"))
-_RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("precision",), lambda v: v in PRECISIONS, f"one of {', '.join(PRECISIONS)}"),
     (("layout",), lambda v: v is None or v in LAYOUTS, f"one of {', '.join(LAYOUTS)}"),
     (("mode",), lambda v: v in ("hot", "rotating"), "one of hot, rotating"),
@@ -469,6 +476,12 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (("ratios", "waits"), lambda v: isinstance(v, dict), "an object"),
     (("plans", "memory", "notes", "throttle", "sm_mhz"), lambda v: isinstance(v, list), "a list"),
     (("us_at",), lambda v: isinstance(v, dict) and all(map(_above_0, v.values())), "µs above 0, by sparsity"),
+    (
+        ("by_size",),
+        lambda v: isinstance(v, dict) and all(_is_rate(one) for one in v.values()),
+        "rates above 0, by size",
+    ),
+    (("sustained",), lambda v: _is_rate(v), "a rate above 0"),
 )
 
 
@@ -489,7 +502,7 @@ def _complaints(r: Mapping[str, Any]) -> list[str]:
         return [f"a record of the suite {r['suite']} has no {', '.join(missing)}"]
     wrong = [
         f"{key} must be {expected}, got {_short(r[key])}"
-        for keys, fits, expected in _RULES for key in keys if key in r and not fits(r[key])
+        for keys, fits, expected in RULES for key in keys if key in r and not fits(r[key])
     ]  # fmt: skip
     for keys in (_TIMES, _MILLIJOULES, _LONE, _COLD):
         values = [r[key] for key in keys if key in r]
@@ -544,6 +557,8 @@ def save(
     (in the suite energy "previous_mj_per_image") and "previous_run". superseded: a predicate for older records that
     are deleted without a replacement, because what they measured no longer exists.
 
+    What nothing reads any more is left out, see pruning.py.
+
     ValueError for a record that lacks a key of its suite, or whose times are not positive and ascending;
     DamagedResults for files that cannot be read; then nothing is written. Files are replaced atomically, and at any
     moment runs.json contains every run that the tables refer to.
@@ -554,6 +569,7 @@ def save(
     anew = {_identity(r) for r in records}
     kept = [r for r in now.records if not (_identity(r) in anew or superseded(r))]
     kept += [{"run": run, **r, **_previous(r, before.get(_identity(r)), run)} for r in records]
+    kept = pruned(kept)
     runs = {**now.runs, run: environment}
     used = {r[key] for r in kept for key in ("run", "previous_run") if key in r}
     new = Results(runs, kept)

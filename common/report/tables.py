@@ -642,6 +642,13 @@ def kernel_per_step(recorded: Results, launch: str, precision: str, batch: int) 
     return min(found, key=lambda r: names.index(r["implementation"]))
 
 
+def fused_blocks(recorded: Results) -> str:
+    """µs of the chain's rung with fused blocks at batch 1 in fp16: "63.2 µs"."""
+    keys: dict[str, Any] = {"case": f"{NETWORK}, chain", "implementation": "fused blocks"}
+    found = results.find(recorded, suite="network", precision="fp16", batch=1, **keys)
+    return f"{us(found[0]['median_us'])} µs" if found else NOT_YET
+
+
 REPEATS = 0.05  # the largest relative difference of two runs that agree
 
 
@@ -1148,6 +1155,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "headline": headline,
     "headline-short": headline_short,
     "our-products": our_products,
+    "fused-blocks-1": fused_blocks,
     "network-single": network_single,
     "network-called": network_called,
     "network-repeat": network_repeat,

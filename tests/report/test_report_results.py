@@ -12,11 +12,11 @@ import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_records import H200, network, operator, peaks, saved, timing
+from report_records import H200, network, operator, peak, peaks, saved, timing
 from tiers import ALL
 
 from common.measure.roofline import Work
-from common.report import results, tables
+from common.report import pruning, results, schema, tables
 
 
 @pytest.fixture
@@ -411,3 +411,48 @@ def test_whatever_happens_to_a_file_is_read_or_one_sentence(rng, tmp_path):
             assert str(error)
         (tmp_path / name).write_bytes(original[name])
     assert refused > 50
+
+
+# ---- What is kept, and what it means
+
+
+def sparse(implementation, us_at, **more):
+    shared = {
+        "suite": "sparse", "case": "x", "precision": "fp32", "batch": 1, "kind": "given", "label": "synthetic",
+        "shape": "14×14 8>8 1×1", "sparsity": 0.5, "pattern": "elements", "plan": "a plan",
+    }  # fmt: skip
+    return shared | {"implementation": implementation, "us_at": us_at} | more
+
+
+def test_runners_up_that_are_nowhere_ahead_are_not_kept():
+    first = sparse("cudnn", {"0": 9.0, "0.5": 10.0})
+    behind, ahead = sparse("cudnn-2nd", {"0.5": 10.0}), sparse("cudnn-3rd", {"0.5": 9.9})
+    elsewhere = sparse("cudnn-2nd", {"0.5": 10.0}, batch=2)  # whose first is not there
+    assert pruning.pruned([first, behind, ahead, elsewhere]) == [first, ahead, elsewhere]
+
+
+def test_the_tile_of_a_sparse_kernel_is_not_kept():
+    (kept,) = pruning.pruned([sparse("sparse/ballot", {"0": 9.0})])
+    assert "plan" not in kept and kept["us_at"] == {"0": 9.0}
+    counted = {"suite": "sparse", "implementation": "activations", "kind": "activations", "plan": "x"}
+    assert pruning.pruned([counted]) == [counted]
+
+
+def test_the_store_is_as_small_as_the_rules_make_it():
+    for recorded in results.every():
+        assert pruning.pruned(recorded.records) == recorded.records, "python -m common bench SUITE --save prunes"
+    for path in (results.course() / "06_optimize" / "results").rglob("*.csv"):
+        assert path.stat().st_size < pruning.LARGEST, f"{path.name} is too large: add a rule to pruning.py"
+
+
+def test_every_suite_and_every_column_that_one_demands_is_described():
+    assert set(schema.RECORDS) == set(results.SUITES)
+    demanded = {key for keys in results.SUITES.values() for key in keys} | set(results._SPARSE)
+    assert not demanded - set(schema.COLUMNS)
+    assert not {key for keys, _, _ in results.RULES for key in keys} - set(schema.COLUMNS)
+
+
+def test_rates_by_size_are_checked(tmp_path):
+    for wrong in ({"8192": {}}, {"8192": {"tera": 0}}, {"8192": 3}):
+        with pytest.raises(ValueError, match="by_size must be rates above 0, by size"):
+            saved(tmp_path, [peak("copy", 10.0, bytes=5) | {"by_size": wrong}])

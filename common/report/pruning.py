@@ -1,0 +1,45 @@
+"""What the store keeps: rules for records, or parts of them, that nothing reads any more.
+
+    pruned(records)    the same records without these; `results.save` applies it to every suite
+
+1. A newer record of the same thing replaces an older one; only its median stays, as "previous_median_us". (`save`)
+2. Suite "sparse": cuDNN's second and third plan were timed beside its first to see whether zeros change which of the
+   three is the fastest. Where they are nowhere faster than the first, they have said it, and go.
+3. Suite "sparse": the tile of a sparse kernel follows from its shape, by the rule of `optimize.sparse`: its text goes.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+Record = dict[str, Any]
+RUNNERS_UP = ("cudnn-2nd", "cudnn-3rd")
+FIRST, SPARSE = "cudnn", "sparse/"
+LARGEST = 2_500_000  # bytes of a table; a test holds it
+
+
+def pruned(records: Iterable[Record]) -> list[Record]:
+    """The records without those, and those keys, that the rules above name; in the same order."""
+    records = list(records)
+    firsts = {_place(r): r["us_at"] for r in records if _timed(r) and r["implementation"] == FIRST}
+    kept = []
+    for r in records:
+        if _timed(r):
+            if r["implementation"] in RUNNERS_UP and not _ahead(r["us_at"], firsts.get(_place(r))):
+                continue
+            if r["implementation"].startswith(SPARSE) and "plan" in r:
+                r = {key: value for key, value in r.items() if key != "plan"}
+        kept.append(r)
+    return kept
+
+
+def _timed(r: Record) -> bool:
+    return bool(r["suite"] == "sparse" and "us_at" in r)
+
+
+def _place(r: Record) -> tuple[Any, ...]:
+    return tuple(r.get(key) for key in ("shape", "batch", "precision", "pattern", "arithmetic", "layout"))
+
+
+def _ahead(times: dict[str, float], first: dict[str, float] | None) -> bool:
+    """Whether a plan is faster than the first at some share of zeros; at one that the first lacks, than its least."""
+    return first is None or any(us < first.get(share, min(first.values())) for share, us in times.items())
