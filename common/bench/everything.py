@@ -25,8 +25,8 @@ SUITES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("peaks", {}), ("network", {}), ("network", {"mode": "rotating"}), ("network", {"mode": "host"}),
     ("network", {"mode": "call"}), ("network", {"mode": "replay"}), ("network", {"precisions": ("int8",)}),
     ("chain", {}), ("operators", {}), ("kernels", {}), ("late", {}), ("plans", {}), ("errors", {}), ("families", {}),
-    ("multiprocessor", {}), ("timeline", {}), ("two-of-four", {}), ("candidates", {}), ("sparse", {}), ("energy", {}),
-    ("profile", {}), ("trace", {}), ("sections", {}), ("inspect", {}),
+    ("multiprocessor", {}), ("timeline", {}), ("two-of-four", {}), ("fp8", {}), ("candidates", {}), ("sparse", {}),
+    ("energy", {}), ("profile", {}), ("trace", {}), ("sections", {}), ("inspect", {}),
 )  # fmt: skip
 NAMES = tuple(dict.fromkeys(name for name, _ in SUITES))
 

@@ -513,6 +513,8 @@ class OnnxRuntimeCuda(Peer):
             import onnxruntime
         except ImportError:
             raise Unavailable("ONNX Runtime is not installed: pip install onnxruntime-gpu") from None
+        if device == "cuda" and hasattr(onnxruntime, "preload_dlls"):
+            onnxruntime.preload_dlls()  # CUDA's and cuDNN's libraries, out of NVIDIA's wheels or PyTorch's
         provider = self.PROVIDERS[device]
         if provider not in onnxruntime.get_available_providers():
             raise Unavailable(f"ONNX Runtime {onnxruntime.__version__} has no {provider}: pip install onnxruntime-gpu")

@@ -200,7 +200,8 @@ def refresh(path: Path, check: bool = False, timeout: int = 900) -> Refreshed:
     """Execute a notebook in a fresh kernel, and store the outputs of cells that a test compares or that show records.
 
     Outputs that differ only in the bytes of pictures are replaced in cells of records alone; all others stay as they
-    are, times of this computer among them. check: change nothing. An error in a cell ends it, and nothing is stored.
+    are, times of this computer among them. What goes to stderr, remarks of libraries, is not stored. check: change
+    nothing. An error in a cell ends it, and nothing is stored.
     """
     import nbformat
     from nbclient import NotebookClient
@@ -228,7 +229,7 @@ def refresh(path: Path, check: bool = False, timeout: int = 900) -> Refreshed:
         if cell.get("execution_count") is not None:
             count += 1
             cell["execution_count"] = count
-        outputs = [_plain(output, cell) for output in new["outputs"]]
+        outputs = [_plain(output, cell) for output in new["outputs"] if output.get("name") != "stderr"]
         if IGNORED in tags(cell) and i not in recorded:
             continue
         same = _shown(cell["outputs"]) == _shown(outputs)

@@ -4,16 +4,19 @@
 
 1. A newer record of the same thing replaces an older one; only its median stays, as "previous_median_us". (`save`)
 2. Suite "sparse": cuDNN's second and third plan were timed beside its first to see whether zeros change which of the
-   three is the fastest. Where they are nowhere faster than the first, they have said it, and go.
+   three is the fastest. Where they are nowhere faster than the first, they have said it, and go; those of the network
+   whose table has all three stay.
 3. Suite "sparse": the tile of a sparse kernel follows from its shape, by the rule of `optimize.sparse`: its text goes.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 Record = dict[str, Any]
 RUNNERS_UP = ("cudnn-2nd", "cudnn-3rd")
 FIRST, SPARSE = "cudnn", "sparse/"
+SHOWN = "resnet-50"  # in fp32: notebook 10 of chapter 06 prints the times of all three plans
 LARGEST = 2_500_000  # bytes of a table; a test holds it
 
 
@@ -24,7 +27,8 @@ def pruned(records: Iterable[Record]) -> list[Record]:
     kept = []
     for r in records:
         if _timed(r):
-            if r["implementation"] in RUNNERS_UP and not _ahead(r["us_at"], firsts.get(_place(r))):
+            runner_up = r["implementation"] in RUNNERS_UP and not (r["precision"] == "fp32" and r["shape"] in _shown())
+            if runner_up and not _ahead(r["us_at"], firsts.get(_place(r))):
                 continue
             if r["implementation"].startswith(SPARSE) and "plan" in r:
                 r = {key: value for key, value in r.items() if key != "plan"}
@@ -34,6 +38,14 @@ def pruned(records: Iterable[Record]) -> list[Record]:
 
 def _timed(r: Record) -> bool:
     return bool(r["suite"] == "sparse" and "us_at" in r)
+
+
+@functools.cache
+def _shown() -> frozenset[str]:
+    """The shapes of SHOWN."""
+    from ..optimize.sparse_layers import distinct
+
+    return frozenset(str(one.shape) for one in distinct((SHOWN,)))
 
 
 def _place(r: Record) -> tuple[Any, ...]:

@@ -429,6 +429,8 @@ def test_runners_up_that_are_nowhere_ahead_are_not_kept():
     behind, ahead = sparse("cudnn-2nd", {"0.5": 10.0}), sparse("cudnn-3rd", {"0.5": 9.9})
     elsewhere = sparse("cudnn-2nd", {"0.5": 10.0}, batch=2)  # whose first is not there
     assert pruning.pruned([first, behind, ahead, elsewhere]) == [first, ahead, elsewhere]
+    table = [r | {"shape": "14×14 1024>256 1×1"} for r in (first, behind)]  # whose table has all three plans
+    assert pruning.pruned(table) == table and pruning.pruned([r | {"precision": "fp16"} for r in table]) != table
 
 
 def test_the_tile_of_a_sparse_kernel_is_not_kept():

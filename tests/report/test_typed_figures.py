@@ -92,6 +92,17 @@ def test_what_is_generated_is_left_out():
     assert not [s for _, line in typed_figures.lines(Path("a"), text) for s in typed_figures.sentences(line)]
 
 
+def test_the_list_is_written_anew_and_keeps_reasons(tmp_path):
+    listing = tmp_path / "list.toml"
+    head = "# what it is\n\n"
+    listing.write_text(f'{head}[[figure]]\nin = "old.md"\ntext = "It takes 12 µs."\nwhy = "example"\n')
+    (tmp_path / "README.md").write_text("It takes 12 µs. That takes 3 ms.\n")
+    assert typed_figures.write(tmp_path, listing) == 1
+    assert listing.read_text().startswith(head)
+    entries = tomllib.loads(listing.read_text())["figure"]
+    assert [(one["in"], one["why"]) for one in entries] == [("README.md", "example"), ("README.md", "?")]
+
+
 def test_a_new_figure_is_found(tmp_path):
     (tmp_path / "README.md").write_text("A fused block takes 12 µs.\n")
     (tmp_path / "common").mkdir()

@@ -1,11 +1,15 @@
 """Figures with a unit that somebody typed: in prose, in hints, in docstrings and in the headers of kernels.
 
 What stands between `generated` markers is made from records, and is left out.
+
+`python tests/report/typed_figures.py` writes typed_figures.toml anew: what was moved keeps its reason, what is gone
+goes, and what is new has the reason "?", which the test refuses until somebody has written a better one.
 """
 
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +93,23 @@ def sentences(line: str) -> list[str]:
 def typed(root: Path) -> list[tuple[str, str]]:
     """(path, sentence) of every typed figure, in order; each once."""
     return list(dict.fromkeys((path, sentence) for path, line in texts(root) for sentence in sentences(line)))
+
+
+def write(root: Path, listing: Path) -> int:
+    """Write the list anew; returns how many entries have no reason yet."""
+    before = listing.read_text(encoding="utf-8")
+    entries = tomllib.loads(before)["figure"]
+    reasons = {one["text"]: one["why"] for one in entries}
+    head = before.partition("[[figure]]")[0]
+    found = [(path, text, reasons.get(text, "?")) for path, text in typed(root)]
+    blocks = (
+        "[[figure]]\n" + "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in one.items())
+        for one in ({"in": path, "text": text, "why": why} for path, text, why in found)
+    )
+    listing.write_text(head + "\n".join(blocks), encoding="utf-8")
+    return sum(why == "?" for *_, why in found)
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve()
+    print(write(here.parents[2], here.with_name("typed_figures.toml")), "without a reason")
