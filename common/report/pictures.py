@@ -58,7 +58,7 @@ def chain(records: Sequence[Record]) -> str:
 def sparse(records: Sequence[Record]) -> str:
     """For how many shapes skipping pays, by precision and pattern, and from where on for half of these."""
     said = []
-    for (precision, pattern), found in needed(records).items():
+    for (precision, pattern), found in needed(list(records)).items():
         known = [one for one in found if one is not None]
         middle = f", half of these from {100 * median(known):.0f} % on" if known else ""
         said.append(f"{precision}, zero {pattern}: {len(known)} of {len(found)} shapes{middle}")
@@ -93,5 +93,6 @@ def line(name: str, recorded: Results) -> str:
 def texts() -> dict[str, Callable[[], str]]:
     """The functions that generate these lines, and figures of the races, by the name in their markers."""
     recorded = results.load(tables.CARD)
+    lines: dict[str, Callable[[], str]]
     lines = {f"picture-{name.partition('.')[0]}": functools.partial(line, name, recorded) for name in PICTURES}
     return lines | {"whole-over-sum": functools.partial(race.whole_over_sum, recorded)}

@@ -17,7 +17,7 @@ Record = dict[str, Any]
 RUNNERS_UP = ("cudnn-2nd", "cudnn-3rd")
 FIRST, SPARSE = "cudnn", "sparse/"
 SHOWN = "resnet-50"  # in fp32: notebook 10 of chapter 06 prints the times of all three plans
-LARGEST = 2_500_000  # bytes of a table; a test holds it
+LARGEST = 2_700_000  # bytes of a table; a test holds it
 
 
 def pruned(records: Iterable[Record]) -> list[Record]:

@@ -761,10 +761,10 @@ def operators_cudnn(recorded: Results) -> str:
     if not found:
         return NOT_YET
     roofs = roofs_of(recorded)
-    intro = f"{provenance(recorded, found)}. Microseconds per layer, median."
+    intro = f"{provenance(recorded, found)}. Microseconds per layer, median; the largest error against float64."
     if roofs is not None:
         intro += " In brackets the share of the roof: the least time for its bytes and FLOPs, over the measured one."
-    heads, order = ["layer", "shape", "times", *_batches(OPERATOR_BATCHES)], list(PRECISIONS)
+    heads, order = ["layer", "shape", "times", *_batches(OPERATOR_BATCHES), "error"], list(PRECISIONS)
     groups, parts = grouped(found, "precision", "arithmetic", "layout", "launch"), []
     for precision, arithmetic, layout, launch in sorted(groups, key=lambda group: (order.index(group[0]), *group)):
         group = groups[precision, arithmetic, layout, launch]
@@ -811,7 +811,7 @@ def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -
 
     layers = list(grouped(records, "case").values())
     rows = [
-        [r["kind"], r["shape"], str(r["count"]), *_by_batch(layer, OPERATOR_BATCHES, cell)]
+        [r["kind"], r["shape"], str(r["count"]), *_by_batch(layer, OPERATOR_BATCHES, cell), _largest(layer)]
         for layer in layers for r in layer[:1]
     ]  # fmt: skip
     of_batch = grouped(records, "batch")
@@ -820,7 +820,13 @@ def _operators(records: Sequence[Record], precision: str, roofs: Peaks | None) -
         if len(of_batch.get((batch,), [])) == len(layers) else DASH  # no sum if a layer is missing
         for batch in OPERATOR_BATCHES
     ]  # fmt: skip
-    return [*rows, ["all", "", str(sum(layer[0]["count"] for layer in layers)), *sums]]
+    return [*rows, ["all", "", str(sum(layer[0]["count"] for layer in layers)), *sums, _largest(records)]]
+
+
+def _largest(records: Iterable[Record]) -> str:
+    """The largest error of records: "3e-07"; a dash without any."""
+    errors = [r["error"] for r in records if r.get("error") is not None]
+    return f"{max(errors):.0e}" if errors else DASH
 
 
 # ---- The rungs of chapter 04 and the libraries
@@ -908,8 +914,9 @@ def kernels(recorded: Results) -> str:
     def ratio(standing: Record) -> str:
         return f"{standing['ratio']:.2f} ({standing['best']})"
 
+    of_precision = grouped(found, "precision")
     parts = [
-        (meaning, heads, [
+        (f"{meaning}; errors against float64 up to {_largest(of_precision.get((precision,), []))}", heads, [
             [kind, str(of_kind[0]["layers"]), *_by_batch(of_kind, OPERATOR_BATCHES, ratio)]
             for kind in kinds if (of_kind := every.get((precision, kind)))
         ], 2)

@@ -368,15 +368,15 @@ def test_layers_with_their_share_of_the_roof(path):
     )
     text = tables.operators_cudnn(results.load(path))
     assert rows(text) == [
-        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256"],
-        ["---", "---", "---:", "---:", "---:", "---:"],
-        ["stem", "stem shape", "1", "20.0 (50 %)", "640 (50 %)", "–"],
-        ["expand", "expand shape", "3", "25.0 (80 %)", "–", "–"],
-        ["all", "", "4", "95.0", "–", "–"],
-        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256"],
-        ["---", "---", "---:", "---:", "---:", "---:"],
-        ["expand", "expand shape", "3", "12.5 (80 %)", "–", "–"],
-        ["all", "", "3", "37.5", "–", "–"],
+        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256", "error"],
+        ["---", "---", "---:", "---:", "---:", "---:", "---:"],
+        ["stem", "stem shape", "1", "20.0 (50 %)", "640 (50 %)", "–", "1e-06"],
+        ["expand", "expand shape", "3", "25.0 (80 %)", "–", "–", "1e-06"],
+        ["all", "", "4", "95.0", "–", "–", "1e-06"],
+        ["layer", "shape", "times", "batch 1", "batch 32", "batch 256", "error"],
+        ["---", "---", "---:", "---:", "---:", "---:", "---:"],
+        ["expand", "expand shape", "3", "12.5 (80 %)", "–", "–", "1e-06"],
+        ["all", "", "3", "37.5", "–", "–", "1e-06"],
     ]
     assert "fp32 (FMA), NHWC, launched from a CUDA graph, rotating buffers:" in text.splitlines()
     assert "share of the roof" in text.splitlines()[0]
@@ -385,7 +385,7 @@ def test_layers_with_their_share_of_the_roof(path):
 def test_without_peaks_there_is_no_share(path):
     saved(path, [operator("stem", 20.0, mode="hot")])
     text = tables.operators_cudnn(results.load(path))
-    assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–"]
+    assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–", "1e-06"]
     assert "roof" not in text and "hot buffers:" in text
 
 
