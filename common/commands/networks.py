@@ -279,9 +279,7 @@ def quantize(
     pictures: Annotated[int, typer.Option(min=1, help="How many pictures of the folder at most.")] = 128,
     ranges: Annotated[str, typer.Option(help="minmax, percentile, entropy or mse.")] = "mse",
     per_tensor: Annotated[bool, typer.Option("--per-tensor", help="One scale per weight, not per channel.")] = False,
-    weight_bits: Annotated[
-        int, typer.Option(help="8, or 7: for ONNX Runtime on x86 processors without VNNI.")
-    ] = 8,
+    weight_bits: Annotated[int, typer.Option(help="8, or 7: for ONNX Runtime on x86 processors without VNNI.")] = 8,
     equalize: Annotated[bool, typer.Option("--equalize", help="Scale channels between convolutions first.")] = False,
     agreement: Annotated[
         float | None, typer.Option(help="Keep layers in float32 until this share of pictures keeps its class.")

@@ -261,9 +261,7 @@ def quantize(
     if equalize:
         parameters = equalized(graph, parameters, x)
     grids = calibrated(graph, parameters, x, ranges, dtype)
-    return with_grids(
-        graph, parameters, grids, per_channel=per_channel, in_float=in_float, weight_bits=weight_bits
-    )
+    return with_grids(graph, parameters, grids, per_channel=per_channel, in_float=in_float, weight_bits=weight_bits)
 
 
 def check(graph: Graph, x: np.ndarray) -> None:

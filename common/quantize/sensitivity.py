@@ -49,9 +49,7 @@ def sensitivities(
     found = []
     for name in products:
         others = set(products) - {name}
-        alone = with_grids(
-            graph, parameters, grids, per_channel=per_channel, in_float=others, weight_bits=weight_bits
-        )
+        alone = with_grids(graph, parameters, grids, per_channel=per_channel, in_float=others, weight_bits=weight_bits)
         found.append(Sensitivity(name, relative_error(outputs(alone.graph, alone.parameters, x), reference)))
     return sorted(found, key=lambda one: -one.error)
 

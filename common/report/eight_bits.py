@@ -28,7 +28,7 @@ def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int,
 
 
 def fused_bytes(batch: int, itemsize: int) -> int:
-    """The least bytes of MobileNetV2 with whole blocks fused: each reads its input and weights and writes its output."""
+    """The least bytes of MobileNetV2 with whole blocks fused, each with its input, weights and output."""
     steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
     return sum(
         step.block.bytes(batch, itemsize) if isinstance(step, BlockStep) else work_of(step, itemsize).bytes
@@ -37,7 +37,7 @@ def fused_bytes(batch: int, itemsize: int) -> int:
 
 
 def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
-    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, the same with half of them)."""
+    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, µs of half of them)."""
     rate = Peaks.recorded(recorded).copy_bytes_per_s
     found = _of(recorded, "network", "fp16", mode="hot")
     return {
