@@ -104,6 +104,16 @@ def fp8(recorded: Results) -> None:
     for (case, batch), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
         print(f"{f'{case}, batch {batch}':<34}" + "".join(f"{text:>12}" for text in cells))
+    most = max(batch for _, batch in by)
+    ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16", "ours-int8": "ours-fp16"}
+    for name, beside in ways.items():
+        ratios = [
+            row[name]["median_us"] / row[beside]["median_us"]
+            for (_, batch), row in by.items()
+            if batch == most and {name, beside} <= row.keys()
+        ]
+        if ratios:
+            print(f"batch {most}, time of {name} over {beside}: {min(ratios):.2f} to {max(ratios):.2f}")
     for name in FP8:
         errors = [row[name]["error"] for row in by.values() if name in row]
         if errors:
