@@ -122,7 +122,7 @@ def errors_by_layer(rows: Mapping[str, Sequence[float]], label: str = "relative 
 
 
 def steps_of_formats(greatest: float = 6.0) -> Drawing:
-    """The numbers from 0 to `greatest` that int8 and e4m3 have with one scale, every fourth of int8's. ValueError if ≤ 0."""
+    """The numbers from 0 to `greatest`, above 0, that int8 and e4m3 have with one scale; every fourth of int8's."""
     from ..quantize.formats import LARGEST, e4m3
 
     if not greatest > 0:

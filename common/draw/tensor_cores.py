@@ -94,8 +94,8 @@ def byte_fragments() -> Drawing:
         figure,
         "Three grids with a lane's number in each cell, coloured by register. A, 16 rows of 8 words of four bytes, has"
         " four quarters of 8 by 4, one per register; in a quarter four lanes share a row, with a word each. B, 8 words"
-        " of four rows by 8 columns, has an upper and a lower half; four lanes share a column. D, 16 by 8 int32, is that"
-        " of the product of halves: four lanes share a row, with two neighbours each in two registers.",
+        " of four rows by 8 columns, has two halves; four lanes share a column. D, 16 by 8 int32, is that of the"
+        " product of halves: four lanes share a row, with two neighbours each in two registers.",
     )
 
 

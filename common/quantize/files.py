@@ -73,8 +73,9 @@ def quantize_file(
 ) -> Report:  # fmt: skip
     """Quantize a network and write it to `out`, a .onnx file, whole or not at all.
 
-    x: calibration pictures (N, C, H, W). ranges, per_channel, equalize, in_float, weight_bits: as of quantizer.quantize.
-    wanted: the agreement with float32 to reach by keeping the most sensitive layers in float32; None: keep those of `in_float`.
+    x: calibration pictures (N, C, H, W). ranges, per_channel, equalize, in_float, weight_bits: as of
+    quantizer.quantize. wanted: the agreement with float32 to reach by keeping the most sensitive layers in float32;
+    None: keep those of `in_float`.
     force: replace `out` if it exists. ValueError as of quantizer.quantize and sensitivity.choose, for another suffix,
     for an existing file, and for both `wanted` and `in_float`; OSError as of files.replacing.
     """

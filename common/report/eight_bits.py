@@ -28,7 +28,7 @@ def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int,
 
 
 def fused_bytes(batch: int, itemsize: int) -> int:
-    """The least bytes of MobileNetV2 with whole blocks fused: each reads its input and weights and writes its output."""
+    """The least bytes of MobileNetV2 with whole blocks fused, each with its input, weights and output."""
     steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
     return sum(
         step.block.bytes(batch, itemsize) if isinstance(step, BlockStep) else work_of(step, itemsize).bytes
@@ -37,7 +37,7 @@ def fused_bytes(batch: int, itemsize: int) -> int:
 
 
 def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
-    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, the same with half of them)."""
+    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, µs of half of them)."""
     rate = Peaks.recorded(recorded).copy_bytes_per_s
     found = _of(recorded, "network", "fp16", mode="hot")
     return {
@@ -104,6 +104,16 @@ def fp8(recorded: Results) -> None:
     for (case, batch), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
         print(f"{f'{case}, batch {batch}':<34}" + "".join(f"{text:>12}" for text in cells))
+    most = max(batch for _, batch in by)
+    ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16", "ours-int8": "ours-fp16"}
+    for name, beside in ways.items():
+        ratios = [
+            row[name]["median_us"] / row[beside]["median_us"]
+            for (_, batch), row in by.items()
+            if batch == most and {name, beside} <= row.keys()
+        ]
+        if ratios:
+            print(f"batch {most}, time of {name} over {beside}: {min(ratios):.2f} to {max(ratios):.2f}")
     for name in FP8:
         errors = [row[name]["error"] for row in by.values() if name in row]
         if errors:

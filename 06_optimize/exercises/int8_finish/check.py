@@ -44,9 +44,9 @@ MISTAKES = {
     "half away": "a half goes to the even code: 2.5 to 2. __float2int_rn() rounds so; roundf() and + 0.5f do not",
     "truncated": "round to the nearest code: a conversion with (int) cuts off",
     "wrong axis": "the multiplier belongs to the output channel, i % O, and not to the row",
-    "clamped before": "ReLU6, the bounds low and high, follows the addition; conv itself saturates at -128 and 127 alone",
-    "requantized twice": "the two terms are added as floats and rounded once, together: rounded one by one they are"
-    " requantized twice",
+    "clamped before": "ReLU6, the bounds low and high, follows the addition; conv saturates at -128 and 127 alone",
+    "requantized twice": "the two terms are added as floats and rounded once, together: rounded one by one they"
+    " are requantized twice",
     "rounded once": "conv is a code: it is rounded and saturated before the addition, as the two operators do",
     "conv unsaturated": "conv is a code: it saturates at -128 and 127 before the addition",
     "y unsaturated": "beyond low and high there are no codes: clamp, and only then make it a signed char",

@@ -37,7 +37,7 @@ def compare(mse_range, counts, top, what):
     if abs(got - wanted(counts, top, saturate=False)) < 1e-9 * top and abs(got - want) > 1e-9 * top:
         hint = "a number beyond the end is stored as the end: its error counts, too, and it is the larger one"
     elif abs(got - wanted(np.minimum(counts, 1), top)) < 1e-9 * top and abs(got - want) > 1e-9 * top:
-        hint = "a bin stands for counts[i] numbers, each with that error"
+        hint = "of all 99 ends take the one with the smallest sum; and a bin stands for counts[i] numbers in it"
     if cost(counts, top, got) > cost(counts, top, want) * (1 + 1e-9):
         expect(got, want, what=f"{what}: end", hint=hint, rtol=1e-6)
 

@@ -43,7 +43,8 @@ MISTAKES = {
     "half away": "a half goes to the even fraction: halfway between 1 and 1.125 lies 1.0625, and it becomes 1",
     "truncated": "round to the nearest number; a conversion to int cuts off",
     "one step": "the step is not the same everywhere: from 2^e to 2^(e+1) it is 2^(e−3)",
-    "exponent of frexp": "frexp() gives 0.5 to 1 times a power of two, so the number's own exponent is one less",
+    "exponent of frexp": "the step is twice what it should be. There are 8 steps from one power of two to the next; and"
+    " frexp() gives 0.5 to 1 times a power of two, so the number's own exponent is one less",
     "two bits of fraction": "3 bits of fraction: 8 steps from one power of two to the next",
     "four bits of fraction": "3 bits of fraction: 8 steps from one power of two to the next",
     "no subnormals": "below 2⁻⁶ the step stays at 2⁻⁹: the exponent ends at −6",
