@@ -30,6 +30,7 @@ PLAIN = {
     "ladders": ("excerpt", "live"),
     "products": ("lines", "traced", "STEPS"),
     "results": ("fastest", "find"),
+    "oracle": ("of_this_card", "curves", "counted", "H200"),
 }
 NAMES = {"common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left")}
 # tags: never compared; compared where the compiler is the pinned one, see conftest.py
