@@ -351,6 +351,21 @@ MUTANTS = [
         "an infinite pixel takes the bits of all others in its tile", f"{BLOCK} -k finite",
     ),
     Mutant(
+        "sliding-left", "common/optimize/fused/sliding.h",
+        "left[1] = lane < 4 ? first_before : second_before", "left[1] = second_before",
+        "pixel 8 of a row has pixel 15 to its left, and not pixel 7", f"{BLOCK} -k hidden_channels",
+    ),
+    Mutant(
+        "sliding-border", "common/optimize/fused/sliding.h",
+        "(unsigned)(spot.x0 + column + mine) < S::W ? top : 0", "top",
+        "hidden pixels beside the image are not zero", f"{BLOCK} -k hidden_channels",
+    ),
+    Mutant(
+        "sliding-rows", "common/optimize/fused/sliding.h",
+        "(y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) ||", "(y > 0 && y < ROWS - 1) ||",
+        "rows below the image's last one are not zero, where a tile reaches beyond it", f"{BLOCK} -k hidden_channels",
+    ),
+    Mutant(
         "stem-warps", "common/optimize/fused/image.h",
         "at.maxima[smaller(at.lane, G::WARPS - 1)]", "at.maxima[0]",
         "the scale is that of the first warp's pixels", f"{BLOCK} -k pixels_of_all",

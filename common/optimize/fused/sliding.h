@@ -211,7 +211,8 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
             for (int y = 0; y < ROWS; ++y) {
                 if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
                 if (y > 2) store_row(y - 3);
-                const bool inside = (y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
+                const bool inside =
+                    (y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
                 const float bounds[2] = {inside ? bound[0] : 0, inside ? bound[1] : 0};
                 taps.add(acc, y, d[y % 2], w.low[0], bounds, at.lane);
             }
