@@ -163,7 +163,8 @@ def test_a_fresh_process_loads_it_without_onnx(rng, digits, tmp_path):
         "from common.network import Network; net = Network.load('digits.plan');"
         "np.save('y.npy', net(np.load('x.npy')))"
     )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
