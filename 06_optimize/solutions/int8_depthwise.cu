@@ -1,7 +1,7 @@
 // int8_depthwise: 3×3, stride 1, padding 1. x and y (H, W, C) are int8, C is a multiple of 4.
 // weight (C, 3): a word per row of taps, the taps from left to right in bytes 0, 1, 2, byte 3
-// is 0. bias (C) int32 contains −input_zero_point · Σ w; multiplier (C). A thread computes four
-// channels of one pixel; there are H · W · C / 4 threads or more.
+// is 0. bias (C) int32 contains −input_zero_point · Σ w; multiplier (C). A thread computes
+// four channels of one pixel; there are H · W · C / 4 threads or more.
 #include "requantize.h"  // requantize(…), pack(a, b, c, d): four codes as a word
 #include "taps.h"        // transpose(p): 4 pixels of 4 channels → 4 channels of 4 pixels
 
@@ -27,7 +27,8 @@ extern "C" __global__ void int8_depthwise(const signed char* x, const int* weigh
                 p[k] = *(const unsigned*)&x[(ih * W + iw) * C + c];
         }
         transpose(p);
-        for (int e = 0; e < 4; ++e) acc[e] = __dp4a((int)p[e], weight[(c + e) * 3 + r], acc[e]);
+        for (int e = 0; e < 4; ++e)
+            acc[e] = __dp4a((int)p[e], weight[(c + e) * 3 + r], acc[e]);
     }
     for (int e = 0; e < 4; ++e)
         code[e] = requantize(acc[e], multiplier[c + e], zero_point, low, high);

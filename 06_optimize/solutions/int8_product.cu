@@ -1,9 +1,10 @@
 // requires: sm_80
-// int8_product: y = requantize(x · wᵀ + bias). x (P, C), w (O, C) and y (P, O) are int8, row by
-// row; bias (O) int32, multiplier (O) float, one per output channel. C is a multiple of 32, P
-// and O may be anything. A block is one warp and computes 16×8 of y: the rows from
+// int8_product: y = requantize(x · wᵀ + bias). x (P, C), w (O, C) and y (P, O) are int8, row
+// by row; bias (O) int32, multiplier (O) float, one per output channel. C is a multiple of 32,
+// P and O may be anything. A block is one warp and computes 16×8 of y: the rows from
 // 16 · blockIdx.y on, the columns from 8 · blockIdx.x on.
-#include "requantize.h"  // requantize(acc, multiplier, zero_point, low, high), and mma_s8(d, a, b)
+// mma_s8(d, a, b); requantize(acc, multiplier, zero_point, low, high):
+#include "requantize.h"
 
 extern "C" __global__ void int8_product(const signed char* x, const signed char* w,
                                         const int* bias, const float* multiplier,

@@ -37,6 +37,7 @@ def phases_memory(plan: Plan) -> Drawing:
         Patch(facecolor=SKY, label="what it works in"),
         Patch(**arriving, label="weights of the next phase, arriving"),
         plt.Line2D([], [], color=INK, linewidth=0.7, label="barrier of the grid"),
+        plt.Line2D([], [], color=INK, linewidth=1, linestyle="--", label="what the thread block has"),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False, fontsize=10)
     return Drawing(figure, f"Shared memory of a thread block, phase by phase. {'; '.join(said)}.")

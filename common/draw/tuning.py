@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from ..report import plots
 from ..report.plots import INK
@@ -67,6 +68,10 @@ def predicted_and_measured(panels: Mapping[str, tuple[Sequence[float], Sequence[
         ends = min(*predicted, *us) / 1.2, max(*predicted, *us) * 1.2
         panel.plot(ends, ends, color=INK, linewidth=1)
         panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="µs of the oracle", ylabel="µs predicted")
+        for axis in (panel.xaxis, panel.yaxis):  # 10, 20, 50, …: labels that do not meet in a narrow panel
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
         panel.set_title(title, fontsize=11, loc="left")
         panel.spines[["top", "right"]].set_visible(False)
         said.append(f"{title}: correlation of the order {rank_correlation(predicted, us):.2f}")
