@@ -8,7 +8,7 @@ def climb(starts, near, ask, budget):
     starts, or before the first question that would be one too many.
     """
     # BEGIN SOLUTION
-    # write: climb from each start, count the questions, remember the µs of every tile asked
+    # write: climb from each start, count questions, remember all µs
     us = {}
 
     def asked(tiles):

@@ -19,10 +19,11 @@ from ..cuda.graphs import on_stream
 from ..cuda.layout import LAYOUTS
 from ..kernels.ladder import OF_HALVES
 from ..measure import timing
-from ..measure.roofline import ARITHMETIC, Work, conv2d_work, gemm_work, pool_work
+from ..measure.roofline import ARITHMETIC
 from ..network import Network
 from ..network.program import Program
 from ..network.steps import Step
+from ..network.work import work_of
 from ..report.results import record
 from ..topology import Conv2d, GlobalAveragePool, Linear
 from . import driver
@@ -115,20 +116,6 @@ def shape_of(step: Step) -> str:
     channels = f"{c}" if layer.groups > 1 else f"{c}>{layer.out_channels}"
     stride = f" stride {layer.stride[0]}" if layer.stride != (1, 1) else ""
     return f"{h}×{w} {channels}{stride}{' +residual' if step.residual else ''}"
-
-
-def work_of(step: Step, itemsize: int) -> Work:
-    """Work of a step that reads and writes each array once."""
-    layer = step.layer
-    shape = layer.input_shapes[0]
-    if isinstance(layer, Conv2d):
-        return conv2d_work(
-            shape, layer.parameter_shapes[layer.weight], layer.stride, layer.padding, layer.dilation, itemsize,
-            layer.bias is not None, step.residual is not None,
-        )  # fmt: skip
-    if isinstance(layer, GlobalAveragePool):
-        return pool_work(shape, itemsize)
-    return gemm_work(shape[0], layer.out_features, layer.in_features, itemsize, layer.bias is not None)
 
 
 def float64(array: Any) -> Any:

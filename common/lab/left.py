@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cuda, topology
-from ..bench.operators import work_of
 from ..cuda.simulator.module import SimulatedModule
 from ..measure.roofline import Peaks, Work, floor_us
 from ..network.steps import fuse
+from ..network.work import work_of
 from ..optimize import generate, tiles
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Block, Geometry, Tile

@@ -313,7 +313,7 @@ def sliding_candidates(
     heights = [h for h in (1, 2, 4, 7, 8, 14, 16, 28) if h <= out_h]
     widths = [w for w in (SEGMENT, 2 * SEGMENT, 4 * SEGMENT) if w <= out_w] or [out_w]
     for h, w, images in itertools.product(heights, widths, (1, 2, 4)):
-        if images > 1 and (batch < images or (h, w) != (out_h, out_w)) or not 14 <= images * h * w <= 448:
+        if (images > 1 and (batch < images or (h, w) != (out_h, out_w))) or not 14 <= images * h * w <= 448:
             continue
         tiles = ceil_div(batch, images) * ceil_div(out_h, h) * ceil_div(out_w, w)
         splits = (1, 2, 3, 4, 6, 8) if clusters and images == 1 and tiles < multiprocessors else (1,)
@@ -325,7 +325,9 @@ def sliding_candidates(
             per = ceil_div(block.hidden, channels * split)
             if not 2 <= warps <= 16 or channels > 256 or per * channels * split > 1.2 * block.hidden + 15:
                 continue
-            if wp > images * (h // strip) * ceil_div(w, SEGMENT) or split > 1 and tiles * split > 1.3 * multiprocessors:
+            if wp > images * (h // strip) * ceil_div(w, SEGMENT) or (
+                split > 1 and tiles * split > 1.3 * multiprocessors
+            ):
                 continue
             for stages, project_n in itertools.product({2, 3, per}, (1, 2, 3, 4)):
                 if (stages > per) or (stages == per and per > 6) or (stages == 1 and per > 1) or warps % project_n:

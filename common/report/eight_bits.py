@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import topology
-from ..bench.operators import work_of
 from ..measure.roofline import Peaks
 from ..network.steps import fuse
+from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Tile
 from .results import Record, Results, find

@@ -498,7 +498,8 @@ def headline_short(recorded: Results) -> str:
     rows = [row[: len(heads)] for row in rows]
     notes = ([ERROR] if exact else []) + beside.footnotes()
     notes += ["A dash: not measured."] if any(DASH in row for row in rows) else []
-    return "\n\n".join([markdown(heads, rows, 1), *notes, missing(found)])
+    fold = ["<details><summary>What the marks mean, and what was not measured</summary>", *notes, missing(found)]
+    return "\n\n".join([markdown(heads, rows, 1), *fold, "</details>"])
 
 
 _PRODUCTS = {"3×TF32": "three in TF32", "3×fp16": "three in fp16", "fp32": "one in fp32"}

@@ -199,7 +199,7 @@ def test_generate_says_what_is_damaged_in_one_line(run, monkeypatch, tmp_path):
     monkeypatch.setattr(results, "path_of", lambda card, folder=None: tmp_path / "nvidia-h200")
     result = run("generate", "--check")
     assert result.exit_code == 2 and one_line(result.stderr) and result.stdout == ""
-    assert "network.csv, line 165: expected a whole line" in result.stderr
+    assert "network.csv, line 171: expected a whole line" in result.stderr
 
 
 def test_a_table_on_the_console():

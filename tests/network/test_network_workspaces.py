@@ -102,9 +102,7 @@ def test_workspaces_without_a_plan(rng):
     assert space.taken == 256 + 256 + 1024
     offsets = [part.ctypes.data - room.ctypes.data for part in parts] if cuda.backend() == "simulator" else [0, 256, -1]
     assert offsets[:2] == [0, 256] and not 0 <= offsets[2] < 600  # what does not fit has memory of its own
-    x, weight = (
-        cuda.asarray(rng.standard_normal(shape, dtype=np.float32)) for shape in ((1, 3, 9, 7), (4, 3, 3, 3))
-    )
+    x, weight = (cuda.asarray(rng.standard_normal(shape, dtype=np.float32)) for shape in ((1, 3, 9, 7), (4, 3, 3, 3)))
     with cuda.workspace_in(None) as space:
         kernels.conv2d(x, weight, variant="im2col_gemm")
     assert space.taken == -(-4 * 27 * 7 * 5 // 256) * 256

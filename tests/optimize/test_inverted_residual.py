@@ -163,9 +163,7 @@ SLIDING = [
 WAYS = [("float16", "tf32x3", 0), ("float32", "halves", 4), ("float32", "tf32x3", 2)]
 
 
-@pytest.mark.parametrize(
-    ("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS)], ids=str
-)
+@pytest.mark.parametrize(("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS)], ids=str)
 def test_hidden_channels_in_registers(rng, of, way):
     """The sums are the same ones in the same order, borders of the image included."""
     dtype, arithmetic, vector = way

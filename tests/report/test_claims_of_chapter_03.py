@@ -16,7 +16,7 @@ from common.network.steps import fuse
 from common.report import measuring, results, tables
 
 CONTENT = results.load(tables.CARD)
-NETWORK = results.find(CONTENT, suite="network", case=tables.NETWORK)
+NETWORK = [r for r in results.find(CONTENT, suite="network", case=tables.NETWORK) if r["precision"] != "int8"]
 HOT = [r for r in NETWORK if r["mode"] == "hot"]
 PEAKS = Peaks.recorded(CONTENT)
 MODEL = Model.of("seeded")

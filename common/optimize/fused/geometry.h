@@ -59,7 +59,7 @@ template <class S> struct Geometry {
     static constexpr int HALF_PLANE = (ceil_div(PLACES - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
     // A stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0; of floats, of which
     // a pixel is 16 bytes, the even ones of a row first: neighbouring hidden pixels need every other one. As pairs of
-    // halves (MEASURES, image.h) the high ones of a row first, then the low ones; behind them the row has as many pixels
+    // halves (MEASURES, image.h) the high ones of a row first, then the low ones; behind them a row has as many pixels
     // more as take the first hidden pixel of a row to the banks that follow those of the last one in the row above.
     static constexpr bool MEASURES = S::EXPAND == STEM && A::PIECE != E;
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;

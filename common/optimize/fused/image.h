@@ -102,7 +102,7 @@ template <class S, class Crew> struct MeasuredImage<S, Crew, true> {
     __device__ __forceinline__ void measure(const Workspace<S, Crew>& at) const {
         float most = largest<false>();
         if (most > LARGEST) most = largest<true>();
-        const unsigned of_warp = __reduce_max_sync(0xffffffffu, __float_as_uint(most));  // as integers in the same order
+        const unsigned of_warp = __reduce_max_sync(0xffffffffu, __float_as_uint(most));  // integers of the same order
         if (at.lane == 0) at.maxima[at.warp] = of_warp;
     }
     template <bool FINITE> __device__ __forceinline__ float largest() const {
