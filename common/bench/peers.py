@@ -529,6 +529,8 @@ class OnnxRuntimeCuda(Peer):
 
     def _built(self, onnxruntime: Any, model: Model, x: np.ndarray, device: str, graph: bool) -> Built:
         options = onnxruntime.SessionOptions()
+        if self.precision == INT8:  # on a CPU without VNNI products of bytes are else summed in 16 bits
+            options.add_session_config_entry("session.x64quantprecision", "1")
         options.log_severity_level = 4
         provider: Any = self.PROVIDERS[device]
         how = [provider]

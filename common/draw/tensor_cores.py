@@ -26,6 +26,33 @@ def lane_of_d(row: int, column: int) -> tuple[int, int]:
     return row % 8 * 4 + column // 2, row // 8 * 2 + column % 2
 
 
+def _matrix(
+    axes: Any, left: float, name: str, titles: tuple[str, str], size: tuple[int, int],
+    holder: Callable[[int, int], tuple[int, int]], step: tuple[int, int] = (1, 1), apart: float = 2.6,
+) -> None:  # fmt: skip
+    """A matrix of an mma from x = left on: in each of its size cells the lane, coloured by register, and a legend.
+
+    step: the rows and columns of a cell, for the numbers at its edges.
+    """
+    rows, columns = size
+    text(axes, left + columns / 2, 0.6, titles[0], 12, weight="bold")
+    text(axes, left + columns / 2, 1.4, titles[1], 10, color=GREY)
+    for column in range(columns):
+        text(axes, left + column + 0.5, 2.2, str(column * step[1]), 8, color=GREY)
+    registers = set()
+    for row in range(rows):
+        text(axes, left - 0.5, 3.0 + row, str(row * step[0]), 8, color=GREY)
+        for column in range(columns):
+            lane, register = holder(row, column)
+            registers.add(register)
+            cell(axes, left + column, 2.5 + row, 1, 1, _MATRICES[register])
+            text(axes, left + column + 0.5, 3.0 + row, str(lane), 9)
+    for register in sorted(registers):
+        x = left + columns / 2 + (register - (len(registers) - 1) / 2) * apart
+        cell(axes, x - 0.95, 19.4, 0.7, 0.7, _MATRICES[register])
+        text(axes, x + 0.55, 19.75, f"{name.lower()}[{register}]", 10)
+
+
 def fragments() -> Drawing:
     """The three matrices of an mma with the lane that holds each element, coloured by register."""
     figure, axes = canvas(40, 21.6)
@@ -34,22 +61,8 @@ def fragments() -> Drawing:
         ("A", 16, lane_of_a, True), ("B", 8, lane_of_b, True), ("D", 8, lane_of_d, False)
     ):  # fmt: skip
         kind = "halves, two per register" if halves else "floats"
-        text(axes, left + columns / 2, 0.6, f"{name}: 16 × {columns}", 12, weight="bold")
-        text(axes, left + columns / 2, 1.4, kind, 10, color=GREY)
-        for column in range(columns):
-            text(axes, left + column + 0.5, 2.2, str(column), 8, color=GREY)
-        registers = set()
-        for row in range(16):
-            text(axes, left - 0.5, 3.0 + row, str(row), 8, color=GREY)
-            for column in range(columns):
-                lane, register = holder(row, column)
-                registers.add(register)
-                cell(axes, left + column, 2.5 + row, 1, 1, _MATRICES[register])
-                text(axes, left + column + 0.5, 3.0 + row, str(lane), 9)
-        for register in sorted(registers):
-            x = left + columns / 2 + (register - (len(registers) - 1) / 2) * (3.0 if columns == 16 else 2.6)
-            cell(axes, x - 0.95, 19.4, 0.7, 0.7, _MATRICES[register])
-            text(axes, x + 0.55, 19.75, f"{name.lower()}[{register}]", 10)
+        titles = f"{name}: 16 × {columns}", kind
+        _matrix(axes, left, name, titles, (16, columns), holder, apart=3.0 if columns == 16 else 2.6)
         left += columns + 2.4
     text(axes, 20, 21.0, "number: the lane that holds the element. colour: the lane's register", 10, color=GREY)
     return Drawing(
@@ -71,23 +84,8 @@ def byte_fragments() -> Drawing:
         ("B", "32 × 8", (8, 8), lambda row, column: (column * 4 + row % 4, row // 4), "bytes: a cell is four rows"),
         ("D", "16 × 8", (16, 8), lane_of_d, "int32"),
     ):  # fmt: skip
-        text(axes, left + columns / 2, 0.6, f"{name}: {size}", 12, weight="bold")
-        text(axes, left + columns / 2, 1.4, words, 10, color=GREY)
-        wide, tall = {"A": (4, 1), "B": (1, 4), "D": (1, 1)}[name]
-        for column in range(columns):
-            text(axes, left + column + 0.5, 2.2, str(column * wide), 8, color=GREY)
-        registers = set()
-        for row in range(rows):
-            text(axes, left - 0.5, 3.0 + row, str(row * tall), 8, color=GREY)
-            for column in range(columns):
-                lane, register = holder(row, column)
-                registers.add(register)
-                cell(axes, left + column, 2.5 + row, 1, 1, _MATRICES[register])
-                text(axes, left + column + 0.5, 3.0 + row, str(lane), 9)
-        for register in sorted(registers):
-            x = left + columns / 2 + (register - (len(registers) - 1) / 2) * 2.6
-            cell(axes, x - 0.95, 19.4, 0.7, 0.7, _MATRICES[register])
-            text(axes, x + 0.55, 19.75, f"{name.lower()}[{register}]", 10)
+        step = {"A": (1, 4), "B": (4, 1), "D": (1, 1)}[name]
+        _matrix(axes, left, name, (f"{name}: {size}", words), (rows, columns), holder, step)
         left += columns + 5.4
     text(axes, 20, 21.0, "number: the lane that holds the element. colour: the lane's register", 10, color=GREY)
     return Drawing(
