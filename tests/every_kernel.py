@@ -201,7 +201,7 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
 
 def may_chain(block: Block, dtype: type) -> bool:
     """Whether Tile.chained is possible."""
-    return block.expand != "none" and (block.stride == 1 or (dtype == np.float16 and block.expand == "pointwise"))
+    return block.expand in (("pointwise", "stem") if block.stride == 1 else ("pointwise",))
 
 
 def launch_fused(dtype: type) -> int:

@@ -46,11 +46,11 @@ WEIGHTS_IN_REGISTERS = 12  # fragments of expand weights that a warp keeps in re
 EXPAND_ISSUE = 14  # addresses and bounds
 EXPAND_EPILOGUE = {4: 30, 2: 12}  # bias, clamp, store: instructions per 16 hidden channels
 CHAINED_EPILOGUE = 10  # clamp to halves in registers: instructions per 16 hidden channels
-SEGMENT = 14  # columns of outputs of a warp where rows slide through registers (fused/sliding.h)
-SLIDING_ROW_ISSUE = {4: 48, 2: 22}  # per row of 16 hidden pixels and 16 channels: clamp, neighbours
-SLIDING_ROW_WAVEFRONTS = {4: 16, 2: 8}  # shuffles
-SLIDING_OUTPUT_ISSUE = {4: 110, 2: 26}  # per row of outputs: taps, clamp, store
-SLIDING_OUTPUT_WAVEFRONTS = {4: 16, 2: 4}
+SEGMENT = {1: 14, 2: 7}  # by stride: columns of outputs of a warp where rows slide through registers (fused/sliding.h)
+SLIDING_ROW_ISSUE = {(4, 1): 48, (2, 1): 22, (4, 2): 24}  # per row of 16 hidden pixels and channels: clamp, neighbours
+SLIDING_ROW_WAVEFRONTS = {(4, 1): 16, (2, 1): 8, (4, 2): 4}  # shuffles
+SLIDING_OUTPUT_ISSUE = {(4, 1): 110, (2, 1): 26, (4, 2): 55}  # per row of outputs: taps, clamp, store
+SLIDING_OUTPUT_WAVEFRONTS = {(4, 1): 16, (2, 1): 4, (4, 2): 8}
 SLIDING_OUTPUT_TENSOR = {4: 0.0, 2: 14.4}  # cycles of the taps' products
 SLIDING_REGISTERS = {4: 125, 2: 75}  # besides the sums of project and the weights of expand, which are held up to
 SLIDING_HELD = {4: 40, 2: 40}  # registers per thread
@@ -120,19 +120,19 @@ def _expansion(g: Geometry) -> Spent:
 
 def _sliding(g: Geometry) -> Spent:
     """Expand and the depthwise convolution together."""
-    tile, itemsize = g.tile, g.itemsize
-    items = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, SEGMENT)
+    tile, itemsize, stride = g.tile, g.itemsize, g.block.stride
+    of = itemsize, stride
+    items = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, SEGMENT[stride])
     passes = g.planes * ceil_div(items, tile.pixel_warps)
     steps, products = g.k_padded // 16, (3 if itemsize == 4 else 1)  # of floats, by halves
-    rows, outputs = passes * (tile.strip + 2), passes * tile.strip
+    rows, outputs = passes * ((tile.strip - 1) * stride + 3), passes * tile.strip
     fragments = steps * (2 if itemsize == 4 else 1)  # of x; as many pairs of weights, if they are not held
     if 4 * fragments > SLIDING_HELD[itemsize]:
         fragments *= 2
     return Spent(
-        rows * (2 * steps * products + fragments + SLIDING_ROW_ISSUE[itemsize])
-        + outputs * SLIDING_OUTPUT_ISSUE[itemsize],
-        rows * (FRAGMENT_WAVEFRONTS * fragments + SLIDING_ROW_WAVEFRONTS[itemsize])
-        + outputs * SLIDING_OUTPUT_WAVEFRONTS[itemsize],
+        rows * (2 * steps * products + fragments + SLIDING_ROW_ISSUE[of]) + outputs * SLIDING_OUTPUT_ISSUE[of],
+        rows * (FRAGMENT_WAVEFRONTS * fragments + SLIDING_ROW_WAVEFRONTS[of])
+        + outputs * SLIDING_OUTPUT_WAVEFRONTS[of],
         rows * 2 * steps * products * MMA_CYCLES[2] + outputs * SLIDING_OUTPUT_TENSOR[itemsize],
     )
 
@@ -306,12 +306,16 @@ def candidates(
 def sliding_candidates(
     block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
 ) -> Iterator[Tile]:
-    """All chained tiles at stride 1 that fit and may be fast; `candidates` has none. Arguments as of `candidates`."""
-    if block.stride != 1 or block.expand == "none" or block.bounds[0][0] != 0:
+    """All tiles whose rows slide that fit and may be fast; `candidates` has none. Arguments as of `candidates`."""
+    stride = block.stride
+    if block.bounds[0][0] != 0 or block.expand not in (("pointwise", "stem") if stride == 1 else ("pointwise",)):
         return
+    if stride == 2 and itemsize == 2:
+        return  # see `options`
     out_h, out_w = block.out_size
+    segment = SEGMENT[stride]
     heights = [h for h in (1, 2, 4, 7, 8, 14, 16, 28) if h <= out_h]
-    widths = [w for w in (SEGMENT, 2 * SEGMENT, 4 * SEGMENT) if w <= out_w] or [out_w]
+    widths = [n * segment for n in (1, 2, 4) if n * segment <= out_w] or [out_w]
     for h, w, images in itertools.product(heights, widths, (1, 2, 4)):
         if (images > 1 and (batch < images or (h, w) != (out_h, out_w))) or not 14 <= images * h * w <= 448:
             continue
@@ -325,7 +329,7 @@ def sliding_candidates(
             per = ceil_div(block.hidden, channels * split)
             if not 2 <= warps <= 16 or channels > 256 or per * channels * split > 1.2 * block.hidden + 15:
                 continue
-            if wp > images * (h // strip) * ceil_div(w, SEGMENT) or (
+            if wp > images * (h // strip) * ceil_div(w, segment) or (
                 split > 1 and tiles * split > 1.3 * multiprocessors
             ):
                 continue
@@ -441,9 +445,9 @@ def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
 
 
 def options(block: Block, tile: Tile, itemsize: int, shared_memory: int) -> list[Tile]:
-    """Tiles that are `tile` with `chained`, which `candidates` leaves out.
+    """Tiles of float16 at stride 2 that are `tile` with `chained`, which `candidates` leaves out.
 
-    At stride 2, also with more resident thread blocks, for which it frees shared memory.
+    Also with more resident thread blocks, for which it frees shared memory.
     """
     made = []
     if itemsize == 2 and block.stride == 2 and tile.vector == 0:

@@ -101,9 +101,10 @@ class Tile:
     strip            output rows per lane of the depthwise convolution
     vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
     chained          whether expand's results go to the depthwise convolution in registers and not through shared
-                     memory, for blocks whose expand is clamped below at 0. At stride 1 a warp takes 14 columns of
-                     outputs, of 16 that it computes; at stride 2, of float16 with a pointwise expand alone, expand
-                     computes 1.5 times as many pixels. float16 needs vector 0; float32 leaves vector aside
+                     memory, for blocks whose expand is clamped below at 0, and at stride 2 a pointwise one. Of 16
+                     hidden pixels that a warp computes, it makes 14 outputs at stride 1 and 7 at stride 2; of float16 at
+                     stride 2, expand computes 1.5 times as many pixels. float16 needs vector 0; float32 leaves vector
+                     aside
     stages           slices of weights in shared memory
     warps            warps per thread block
     pixel_warps      of these, warps that share the pixels of the same hidden channels
@@ -148,7 +149,7 @@ class Geometry:
     def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
         self.block, self.tile, self.itemsize = block, tile, itemsize
         e = 16 // itemsize
-        self.slides = tile.chained and block.stride == 1  # as fused/sliding.h does it
+        self.slides = tile.chained and (block.stride == 1 or itemsize == 4)  # as fused/sliding.h does it
         self.halves = itemsize == 4 and tile.arithmetic == "halves"  # floats as pairs of halves
         depth = 16 if self.halves else 2 * e  # channels of one mma
 
@@ -255,8 +256,8 @@ class Geometry:
             yield "chained needs an expand that is clamped below at 0"
         if t.chained and self.itemsize == 2 and t.vector:
             yield f"chained needs vector 0 in float16, got {t.vector}"
-        if t.chained and b.stride == 2 and (self.itemsize != 2 or b.expand != "pointwise"):
-            yield "chained at stride 2 needs float16 and a pointwise expand"
+        if t.chained and b.stride == 2 and b.expand != "pointwise":
+            yield "chained at stride 2 needs a pointwise expand"
         if t.tile_h > self.out_h or t.tile_w > self.out_w:
             yield f"the tile must fit into {self.out_h}×{self.out_w}"
         if t.split != 1 and t.images != 1:

@@ -149,6 +149,7 @@ CHAINED = [
     (SMALL, TILES[1][1]), (SMALL, TILES[2][1]), (SMALL, TILES[4][1]), (SAME, TILES[9][1]),
 ]  # fmt: skip
 WIDE, WIDE_STEM = Block(15, 30, 24, 48, 24, residual=True), Block(9, 29, 3, 32, 16, 1, "stem", (18, 58))
+WIDE_EVEN = Block(16, 36, 24, 96, 40, 2)
 SLIDING = [
     (SMALL, TILES[1][1]), (SMALL, TILES[2][1]), (SMALL, TILES[3][1]), (SMALL, TILES[4][1]), (SAME, TILES[9][1]),
     (WIDE, Tile(5, 30, slice=48, warps=6, pixel_warps=2, strip=5, stages=1, project_n=2)),
@@ -157,13 +158,19 @@ SLIDING = [
     (STEM, TILES[15][1]), (STEM, TILES[16][1]),
     (WIDE_STEM, Tile(3, 28, slice=32, warps=4, pixel_warps=2, strip=3)),
 ]  # fmt: skip
+STRIDED = [
+    *CHAINED[:8], (WIDE_EVEN, Tile(4, 14, slice=48, warps=6, pixel_warps=2, strip=4)),
+    (WIDE_EVEN, Tile(2, 9, slice=32, warps=4, pixel_warps=4, strip=1, stages=3, project_n=2)),
+]  # fmt: skip
 
 
 # what chained tiles are tried with: dtype, arithmetic, vector of the same tile with hidden channels in shared memory
 WAYS = [("float16", "tf32x3", 0), ("float32", "halves", 4), ("float32", "tf32x3", 2)]
 
 
-@pytest.mark.parametrize(("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS)], ids=str)
+@pytest.mark.parametrize(
+    ("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS), *in_turn(STRIDED, WAYS[1:])], ids=str
+)
 def test_hidden_channels_in_registers(rng, of, way):
     """The sums are the same ones in the same order, borders of the image included."""
     dtype, arithmetic, vector = way
@@ -196,7 +203,8 @@ def test_chained_says_what_it_needs():
     tile = Tile(4, 4, slice=32, warps=2, strip=2, vector=0, chained=True)
     lower = dataclasses.replace(HALVED, bounds=((-1.0, 1.0), (0.0, 6.0), ENDLESS))
     for block, one, itemsize in (
-        (HALVED, tile, 4), (HALVED, dataclasses.replace(tile, vector=2), 2), (ODD_STEM, tile, 2), (NO_EXPAND, tile, 2),
+        (ODD_STEM, tile, 4), (ODD_STEM, tile, 2), (HALVED, dataclasses.replace(tile, vector=2), 2),
+        (NO_EXPAND, tile, 2),
         (lower, tile, 2), (SMALL, dataclasses.replace(tile, vector=4), 2),
     ):  # fmt: skip
         problems = list(Geometry(block, one, itemsize)._problems(232_448))

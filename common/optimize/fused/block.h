@@ -14,8 +14,8 @@
 //     x tile  ──expand (mma)──►  hidden, of a warp  ──depthwise──►    dw slice  ──project (mma)──►  sums in registers
 //     shared                     shared                                shared
 //
-// The two first of them may also be chained: hidden channels are then in registers alone. At stride 1 their rows slide
-// through registers (sliding.h); at stride 2, of halves, expand computes a pixel for each tap over it (chained.h).
+// The two first of them may also be chained: hidden channels are then in registers alone. Their rows slide through
+// registers (sliding.h), but for halves at stride 2: there expand computes a pixel for each tap over it (chained.h).
 //
 // Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With
 // SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends

@@ -33,7 +33,7 @@ template <class S> struct Geometry {
     static constexpr int REAL_H = WHOLE_H ? S::H : IN_H, REAL_W = WHOLE_W ? S::W : IN_W;
     static constexpr int PIXELS_IN = S::IMAGES * REAL_H * REAL_W, M_IN = ceil_div(PIXELS_IN, 16);
     static constexpr int PIXELS_OUT = S::IMAGES * S::TILE_H * S::TILE_W, M_OUT = ceil_div(PIXELS_OUT, 16);
-    static constexpr bool SLIDES = S::CHAINED && S::STRIDE == 1;  // as sliding.h does it, else as chained.h
+    static constexpr bool SLIDES = S::CHAINED && (S::STRIDE == 1 || !FP16);  // as sliding.h does it, else as chained.h
     static constexpr int STRIPS = S::TILE_H / S::STRIP, COLUMNS = S::IMAGES * STRIPS * S::TILE_W;  // of depthwise
 
     // ---- Channels. A stem's products: under each of three rows of taps 4 pixels of 4 channels, the first pixel and
@@ -88,7 +88,7 @@ template <class S> struct Geometry {
 
     static_assert(WARPS % S::WARPS_P == 0 && S::SLICE % (16 * WARPS_C) == 0, "tile");
     static_assert(WARPS % S::WARPS_N3 == 0 && S::TILE_H % S::STRIP == 0, "tile");
-    static_assert(!S::CHAINED || (SLIDES ? S::EXPAND != NONE : FP16 && S::EXPAND == POINTWISE), "tile");
+    static_assert(!S::CHAINED || S::EXPAND == POINTWISE || (S::EXPAND == STEM && S::STRIDE == 1), "tile");
     static_assert(!S::CHAINED || !FP16 || V == 0, "tile");
 
     // ---- The table of rows says of a pixel of x where its hidden channels go to, in elements of a half plane, and

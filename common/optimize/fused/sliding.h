@@ -1,25 +1,28 @@
-// sliding.h - expand and depthwise at stride 1 in one go: rows of hidden channels slide through registers.
+// sliding.h - expand and depthwise in one go: rows of hidden channels slide through registers.
 //
 //   sliding(at, slice, w, spot)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
 //                                   shared memory. A warp makes 16·PLANES channels, or WARPS_P warps share their pixels
 //
-// A warp takes 14 columns of outputs and walks down STRIP rows of them. Of each row, expand makes 16 hidden pixels: the
-// 14, and one on either side. What lies to the left and to the right of a pixel is in the registers of a neighbouring
-// lane, four lanes away: shuffles bring it. A row is added to the three rows of outputs that need it, and is gone.
+// A warp takes SEGMENT columns of outputs and walks down STRIP rows of them. Of each row, expand makes the 16 hidden
+// pixels above them, borders included. What lies to the left and to the right of a pixel is in the registers of a
+// neighbouring lane, four lanes away: shuffles bring it. A row is added to all outputs that need it, and is gone.
 //
-//     hidden pixels   0 │ 1  2  …  13  14 │ 15      lane 4g + t holds, of pixels g and g + 8, channels 2t and 2t + 1 of
-//     outputs           │ 1  2  …  13  14 │         each 8 (of floats, 4t … 4t + 3 of 16)
+//     stride 1  hidden pixels   0 │ 1  2  …  13  14 │ 15     lane 4g + t holds, of pixels g and g + 8 of the product,
+//               outputs           │ 0  1  …  12  13 │        channels 2t and 2t + 1 of each 8 (of floats, 4t … 4t + 3
+//                                                            of 16). Pixels 0 and 15 have one neighbour only
+//     stride 2  hidden pixels   0  1  2  3  …  13  14 │ 15   the product's pixels 0 … 7 are the even ones, 8 … 15 the
+//               outputs            0     1  …   6     │      odd ones: a lane holds what is above and left of its output
 //
-// Pixels 0 and 15 have one neighbour only: their outputs are not stored. All widths of MobileNetV2 but the last one, 7,
-// are multiples of 14. What is not needed: hidden channels in shared memory, their stores and loads, the table of rows,
-// and the barrier between warps that share pixels. The sums are those of expand.h and depthwise.h, in the same order.
+// All widths of MobileNetV2 but the last one at stride 1, 7, are multiples of SEGMENT. What is not needed: hidden
+// channels in shared memory, their stores and loads, the table of rows, and the barrier between warps that share
+// pixels. The sums are those of expand.h and depthwise.h, in the same order. Halves at stride 2: see chained.h.
 //
 // A hidden pixel outside of the image is zero because its upper bound is; expand's lower bound must be 0.
 #pragma once
 #include "fused/depthwise.h"
 #include "fused/expand.h"
 
-constexpr int SEGMENT = 14;  // columns of outputs of a warp
+template <class S> constexpr int SEGMENT = S::STRIDE == 1 ? 14 : 7;  // columns of outputs of a warp
 
 // Of what lanes hold of pixels g and g + 8: what lies to the left and to the right. Wrong left of 0 and right of 15.
 __device__ __forceinline__ void neighbours(unsigned (&left)[2], unsigned (&right)[2], unsigned first, unsigned second,
@@ -32,8 +35,9 @@ __device__ __forceinline__ void neighbours(unsigned (&left)[2], unsigned (&right
 }
 
 // The taps of a plane's channels that a lane needs, and how it adds a row of hidden pixels to the outputs acc that need
-// it. y: of the rows that the outputs need, from their first one on.
+// it. y: of the rows that the outputs need, from their first one on. SUMS: how many times 4 a row of them is in a lane.
 template <class S> struct TapsOfHalves {
+    static constexpr int SUMS = 2;  // halves of the channels; of two pixels, two channels each
     unsigned diagonal[2][9];
     float bias[2][4];
 
@@ -72,6 +76,7 @@ template <class S> struct TapsOfHalves {
 };
 
 template <class S> struct TapsOfFloats {
+    static constexpr int SUMS = 2 / S::STRIDE;  // pixels, four channels each
     float taps[9][4], bias[4];
 
     template <class At> __device__ __forceinline__ void load(const At& at, const float* slice, int channel) {
@@ -83,30 +88,37 @@ template <class S> struct TapsOfFloats {
         get(bias, slice + Geometry<S>::B2 + mine);
     }
     template <int ROWS>
-    __device__ __forceinline__ void add(float (&acc)[ROWS][2][4], int y, const float (&d)[2][4], float low,
+    __device__ __forceinline__ void add(float (&acc)[ROWS][SUMS][4], int y, const float (&d)[2][4], float low,
                                         const float (&bound)[2], int lane) const {
-        float under[3][2][4];  // columns of taps, pixels, channels
+        float under[3][SUMS][4];  // columns of taps, pixels, channels
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            unsigned left[2], right[2];
+            const float first = clamp(d[e / 2][e % 2], low, bound[0]), second = clamp(d[e / 2][2 + e % 2], low, bound[1]);
+            if constexpr (S::STRIDE == 2) {
+                under[0][0][e] = first, under[1][0][e] = second;
+                under[2][0][e] = __shfl_sync(0xffffffffu, first, (lane + 4) % 32);
+            } else {
+                unsigned left[2], right[2];
+                neighbours(left, right, __float_as_uint(first), __float_as_uint(second), lane);
+                under[1][0][e] = first, under[1][1][e] = second;
 #pragma unroll
-            for (int p = 0; p < 2; ++p) under[1][p][e] = clamp(d[e / 2][2 * p + e % 2], low, bound[p]);
-            neighbours(left, right, __float_as_uint(under[1][0][e]), __float_as_uint(under[1][1][e]), lane);
-#pragma unroll
-            for (int p = 0; p < 2; ++p)
-                under[0][p][e] = __uint_as_float(left[p]), under[2][p][e] = __uint_as_float(right[p]);
+                for (int p = 0; p < 2; ++p)
+                    under[0][p][e] = __uint_as_float(left[p]), under[2][p][e] = __uint_as_float(right[p]);
+            }
         }
 #pragma unroll
         for (int kx = 0; kx < 3; ++kx)
 #pragma unroll
-            for (int ky = 0; ky < 3; ++ky)
-                if (y >= ky && y - ky < ROWS)
+            for (int ky = 0; ky < 3; ++ky) {
+                const int r = (y - ky) / S::STRIDE;  // the output that needs this row under its row ky of taps
+                if (y >= ky && r * S::STRIDE == y - ky && r < ROWS)
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) {
-                        float& sum = acc[y - ky][i / 4][i % 4];
+                    for (int i = 0; i < 4 * SUMS; ++i) {
+                        float& sum = acc[r][i / 4][i % 4];
                         sum = fmaf(under[kx][i / 4][i % 4], taps[ky * 3 + kx][i % 4],
                                    ky + kx == 0 ? bias[i % 4] : sum);
                     }
+            }
     }
 };
 
@@ -122,8 +134,9 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
     constexpr bool STEM_OF = S::EXPAND == STEM;
     constexpr int K_STEPS = G::K_STEPS, D_ROW = G::D_ROW;
     constexpr int CHUNK = STEM_OF ? K_STEPS : smaller(A::TERMS / A::K, K_STEPS);  // as in expand.h
-    constexpr int SEGMENTS = ceil_div(S::TILE_W, SEGMENT), ITEMS = S::IMAGES * G::STRIPS * SEGMENTS;
-    constexpr int WARPS_P = S::WARPS_P, ROWS = S::STRIP + 2;
+    constexpr int SEGMENTS = ceil_div(S::TILE_W, SEGMENT<S>), ITEMS = S::IMAGES * G::STRIPS * SEGMENTS;
+    constexpr int WARPS_P = S::WARPS_P, STRIDE = S::STRIDE, ROWS = (S::STRIP - 1) * STRIDE + 3;
+    using Taps = typename TapsOf<S, G::FP16>::type;
     constexpr bool HELD = K_STEPS * (int)sizeof(typename A::Columns) <= 160;  // bytes of a thread's registers
     constexpr int DOWN = STEM_OF ? 2 * G::PATCH_ROW : G::IN_W * G::X_ROW;
     const float top = w.high[0];
@@ -134,7 +147,7 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
         typename A::Columns held[HELD ? K_STEPS : 1];
 #pragma unroll
         for (int k = 0; HELD && k < K_STEPS; ++k) held[k].load(b_row + k * A::K);
-        typename TapsOf<S, G::FP16>::type taps;
+        Taps taps;
         float hidden_bias[2][4];
         taps.load(at, slice, channel);
         load_bias(hidden_bias, at, slice + G::B1 + channel);
@@ -142,24 +155,29 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
         const int first_item = (at.warp_p + j * (WARPS_P - ITEMS % WARPS_P)) % WARPS_P;
 #pragma unroll 1
         for (int item = first_item; item < ITEMS; item += WARPS_P) {
-            const int column = item % SEGMENTS * SEGMENT, strip = item / SEGMENTS % G::STRIPS * S::STRIP;
-            const int image = item / (SEGMENTS * G::STRIPS);
+            const int column = item % SEGMENTS * SEGMENT<S>, strip = item / SEGMENTS % G::STRIPS * S::STRIP;
+            const int image = item / (SEGMENTS * G::STRIPS), row = image * G::IN_H + strip * STRIDE;
             // the pixel whose row this lane gives to ldmatrix and stmatrix; where there is none, the last one again
-            const int pixel = column + at.lane % 16, there = smaller(pixel, G::IN_W - 1), row = image * G::IN_H + strip;
+            const int pixel = column + at.lane % (16 / STRIDE), odd = STRIDE == 2 && at.lane % 16 >= 8;
+            const int there = STRIDE == 1 ? smaller(pixel, G::IN_W - 1)
+                                          : odd * G::ODD + smaller(pixel, S::TILE_W - odd);
             const T* const from = STEM_OF ? at.x_tile + 2 * row * G::PATCH_ROW + there * (G::FP16 ? 8 : 4) +
                                                 at.lane / 16 * (G::FP16 || G::MEASURES ? G::E : G::PATCH_ODD)
                                           : at.x_tile + (row * G::IN_W + there) * G::X_ROW + at.channel_of_a();
-            const int first_row = spot.y0 + strip, to = (image * S::TILE_H + strip) * S::TILE_W - 1;
+            const int first_row = spot.y0 + strip * STRIDE;
+            const int to = (image * S::TILE_H + strip) * S::TILE_W + column - (STRIDE == 1);
             float bound[2];
-            bool stored[2];  // of this lane's two pixels: whether their outputs are
+            bool stored[2];  // of this lane's two pixels: whether they are in the image; whether their outputs are stored
 #pragma unroll
             for (int p = 0; p < 2; ++p) {
-                const int mine = at.g + 8 * p;
-                bound[p] = (unsigned)(spot.x0 + column + mine) < S::W ? top : 0;
-                stored[p] = mine > 0 && mine <= SEGMENT && column + mine <= S::TILE_W;
+                const int mine = at.g + 8 * p, x = STRIDE == 1 ? column + mine : 2 * (column + at.g) + p;
+                bound[p] = (unsigned)(spot.x0 + x) < S::W ? top : 0;
+                stored[p] = STRIDE == 1 ? mine > 0 && mine <= SEGMENT<S> && column + mine <= S::TILE_W
+                                        : p == 0 && mine < SEGMENT<S> && column + mine < S::TILE_W;
             }
-            const bool mine = at.lane % 16 > 0 && at.lane % 16 <= SEGMENT && pixel <= S::TILE_W;
-            T* const dw = G::FP16 && !mine ? at.spare : at.dw + (to + pixel) * D_ROW + channel + at.lane / 16 * 8;
+            const bool mine = at.lane % 16 > 0 && at.lane % 16 <= SEGMENT<S> && pixel <= S::TILE_W;
+            T* const dw = G::FP16 && !mine ? at.spare
+                                           : at.dw + (to + at.lane % 16) * D_ROW + channel + at.lane / 16 * 8;
             const int down = G::FP16 && !mine ? 0 : S::TILE_W * D_ROW;
             // a row of hidden pixels, before they are clamped
             const auto expand_row = [&](float (&d)[2][4], int y) {
@@ -188,19 +206,20 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                             d[i / 4][i % 4] = A::add(d[i / 4][i % 4], part[i / 4][i % 4], w.scales.hidden);
                 }
             };
-            float acc[S::STRIP][2][4];
+            float acc[S::STRIP][Taps::SUMS][4];
             const auto store_row = [&](int y) {
                 if constexpr (G::FP16) {
                     store_bounded(dw + y * down, acc[y], w.low[1], w.high[1]);
                 } else {
-                    float(&v)[2][4] = acc[y];
+                    float(&v)[Taps::SUMS][4] = acc[y];
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) v[i / 4][i % 4] = bounded(v[i / 4][i % 4], w.low[1], w.high[1]);
+                    for (int i = 0; i < 4 * Taps::SUMS; ++i)
+                        v[i / 4][i % 4] = bounded(v[i / 4][i % 4], w.low[1], w.high[1]);
 #pragma unroll
-                    for (int p = 0; p < 2; ++p)
+                    for (int p = 0; p < Taps::SUMS; ++p)
                         if (stored[p])
-                            A::put_dw(at.dw + (to + column + at.g + 8 * p + y * S::TILE_W) * D_ROW, channel + 4 * at.t,
-                                      v[p], w.scales);
+                            A::put_dw(at.dw + (to + at.g + 8 * p + y * S::TILE_W) * D_ROW, channel + 4 * at.t, v[p],
+                                      w.scales);
                 }
             };
             // The next row is expanded before this one is convolved, and outputs are stored a row later: whatever a row
@@ -210,9 +229,9 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
 #pragma unroll
             for (int y = 0; y < ROWS; ++y) {
                 if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
-                if (y > 2) store_row(y - 3);
+                if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
                 const bool inside =
-                    (y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
+                    (y > 0 && y < ROWS - 1 && G::OUT_H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
                 const float bounds[2] = {inside ? bound[0] : 0, inside ? bound[1] : 0};
                 taps.add(acc, y, d[y % 2], w.low[0], bounds, at.lane);
             }
