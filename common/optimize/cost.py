@@ -131,8 +131,7 @@ def _sliding(g: Geometry) -> Spent:
         fragments *= 2
     return Spent(
         rows * (2 * steps * products + fragments + SLIDING_ROW_ISSUE[of]) + outputs * SLIDING_OUTPUT_ISSUE[of],
-        rows * (FRAGMENT_WAVEFRONTS * fragments + SLIDING_ROW_WAVEFRONTS[of])
-        + outputs * SLIDING_OUTPUT_WAVEFRONTS[of],
+        rows * (FRAGMENT_WAVEFRONTS * fragments + SLIDING_ROW_WAVEFRONTS[of]) + outputs * SLIDING_OUTPUT_WAVEFRONTS[of],
         rows * 2 * steps * products * MMA_CYCLES[2] + outputs * SLIDING_OUTPUT_TENSOR[itemsize],
     )
 
@@ -303,19 +302,19 @@ def candidates(
                     yield best
 
 
-def sliding_candidates(
+def chained_candidates(
     block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
 ) -> Iterator[Tile]:
-    """All tiles whose rows slide that fit and may be fast; `candidates` has none. Arguments as of `candidates`."""
+    """All chained tiles that fit and may be fast; `candidates` has none. Arguments as of `candidates`."""
     stride = block.stride
     if block.bounds[0][0] != 0 or block.expand not in (("pointwise", "stem") if stride == 1 else ("pointwise",)):
         return
-    if stride == 2 and itemsize == 2:
-        return  # see `options`
     out_h, out_w = block.out_size
     segment = SEGMENT[stride]
     heights = [h for h in (1, 2, 4, 7, 8, 14, 16, 28) if h <= out_h]
     widths = [n * segment for n in (1, 2, 4) if n * segment <= out_w] or [out_w]
+    if stride == 2 and itemsize == 2:  # 16 columns of any strips at a time
+        widths = [w for w in (4, 7, 8, 14, 16, 28) if w <= out_w]
     for h, w, images in itertools.product(heights, widths, (1, 2, 4)):
         if (images > 1 and (batch < images or (h, w) != (out_h, out_w))) or not 14 <= images * h * w <= 448:
             continue
@@ -323,7 +322,7 @@ def sliding_candidates(
         splits = (1, 2, 3, 4, 6, 8) if clusters and images == 1 and tiles < multiprocessors else (1,)
         strips = [n for n in (1, 2, 4, 7, 8, 14) if h % n == 0][-2:]
         for split, wc, planes, wp, strip in itertools.product(
-            splits, (1, 2, 3, 4, 5, 6, 8), (1, 2, 3), (1, 2, 4, 8), strips
+            splits, (1, 2, 3, 4, 5, 6, 8), (1, 2, 3), (1, 2, 3, 4, 7, 8), strips
         ):
             channels, warps = 16 * planes * wc, wc * wp
             per = ceil_div(block.hidden, channels * split)
@@ -349,8 +348,9 @@ def sliding_candidates(
                 at_once = resident_blocks(g, shared_memory, REGISTERS // (32 * warps * min(255, registers)))
                 if not at_once or registers > 255 or g.problem(shared_memory):
                     continue
-                held = at_once if split == 1 and tiles > 2 * at_once * multiprocessors else 0
-                yield dataclasses.replace(tile, blocks=at_once, persistent=held)
+                for blocks in {at_once, max(1, at_once - 1)}:
+                    held = blocks if split == 1 and tiles > 2 * blocks * multiprocessors else 0
+                    yield dataclasses.replace(tile, blocks=blocks, persistent=held)
 
 
 class _Way(NamedTuple):
@@ -426,7 +426,7 @@ def ranked(
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
     card = multiprocessors, shared_memory, clusters
-    every = itertools.chain(*(of(block, batch, itemsize, *card) for of in (candidates, sliding_candidates)))
+    every = itertools.chain(*(of(block, batch, itemsize, *card) for of in (candidates, chained_candidates)))
     return sorted(every, key=key)
 
 
@@ -442,21 +442,3 @@ def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
         if len(picked) == count:
             break
     return picked
-
-
-def options(block: Block, tile: Tile, itemsize: int, shared_memory: int) -> list[Tile]:
-    """Tiles of float16 at stride 2 that are `tile` with `chained`, which `candidates` leaves out.
-
-    Also with more resident thread blocks, for which it frees shared memory.
-    """
-    made = []
-    if itemsize == 2 and block.stride == 2 and tile.vector == 0:
-        for blocks in range(tile.blocks, tile.blocks + 3):
-            held = blocks if tile.persistent else 0
-            made.append(dataclasses.replace(tile, chained=True, blocks=blocks, persistent=held))
-
-    def possible(one: Tile) -> bool:
-        g = Geometry(block, one, itemsize)
-        return g.problem(shared_memory) is None and resident_blocks(g, shared_memory, one.blocks) == one.blocks
-
-    return [one for one in made if possible(one)]

@@ -102,9 +102,8 @@ class Tile:
     vector           adjacent channels per lane of the depthwise convolution; 0: on tensor cores, fp16 only
     chained          whether expand's results go to the depthwise convolution in registers and not through shared
                      memory, for blocks whose expand is clamped below at 0, and at stride 2 a pointwise one. Of 16
-                     hidden pixels that a warp computes, it makes 14 outputs at stride 1 and 7 at stride 2; of float16 at
-                     stride 2, expand computes 1.5 times as many pixels. float16 needs vector 0; float32 leaves vector
-                     aside
+                     hidden pixels a warp makes 14 outputs at stride 1, 7 at stride 2; in float16 at stride 2, expand
+                     computes 1.5 times as many pixels. float16 needs vector 0; float32 leaves vector aside
     stages           slices of weights in shared memory
     warps            warps per thread block
     pixel_warps      of these, warps that share the pixels of the same hidden channels

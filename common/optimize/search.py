@@ -145,8 +145,6 @@ def _most_promising(problem: Problem, tried: int, processors: int, memory: int, 
     every = cost.ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
     kept = shipped(problem.block, problem.batch, problem.dtype, problem.arithmetic)
     shortest = [*cost.shortlist(every, tried), *(tile for tile in (of_rule, kept) if tile)]
-    for tile in [*shortest[:2], *([kept] if kept else [])]:
-        shortest += cost.options(problem.block, tile, problem.itemsize, memory)
     tiles = dict.fromkeys(dataclasses.replace(tile, arithmetic=problem.arithmetic) for tile in shortest)
     return [tile for tile in tiles if Geometry(problem.block, tile, problem.itemsize).problem(memory) is None]
 

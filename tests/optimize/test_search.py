@@ -387,13 +387,15 @@ def test_without_a_search_what_seems_dearer_stays_separate(monkeypatch):
             assert cost.worth_it(block, tile, batch, 4, 132, 232_448) is expected
 
 
-def test_options_of_a_tile_are_possible_and_tried():
-    """chained where it may pay; the shipped tile's are in a search."""
-    block = Block(112, 112, 16, 96, 24, 2)
-    tile = Tile(8, 8, slice=48, warps=4, pixel_warps=4, strip=4, vector=0, blocks=3, persistent=3)
-    chained = cost.options(block, tile, 2, 232_448)
-    assert [(one.blocks, one.persistent) for one in chained] == [(3, 3), (4, 4), (5, 5)]
-    assert all(one.chained for one in chained)
-    assert not cost.options(dataclasses.replace(block, stride=1), tile, 2, 232_448)
-    assert not cost.options(block, dataclasses.replace(tile, vector=2), 2, 232_448)
-    assert all(cost.predicted(block, one, 2, 256, 132, 232_448) > 0 for one in chained)
+def test_chained_candidates_are_possible():
+    """At both strides, in both precisions; a stem's at stride 1; none where expand's lower bound is not 0."""
+    halved, stem = Block(28, 28, 32, 192, 64, 2), Block(112, 112, 3, 32, 16, 1, "stem", (224, 224))
+    for block in (halved, dataclasses.replace(halved, stride=1), stem):
+        for itemsize in (2, 4):
+            made = list(cost.chained_candidates(block, 32, itemsize, 132, 232_448, True))
+            assert made and all(tile.chained for tile in made)
+            for tile in made[:: len(made) // 20 + 1]:
+                assert Geometry(block, tile, itemsize).problem(232_448) is None
+                assert cost.predicted(block, tile, itemsize, 32, 132, 232_448) > 0
+    lower = dataclasses.replace(halved, bounds=((-1.0, 6.0), *halved.bounds[1:]))
+    assert not list(cost.chained_candidates(lower, 32, 2, 132, 232_448, True))
