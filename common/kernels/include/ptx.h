@@ -18,6 +18,8 @@
 //   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
 //   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
 //   clamp(x, low, high)                 two instructions where `x < low ? low : x > high ? high : x` takes four; NaN stays
+//   here(x)                             x, of which a compiler does not know that it is the same each time: what depends
+//                                       on it is computed where it is needed, not once before a loop, and then kept
 //
 // Who holds what (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "… mma.m16n8k8"), with g = lane / 4, t = lane % 4:
 //   d[0], d[1]: row g, columns 2t, 2t + 1;  d[2], d[3]: row g + 8.
@@ -131,6 +133,10 @@ __device__ __forceinline__ unsigned max_halves(unsigned a, unsigned b) {
 __device__ __forceinline__ unsigned min_halves(unsigned a, unsigned b) {
     asm("min.NaN.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
     return a;
+}
+__device__ __forceinline__ int here(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
 }
 
 #else  // ---- The simulator: a copy arrives when it is waited for, not before; matrices are put together from all lanes
@@ -294,5 +300,6 @@ SIM_INLINE unsigned to_tf32(float x) {  // to nearest, halves away from zero
     const unsigned bits = __float_as_uint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
 }
+static SIM_MEMBER int here(int x) { return x; }
 
 #endif

@@ -17,7 +17,8 @@
 // The two first of them may also be chained: hidden channels are then in registers alone. Their rows slide through
 // registers (sliding.h), but for halves at stride 2: there expand computes a pixel for each tap over it (chained.h).
 //
-// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. With
+// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. A block
+// that takes several tiles asks for the next one's x as soon as nobody reads this one's any more. With
 // SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
 // its sums where they are added up, each block's part of the outputs in its own shared memory. All of them must have
 // started by then.
@@ -55,6 +56,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     using W = ::Weights<typename S::Arithmetic>;
     static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
     static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND == POINTWISE;  // x, when it has come
+    static constexpr bool AHEAD = S::LOOPS && S::SPLIT == 1 && S::EXPAND != NONE;           // asks for the next tile's x
 
     Workspace<S, Crew> at;
 
@@ -79,27 +81,32 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     __device__ __forceinline__ void walk(const T* x, const W& w, const T* residual, T* y, int N, int first, int step,
                                          int own, const After& after) {
         const int tiles = ceil_div(N, S::IMAGES) * G::TILES_H * G::TILES_W;
+        Image<S, Crew> image;
         if constexpr (S::LOOPS) {
 #pragma unroll 1
             for (int start = first; start < tiles; start += step)
-                take(x, w, residual, y, Spot<S>(start + own, N), Crew::works(at.team) && start + own < tiles,
-                     start == first, start + step >= tiles, after);
-        } else take(x, w, residual, y, Spot<S>(first, N), true, true, true, after);
+                take(image, x, w, residual, y, N, start + own, Crew::works(at.team) ? tiles : 0, step, start == first,
+                     start + step >= tiles, after);
+        } else take(image, x, w, residual, y, N, first, tiles, step, true, true, after);
         if (S::LOOPS && first >= tiles) after();
+    }
+
+    // x of a tile: under way to shared memory, or a stem's in registers
+    __device__ __forceinline__ void fetch(Image<S, Crew>& image, const T* x, const Spot<S>& spot) {
+        if constexpr (S::EXPAND == STEM) image.load(at, x, spot);
+        else if constexpr (S::EXPAND == POINTWISE) fetch_x(at, x, spot);
     }
 
     // A tile, by those threads that have one (busy). is_first, is_last: of those that this block takes.
     template <class After>
-    __device__ __forceinline__ void take(const T* x, W w, const T* residual, T* y, const Spot<S> spot, bool busy,
-                                         bool is_first, bool is_last, const After& after) {
+    __device__ __forceinline__ void take(Image<S, Crew>& image, const T* x, W w, const T* residual, T* y, int N,
+                                         int tile, int tiles, int step, bool is_first, bool is_last,
+                                         const After& after) {
+        const Spot<S> spot(tile, N);
+        const bool busy = !S::LOOPS || tile < tiles;
         const bool waits = Crew::WAITS && is_first;  // what needs nothing of the kernel before comes before that wait
         if (!is_first && !G::RESIDENT) prefetch(w);
-        MeasuredImage<S, Crew> image;
-        const auto fetch = [&] {
-            if constexpr (G::MEASURES) image.load(at, x, spot);
-            else if constexpr (S::EXPAND != NONE) fetch_x(at, x, spot);
-        };
-        if (busy && !waits) fetch();
+        if (busy && !waits && !(AHEAD && !is_first)) fetch(image, x, spot);
         if constexpr (S::EXPAND != NONE)
             if (busy && !S::CHAINED) make_rows(at, spot);
         if (Crew::CLEARS && is_first) clear();
@@ -108,13 +115,17 @@ template <class S, class Crew = OneTile<S>> struct Fused {
         if (busy) begin(acc, at, w, residual, spot);
         if (waits) {
             wait_for_inputs();
-            if (busy) fetch();
+            if (busy) fetch(image, x, spot);
         }
         if constexpr (G::MEASURES) {
             if (busy) image.measure(at);
             __syncthreads();
             if (busy) image.put(at, w);
-        }
+        } else if constexpr (S::EXPAND == STEM)
+            if (busy) image.put(at, x, spot);
+        const auto fetch_next = [&] {
+            if (tile + step < tiles) fetch(image, x, Spot<S>(tile + step, N));
+        };
 #pragma unroll 1
         for (int slice = 0; slice < G::SLICES; ++slice) {
             const T* const now = at.stages + slice % G::STAGES * G::STAGE;
@@ -146,14 +157,17 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             } else if (busy) depthwise(at, now, w);
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();
+            if (AHEAD && !S::ADDS_X && slice == G::SLICES - 1) fetch_next();
             if (busy) project(acc, at, now, w);
         }
         if constexpr (S::ADDS_X)
             if (busy && at.rank == 0) add_x(acc, at, w);
         T* const y_tile = y + spot.first_out();
         if constexpr (S::SPLIT == 1) {
+            // the next tile's weights come, and its x, where slow warps may still read
+            if (S::LOOPS && (!G::RESIDENT || S::ADDS_X || !AHEAD || is_last)) __syncthreads();
+            if (AHEAD && S::ADDS_X) fetch_next();
             write_tile(acc, at, w, y_tile, spot, busy);
-            if (S::LOOPS) __syncthreads();  // the next tile's x comes where slow warps may still read
         } else {
             add_cluster(acc, at, w, y_tile, spot, busy);
             if (!is_last) cluster_sync();        // nobody puts the next sums where another one still reads

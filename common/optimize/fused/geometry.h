@@ -49,9 +49,10 @@ template <class S> struct Geometry {
     // rows are an odd number of 16 bytes: 8 of them begin in 8 different groups of banks
     __host__ __device__ static constexpr int odd(int elements) { return ((elements / E) | 1) * E; }
     static constexpr int X_ROW = odd(K_PADDED), D_ROW = odd(S::SLICE);
-    // At stride 2 neighbouring outputs need every other pixel of a row: the even ones lie first, side by side, ODD the
-    // first odd one. EVENS of them lie in the image.
-    static constexpr int ODD = S::STRIDE == 2 ? S::TILE_W + 1 : 1, EVENS = WHOLE_W ? REAL_W / 2 : ODD;
+    // Where every other pixel of a row is read at once (at stride 2, and where rows of x slide), the even ones lie first,
+    // side by side, ODD the first odd one. EVENS of them lie in the image.
+    static constexpr bool APART = S::STRIDE == 2 || (SLIDES && S::EXPAND == POINTWISE);
+    static constexpr int ODD = APART ? ceil_div(IN_W, 2) : 1, EVENS = WHOLE_W ? REAL_W / 2 : ODD;
     // Hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks; behind
     // them is room for the rows that fill up expand's last tile of mma.
     static constexpr int PIXELS_HIDDEN = S::IMAGES * IN_H * IN_W, FILLED = S::EXPAND ? M_IN * 16 - PIXELS_IN : 0;
@@ -65,7 +66,11 @@ template <class S> struct Geometry {
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;
     static constexpr int PATCH_ROW = (PATCH_W + (MEASURES ? (REAL_W / 2 - PATCH_W) & 3 : 0)) * 4;
     static constexpr int PATCH_ODD = PATCH_W * 2, PATCH_LOW = PATCH_W * 2;
-    static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;
+    static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;  // pairs of pixels
+    // where the rows of every other hidden pixel are read at once, every other pair comes first
+    __host__ __device__ static constexpr unsigned pair_at(unsigned i) {
+        return SLIDES && (FP16 || MEASURES) ? i / 2 + i % 2 * ceil_div(PATCH_PAIRS, 2) : i;
+    }
     static constexpr int MAXIMA = MEASURES ? ceil_div(WARPS, E) * E : 0;  // a number of each warp, behind the pixels
     static constexpr int X_OF_STEM = S::EXPAND == STEM ? PATCH_H * PATCH_ROW + MAXIMA : 0;
     static constexpr int X_SIZE = S::EXPAND == POINTWISE ? (S::CHAINED ? PIXELS_IN : M_IN * 16) * X_ROW : X_OF_STEM;
@@ -98,12 +103,12 @@ template <class S> struct Geometry {
     static_assert(PLACES * 8 <= PLACE + 1 && (S::EXPAND != STEM || PATCH_H * PATCH_ROW / 4 <= PATCH), "too large");
 
     __host__ __device__ static constexpr unsigned in_row(unsigned column) {
-        return S::STRIDE == 1 ? column : column / 2 + column % 2 * ODD;
+        return APART ? column / 2 + column % 2 * ODD : column;
     }
     // Unsigned, here and below: to divide by a constant is then two instructions and not five.
     __device__ __forceinline__ static void place(unsigned pixel, unsigned& image, unsigned& row, unsigned& column) {
         column = pixel % REAL_W, row = pixel / REAL_W, image = 0;
-        if constexpr (S::STRIDE == 2) column = column < EVENS ? 2 * column + WHOLE_W : 2 * (column - EVENS) + !WHOLE_W;
+        if constexpr (APART) column = column < EVENS ? 2 * column + WHOLE_W : 2 * (column - EVENS) + !WHOLE_W;
         if constexpr (S::IMAGES > 1) image = row / REAL_H, row %= REAL_H;
     }
     // Of a column of depthwise: the place of its first hidden pixel, and its first pixel of dw.
@@ -116,7 +121,7 @@ template <class S> struct Geometry {
     __device__ __forceinline__ static unsigned pixel_in(unsigned pixel) {
         if (WHOLE_H && WHOLE_W) return pixel;
         const unsigned row = pixel / S::TILE_W, image = S::IMAGES == 1 ? 0 : row / S::TILE_H;
-        return (image * REAL_H + row - image * S::TILE_H + !WHOLE_H) * REAL_W + pixel % S::TILE_W + !WHOLE_W;
+        return (image * REAL_H + row - image * S::TILE_H + !WHOLE_H) * REAL_W + in_row(pixel % S::TILE_W + !WHOLE_W);
     }
     __device__ __forceinline__ static unsigned place_out(unsigned pixel) {
         if (S::TILE_W == OUT_W && (S::IMAGES == 1 || S::TILE_H == OUT_H)) return pixel * S::O;

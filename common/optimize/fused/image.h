@@ -1,9 +1,10 @@
 // image.h - what a stem reads: a patch of the image, 3 channels a pixel; in shared memory they are 4, the last one 0.
 //
 //   Weights<A>                the parameters of a block
-//   fetch_image(at, x, spot)  the patch under a tile, as it is: of Fp16 and Tf32x3
-//   MeasuredImage<S, Crew>    of PairOfHalves: the patch in registers, until the block knows how large its numbers are
+//   Image<S, Crew>            the patch under a tile, in registers
 //     image.load(at, x, spot)     this thread's pairs of pixels
+//     image.put(at, x, spot)      into shared memory, as they are: of Fp16 and Tf32x3
+//   Image<S, Crew>, measured  of PairOfHalves: in registers, until the block knows how large its numbers are
 //     image.measure(at)           the largest magnitude of each warp, in shared memory; then a barrier
 //     image.put(at, w)            high and low halves into shared memory, and w.scales.hidden for their sums
 //
@@ -28,7 +29,8 @@
 //
 // Shared memory: 8 bytes a pixel, the high halves of a row of pixels first. Under a row of taps an output has 4 pixels,
 // 16 numbers of k, which are two rows of ldmatrix; those of the next output begin 16 bytes further, so that 8 outputs
-// take all banks once. Where 8 outputs go on in the next row, so do the banks, see PATCH_ROW in geometry.h.
+// take all banks once. Where 8 outputs go on in the next row, so do the banks, see PATCH_ROW in geometry.h. Where 8
+// outputs are every other one (sliding.h), every other pair of pixels comes first, see pair_at.
 #pragma once
 #include "fused/workspace.h"
 
@@ -62,7 +64,8 @@ __device__ __forceinline__ void load_pixels(Two (&two)[N][3], int first, const W
 
 template <class G>
 __device__ __forceinline__ void put_pixels(__half* patch, unsigned pair, const unsigned (&v)[3]) {
-    store_16(patch + pair * 8, make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
+    store_16(patch + pair / G::PATCH_PAIRS * G::PATCH_ROW + G::pair_at(pair % G::PATCH_PAIRS) * 8,
+             make_uint4(v[0], v[1] & 0xffff, v[1] >> 16 | v[2] << 16, v[2] >> 16));
 }
 template <class G>
 __device__ __forceinline__ void put_pixels(float* patch, unsigned pair, const float2 (&v)[3]) {
@@ -71,25 +74,30 @@ __device__ __forceinline__ void put_pixels(float* patch, unsigned pair, const fl
     *(float4*)(to + G::PATCH_ODD) = make_float4(v[1].y, v[2].x, v[2].y, 0);
 }
 
-template <class S, class Crew>
-__device__ __forceinline__ void fetch_image(const Workspace<S, Crew>& at, const typename S::T* x, const Spot<S>& spot) {
+template <class S, class Crew, bool = S::EXPAND == STEM, bool = Geometry<S>::MEASURES> struct Image {};  // of others
+
+template <class S, class Crew> struct Image<S, Crew, true, false> {
     using G = Geometry<S>;
-    constexpr int STEPS = ceil_div(G::PATCH_ITEMS, S::THREADS), AT_ONCE = smaller(STEPS, 6);  // loads on their way
+    static constexpr int STEPS = ceil_div(G::PATCH_ITEMS, S::THREADS), AT_ONCE = smaller(STEPS, 6);
+    typename TwoOf<typename S::T>::type two[AT_ONCE][3];  // the first ones; of the rest, as many at a time
+
+    __device__ __forceinline__ void load(const Workspace<S, Crew>& at, const typename S::T* x, const Spot<S>& spot) {
+        load_pixels(two, 0, at, x, spot);
+    }
+    __device__ __forceinline__ void put(const Workspace<S, Crew>& at, const typename S::T* x, const Spot<S>& spot) {
 #pragma unroll 1
-    for (int k = 0; k < STEPS; k += AT_ONCE) {
-        typename TwoOf<typename S::T>::type two[AT_ONCE][3];
-        load_pixels(two, k, at, x, spot);
+        for (int k = 0; k < STEPS; k += AT_ONCE) {
+            if (k > 0) load_pixels(two, k, at, x, spot);
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            const int i = at.thread + (k + j) * S::THREADS;
-            if (i < G::PATCH_ITEMS) put_pixels<G>(at.x_tile, i, two[j]);
+            for (int j = 0; j < AT_ONCE; ++j) {
+                const int i = at.thread + (k + j) * S::THREADS;
+                if (i < G::PATCH_ITEMS) put_pixels<G>(at.x_tile, i, two[j]);
+            }
         }
     }
-}
+};
 
-template <class S, class Crew, bool = Geometry<S>::MEASURES> struct MeasuredImage {};  // of other blocks
-
-template <class S, class Crew> struct MeasuredImage<S, Crew, true> {
+template <class S, class Crew> struct Image<S, Crew, true, true> {
     using G = Geometry<S>;
     static constexpr int STEPS = ceil_div(G::PATCH_ITEMS, S::THREADS);
     float2 two[STEPS][3];
@@ -133,7 +141,7 @@ template <class S, class Crew> struct MeasuredImage<S, Crew, true> {
             split_half(high[1], low[1], two[j][1].x, scale);
             split_halves(high[2], low[2], two[j][1].y, two[j][2].x, scale);
             split_half(high[3], low[3], two[j][2].y, scale);
-            float* const to = at.x_tile + i / G::PATCH_PAIRS * G::PATCH_ROW + i % G::PATCH_PAIRS * 4;
+            float* const to = at.x_tile + i / G::PATCH_PAIRS * G::PATCH_ROW + G::pair_at(i % G::PATCH_PAIRS) * 4;
             if (i < G::PATCH_ITEMS) {
                 store_16(to, make_uint4(high[0], high[1], high[2], high[3]));
                 store_16(to + G::PATCH_LOW, make_uint4(low[0], low[1], low[2], low[3]));

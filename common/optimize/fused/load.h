@@ -87,15 +87,22 @@ __device__ __forceinline__ void prefetch(const Workspace<S, Crew>& at, const Wei
     cp_async_commit();
 }
 
-// The biases of a thread's sums of 16 channels.
+// The biases of a thread's sums of 16 channels. A product of halves begins with four of them in registers side by side,
+// of which two are equal. They are read twice, so that no compiler knows, and copies two anew before each product.
 template <class S, class Crew>
 __device__ __forceinline__ void load_bias(float (&bias)[2][4], const Workspace<S, Crew>& at,
                                           const typename S::T* from) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        float two[2];
-        get(two, from + (Geometry<S>::FP16 ? half * 8 + 2 * at.t : 4 * at.t + half * 2));
-        bias[half][0] = bias[half][2] = two[0], bias[half][1] = bias[half][3] = two[1];
+        if constexpr (Geometry<S>::FP16)
+#pragma unroll
+            for (int p = 0; p < 2; ++p)
+                unpack(bias[half][2 * p], bias[half][2 * p + 1], *(const volatile unsigned*)(from + half * 8 + 2 * at.t));
+        else {
+            float two[2];
+            get(two, from + 4 * at.t + half * 2);
+            bias[half][0] = bias[half][2] = two[0], bias[half][1] = bias[half][3] = two[1];
+        }
     }
 }
 
@@ -131,7 +138,6 @@ __device__ __forceinline__ void fetch_x(const Workspace<S, Crew>& at, const type
             for (int e = 0; e < G::A::PIECE; e += G::E)
                 cp_async_16(at.x_tile + pixel * G::X_ROW + c + e, x + (inside ? from + e : 0), inside);
         });
-    if constexpr (S::EXPAND == STEM && !G::MEASURES) fetch_image(at, x, spot);
     cp_async_commit();
 }
 

@@ -136,15 +136,17 @@ __device__ __forceinline__ void write_tile(const Sums<S>& acc, const Workspace<S
                                            const Weights<typename S::Arithmetic>& w, typename S::T* y_tile,
                                            const Spot<S>& spot, bool busy) {
     using G = Geometry<S>;
+    Workspace<S, Crew> mine = at;  // addresses are not kept from tile to tile: registers are few
+    mine.g = here(at.g), mine.t = here(at.t);
 #pragma unroll
     for (int i = 0; busy && i < 2 * G::MT3; ++i) {
-        const bool there = spot.is_out(at.pixel_of(i));
-        const unsigned place = G::place_out(at.pixel_of(i));
+        const bool there = spot.is_out(mine.pixel_of(i));
+        const unsigned place = G::place_out(mine.pixel_of(i));
 #pragma unroll
         for (int j = 0; j < G::PAIRS3; ++j) {
             const float(&d)[2][4] = acc[i / 2][j];
             float v[4] = {d[0][i % 2 * 2], d[0][i % 2 * 2 + 1], d[1][i % 2 * 2], d[1][i % 2 * 2 + 1]};
-            if (there && at.channel_of(j) < S::O) write(v, y_tile + (place + at.channel_of(j)), w);
+            if (there && mine.channel_of(j) < S::O) write(v, y_tile + (place + mine.channel_of(j)), w);
         }
     }
 }

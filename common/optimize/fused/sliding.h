@@ -7,12 +7,11 @@
 // pixels above them, borders included. What lies to the left and to the right of a pixel is in the registers of a
 // neighbouring lane, four lanes away: shuffles bring it. A row is added to all outputs that need it, and is gone.
 //
-//     stride 1  hidden pixels   0 │ 1  2  …  13  14 │ 15     lane 4g + t holds, of pixels g and g + 8 of the product,
-//               outputs           │ 0  1  …  12  13 │        channels 2t and 2t + 1 of each 8 (of floats, 4t … 4t + 3
-//                                                            of 16). Pixels 0 and 15 have one neighbour only
-//     stride 2  hidden pixels   0  1  2  3  …  13  14 │ 15   the product's pixels 0 … 7 are the even ones, 8 … 15 the
-//               outputs            0     1  …   6     │      odd ones: a lane holds what is above and left of its output
+//     hidden pixels        0 │ 1  2  …  13  14 │ 15      rows 0 … 7 of the product are the even ones, rows 8 … 15 the
+//     outputs, stride 1      │ 0  1  …  12  13 │         odd ones: lane 4g + t holds pixels 2g and 2g + 1, of each 8
+//     outputs, stride 2      │ 0     1  …   6  │         channels 2t and 2t + 1 (of floats, 4t … 4t + 3 of 16)
 //
+// So one neighbour of each of a lane's pixels is its own. At stride 1, pixels 0 and 15 lack the other one.
 // All widths of MobileNetV2 but the last one at stride 1, 7, are multiples of SEGMENT. What is not needed: hidden
 // channels in shared memory, their stores and loads, the table of rows, and the barrier between warps that share
 // pixels. The sums are those of expand.h and depthwise.h, in the same order. Halves at stride 2: see chained.h.
@@ -24,14 +23,12 @@
 
 template <class S> constexpr int SEGMENT = S::STRIDE == 1 ? 14 : 7;  // columns of outputs of a warp
 
-// Of what lanes hold of pixels g and g + 8: what lies to the left and to the right. Wrong left of 0 and right of 15.
-__device__ __forceinline__ void neighbours(unsigned (&left)[2], unsigned (&right)[2], unsigned first, unsigned second,
-                                           int lane) {
-    const unsigned all = 0xffffffffu, before = (lane + 28) % 32, after = (lane + 4) % 32;
-    const unsigned first_before = __shfl_sync(all, first, before), second_before = __shfl_sync(all, second, before);
-    const unsigned first_after = __shfl_sync(all, first, after), second_after = __shfl_sync(all, second, after);
-    left[0] = first_before, left[1] = lane < 4 ? first_before : second_before;    // of pixel 8 it is pixel 7
-    right[1] = second_after, right[0] = lane >= 28 ? second_after : first_after;  // of pixel 7 it is pixel 8
+// What lies to the left of a lane's even pixel and to the right of its odd one. Wrong left of 0 and right of 15.
+template <class V> __device__ __forceinline__ V left_of(V odd, int lane) {
+    return __shfl_sync(0xffffffffu, odd, (lane + 28) % 32);
+}
+template <class V> __device__ __forceinline__ V right_of(V even, int lane) {
+    return __shfl_sync(0xffffffffu, even, (lane + 4) % 32);
 }
 
 // The taps of a plane's channels that a lane needs, and how it adds a row of hidden pixels to the outputs acc that need
@@ -52,12 +49,10 @@ template <class S> struct TapsOfHalves {
         unsigned two[2][4], third[2][2];  // under the first two columns of taps, and under the third
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            unsigned left[2], here[2];
-#pragma unroll
-            for (int p = 0; p < 2; ++p)
-                here[p] = min_halves(pack_relu(d[half][2 * p], d[half][2 * p + 1]), pack(bound[p], bound[p]));
-            neighbours(left, third[half], here[0], here[1], lane);
-            two[half][0] = left[0], two[half][1] = left[1], two[half][2] = here[0], two[half][3] = here[1];
+            const unsigned even = min_halves(pack_relu(d[half][0], d[half][1]), pack(bound[0], bound[0]));
+            const unsigned odd = min_halves(pack_relu(d[half][2], d[half][3]), pack(bound[1], bound[1]));
+            two[half][0] = left_of(odd, lane), two[half][1] = even, two[half][2] = even, two[half][3] = odd;
+            third[half][0] = odd, third[half][1] = right_of(even, lane);
         }
 #pragma unroll
         for (int part = 0; part < 2; ++part)
@@ -93,18 +88,11 @@ template <class S> struct TapsOfFloats {
         float under[3][SUMS][4];  // columns of taps, pixels, channels
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            const float first = clamp(d[e / 2][e % 2], low, bound[0]), second = clamp(d[e / 2][2 + e % 2], low, bound[1]);
-            if constexpr (S::STRIDE == 2) {
-                under[0][0][e] = first, under[1][0][e] = second;
-                under[2][0][e] = __shfl_sync(0xffffffffu, first, (lane + 4) % 32);
-            } else {
-                unsigned left[2], right[2];
-                neighbours(left, right, __float_as_uint(first), __float_as_uint(second), lane);
-                under[1][0][e] = first, under[1][1][e] = second;
-#pragma unroll
-                for (int p = 0; p < 2; ++p)
-                    under[0][p][e] = __uint_as_float(left[p]), under[2][p][e] = __uint_as_float(right[p]);
-            }
+            const float even = clamp(d[e / 2][e % 2], low, bound[0]), odd = clamp(d[e / 2][2 + e % 2], low, bound[1]);
+            if constexpr (S::STRIDE == 1) {
+                under[0][0][e] = left_of(odd, lane), under[1][0][e] = even, under[2][0][e] = odd;
+                under[0][1][e] = even, under[1][1][e] = odd, under[2][1][e] = right_of(even, lane);
+            } else under[0][0][e] = even, under[1][0][e] = odd, under[2][0][e] = right_of(even, lane);
         }
 #pragma unroll
         for (int kx = 0; kx < 3; ++kx)
@@ -157,27 +145,27 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
         for (int item = first_item; item < ITEMS; item += WARPS_P) {
             const int column = item % SEGMENTS * SEGMENT<S>, strip = item / SEGMENTS % G::STRIPS * S::STRIP;
             const int image = item / (SEGMENTS * G::STRIPS), row = image * G::IN_H + strip * STRIDE;
-            // the pixel whose row this lane gives to ldmatrix and stmatrix; where there is none, the last one again
-            const int pixel = column + at.lane % (16 / STRIDE), odd = STRIDE == 2 && at.lane % 16 >= 8;
-            const int there = STRIDE == 1 ? smaller(pixel, G::IN_W - 1)
-                                          : odd * G::ODD + smaller(pixel, S::TILE_W - odd);
-            const T* const from = STEM_OF ? at.x_tile + 2 * row * G::PATCH_ROW + there * (G::FP16 ? 8 : 4) +
-                                                at.lane / 16 * (G::FP16 || G::MEASURES ? G::E : G::PATCH_ODD)
-                                          : at.x_tile + (row * G::IN_W + there) * G::X_ROW + at.channel_of_a();
+            // the hidden pixel whose row this lane gives to ldmatrix and stmatrix, counted from the first one; where
+            // there is none in the tile, the last one again
+            const int pixel = at.lane % 8 * 2 + at.lane / 8 % 2;
+            const int there = G::in_row(smaller(column * STRIDE + pixel, G::IN_W - 1));
+            const T* from = at.x_tile + (row * G::IN_W + there) * G::X_ROW + at.channel_of_a();
+            if (STEM_OF)
+                from = at.x_tile + 2 * row * G::PATCH_ROW +
+                       (A::K == 16 ? G::pair_at(there + at.lane / 16) * G::E : there * 4 + at.lane / 16 * G::PATCH_ODD);
             const int first_row = spot.y0 + strip * STRIDE;
             const int to = (image * S::TILE_H + strip) * S::TILE_W + column - (STRIDE == 1);
             float bound[2];
             bool stored[2];  // of this lane's two pixels: whether they are in the image; whether their outputs are stored
 #pragma unroll
             for (int p = 0; p < 2; ++p) {
-                const int mine = at.g + 8 * p, x = STRIDE == 1 ? column + mine : 2 * (column + at.g) + p;
-                bound[p] = (unsigned)(spot.x0 + x) < S::W ? top : 0;
+                const int mine = 2 * at.g + p;
+                bound[p] = (unsigned)(spot.x0 + column * STRIDE + mine) < S::W ? top : 0;
                 stored[p] = STRIDE == 1 ? mine > 0 && mine <= SEGMENT<S> && column + mine <= S::TILE_W
-                                        : p == 0 && mine < SEGMENT<S> && column + mine < S::TILE_W;
+                                        : at.g < SEGMENT<S> && column + at.g < S::TILE_W;
             }
-            const bool mine = at.lane % 16 > 0 && at.lane % 16 <= SEGMENT<S> && pixel <= S::TILE_W;
-            T* const dw = G::FP16 && !mine ? at.spare
-                                           : at.dw + (to + at.lane % 16) * D_ROW + channel + at.lane / 16 * 8;
+            const bool mine = pixel > 0 && pixel <= SEGMENT<S> && column + pixel <= S::TILE_W;
+            T* const dw = G::FP16 && !mine ? at.spare : at.dw + (to + pixel) * D_ROW + channel + at.lane / 16 * 8;
             const int down = G::FP16 && !mine ? 0 : S::TILE_W * D_ROW;
             // a row of hidden pixels, before they are clamped
             const auto expand_row = [&](float (&d)[2][4], int y) {
@@ -218,8 +206,8 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
 #pragma unroll
                     for (int p = 0; p < Taps::SUMS; ++p)
                         if (stored[p])
-                            A::put_dw(at.dw + (to + at.g + 8 * p + y * S::TILE_W) * D_ROW, channel + 4 * at.t, v[p],
-                                      w.scales);
+                            A::put_dw(at.dw + (to + at.g * Taps::SUMS + p + y * S::TILE_W) * D_ROW,
+                                      channel + 4 * at.t, v[p], w.scales);
                 }
             };
             // The next row is expanded before this one is convolved, and outputs are stored a row later: whatever a row
