@@ -25,7 +25,7 @@ from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
 from common.optimize.blocks_int8 import Int8Block, inverted_residual_int8
-from common.optimize.generate import Block, Tile
+from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
 
 if cuda.backend() == "gpu":
@@ -187,7 +187,12 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
         (Block(14, 13, 24, 96, 24, 1, residual=True), Tile(2, 8, slice=32, warps=4, pixel_warps=2, persistent=1)),
         (Block(7, 7, 32, 64, 40), Tile(7, 7, images=2, slice=32, warps=8, pixel_warps=4)),
         (Block(15, 12, 16, 48, 24, 2), Tile(8, 6, slice=16, warps=2, pixel_warps=2, strip=4)),
+        (Block(15, 12, 16, 48, 24, 2), Tile(8, 6, slice=48, warps=3, strip=4, stages=1, persistent=1)),
         (Block(9, 12, 3, 32, 16, 1, "stem", (18, 24)), Tile(4, 8, slice=32, warps=2, strip=4, stages=1)),
+        (
+            Block(9, 12, 3, 32, 16, 1, "stem", (18, 24)),
+            Tile(9, 12, slice=32, warps=4, pixel_warps=2, strip=3, persistent=1),
+        ),
         (Block(9, 10, 48, 48, 36, expand="none"), Tile(3, 5, slice=48, warps=3, strip=3)),
     ]
     if cuda.backend() == "simulator" or cuda.compute_capability() >= 90:
@@ -214,7 +219,9 @@ def launch_fused(dtype: type) -> int:
     for block, tile in made:
         taps = {"pointwise": 1, "stem": 3, "none": 0}[block.expand]
         expand = nhwc(block.hidden, block.channels, taps, taps, scale=0.1) if taps else None
-        x = nhwc(3, *block.input_shape)
+        grid = tile.persistent * cuda.multiprocessors()  # of thread blocks that take two tiles and more
+        images = max(3, -(-5 * grid // (2 * Geometry(block, tile, np.dtype(dtype).itemsize).tiles)))
+        x = nhwc(images, *block.input_shape)
         out = inverted_residual(
             x, expand, random(block.hidden, dtype=dtype) if taps else None, nhwc(block.hidden, 1, 3, 3),
             random(block.hidden, dtype=dtype), nhwc(block.outputs, block.hidden, 1, 1, scale=0.1),

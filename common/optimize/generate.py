@@ -171,7 +171,8 @@ class Geometry:
         patch_w = 2 * self.real_w + 2
         self.pixel_pairs = (2 * self.real_h + 1) * patch_w // 2  # of the image, that a stem's tile reads
         measures = self.halves and block.expand == "stem"
-        patch_row = patch_w + ((self.real_w // 2 - patch_w) % 4 if measures else 0)
+        more = (self.real_w // 2 - patch_w) % 4 if measures else (self.real_w - patch_w) & 6 if itemsize == 2 else 0
+        patch_row = patch_w + more
         patch = (2 * self.real_h + 1) * patch_row * 4 + (ceil_div(tile.warps, e) * e if measures else 0)
         self.x_bytes = {"none": 0, "pointwise": x_pixels * x_row, "stem": patch}[block.expand] * itemsize
         places = tile.images * self.in_h * self.in_w + (m_in - self.pixels_in if expands else 0)

@@ -55,8 +55,8 @@ template <class S, class Crew = OneTile<S>> struct Fused {
     using T = typename S::T;
     using W = ::Weights<typename S::Arithmetic>;
     static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
-    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND == POINTWISE;  // x, when it has come
-    static constexpr bool AHEAD = S::LOOPS && S::SPLIT == 1 && S::EXPAND != NONE;           // asks for the next tile's x
+    static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND == POINTWISE;  // x, once it is here
+    static constexpr bool AHEAD = S::LOOPS && S::SPLIT == 1 && S::EXPAND != NONE;  // asks for the next tile's x
 
     Workspace<S, Crew> at;
 
@@ -111,8 +111,12 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             if (busy && !S::CHAINED) make_rows(at, spot);
         if (Crew::CLEARS && is_first) clear();
         if (S::READS_RESIDUAL && waits) wait_for_inputs();
+        // a residual is read before anything else is waited for; else sums of a single slice take no registers before
+        constexpr bool LATE = G::SLICES == 1 && !S::READS_RESIDUAL;
         Sums<S> acc = {};
-        if (busy) begin(acc, at, w, residual, spot);
+        ProjectBias<S> bias = {};
+        if (busy) get_bias(bias, at, w);
+        if (busy && !LATE) begin(acc, bias, at, residual, spot);
         if (waits) {
             wait_for_inputs();
             if (busy) fetch(image, x, spot);
@@ -158,6 +162,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();
             if (AHEAD && !S::ADDS_X && slice == G::SLICES - 1) fetch_next();
+            if (LATE) begin(acc, bias, at, residual, spot);
             if (busy) project(acc, at, now, w);
         }
         if constexpr (S::ADDS_X)

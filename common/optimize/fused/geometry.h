@@ -49,8 +49,8 @@ template <class S> struct Geometry {
     // rows are an odd number of 16 bytes: 8 of them begin in 8 different groups of banks
     __host__ __device__ static constexpr int odd(int elements) { return ((elements / E) | 1) * E; }
     static constexpr int X_ROW = odd(K_PADDED), D_ROW = odd(S::SLICE);
-    // Where every other pixel of a row is read at once (at stride 2, and where rows of x slide), the even ones lie first,
-    // side by side, ODD the first odd one. EVENS of them lie in the image.
+    // Where every other pixel of a row is read at once (at stride 2, and where rows of x slide), the even ones lie
+    // first, side by side, ODD the first odd one. EVENS of them lie in the image.
     static constexpr bool APART = S::STRIDE == 2 || (SLIDES && S::EXPAND == POINTWISE);
     static constexpr int ODD = APART ? ceil_div(IN_W, 2) : 1, EVENS = WHOLE_W ? REAL_W / 2 : ODD;
     // Hidden pixels are stored 8 channels at a time, two such halves of a plane 64 bytes apart in the banks; behind
@@ -60,11 +60,13 @@ template <class S> struct Geometry {
     static constexpr int HALF_PLANE = (ceil_div(PLACES - UNIT / 2, UNIT) * UNIT + UNIT / 2) * 8, PLANE = 2 * HALF_PLANE;
     // A stem's inputs: pixels of the image from an even column on, 4 channels each, the last one 0; of floats, of which
     // a pixel is 16 bytes, the even ones of a row first: neighbouring hidden pixels need every other one. As pairs of
-    // halves (MEASURES, image.h) the high ones of a row first, then the low ones; behind them a row has as many pixels
-    // more as take the first hidden pixel of a row to the banks that follow those of the last one in the row above.
+    // halves (MEASURES, image.h) the high ones of a row first, then the low ones. Of halves, behind them a row has as
+    // many pixels more as take the first hidden pixel of a row to the banks that follow those of the last one in the
+    // row above.
     static constexpr bool MEASURES = S::EXPAND == STEM && A::PIECE != E;
     static constexpr int PATCH_H = 2 * REAL_H + 1, PATCH_W = 2 * REAL_W + 2;
-    static constexpr int PATCH_ROW = (PATCH_W + (MEASURES ? (REAL_W / 2 - PATCH_W) & 3 : 0)) * 4;
+    static constexpr int PATCH_MORE = MEASURES ? (REAL_W / 2 - PATCH_W) & 3 : FP16 ? (REAL_W - PATCH_W) & 6 : 0;
+    static constexpr int PATCH_ROW = (PATCH_W + PATCH_MORE) * 4;
     static constexpr int PATCH_ODD = PATCH_W * 2, PATCH_LOW = PATCH_W * 2;
     static constexpr int PATCH_PAIRS = PATCH_W / 2, PATCH_ITEMS = PATCH_H * PATCH_PAIRS;  // pairs of pixels
     // where the rows of every other hidden pixel are read at once, every other pair comes first
@@ -117,17 +119,26 @@ template <class S> struct Geometry {
         from = (image * IN_H + strip * S::STRIP * S::STRIDE) * IN_W + x;
         to = (image * S::TILE_H + strip * S::STRIP) * S::TILE_W + x;
     }
+    // Where rows of dw are stored two apart, the outputs of even columns come first in each row.
+    static constexpr bool DW_APART = FP16 && SLIDES && S::TILE_W % 2 == 0;
+    __host__ __device__ static constexpr unsigned dw_at(unsigned column) {
+        return DW_APART ? column / 2 + column % 2 * (S::TILE_W / 2) : column;
+    }
+    __device__ __forceinline__ static unsigned column_out(unsigned pixel) {
+        const unsigned i = pixel % S::TILE_W;
+        return !DW_APART ? i : i < S::TILE_W / 2 ? 2 * i : 2 * i - (S::TILE_W - 1);
+    }
     // Of an output pixel: the pixel of x's tile under it; where its channels begin in y, counted from the tile's first.
     __device__ __forceinline__ static unsigned pixel_in(unsigned pixel) {
         if (WHOLE_H && WHOLE_W) return pixel;
         const unsigned row = pixel / S::TILE_W, image = S::IMAGES == 1 ? 0 : row / S::TILE_H;
-        return (image * REAL_H + row - image * S::TILE_H + !WHOLE_H) * REAL_W + in_row(pixel % S::TILE_W + !WHOLE_W);
+        return (image * REAL_H + row - image * S::TILE_H + !WHOLE_H) * REAL_W + in_row(column_out(pixel) + !WHOLE_W);
     }
     __device__ __forceinline__ static unsigned place_out(unsigned pixel) {
-        if (S::TILE_W == OUT_W && (S::IMAGES == 1 || S::TILE_H == OUT_H)) return pixel * S::O;
+        if (S::TILE_W == OUT_W && (S::IMAGES == 1 || S::TILE_H == OUT_H) && !DW_APART) return pixel * S::O;
         unsigned row = pixel / S::TILE_W;
         if (S::IMAGES > 1) row = row / S::TILE_H * OUT_H + row % S::TILE_H;
-        return (row * OUT_W + pixel % S::TILE_W) * S::O;
+        return (row * OUT_W + column_out(pixel)) * S::O;
     }
 };
 
@@ -151,6 +162,6 @@ template <class S> struct Spot {
         return (G::MT3 * G::M3 * 16 == G::PIXELS_OUT || pixel < G::PIXELS_OUT) &&
                (S::IMAGES == 1 || n0 + pixel / (S::TILE_W * S::TILE_H) < N) &&
                (G::OUT_H % S::TILE_H == 0 || oy0 + pixel / S::TILE_W % S::TILE_H < G::OUT_H) &&
-               (G::OUT_W % S::TILE_W == 0 || ox0 + pixel % S::TILE_W < G::OUT_W);
+               (G::OUT_W % S::TILE_W == 0 || ox0 + G::column_out(pixel) < G::OUT_W);
     }
 };

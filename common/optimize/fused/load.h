@@ -88,19 +88,21 @@ __device__ __forceinline__ void prefetch(const Workspace<S, Crew>& at, const Wei
 }
 
 // The biases of a thread's sums of 16 channels. A product of halves begins with four of them in registers side by side,
-// of which two are equal. They are read twice, so that no compiler knows, and copies two anew before each product.
+// of which two are equal. Where rows are chained they are read twice, so that no compiler knows, and copies two anew
+// before each product; elsewhere registers are too few.
 template <class S, class Crew>
 __device__ __forceinline__ void load_bias(float (&bias)[2][4], const Workspace<S, Crew>& at,
                                           const typename S::T* from) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        if constexpr (Geometry<S>::FP16)
+        if constexpr (Geometry<S>::FP16 && S::CHAINED && S::LOOPS && S::EXPAND != STEM) {
+            const volatile unsigned* const two = (const volatile unsigned*)(from + half * 8 + 2 * at.t);
 #pragma unroll
-            for (int p = 0; p < 2; ++p)
-                unpack(bias[half][2 * p], bias[half][2 * p + 1], *(const volatile unsigned*)(from + half * 8 + 2 * at.t));
+            for (int p = 0; p < 2; ++p) unpack(bias[half][2 * p], bias[half][2 * p + 1], *two);
+        }
         else {
             float two[2];
-            get(two, from + 4 * at.t + half * 2);
+            get(two, from + (Geometry<S>::FP16 ? half * 8 + 2 * at.t : 4 * at.t + half * 2));
             bias[half][0] = bias[half][2] = two[0], bias[half][1] = bias[half][3] = two[1];
         }
     }

@@ -1,7 +1,8 @@
 // project.h - y = clamp(dw · weight + bias + residual), the sums in registers from the first slice to the last.
 //
 //   Sums<S>                                   of a thread: MT3 × PAIRS3 pairs of tiles of mma
-//   begin(sums, at, w, residual, spot)        bias, and a residual that is read from global memory
+//   get_bias(bias, at, w)                     of a thread's channels; asked for before anything else is waited for
+//   begin(sums, bias, at, residual, spot)     bias, and a residual that is read from global memory
 //   project(sums, at, slice, w)               sums += dw · weight, over a slice of the weights w, in shared memory
 //   add_x(sums, at, w)                        a residual that is x itself: it lies in shared memory
 //   write(v, to, w), write_tile(sums, …)      clamped, 4 neighbouring channels of a pixel at a time
@@ -13,17 +14,21 @@
 
 template <class S> using Sums = float[Geometry<S>::MT3][Geometry<S>::PAIRS3][2][4];
 
-// Read before anything else is waited for: at the end nobody waits for them.
+template <class S> using ProjectBias = float[Geometry<S>::PAIRS3][4];
+
 template <class S, class Crew>
-__device__ __forceinline__ void begin(Sums<S>& acc, const Workspace<S, Crew>& at,
-                                      const Weights<typename S::Arithmetic>& w, const typename S::T* residual,
-                                      const Spot<S>& spot) {
+__device__ __forceinline__ void get_bias(ProjectBias<S>& bias, const Workspace<S, Crew>& at,
+                                         const Weights<typename S::Arithmetic>& w) {
+#pragma unroll
+    for (int j = 0; j < Geometry<S>::PAIRS3; ++j)
+        if (at.rank == 0 && w.project_bias && at.channel_of(j) < S::O) load(bias[j], w.project_bias + at.channel_of(j));
+}
+
+template <class S, class Crew>
+__device__ __forceinline__ void begin(Sums<S>& acc, const ProjectBias<S>& bias, const Workspace<S, Crew>& at,
+                                      const typename S::T* residual, const Spot<S>& spot) {
     using G = Geometry<S>;
     const typename S::T* const residual_tile = residual + spot.first_out();
-    float bias[G::PAIRS3][4] = {};
-#pragma unroll
-    for (int j = 0; j < G::PAIRS3; ++j)
-        if (at.rank == 0 && w.project_bias && at.channel_of(j) < S::O) load(bias[j], w.project_bias + at.channel_of(j));
 #pragma unroll
     for (int i = 0; i < 2 * G::MT3; ++i) {
         const bool added = S::READS_RESIDUAL && at.rank == 0 && spot.is_out(at.pixel_of(i));
@@ -137,7 +142,7 @@ __device__ __forceinline__ void write_tile(const Sums<S>& acc, const Workspace<S
                                            const Spot<S>& spot, bool busy) {
     using G = Geometry<S>;
     Workspace<S, Crew> mine = at;  // addresses are not kept from tile to tile: registers are few
-    mine.g = here(at.g), mine.t = here(at.t);
+    if (S::LOOPS) mine.g = here(at.g), mine.t = here(at.t);
 #pragma unroll
     for (int i = 0; busy && i < 2 * G::MT3; ++i) {
         const bool there = spot.is_out(mine.pixel_of(i));

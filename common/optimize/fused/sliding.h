@@ -154,9 +154,9 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                 from = at.x_tile + 2 * row * G::PATCH_ROW +
                        (A::K == 16 ? G::pair_at(there + at.lane / 16) * G::E : there * 4 + at.lane / 16 * G::PATCH_ODD);
             const int first_row = spot.y0 + strip * STRIDE;
-            const int to = (image * S::TILE_H + strip) * S::TILE_W + column - (STRIDE == 1);
+            const int to = (image * S::TILE_H + strip) * S::TILE_W, first = column - (STRIDE == 1);
             float bound[2];
-            bool stored[2];  // of this lane's two pixels: whether they are in the image; whether their outputs are stored
+            bool stored[2];  // of this lane's two pixels: bounds, 0 outside of the image; whether outputs are stored
 #pragma unroll
             for (int p = 0; p < 2; ++p) {
                 const int mine = 2 * at.g + p;
@@ -165,7 +165,9 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                                         : at.g < SEGMENT<S> && column + at.g < S::TILE_W;
             }
             const bool mine = pixel > 0 && pixel <= SEGMENT<S> && column + pixel <= S::TILE_W;
-            T* const dw = G::FP16 && !mine ? at.spare : at.dw + (to + pixel) * D_ROW + channel + at.lane / 16 * 8;
+            T* const dw = G::FP16 && !mine
+                              ? at.spare
+                              : at.dw + (to + G::dw_at(first + pixel)) * D_ROW + channel + at.lane / 16 * 8;
             const int down = G::FP16 && !mine ? 0 : S::TILE_W * D_ROW;
             // a row of hidden pixels, before they are clamped
             const auto expand_row = [&](float (&d)[2][4], int y) {
@@ -206,17 +208,19 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
 #pragma unroll
                     for (int p = 0; p < Taps::SUMS; ++p)
                         if (stored[p])
-                            A::put_dw(at.dw + (to + at.g * Taps::SUMS + p + y * S::TILE_W) * D_ROW,
+                            A::put_dw(at.dw + (to + first + at.g * Taps::SUMS + p + y * S::TILE_W) * D_ROW,
                                       channel + 4 * at.t, v[p], w.scales);
                 }
             };
             // The next row is expanded before this one is convolved, and outputs are stored a row later: whatever a row
-            // waits for, tensor cores, shuffles, shared memory, another one has work meanwhile.
+            // waits for, tensor cores, shuffles, shared memory, another one has work meanwhile. For a stem of halves it
+            // takes registers that more warps make better use of.
+            constexpr int EARLY = STEM_OF && G::FP16 ? 0 : 1;
             float d[2][2][4];
-            expand_row(d[0], 0);
+            if (EARLY) expand_row(d[0], 0);
 #pragma unroll
             for (int y = 0; y < ROWS; ++y) {
-                if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
+                if (y + EARLY < ROWS) expand_row(d[(y + EARLY) % 2], y + EARLY);
                 if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
                 const bool inside =
                     (y > 0 && y < ROWS - 1 && G::OUT_H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
