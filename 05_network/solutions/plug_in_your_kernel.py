@@ -6,9 +6,9 @@ def plug_in_your_kernel(kernels):
     out.
 
     kernels: {"float32": kernel, "float16": kernel}, for arrays of that dtype. Call one as
-    kernel(grid, block, (x, out, channels, pixels)): each thread writes one of the `channels`
-    means, each of `pixels` numbers; threads beyond them do nothing. Take blocks of 128
-    threads.
+    kernel(grid, block, (x, out, channels, pixels)): each thread writes the mean of one channel
+    of one picture. channels counts those of all pictures, pixels the numbers of one channel.
+    Threads beyond the last channel do nothing. Take blocks of 128 threads.
     """
     # BEGIN SOLUTION
     # write: the function that launches your kernel

@@ -3,8 +3,8 @@ def in_order(arrived, written):
 
     arrived: an iterable of (number, result), in any order. A number may come twice, as when a
     worker was killed and another one computed its batch again: the first result counts.
-    written: so many batches, 0 to written - 1, are in the output of an earlier run; their
-    results are not yielded again. Keep no result longer than it has to wait.
+    written: an earlier run wrote the results of this many batches, 0 to written - 1; they are
+    not yielded again. Keep no result longer than it has to wait.
     """
     # BEGIN SOLUTION
     # write: which results wait, and which number is next

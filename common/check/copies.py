@@ -124,7 +124,7 @@ def without_guesses(source: str) -> str:
 
 
 def defined(source: str) -> list[str]:
-    """The names that a code cell defines at top level, in order; none for a cell that is not Python."""
+    """The names that a code cell defines or imports at top level, in order; none for a cell that is not Python."""
     try:
         tree = ast.parse(re.sub(r"^%%exercise .*\n", "", source))
     except SyntaxError:
@@ -133,6 +133,8 @@ def defined(source: str) -> list[str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names += [alias.asname or alias.name.partition(".")[0] for alias in node.names]
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.With):
             stored = (
                 part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)

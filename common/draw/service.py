@@ -4,18 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
 from ..report.plots import CARD, WIDTH
 from .canvas import BLUE, GREEN, GREY, ORANGE, Drawing, cell, positive, text
 
-_COLOURS = {"fill": GREY, "copy": ORANGE, "compute": BLUE, "wait": "#dddddd"}
+_COLOURS = {"decode": GREY, "fill": GREY, "copy": ORANGE, "compute": BLUE, "wait": "#dddddd"}
 _CURVES = (BLUE, ORANGE, GREEN, GREY)
 
 
 def pipeline(lanes: Mapping[str, Sequence[tuple[str, int, float, float]]], unit: str) -> Drawing:
     """When each stage of each batch ran, a lane per case and stage.
 
-    lanes: by title, (stage, number of the batch, start, end) in `unit`. stage: "fill", "copy", "compute" or "wait".
+    lanes: by title, (stage, number of the batch, start, end) in `unit`. stage: "decode", "fill",
+    "copy", "compute" or "wait".
     """
     positive(lanes=len(lanes))
     rows = [(title, stage) for title, found in lanes.items() for stage in _COLOURS if any(r[0] == stage for r in found)]
@@ -35,7 +37,8 @@ def pipeline(lanes: Mapping[str, Sequence[tuple[str, int, float, float]]], unit:
     axes.set_yticks(range(len(rows)), [f"{title}: {stage}" for title, stage in rows])
     axes.set(xlim=(0, 1.01 * end), ylim=(len(rows) - 0.5, -0.5), xlabel=unit)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    return Drawing(figure, f"A timeline of batches, with their numbers. {'; '.join(said)}.")
+    kind = f"A timeline in {unit}: a row per stage, a box per batch with its number."
+    return Drawing(figure, f"{kind} {'; '.join(said)}.")
 
 
 def loads(curves: Mapping[str, Sequence[Mapping[str, Any]]], unit: str = "ms", scale: float = 1.0) -> Drawing:
@@ -57,9 +60,11 @@ def loads(curves: Mapping[str, Sequence[Mapping[str, Any]]], unit: str = "ms", s
         panel.set_facecolor(CARD)
         panel.set_title(title, fontsize=11, loc="left")
         panel.set(xlabel="requests per second, offered", yscale="log")
-        panel.ticklabel_format(axis="x", style="plain")
+        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        panel.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         panel.locator_params(axis="x", nbins=4)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(f"latency, {unit}")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    return Drawing(figure, f"Latency against offered load. {'; '.join(said)}.")
+    kind = f"Curves of p50, p95 and p99: latency in {unit}, on a logarithmic axis, against offered load."
+    return Drawing(figure, f"{kind} {'; '.join(said)}.")

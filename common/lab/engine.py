@@ -398,10 +398,11 @@ def unwritten(error: BaseException) -> str:
 
 
 def _part_defining(name: str, file: str) -> str:
-    """The part of a reference file that defines a name at top level; "" if none does."""
+    """The part of a reference file that defines or imports a name at top level; "" if none does."""
     for part, text in reference_parts(file).items():
         for node in ast.parse(text).body:
-            if name == getattr(node, "name", None):
+            imported = node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
+            if name in (getattr(node, "name", None), *(one.asname or one.name for one in imported)):
                 return part
     return ""
 

@@ -80,7 +80,7 @@ def _clone_line(root: Path) -> str:
 def _clone(root: Path) -> str:
     commands = {
         _clone_line(root): "",
-        "make demo": "pictures in, class scores out, from the kernels of this repository",
+        "make demo": "this repository's kernels classify pictures",
         "make lab": "your own copies of the notebooks, in JupyterLab",
     }
     return "\n".join(f"    {command:<16}# {what}" if what else f"    {command}" for command, what in commands.items())

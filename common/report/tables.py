@@ -331,7 +331,9 @@ def network_peers(recorded: Results) -> str:
     return _text(intro, parts, [*([NOT_BESIDE] if apart and own else []), *marks.footnotes()])
 
 
-NOT_BESIDE = f"{APART} Not timed in turn with ours in one process, so there is no interval for its ratio."
+NOT_BESIDE = (
+    f"{APART} Timed in another process than ours, not in turn with it. So the ratio of the times has no interval."
+)
 # libraries that users would pick, and why they may not be in a table
 PICKED = {
     "onnxruntime-cuda": "ONNX Runtime's CUDA provider",
@@ -344,7 +346,7 @@ def missing(records: Iterable[Record]) -> str:
     names = {r["implementation"] for r in records}
     left = [words for name, words in PICKED.items() if name not in names]
     said = f"Not measured: {'; '.join(left)}. " if left else ""
-    return f"{said}The rows are compared with each other, with no other library."
+    return f"{said}The table says nothing about libraries that are not in it."
 
 
 def _of_network(recorded: Results, **keys: Any) -> list[Record]:
@@ -400,14 +402,14 @@ class _Beside:
 
     def __init__(self, recorded: Results) -> None:
         self._recorded, self._marks = recorded, _Marks()
-        self._apart, self._earlier = False, dict[str, None]()
+        self.apart, self._earlier = False, dict[str, None]()
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
         if rival is None:
             return DASH
         apart = not rival.beside
-        self._apart |= apart
+        self.apart |= apart
         if rival.earlier is not None:
             r, (before, run) = rival.record, rival.earlier
             self._earlier[
@@ -418,9 +420,9 @@ class _Beside:
 
     def footnotes(self) -> list[str]:
         """The paragraphs below the tables."""
-        notes = [NOT_BESIDE] if self._apart else []
+        notes = [NOT_BESIDE] if self.apart else []
         if self._earlier:
-            notes.append(f"‡ A record of another run is shorter: {'; '.join(self._earlier)}.")
+            notes.append(f"‡ Another run was faster: {'; '.join(self._earlier)}.")
         return notes + self._marks.footnotes()
 
 
@@ -459,8 +461,8 @@ def headline(recorded: Results) -> str:
         ))  # fmt: skip
     intro = (
         f"{provenance(recorded, every)}. Microseconds per batch, median; every call uses the same arrays. All of one"
-        " batch and precision were timed in turn in one process, each in its best layout and launched in the way that"
-        f" suits it best. {ERROR} {missing(found)}"
+        f" batch and precision{f', except those with {APART},' * beside.apart} were timed in turn in one process,"
+        f" each in its best layout and launched in the way that suits it best. {ERROR} {missing(found)}"
     )
     return _text(intro, parts, beside.footnotes())
 
@@ -498,7 +500,11 @@ def headline_short(recorded: Results) -> str:
     rows = [row[: len(heads)] for row in rows]
     notes = ([ERROR] if exact else []) + beside.footnotes()
     notes += ["A dash: not measured."] if any(DASH in row for row in rows) else []
-    fold = ["<details><summary>What the marks mean, and what was not measured</summary>", *notes, missing(found)]
+    fold = [
+        "<details><summary>What the errors and the marks mean, and what was not measured</summary>",
+        *notes,
+        missing(found),
+    ]
     return "\n\n".join([markdown(heads, rows, 1), *fold, "</details>"])
 
 
@@ -508,8 +514,25 @@ _PRODUCTS = {"3×TF32": "three in TF32", "3×fp16": "three in fp16", "fp32": "on
 def our_products(recorded: Results) -> str:
     """Of what ours makes each product in fp32: "three in TF32"; several if batch sizes differ."""
     found = results.find(recorded, suite="network", case=NETWORK, implementation="ours", precision="fp32", mode="hot")
-    words = [arithmetic([r]) for r in found]
+    return _products(found)
+
+
+def our_products_short(recorded: Results) -> str:
+    """The same of the records that headline_short shows."""
+    found = [r for r in _of_network(recorded, mode="hot") if r["precision"] == "fp32"]
+    best = [rivals(r for r in found if r["batch"] == batch).get("ours") for batch in (BATCHES[0], BATCHES[-1])]
+    return _products(one.record for one in best if one)
+
+
+def _products(records: Iterable[Record]) -> str:
+    words = [arithmetic([r]) for r in records]
     return " or ".join(dict.fromkeys(_PRODUCTS.get(one, one) for one in words)) or NOT_YET
+
+
+def headline_card(recorded: Results) -> str:
+    """The card and the dates of the network's records."""
+    found = _of_network(recorded, mode="hot")
+    return card_and_date(recorded, found) if found else NOT_YET
 
 
 SINGLE_BATCHES = (1, 32, 256)
@@ -1162,7 +1185,9 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "network-peers": network_peers,
     "headline": headline,
     "headline-short": headline_short,
+    "headline-card": headline_card,
     "our-products": our_products,
+    "our-products-short": our_products_short,
     "fused-blocks-1": fused_blocks,
     "network-single": network_single,
     "network-called": network_called,

@@ -294,6 +294,7 @@ def test_who_defines_a_name(repository, tmp_path, monkeypatch):
     text = "import numpy as np\n\n\ndef one():\n    z = 1\n\n\ndef two():\n    pass\n\n\ny = 3\n"
     assert [copies._defining_line(text, name) for name in ("two", "y")] == ["def two():", "def one():"]
     assert copies._defining_line("# a comment\ny = 3\n", "y") == "y = 3"
+    assert copies.defined("import os.path\nfrom engine import graph as own\nx = 1\n") == ["os", "own", "x"]
 
 
 def test_an_appendix_stands_with_the_chapter_after_which_it_is_read():

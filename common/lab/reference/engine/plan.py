@@ -60,7 +60,7 @@ def dead_code(graph):
 # -- part: kernel_of
 ALONE = {
     "ResidualAdd": "add", "GlobalAveragePool": "pool", "Linear": "gemm",
-    "BatchNorm2d": "depthwise", "ReLU": "depthwise", "ReLU6": "depthwise",  # 1×1
+    "BatchNorm2d": "depthwise", "ReLU": "depthwise", "ReLU6": "depthwise",  # with a 1×1 kernel
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def kernel_of(layer, arrays):
         regular = size[0] == size[1] and a["stride"][0] == a["stride"][1] and top == left
         plain = size == [1, 1] and a["stride"] == (1, 1) and top + bottom + left + right == 0
         # BEGIN SOLUTION
-        # write: "pointwise", "depthwise" or "conv", where such a kernel can do it
+        # write: return the name of the kernel, if one can compute the layer
         if regular and a["dilation"] == (1, 1):
             if a["groups"] == channels and inside == 1:
                 return "depthwise"
@@ -89,7 +89,7 @@ def kernel_of(layer, arrays):
 
 # -- part: joins
 ACTIVATIONS = ("ReLU", "ReLU6")
-EPILOGUES = {  # kernel → what it can compute with its sum, before it stores it
+EPILOGUES = {  # what a kernel can compute with its sum before it stores it; others: nothing
     "conv": ACTIVATIONS, "depthwise": ACTIVATIONS, "pointwise": ("ResidualAdd", *ACTIVATIONS),
 }  # fmt: skip
 
