@@ -42,8 +42,8 @@ def phases_memory(plan: Plan) -> Drawing:
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False, fontsize=10)
     text = (
-        f"One column per phase; height: the {plan.shared / KB:.0f} KB of a thread block's shared memory. Each column has "
-        f"the phase's weights, its inputs and intermediate values, and, hatched, the next phase's weights at the height "
-        f"at which the next column has them. {'; '.join(said)}."
+        f"One column per phase; height: the {plan.shared / KB:.0f} KB of a thread block's shared memory. A column has "
+        "the phase's weights, its inputs and intermediate values, and, hatched, the next phase's weights at the "
+        f"height at which the next column has them. {'; '.join(said)}."
     )
     return Drawing(figure, text)
