@@ -2,9 +2,10 @@ import numpy as np
 
 
 def fixed_point(acc, factor, shift):
-    """round(acc · factor / 2**shift) in integers, a half to the even one: int32, acc's shape.
+    """round(acc · factor / 2**shift), a half to the even one: int32, in the shape of acc.
 
     acc: int32 of any shape. factor: an int, 2**30 to 2**31 - 1. shift: an int, 31 to 50.
+    Use integers only: the product has up to 62 bits, and a float64 holds 53 exactly.
     """
     # BEGIN SOLUTION
     # write: the product, the quotient, and the rounding

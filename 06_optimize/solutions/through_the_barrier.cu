@@ -3,10 +3,10 @@
 //   phase 1: h[i] = max(0, a[i] · x[i])
 //   phase 2: y[i] = w[i][0] · h[i - 1] + w[i][1] · h[i] + w[i][2] · h[i + 1]
 // Outside of the row h is 0.
-// Blocks of 64 threads, a number each; a, x, h, y are (n), w is (n, 3). Launched
-// cooperatively, all blocks are resident. grid_barrier(&counter) is the barrier of the grid.
-// The weights of phase 2 depend on nothing: they are to be on their way while phase 1
-// computes, so a block takes its own to s before the barrier. One barrier is enough.
+// Blocks of 64 threads, one thread per number; a, x, h, y are (n), w is (n, 3). The launch is
+// cooperative, so all blocks are resident. grid_barrier(&counter) waits for the whole grid.
+// The weights w depend on no phase: each block copies those of its numbers to s before the
+// barrier, so that they arrive while phase 1 computes. One barrier is enough.
 __device__ unsigned counter;  // of the barrier: 0 before its first use, and never reset
 
 extern "C" __global__ void two_phases(const float* x, const float* a, float* h,

@@ -4,14 +4,13 @@ import math
 def tile_us(n):
     """Predicted µs of a launch; only the order of the tiles counts.
 
-    n: a dictionary of counts. launched: thread blocks of the launch; at_once: how many of them
-    run at the same time on the card; resident: how many of those share a multiprocessor. Of
-    each thread block: warps; slices of hidden channels; expand, depthwise, project:
-    multiply-adds; weights, inputs, outputs: bytes. Of the 132 multiprocessors each does about
-    1,000 multiply-adds per clock cycle on tensor cores (expand, project) and 60 in the
-    depthwise layer, and gets 40 bytes from L2. A thread block waits about 1,000 cycles for its
-    first bytes, and 100 in each slice. With few warps it computes more slowly. 1,750 cycles
-    are a µs.
+    n: a dictionary of counts. launched: thread blocks of the launch; at_once: how many thread
+    blocks the card can hold at a time; resident: how many one multiprocessor can hold. Per
+    thread block: warps; slices of hidden channels; expand, depthwise, project: multiply-adds;
+    weights, inputs, outputs: bytes. Per clock cycle, each of the 132 multiprocessors does
+    about 1,000 multiply-adds on tensor cores (expand, project) or 60 in the depthwise layer,
+    and gets 40 bytes from L2. A thread block waits about 1,000 cycles for its first bytes, and
+    100 in each slice. With fewer than 8 warps it computes more slowly. 1 µs is 1,750 cycles.
     """
     # BEGIN SOLUTION
     # write: waves × cycles of a wave

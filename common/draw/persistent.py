@@ -26,18 +26,24 @@ def phases_memory(plan: Plan) -> Drawing:
             panel.add_patch(Rectangle((i - 0.97, weights / KB), 0.94, phase.weights / KB, **arriving))
         if i:
             panel.axvline(i, color=INK, linewidth=0.7)
-        said.append(f"{phase.layer}: work {phase.work / KB:.0f} KB, weights {phase.weights / KB:.0f} KB")
+        end = "bottom" if weights == 0 else "top"
+        said.append(f"{phase.layer}: values {phase.work / KB:.0f} KB, weights {phase.weights / KB:.0f} KB at the {end}")
     panel.axhline(plan.shared / KB, color=INK, linestyle="--", linewidth=1)
     names = [str(phase.layer).replace(" +residual", "").replace(" stride 2", " s2") for phase in plan.phases]
     panel.set_xticks([i + 0.5 for i in range(len(names))], names, rotation=90, fontsize=10)
-    panel.set(xlim=(0, len(names)), ylim=(0, 1.04 * plan.shared / KB), ylabel="KB of shared memory")
+    panel.set(xlim=(0, len(names)), ylim=(0, 1.04 * plan.shared / KB), xlabel="phase", ylabel="KB of shared memory")
     panel.spines[["top", "right"]].set_visible(False)
     handles = [
         Patch(facecolor=GREEN, label="weights of this phase"),
-        Patch(facecolor=SKY, label="what it works in"),
+        Patch(facecolor=SKY, label="inputs and intermediate values"),
         Patch(**arriving, label="weights of the next phase, arriving"),
-        plt.Line2D([], [], color=INK, linewidth=0.7, label="barrier of the grid"),
-        plt.Line2D([], [], color=INK, linewidth=1, linestyle="--", label="what the thread block has"),
+        plt.Line2D([], [], color=INK, linewidth=0.7, label="grid barrier"),
+        plt.Line2D([], [], color=INK, linewidth=1, linestyle="--", label="shared memory of a thread block"),
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=2, frameon=False, fontsize=10)
-    return Drawing(figure, f"Shared memory of a thread block, phase by phase. {'; '.join(said)}.")
+    text = (
+        f"One column per phase; height: the {plan.shared / KB:.0f} KB of a thread block's shared memory. A column has "
+        "the phase's weights, its inputs and intermediate values, and, hatched, the next phase's weights at the "
+        f"height at which the next column has them. {'; '.join(said)}."
+    )
+    return Drawing(figure, text)

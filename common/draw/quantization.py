@@ -74,10 +74,10 @@ def codes_used(ranges: Sequence[float], most: int = 16) -> Drawing:
         if codes:
             cell(axes, 4.6, y, 30 * codes / 127, 0.7, BLUE if codes > 15 else ORANGE)
         text(axes, 35.0, y + 0.4, f"{codes} of 127", 9.5, ha="left")
-    words = "codes that a channel's largest weight reaches, with one scale per tensor"
+    words = "code of a channel's largest weight, with one scale per tensor; orange: at most 15"
     text(axes, 4.6, 1.4 + 0.9 * len(shown), words, 10.5, ha="left", color=GREY)
     listed = ", ".join(map(str, reached))
-    return Drawing(figure, f"Bars per channel, the {words}: {listed} of 127.")
+    return Drawing(figure, f"One horizontal bar per channel: the {words}. From channel 0: {listed}, of 127.")
 
 
 def chosen_ranges(centres: Sequence[float], counts: Sequence[float], ends: Mapping[str, float]) -> Drawing:
@@ -135,10 +135,11 @@ def steps_of_formats(greatest: float = 6.0) -> Drawing:
     figure, axes = canvas(40, 7.2, 0.75)
     left, width = 4.0, 34.0
     for y, (name, numbers), colour in zip((1.2, 4.0), rows.items(), (BLUE, DARK_RED), strict=True):
-        text(axes, left - 0.6, y + 0.6, name, 11, ha="right")
+        text(axes, left - 0.6, y + (0.15 if name == "int8" else 0.6), name, 11, ha="right")
         for number in numbers[:: 4 if name == "int8" else 1]:
             x = left + width * number / greatest
             axes.plot([x, x], [y, y + 1.2], color=colour, linewidth=0.9)
+    text(axes, left - 0.6, 2.4, "every fourth", 8.5, color=GREY, ha="right")
     for share in (0, 0.25, 0.5, 0.75, 1):
         text(axes, left + width * share, 6.2, f"{greatest * share:.3g}", 9.5, color=GREY)
     few = int((rows["e4m3"] > greatest / 2).sum())

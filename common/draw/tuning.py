@@ -23,13 +23,15 @@ def all_times(groups: Mapping[str, Sequence[float]]) -> Drawing:
         panel.plot(np.linspace(0, 100, len(ordered)), ordered, color=colour, linewidth=2, label=name)
         within = np.mean(ordered <= REACH)
         said.append(f"{name}: half are within {np.median(ordered):.2f}×, {within:.0%} within {REACH:g}×")
+    panel.axhline(REACH, color=INK, linewidth=1, linestyle=":", label=f"{REACH:g}× the fastest")
     panel.set_yscale("log")
     panel.set_yticks([1, 2, 4, 8, 16], ["1×", "2×", "4×", "8×", "16×"])
     panel.minorticks_off()
     panel.set(xlabel="share of the tiles, the fastest first, %", ylabel="time over the fastest tile's", xlim=(0, 100))
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False, loc="upper left")
-    return Drawing(figure, f"Times of tiles in ascending order, over the fastest. {'; '.join(said)}.")
+    axes = "x: share of the tiles, the fastest first, in %; y, logarithmic: time over the fastest tile's"
+    return Drawing(figure, f"One rising line per batch size. {axes}. {'; '.join(said)}. A dotted line at {REACH:g}×.")
 
 
 def budget_curves(searches: Mapping[str, Sequence[Sequence[float]]], best: float) -> Drawing:
@@ -52,7 +54,9 @@ def budget_curves(searches: Mapping[str, Sequence[Sequence[float]]], best: float
     panel.set(xlabel="questions", ylabel="best so far, over the fastest tile", xlim=(1, longest), ylim=(0.97, 2.5))
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False, loc="upper right")
-    return Drawing(figure, f"The best time found so far against the number of questions. {'; '.join(said)}.")
+    axes = "x: questions; y: best time so far over the fastest tile's"
+    lines = "One falling line per search, the median of its runs, with a band for their middle half"
+    return Drawing(figure, f"{lines}. {axes}. {'; '.join(said)}.")
 
 
 def predicted_and_measured(panels: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Drawing:
@@ -74,8 +78,9 @@ def predicted_and_measured(panels: Mapping[str, tuple[Sequence[float], Sequence[
             axis.set_minor_formatter(NullFormatter())
         panel.set_title(title, fontsize=11, loc="left")
         panel.spines[["top", "right"]].set_visible(False)
-        said.append(f"{title}: correlation of the order {rank_correlation(predicted, us):.2f}")
-    return Drawing(figure, f"Time predicted against the oracle's, one dot per tile. {'; '.join(said)}.")
+        said.append(f"{title}: rank correlation {rank_correlation(predicted, us):.2f}")
+    axes = "x: µs of the oracle; y: predicted µs; both logarithmic; a line where they are equal"
+    return Drawing(figure, f"One panel per model and batch size, one dot per tile. {axes}. {'; '.join(said)}.")
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:

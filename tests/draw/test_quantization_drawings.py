@@ -13,7 +13,7 @@ def test_a_number_gets_the_nearest_code_ties_to_even_and_saturates():
 
 
 def test_codes_used_are_relative_to_the_widest_channel():
-    assert "127, 64, 1 of 127" in draw.codes_used((4, 2, 0.03)).alt
+    assert "127, 64, 1, of 127" in draw.codes_used((4, 2, 0.03)).alt
 
 
 @pytest.mark.parametrize("arguments", [(0, 0, (1,)), (1, 9, (1,)), (1, 0, ())])

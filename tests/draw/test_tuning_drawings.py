@@ -35,7 +35,7 @@ def test_what_their_texts_say():
     assert "batch 1: half are within 2.20×, 50% within 1.5×" in DRAWINGS["times"]().alt
     alt = DRAWINGS["budget"]().alt
     assert "random: 2.00× after 3 questions" in alt and "ranking: 1.00× after 1 questions" in alt
-    assert "correlation of the order 1.00" in DRAWINGS["models"]().alt
+    assert "rank correlation 1.00" in DRAWINGS["models"]().alt
 
 
 def test_a_correlation_of_orders():
