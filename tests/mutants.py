@@ -352,18 +352,28 @@ MUTANTS = [
     ),
     Mutant(
         "sliding-left", "common/optimize/fused/sliding.h",
-        "left[1] = lane < 4 ? first_before : second_before", "left[1] = second_before",
-        "pixel 8 of a row has pixel 15 to its left, and not pixel 7", f"{BLOCK} -k hidden_channels",
+        "odd, (lane + 28) % 32", "odd, lane",
+        "to the left of an even pixel lies its odd neighbour to the right", f"{BLOCK} -k hidden_channels",
     ),
     Mutant(
         "sliding-border", "common/optimize/fused/sliding.h",
-        "(unsigned)(spot.x0 + column + mine) < S::W ? top : 0", "top",
+        "(unsigned)(spot.x0 + column * STRIDE + mine) < S::W ? top : 0", "top",
         "hidden pixels beside the image are not zero", f"{BLOCK} -k hidden_channels",
     ),
     Mutant(
         "sliding-rows", "common/optimize/fused/sliding.h",
-        "(y > 0 && y < ROWS - 1 && S::H % S::TILE_H == 0) ||", "(y > 0 && y < ROWS - 1) ||",
+        "(y > 0 && y < ROWS - 1 && G::OUT_H % S::TILE_H == 0) ||", "(y > 0 && y < ROWS - 1) ||",
         "rows below the image's last one are not zero, where a tile reaches beyond it", f"{BLOCK} -k hidden_channels",
+    ),
+    Mutant(
+        "next-tile", "common/optimize/fused/block.h",
+        "fetch(image, x, Spot<S>(tile + step, N));", "fetch(image, x, Spot<S>(tile, N));",
+        "a block's second tile reads the x of its first one", f"{BLOCK} -k many_images",
+    ),
+    Mutant(
+        "next-tile-early", "common/optimize/fused/block.h",
+        "if (S::LOOPS && (!G::RESIDENT || S::ADDS_X || !AHEAD || is_last)) __syncthreads();", "",
+        "the next tile's x comes while slow warps still add this one's", f"{BLOCK} -k many_images",
     ),
     Mutant(
         "stem-warps", "common/optimize/fused/image.h",
