@@ -6,17 +6,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
 from ..kernels import int8_arguments as arguments
 from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
+from ..kernels.one_step import one_step, two_steps
 from ..kernels.ladder import header_options, prepared
 from .tiles_int8 import Int8Block, Int8Tile, rule
 
-KERNEL = "inverted_residual_int8"
+KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
+PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 UNIT = 8  # channels are multiples of it
 
 
@@ -37,6 +41,59 @@ class Int8Convolution:
     small: bool = False
 
 
+@dataclass(frozen=True)
+class Slid:
+    """The weights of a block as sliding_int8.cu takes them, on the device.
+
+    expand (None without), depthwise, project: with the hidden channels in one order; ends: (6, hidden) int32;
+    project_bias: (O,) int32, of inputs that are codes + 128. slow: how many channels take two steps.
+    """
+
+    expand: Any
+    depthwise: Any
+    ends: Any
+    project: Any
+    project_bias: Any
+    slow: int = 0
+
+    @classmethod
+    def of(cls, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution) -> "Slid | None":
+        """Those of a block; None where the kernel cannot compute it: a sum is not small, or a hidden tensor clamped."""
+        parts = [part for part in (expand, depthwise) if part is not None]
+        if not all(_small(part) for part in parts):
+            return None
+        host = [tuple(map(_on_host, (part.weight, part.bias, part.multiplier))) for part in parts]
+        inputs = [False, True][-len(parts) :] if expand is not None else [False]
+        given = [(*arrays, part.zero_point, unsigned) for arrays, part, unsigned in zip(host, parts, inputs, strict=True)]
+        made = [one_step(*one) for one in given]
+        exact = [two_steps(*one) for one in given]
+        right = np.logical_and.reduce([ok for _, ok in made])
+        hidden = len(right)
+        # channels that take two steps come last; without expand they stay where x has them
+        order = np.argsort(~right, kind="stable") if expand is not None else np.arange(hidden)
+        planes = np.pad(right[order], (0, -hidden % PLANE), constant_values=True).reshape(-1, PLANE).all(axis=1)
+        fast = np.repeat(planes, PLANE)[:hidden]
+        ends = np.concatenate(
+            [np.where(fast, one[:, order], two[:, order]) for (one, _), two in zip(made, exact, strict=True)]
+        )
+        if expand is None:
+            ends = np.concatenate([np.zeros_like(ends), ends])
+        weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
+        flat = weight.reshape(len(weight), -1)
+        unsigned_bias = LOW * flat.sum(axis=1, dtype=np.int64) + (0 if bias is None else bias.astype(np.int64))
+        first = None if expand is None else cuda.asarray(np.ascontiguousarray(host[0][0].reshape(hidden, -1)[order]))
+        taps = np.ascontiguousarray(host[-1][0].reshape(hidden, 9)[order])
+        return cls(
+            first, cuda.asarray(taps), cuda.asarray(np.ascontiguousarray(ends, np.int32)),
+            cuda.asarray(np.ascontiguousarray(flat[:, order])), cuda.asarray(unsigned_bias.astype(np.int32)),
+            int((~fast).sum()),
+        )  # fmt: skip
+
+
+def _on_host(array: Any) -> Any:
+    return None if array is None else np.ascontiguousarray(cuda.asnumpy(array))
+
+
 def inverted_residual_int8(
     x: Any,
     expand: Int8Convolution | None,
@@ -51,15 +108,17 @@ def inverted_residual_int8(
     residual_first: bool = False,
     out: Any = None,
     tile: Int8Tile | None = None,
+    slid: Slid | None = None,
 ) -> Any:
     """out = project(depthwise(expand(x))), each requantized as a kernel of its own would, + residual: one kernel.
 
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
     or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. Requires sm_80. C, hidden and O must be multiples of 8.
+    tile: default `rule`. slid: Slid.of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
+    C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
-    invalid, or if no tile fits the card.
+    invalid, if no tile fits the card, or if a chained tile is given where Slid.of is None.
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     hidden = checks.array("depthwise.weight", depthwise.weight, (None, 1, 3, 3), dtypes=arguments.INT8).shape[0]
@@ -87,7 +146,8 @@ def inverted_residual_int8(
     zero = arguments.int8_number("input_zero_point", input_zero_point)
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, residual=residual)
-    tile = rule(block, n) if tile is None else tile
+    if tile is None:
+        tile = rule(block, n, chained=False)
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -100,18 +160,27 @@ def inverted_residual_int8(
     rest = [v for part, end in zip((depthwise, project), ends[-2:], strict=True)
             for v in (layouts.as_stored(part.weight), end.bias, end.multiplier)]  # fmt: skip
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
-    numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
     small = [_small(part) for part in (expand, depthwise, project)]
     if residual is not None:  # bounds are of the sum; the product's codes are all of int8
         small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
-    build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
-    kernel = prepared(f"{KERNEL}/fused", build)
+    name = SLIDING if tile.chained else KERNEL
+    build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
+    if tile.chained:
+        slid = Slid.of(expand, depthwise, project) if slid is None else slid
+        if slid is None:
+            raise ValueError(f"{SLIDING}: takes small sums of hidden tensors that fill int8")
+        weights = [slid.expand, slid.depthwise, slid.ends, slid.project, slid.project_bias, ends[-1].multiplier]
+        numbers = (n, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
+    else:
+        weights = [*first, *rest]
+        numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
+    kernel = prepared(f"{KERNEL}/{'sliding' if tile.chained else 'fused'}", build)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
-    kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
+    kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=block.shared(tile))
     return out
 
 
@@ -127,5 +196,5 @@ def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(given: tuple[str, ...], backend: str) -> Any:
-    return cuda.RawKernel(SOURCE.read_text(encoding="utf-8"), KERNEL, options=given)
+def _compiled(name: str, given: tuple[str, ...], backend: str) -> Any:
+    return cuda.RawKernel(SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), name, options=given)

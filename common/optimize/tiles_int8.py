@@ -36,6 +36,8 @@ class Int8Tile:
 
     tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
     that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
+    chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
+    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor.
     """
 
     tile_h: int
@@ -45,6 +47,9 @@ class Int8Tile:
     strip: int = 1
     warps: int = 8
     warps_n: int = 1
+    chained: bool = False
+    pixel_warps: int = 1
+    blocks: int = 1
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Int8Block:
 
     def shared(self, tile: Int8Tile) -> int:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
+        if tile.chained:
+            return self._shared_of_sliding(tile)
         columns = self.out_size[1]
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
         real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
@@ -101,6 +108,16 @@ class Int8Block:
         hidden = 4 * (tile.images * in_h * row_words + beyond) * (tile.slice + 4)
         stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
         return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
+
+    def _shared_of_sliding(self, tile: Int8Tile) -> int:
+        in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
+        row_1, row = (ceil_div(channels, 16) * 16 | 16 for channels in (self.channels, tile.slice))
+        x = tile.images * in_h * 2 * ceil_div(in_w, 2) * row_1
+        dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
+        slices = ceil_div(self.hidden, tile.slice)
+        stage = (tile.slice * row_1 if self.expand else 0) + 33 * tile.slice
+        weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, 32) * 32 * row
+        return x + min(slices, 2) * dw + 512 * tile.warps + weights
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
@@ -197,9 +214,9 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
     return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
 
 
-def rule(block: Int8Block, batch: int) -> Int8Tile | None:
-    """The tile with the least predicted time; None if no tile fits."""
-    return next(iter(candidates(block, batch)), None)
+def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:
+    """The tile with the least predicted time; None if no tile fits. chained: only tiles of this kind."""
+    return next((tile for tile in candidates(block, batch) if chained in (None, tile.chained)), None)
 
 
 # ---- Measured tiles

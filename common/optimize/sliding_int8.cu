@@ -1,0 +1,380 @@
+// sliding_int8 - MobileNetV2's block in int8 as one kernel, whose hidden channels slide through registers.
+// requires: sm_80
+//
+//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. Of the weights, hidden channels are in an order of their
+//   own: expand (HIDDEN, C), depthwise (HIDDEN, 9), project (O, HIDDEN); ends (6, HIDDEN): bias, multiplier and offset
+//   of expand, then those of depthwise, as one_step.py makes them, of 16 channels by one_step or by two_steps. project:
+//   bias int32, multiplier float32. The bits are those of inverted_residual_int8.
+//
+// A warp takes 16 hidden channels and walks down STRIP rows of outputs, as in fused/sliding.h. Hidden pixels 2g and
+// 2g + 1 of a row are in lanes 4g … 4g + 3, as two rows of a product, whose rows are the even pixels, then the odd ones:
+//
+//     hidden pixels    0 1 │ 2 3 │ 4 5 │ …      a register: two channels of both pixels of a lane, codes + 128
+//     outputs          1 2 │ 3 4 │ 5 6 │ …      under taps 0 and 1 lies a register, under tap 2 that of the next lane
+//
+//   depthwise is a product with 32 columns: k = 4t … 4t + 3 are two channels under two taps, 16 + k those under the
+//   third. So one register comes from the neighbour (a shuffle), and one is put together (a permutation):
+//
+//     output 2g + 1    (2g, 2g + 1)        (2g + 1, 2g + 2)       · taps (0, 1) and (none, 2)
+//     output 2g + 2    (2g + 1, 2g + 2)    (2g + 2, 2g + 3)
+//
+//   At stride 2 it is (2g, 2g + 1) · (0, 1) and (2g + 2, 2g + 3) · (2, none), of two segments of 7 outputs each.
+//   Images of 7 columns lie side by side, two in a row of 16: the column of zeros between them serves both.
+//
+//   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
+//   int8.requantize for some sum, a channel takes four: such channels lie together (blocks_int8.py).
+//
+// One barrier a slice: dw has two buffers, project works a slice behind.
+#include "epilogue_int8.h"
+#include "unit.h"
+
+constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
+__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
+// bytes of a row in shared memory, of so many channels: an odd number of 16, so that 8 rows lie in 8 groups of banks
+__host__ __device__ constexpr int row_of(int channels) { return ceil_to(channels, 16) | 16; }
+constexpr int THREADS = 32 * WARPS, WARPS_M = WARPS / WARPS_N;
+constexpr int WARPS_C = WARPS / PIXEL_WARPS, PLANES = SLICE / 16 / WARPS_C;  // of a warp, of 16 channels
+constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
+constexpr int TILES_H = ceil_div(OUT_H, TILE_H), TILES_W = ceil_div(OUT_W, TILE_W);
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // hidden pixels of an image's tile
+constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(C), X_ROW = 2 * EVENS * ROW1;  // even columns, then odd ones
+constexpr int ROW = row_of(SLICE), O_PADDED = ceil_to(O, 32), SLICES = ceil_div(HIDDEN, SLICE);
+constexpr int PIXELS_OUT = IMAGES * TILE_H * TILE_W, M_OUT = ceil_to(PIXELS_OUT, 16);
+constexpr bool SIDE_BY_SIDE = STRIDE == 1 && W == 7 && TILE_W == 7, PAIRS = STRIDE == 2 || SIDE_BY_SIDE;
+// segments of a row; units: those of all strips; a warp takes one, or a pair
+constexpr int SEGMENT = PAIRS ? 7 : 14, SEGMENTS = ceil_div(TILE_W, SEGMENT), STRIPS = TILE_H / STRIP;
+constexpr int UNITS = IMAGES * STRIPS * SEGMENTS, ITEMS = PAIRS ? ceil_div(UNITS, 2) : UNITS;
+constexpr int FRAGMENTS = STRIDE, ROWS = (STRIP - 1) * STRIDE + 3, K_STEPS = ceil_div(C, 32);
+constexpr bool HALF_STEP = C % 32 > 0 && C % 32 <= 16;  // the last 16 channels of x
+// bytes of shared memory
+constexpr int X_SIZE = IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
+constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, ENDS = W1_SIZE, W2 = ENDS + 24 * SLICE, STAGE = W2 + 9 * SLICE;
+constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
+constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE;
+// project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
+constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / 32, WARPS_N);
+static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
+                  (TILE_W <= 14 || TILE_W % 14 == 0) && C % 8 == 0 && O % 8 == 0 && HIDDEN % 8 == 0,
+              "tile");
+constexpr unsigned ALL = 0xffffffffu;
+
+// Row n of the second factor's tile is that of output n / 32 * 32 + …: then d's 32 columns are 8 neighbours of a thread.
+__device__ __forceinline__ int output_of(int n) { return n / 32 * 32 + n % 8 / 2 * 8 + n / 8 % 4 * 2 + n % 2; }
+// Where output `o` of a tile's row lies in dw: of each segment, those first that one row of lanes' products holds.
+constexpr int WIDE = TILE_W < SEGMENT ? TILE_W : SEGMENT, FIRST = (WIDE + 1) / 2;
+__device__ __forceinline__ int place_of(int o) {
+    return STRIDE == 2 ? o : o / SEGMENT * SEGMENT + o % SEGMENT % 2 * FIRST + o % SEGMENT / 2;
+}
+__device__ __forceinline__ int output_at(int place) {
+    const int i = place % SEGMENT;
+    return STRIDE == 2 ? place : place - i + i % FIRST * 2 + i / FIRST;
+}
+
+// ROWS_ rows of COUNT bytes each to shared memory, LENGTH bytes apart, of which `rows` and `left` are there; zeros beyond.
+template <bool NEIGHBOURS, int ROWS_, int COUNT, int TO_ROW, int LENGTH>
+__device__ __forceinline__ void fetch_rows(signed char* to, const signed char* matrix, int rows, int left) {
+    for (int i = threadIdx.x; i < ROWS_ * (COUNT / 16); i += THREADS) {
+        const int n = i / (COUNT / 16), k = i % (COUNT / 16) * 16, row = NEIGHBOURS ? output_of(n) : n;
+        copy_unit<LENGTH % 16 ? 8 : 16>((uint4*)(to + n * TO_ROW + k), matrix + (row < rows ? row : 0) * LENGTH + k,
+                                        row < rows ? left - k : 0);
+    }
+}
+
+// Sums of two channels (columns) of two pixels (rows) to a register of codes + 128.
+struct End {
+    float multiplier[2], offset[2];
+};
+template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float multiplier, float offset) {
+    const float x = __int_as_float(sum);
+    if constexpr (!EXACT) return __float_as_int(__fmaf_rn(x, multiplier, offset));
+    // sum · 2^-100; · multiplier, rounded; to units of 2^-149, rounded; the zero point
+    const float product = __fmul_rn(__fadd_rn(x, -0x1.8p-77f), multiplier);
+    return __float_as_int(__fadd_rn(__fmul_rn(product, 0x1p-109f), offset));
+}
+
+struct Spot {
+    int n0, iy0, ix0;  // the first image; of the first hidden pixel
+    unsigned zeros;    // four hidden zeros
+};
+
+// Of a lane's two hidden pixels in a unit: which bytes lie in an image's columns; of its rows, the first.
+struct Place {
+    const signed char* from;
+    unsigned columns;
+    int row;
+};
+
+template <bool EXACT>
+__device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw, signed char* spare,
+                                      const signed char* stage, int channel, int x_channel, const Spot& spot, int lane,
+                                      int first_item) {
+    const int g = lane / 4, t = lane % 4;
+    unsigned w1[EXPAND ? K_STEPS : 1][4];
+    End of_hidden[2], of_dw[2];  // of the two halves of 16 channels: 4t + 2·half and the next
+    int hidden_begin[2][4], dw_begin[2][4];
+    const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
+#pragma unroll
+    for (int k = 0; EXPAND && k < K_STEPS; ++k)
+        ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 +
+                               (HALF_STEP && k == K_STEPS - 1 ? 0 : lane / 8 % 2 * 16));
+    const int* const ends = (const int*)(stage + ENDS) + channel + 4 * t;
+#pragma unroll
+    for (int i = 0; i < 6; ++i) {
+        if (!EXPAND && i < 3) continue;
+        const int4 four = *(const int4*)(ends + i * SLICE);
+        const int v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            End& end = i < 3 ? of_hidden[e / 2] : of_dw[e / 2];
+            int(&begin)[4] = i < 3 ? hidden_begin[e / 2] : dw_begin[e / 2];
+            if (i % 3 == 0) begin[e % 2] = begin[2 + e % 2] = v[e];
+            if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
+            if (i % 3 == 2) end.offset[e % 2] = __int_as_float(v[e]);
+        }
+    }
+    unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const signed char* const w2 = stage + W2 + (channel + g / 2 * 4 + 2 * half + g % 2) * 9;
+        const unsigned here = g / 2 == t ? 1u << 8 * (g % 2) : 0;
+#pragma unroll
+        for (int ky = 0; ky < 3; ++ky) {
+            const unsigned tap[3] = {w2[3 * ky] & 255u, w2[3 * ky + 1] & 255u, w2[3 * ky + 2] & 255u};
+            taps[ky][half][0] = (tap[0] | tap[1] << 16) * here;
+            taps[ky][half][1] = (STRIDE == 2 ? tap[2] : tap[2] << 16) * here;
+        }
+    }
+#pragma unroll 1
+    for (int item = first_item; item < ITEMS; item += PIXEL_WARPS) {
+        Place at[FRAGMENTS];
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; ++f) {
+            // this lane's row of x for ldmatrix, and its two pixels
+            const auto place = [&](int pixel, int& row, int& column) {
+                const int given = SIDE_BY_SIDE ? 2 * item + pixel / 8 : PAIRS ? 2 * item + f : item;
+                const int unit = given < UNITS ? given : UNITS - 1;
+                row = unit / (SEGMENTS * STRIPS) * IN_H + unit / SEGMENTS % STRIPS * STRIP * STRIDE;
+                column = unit % SEGMENTS * SEGMENT * STRIDE + (SIDE_BY_SIDE ? pixel % 8 : pixel);
+            };
+            int row, column, unused;
+            place(lane % 8 * 2 + lane / 8 % 2, row, column);
+            column = column < IN_W ? column : IN_W - 1;
+            at[f].from = x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1;
+            place(2 * g, at[f].row, column);
+            at[f].columns = (unsigned)(spot.ix0 + column) < W ? 0xffffu : 0;
+            place(2 * g + 1, unused, column);
+            at[f].columns |= (unsigned)(spot.ix0 + column) < W ? 0xffff0000u : 0;
+            at[f].row = at[f].row % IN_H + spot.iy0;
+        }
+        // where this lane's row of outputs goes to, of those that stmatrix takes: rows g of the product, then rows g + 8
+        const int second = lane / 8 % 2, i = lane % 8;
+        const int unit = SIDE_BY_SIDE ? 2 * item + i / 4 : PAIRS ? 2 * item + second : item;
+        const int o = STRIDE == 2 ? i : 2 * (SIDE_BY_SIDE ? i % 4 : i) + second, column = unit % SEGMENTS * SEGMENT + o;
+        const bool stored = o < SEGMENT && column < TILE_W && unit < UNITS;
+        const int row0 = unit / (SEGMENTS * STRIPS) * TILE_H + unit / SEGMENTS % STRIPS * STRIP;
+        signed char* const to = stored ? dw + (row0 * TILE_W + place_of(column)) * ROW + channel : spare;
+        const int down = stored ? TILE_W * ROW : 0;
+
+        const auto expand_row = [&](int(&d)[FRAGMENTS][2][4], int y) {
+#pragma unroll
+            for (int f = 0; f < FRAGMENTS; ++f) {
+#pragma unroll
+                for (int e = 0; EXPAND && e < 8; ++e) d[f][e / 4][e % 4] = hidden_begin[e / 4][e % 4];
+#pragma unroll
+                for (int k = 0; EXPAND && k < K_STEPS; ++k)
+                    if (HALF_STEP && k == K_STEPS - 1) {
+                        unsigned a[2];
+                        ldmatrix_x2(a, at[f].from + y * X_ROW + k * 32);
+                        mma_bytes_k16<false>(d[f][0], a, w1[k][0]);
+                        mma_bytes_k16<false>(d[f][1], a, w1[k][2]);
+                    } else {
+                        unsigned a[4];
+                        ldmatrix_x4(a, at[f].from + y * X_ROW + k * 32 + lane / 16 * 16);
+                        mma_s8(d[f][0], a, {w1[k][0], w1[k][1]});
+                        mma_s8(d[f][1], a, {w1[k][2], w1[k][3]});
+                    }
+                if constexpr (!EXPAND) {
+                    unsigned two[2];
+                    ldmatrix_x2(two, at[f].from + y * X_ROW + x_channel);
+                    d[f][0][0] = (int)two[0], d[f][0][1] = (int)two[1];
+                }
+            }
+        };
+        int acc[STRIP][2][4];
+        const auto store_row = [&](int r) {
+            int v[2][4];
+#pragma unroll
+            for (int e = 0; e < 8; ++e)
+                v[e / 4][e % 4] =
+                    code_of<EXACT>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2], of_dw[e / 4].offset[e % 2]);
+            stmatrix_x2(to + r * down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
+                                        pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
+        };
+        // The next row is expanded before this one is convolved, and outputs are stored a row later: see sliding.h.
+        int d[2][FRAGMENTS][2][4];
+        expand_row(d[0], 0);
+#pragma unroll
+        for (int y = 0; y < ROWS; ++y) {
+            if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
+            if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
+            unsigned here[FRAGMENTS][2], next[FRAGMENTS][2];
+#pragma unroll
+            for (int f = 0; f < FRAGMENTS; ++f) {
+                const bool inside =
+                    (y > 0 && y < ROWS - 1 && OUT_H % TILE_H == 0) || (unsigned)(at[f].row + y) < H;
+                const unsigned real = inside ? at[f].columns : 0;
+                const int(&sums)[2][4] = d[y % 2][f];
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    unsigned four;
+                    if constexpr (EXPAND) {
+                        int v[4];
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            v[e] = code_of<EXACT>(sums[half][e], of_hidden[half].multiplier[e % 2],
+                                                  of_hidden[half].offset[e % 2]);
+                        four = pack_unsigned(v[0], v[1], v[2], v[3]);
+                    } else four = __byte_perm(sums[0][0], sums[0][1], half ? 0x7632 : 0x5410);
+                    here[f][half] = (four & real) | (spot.zeros & ~real);
+                    next[f][half] = __shfl_sync(ALL, here[f][half], (lane + 4) % 32);
+                }
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                unsigned a[4] = {here[0][half], 0, 0, next[0][half]};
+                if constexpr (STRIDE == 1) a[1] = a[2] = __byte_perm(here[0][half], next[0][half], 0x5432);
+                else a[1] = here[1][half], a[2] = next[0][half], a[3] = next[1][half];
+#pragma unroll
+                for (int ky = 0; ky < 3; ++ky) {
+                    const int r = (y - ky) / STRIDE;
+                    if (y < ky || r * STRIDE != y - ky || r >= STRIP) continue;
+#pragma unroll
+                    for (int e = 0; ky == 0 && e < 4; ++e) acc[r][half][e] = dw_begin[half][e];
+                    mma_bytes<EXPAND>(acc[r][half], a, {taps[ky][half][0], taps[ky][half][1]});
+                }
+            }
+        }
+        store_row(STRIP - 1);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ expand,
+                 const signed char* __restrict__ depthwise, const int* __restrict__ ends,
+                 const signed char* __restrict__ project, const int* __restrict__ project_bias,
+                 const float* __restrict__ project_multiplier, const signed char* __restrict__ residual,
+                 signed char* __restrict__ y, int N, int hidden_zero, int zero_point, int low, int high,
+                 float scale_a, float scale_b, float shift, int offset) {
+    extern __shared__ uint4 shared[];
+    signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
+    signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
+    signed char* const spare = dws + DWS * DW_SIZE + threadIdx.x * 16;  // for outputs that do not exist
+    signed char* const stages = dws + DWS * DW_SIZE + SPARE;            // [STAGES][STAGE]
+    signed char* const w3s = stages + STAGES * STAGE;                   // [W3S][O_PADDED][ROW]
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
+    const int n0 = blockIdx.x / (TILES_H * TILES_W) * IMAGES;
+    const int oy0 = blockIdx.x / TILES_W % TILES_H * TILE_H, ox0 = blockIdx.x % TILES_W * TILE_W;
+    const Spot spot = {n0, oy0 * STRIDE - 1, ox0 * STRIDE - 1, (hidden_zero & 255) * 0x01010101u};
+
+    const auto fetch_slice = [&](int slice) {
+        signed char* const stage = stages + slice % STAGES * STAGE;
+        const int first = slice * SLICE, left = HIDDEN - first;
+        if (EXPAND) fetch_rows<false, SLICE, ceil_to(C, 16), ROW1, C>(stage, expand + first * C, left, C);
+        fetch_rows<false, 6, 4 * SLICE, 4 * SLICE, 4 * HIDDEN>(stage + ENDS, (const signed char*)(ends + first), 6,
+                                                               4 * left);
+        for (int i = threadIdx.x; i < 9 * SLICE / 16; i += THREADS)
+            copy_unit<HIDDEN % 16 ? 8 : 16>((uint4*)(stage + W2) + i, depthwise + first * 9 + i * 16, left * 9 - i * 16);
+        fetch_rows<true, O_PADDED, SLICE, ROW, HIDDEN>(w3s + slice % W3S * W3_SIZE, project + first, O, left);
+        cp_async_commit();
+    };
+
+    constexpr int PIECES = ceil_div(C, 16);
+    for (int i = threadIdx.x; i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
+        const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
+        const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
+        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k),
+                                   x + (inside ? ((image * H + iy) * W + ix) * C + k : 0), inside ? C - k : 0);
+    }
+    fetch_slice(0);
+    for (int b = 0; b < DWS; ++b)  // rows of no pixel
+        for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
+            ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
+
+    int acc[TILES_M][GROUPS][4][4];
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+        const int o = (warp % WARPS_N + j * WARPS_N) * 32 + t * 8;
+        int b[8];
+        get_row<true>(b, project_bias + o, O - o);
+#pragma unroll
+        for (int m = 0; m < 2 * TILES_M; ++m)
+#pragma unroll
+            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
+    }
+
+#pragma unroll 1
+    for (int slice = 0; slice <= SLICES; ++slice) {
+        cp_async_wait<0>();
+        __syncthreads();  // this slice's weights are here, dw of the slice before is, and nobody reads the one before that
+        if (slice + 1 < SLICES) fetch_slice(slice + 1);
+        if (slice < SLICES) {
+            const signed char* const stage = stages + slice % STAGES * STAGE;
+            signed char* const dw = dws + slice % DWS * DW_SIZE;
+#pragma unroll 1
+            for (int j = 0; j < PLANES; ++j) {
+                const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16, all = slice * SLICE + channel;
+                // the warps of the same channels take items in turn, from one plane to the next
+                const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
+                // the multipliers of two_steps are large, those of one_step tiny
+                const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+                if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+                else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+            }
+        }
+        if (slice == 0) continue;
+        const signed char* const dw = dws + (slice - 1) % DWS * DW_SIZE;
+        const signed char* const w3 = w3s + (slice - 1) % W3S * W3_SIZE;
+#pragma unroll
+        for (int i = 0; i < TILES_M; ++i)
+#pragma unroll
+            for (int j = 0; j < GROUPS; ++j) {
+                const int m0 = (warp / WARPS_N + i * WARPS_M) * 16, group = (warp % WARPS_N + j * WARPS_N) * 32;
+                if (m0 >= M_OUT || group >= O_PADDED) continue;
+#pragma unroll
+                for (int k = 0; k < SLICE; k += 32) {
+                    const bool whole = SLICE - k >= 32;
+                    unsigned a[4], b[2][4];
+                    ldmatrix_x4(a, dw + (m0 + lane % 16) * ROW + k + (whole ? lane / 16 * 16 : 0));
+#pragma unroll
+                    for (int h = 0; h < 2; ++h)
+                        ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
+                                              (whole ? lane / 8 % 2 * 16 : 0));
+#pragma unroll
+                    for (int n = 0; n < 4; ++n)
+                        if (whole) mma_bytes<true>(acc[i][j][n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
+                        else mma_bytes_k16<true>(acc[i][j][n], {a[0], a[1]}, b[n / 2][n % 2 * 2]);
+                }
+            }
+    }
+
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+        const int o = (warp % WARPS_N + j * WARPS_N) * 32 + t * 8;
+        float scale[8];
+        get_row<true>(scale, project_multiplier + o, O - o);
+#pragma unroll
+        for (int i = 0; i < 2 * TILES_M; ++i) {
+            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, image = n0 + m / (TILE_H * TILE_W);
+            const int oy = oy0 + m / TILE_W % TILE_H, ox = ox0 + output_at(m % TILE_W),
+                      at = ((image * OUT_H + oy) * OUT_W + ox) * O + o;
+            const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
+            int sum[8];
+#pragma unroll
+            for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+            finish_eight<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+                                        {zero_point, low, high, scale_a, scale_b, shift, offset});
+        }
+    }
+}
