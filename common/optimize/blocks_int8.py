@@ -16,7 +16,7 @@ from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.one_step import one_step, two_steps
 from ..kernels.ladder import header_options, prepared
-from .tiles_int8 import Int8Block, Int8Tile, rule
+from .tiles_int8 import Int8Block, Int8Tile, row_bytes, rule
 
 KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
@@ -41,53 +41,72 @@ class Int8Convolution:
     small: bool = False
 
 
-@dataclass(frozen=True)
 class Slid:
-    """The weights of a block as sliding_int8.cu takes them, on the device.
+    """The weights of a block as sliding_int8.cu takes them.
 
-    expand (None without), depthwise, project: with the hidden channels in one order; ends: (6, hidden) int32;
-    project_bias: (O,) int32, of inputs that are codes + 128. slow: how many channels take two steps.
+    slow: how many hidden channels are requantized in two steps (kernels/one_step.py).
     """
 
-    expand: Any
-    depthwise: Any
-    ends: Any
-    project: Any
-    project_bias: Any
-    slow: int = 0
-
-    @classmethod
-    def of(cls, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution) -> "Slid | None":
-        """Those of a block; None where the kernel cannot compute it: a sum is not small, or a hidden tensor clamped."""
+    def __init__(
+        self, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution, stride: int
+    ) -> None:
+        """ValueError where the kernel cannot compute the block: a sum is not small, or a hidden tensor is clamped."""
         parts = [part for part in (expand, depthwise) if part is not None]
-        if not all(_small(part) for part in parts):
-            return None
+        if not all(map(_small, parts)):
+            raise ValueError(f"{SLIDING}: takes small sums of hidden tensors that fill int8")
         host = [tuple(map(_on_host, (part.weight, part.bias, part.multiplier))) for part in parts]
-        inputs = [False, True][-len(parts) :] if expand is not None else [False]
-        given = [(*arrays, part.zero_point, unsigned) for arrays, part, unsigned in zip(host, parts, inputs, strict=True)]
+        given = [(*host[i], part.zero_point, i > 0) for i, part in enumerate(parts)]
         made = [one_step(*one) for one in given]
-        exact = [two_steps(*one) for one in given]
         right = np.logical_and.reduce([ok for _, ok in made])
         hidden = len(right)
         # channels that take two steps come last; without expand they stay where x has them
-        order = np.argsort(~right, kind="stable") if expand is not None else np.arange(hidden)
+        order = np.arange(hidden) if expand is None else np.argsort(~right, kind="stable")
         planes = np.pad(right[order], (0, -hidden % PLANE), constant_values=True).reshape(-1, PLANE).all(axis=1)
         fast = np.repeat(planes, PLANE)[:hidden]
-        ends = np.concatenate(
-            [np.where(fast, one[:, order], two[:, order]) for (one, _), two in zip(made, exact, strict=True)]
-        )
-        if expand is None:
-            ends = np.concatenate([np.zeros_like(ends), ends])
+        self.slow = int((~fast).sum())
+        ends = [
+            np.where(fast, one[:, order], two_steps(*arrays)[:, order])
+            for (one, _), arrays in zip(made, given, strict=True)
+        ]
+        self._ends = np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
+        self._expand = None if expand is None else host[0][0].reshape(hidden, -1)[order]
+        # under taps 0 and 1 of a row lie bytes 0 and 2 of a register, or 1 and 3; the third tap is beside a zero
+        taps = host[-1][0].reshape(hidden, 3, 3)[order].view(np.uint8).astype(np.uint32)
+        self._taps = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
+        self._taps <<= (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
         weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
         flat = weight.reshape(len(weight), -1)
-        unsigned_bias = LOW * flat.sum(axis=1, dtype=np.int64) + (0 if bias is None else bias.astype(np.int64))
-        first = None if expand is None else cuda.asarray(np.ascontiguousarray(host[0][0].reshape(hidden, -1)[order]))
-        taps = np.ascontiguousarray(host[-1][0].reshape(hidden, 9)[order])
-        return cls(
-            first, cuda.asarray(taps), cuda.asarray(np.ascontiguousarray(ends, np.int32)),
-            cuda.asarray(np.ascontiguousarray(flat[:, order])), cuda.asarray(unsigned_bias.astype(np.int32)),
-            int((~fast).sum()),
-        )  # fmt: skip
+        self._project = flat[:, order]
+        of_codes = LOW * flat.sum(axis=1, dtype=np.int64)
+        self.project_bias = cuda.asarray((of_codes if bias is None else of_codes + bias).astype(np.int32))
+        self._stages: dict[int, Any] = {}
+
+    def stages(self, size: int) -> Any:
+        """The bytes of all stages with slices of so many hidden channels, on the device."""
+        if size not in self._stages:
+            self._stages[size] = cuda.asarray(np.concatenate([self._stage(i, size) for i in self._firsts(size)]))
+        return self._stages[size]
+
+    def _firsts(self, size: int) -> range:
+        return range(0, self._project.shape[1], size)
+
+    def _stage(self, first: int, size: int) -> Any:
+        """The bytes of a stage, see sliding_int8.cu."""
+        some = slice(first, first + size)
+
+        def rows(array: Any, count: int, width: int) -> Any:
+            """An array in the corner of one of zeros, as bytes."""
+            made = np.zeros((count, width), array.dtype)
+            made[: array.shape[0], : array.shape[1]] = array
+            return made.view(np.uint8).ravel()
+
+        o = np.arange(-(-self._project.shape[0] // 32) * 32)
+        of_row = o // 32 * 32 + o % 8 // 2 * 8 + o // 8 % 4 * 2 + o % 2  # a thread's sums are of 8 neighbours
+        project = np.zeros((len(o), size), np.int8)
+        project[: self._project.shape[0], : self._project[:, some].shape[1]] = self._project[:, some]
+        made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
+        made += [rows(self._ends[:, some], 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
+        return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
 
 
 def _on_host(array: Any) -> Any:
@@ -115,10 +134,10 @@ def inverted_residual_int8(
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
     or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. slid: Slid.of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
+    tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
     C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
-    invalid, if no tile fits the card, or if a chained tile is given where Slid.of is None.
+    invalid, if no tile fits the card, or if the tile is chained and Slid refuses.
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     hidden = checks.array("depthwise.weight", depthwise.weight, (None, 1, 3, 3), dtypes=arguments.INT8).shape[0]
@@ -169,10 +188,8 @@ def inverted_residual_int8(
     name = SLIDING if tile.chained else KERNEL
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
     if tile.chained:
-        slid = Slid.of(expand, depthwise, project) if slid is None else slid
-        if slid is None:
-            raise ValueError(f"{SLIDING}: takes small sums of hidden tensors that fill int8")
-        weights = [slid.expand, slid.depthwise, slid.ends, slid.project, slid.project_bias, ends[-1].multiplier]
+        slid = Slid(expand, depthwise, project, stride) if slid is None else slid
+        weights = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
         numbers = (n, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
     else:
         weights = [*first, *rest]

@@ -1,10 +1,10 @@
 // sliding_int8 - MobileNetV2's block in int8 as one kernel, whose hidden channels slide through registers.
 // requires: sm_80
 //
-//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. Of the weights, hidden channels are in an order of their
-//   own: expand (HIDDEN, C), depthwise (HIDDEN, 9), project (O, HIDDEN); ends (6, HIDDEN): bias, multiplier and offset
-//   of expand, then those of depthwise, as one_step.py makes them, of 16 channels by one_step or by two_steps. project:
-//   bias int32, multiplier float32. The bits are those of inverted_residual_int8.
+//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. weights: of each slice of hidden channels what a stage in
+//   shared memory holds, byte by byte (blocks_int8.py, Slid): of expand, of depthwise, of project, and how sums are
+//   requantized (kernels/one_step.py). project's bias int32, of inputs that are codes + 128, and multiplier float32.
+//   The bits are those of inverted_residual_int8.
 //
 // A warp takes 16 hidden channels and walks down STRIP rows of outputs, as in fused/sliding.h. Hidden pixels 2g and
 // 2g + 1 of a row are in lanes 4g … 4g + 3, as two rows of a product, whose rows are the even pixels, then the odd ones:
@@ -49,7 +49,9 @@ constexpr int FRAGMENTS = STRIDE, ROWS = (STRIP - 1) * STRIDE + 3, K_STEPS = cei
 constexpr bool HALF_STEP = C % 32 > 0 && C % 32 <= 16;  // the last 16 channels of x
 // bytes of shared memory
 constexpr int X_SIZE = IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
-constexpr int W1_SIZE = EXPAND ? SLICE * ROW1 : 0, ENDS = W1_SIZE, W2 = ENDS + 24 * SLICE, STAGE = W2 + 9 * SLICE;
+// a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2: taps,
+// unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
+constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
 constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE;
 // project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
@@ -59,8 +61,6 @@ static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARP
               "tile");
 constexpr unsigned ALL = 0xffffffffu;
 
-// Row n of the second factor's tile is that of output n / 32 * 32 + …: then d's 32 columns are 8 neighbours of a thread.
-__device__ __forceinline__ int output_of(int n) { return n / 32 * 32 + n % 8 / 2 * 8 + n / 8 % 4 * 2 + n % 2; }
 // Where output `o` of a tile's row lies in dw: of each segment, those first that one row of lanes' products holds.
 constexpr int WIDE = TILE_W < SEGMENT ? TILE_W : SEGMENT, FIRST = (WIDE + 1) / 2;
 __device__ __forceinline__ int place_of(int o) {
@@ -71,31 +71,22 @@ __device__ __forceinline__ int output_at(int place) {
     return STRIDE == 2 ? place : place - i + i % FIRST * 2 + i / FIRST;
 }
 
-// ROWS_ rows of COUNT bytes each to shared memory, LENGTH bytes apart, of which `rows` and `left` are there; zeros beyond.
-template <bool NEIGHBOURS, int ROWS_, int COUNT, int TO_ROW, int LENGTH>
-__device__ __forceinline__ void fetch_rows(signed char* to, const signed char* matrix, int rows, int left) {
-    for (int i = threadIdx.x; i < ROWS_ * (COUNT / 16); i += THREADS) {
-        const int n = i / (COUNT / 16), k = i % (COUNT / 16) * 16, row = NEIGHBOURS ? output_of(n) : n;
-        copy_unit<LENGTH % 16 ? 8 : 16>((uint4*)(to + n * TO_ROW + k), matrix + (row < rows ? row : 0) * LENGTH + k,
-                                        row < rows ? left - k : 0);
-    }
-}
-
 // Sums of two channels (columns) of two pixels (rows) to a register of codes + 128.
 struct End {
     float multiplier[2], offset[2];
 };
 template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float multiplier, float offset) {
     const float x = __int_as_float(sum);
-    if constexpr (!EXACT) return __float_as_int(__fmaf_rn(x, multiplier, offset));
+    if constexpr (!EXACT) return __float_as_int(fma_of_small(x, multiplier, offset));
     // sum · 2^-100; · multiplier, rounded; to units of 2^-149, rounded; the zero point
     const float product = __fmul_rn(__fadd_rn(x, -0x1.8p-77f), multiplier);
-    return __float_as_int(__fadd_rn(__fmul_rn(product, 0x1p-109f), offset));
+    return __float_as_int(fma_of_small(fma_of_small(product, 0x1p-109f, 0.0f), 1.0f, offset));
 }
 
 struct Spot {
     int n0, iy0, ix0;  // the first image; of the first hidden pixel
     unsigned zeros;    // four hidden zeros
+    int none[2];       // 0
 };
 
 // Of a lane's two hidden pixels in a unit: which bytes lie in an image's columns; of its rows, the first.
@@ -128,7 +119,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
         for (int e = 0; e < 4; ++e) {
             End& end = i < 3 ? of_hidden[e / 2] : of_dw[e / 2];
             int(&begin)[4] = i < 3 ? hidden_begin[e / 2] : dw_begin[e / 2];
-            if (i % 3 == 0) begin[e % 2] = begin[2 + e % 2] = v[e];
+            // zeros that the compiler does not know: of one register it makes copies for every product
+            if (i % 3 == 0) begin[e % 2] = v[e] + spot.none[0], begin[2 + e % 2] = v[e] + spot.none[1];
             if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
             if (i % 3 == 2) end.offset[e % 2] = __int_as_float(v[e]);
         }
@@ -136,13 +128,11 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
     unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const signed char* const w2 = stage + W2 + (channel + g / 2 * 4 + 2 * half + g % 2) * 9;
-        const unsigned here = g / 2 == t ? 1u << 8 * (g % 2) : 0;
+        const uint2* const w2 = (const uint2*)(stage + W2) + (channel + g / 2 * 4 + 2 * half + g % 2) * 3;
 #pragma unroll
         for (int ky = 0; ky < 3; ++ky) {
-            const unsigned tap[3] = {w2[3 * ky] & 255u, w2[3 * ky + 1] & 255u, w2[3 * ky + 2] & 255u};
-            taps[ky][half][0] = (tap[0] | tap[1] << 16) * here;
-            taps[ky][half][1] = (STRIDE == 2 ? tap[2] : tap[2] << 16) * here;
+            const uint2 two = w2[ky];
+            taps[ky][half][0] = g / 2 == t ? two.x : 0, taps[ky][half][1] = g / 2 == t ? two.y : 0;
         }
     }
 #pragma unroll 1
@@ -180,19 +170,23 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
 #pragma unroll
             for (int f = 0; f < FRAGMENTS; ++f) {
 #pragma unroll
-                for (int e = 0; EXPAND && e < 8; ++e) d[f][e / 4][e % 4] = hidden_begin[e / 4][e % 4];
-#pragma unroll
                 for (int k = 0; EXPAND && k < K_STEPS; ++k)
                     if (HALF_STEP && k == K_STEPS - 1) {
                         unsigned a[2];
                         ldmatrix_x2(a, at[f].from + y * X_ROW + k * 32);
-                        mma_bytes_k16<false>(d[f][0], a, w1[k][0]);
-                        mma_bytes_k16<false>(d[f][1], a, w1[k][2]);
+#pragma unroll
+                        for (int half = 0; half < 2; ++half)
+                            if (k == 0) mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half], hidden_begin[half]);
+                            else mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half]);
                     } else {
                         unsigned a[4];
                         ldmatrix_x4(a, at[f].from + y * X_ROW + k * 32 + lane / 16 * 16);
-                        mma_s8(d[f][0], a, {w1[k][0], w1[k][1]});
-                        mma_s8(d[f][1], a, {w1[k][2], w1[k][3]});
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const unsigned b[2] = {w1[k][2 * half], w1[k][2 * half + 1]};
+                            if (k == 0) mma_s8(d[f][half], a, b, hidden_begin[half]);
+                            else mma_s8(d[f][half], a, b);
+                        }
                     }
                 if constexpr (!EXPAND) {
                     unsigned two[2];
@@ -249,9 +243,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
                 for (int ky = 0; ky < 3; ++ky) {
                     const int r = (y - ky) / STRIDE;
                     if (y < ky || r * STRIDE != y - ky || r >= STRIP) continue;
-#pragma unroll
-                    for (int e = 0; ky == 0 && e < 4; ++e) acc[r][half][e] = dw_begin[half][e];
-                    mma_bytes<EXPAND>(acc[r][half], a, {taps[ky][half][0], taps[ky][half][1]});
+                    if (ky == 0) mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half], dw_begin[half]);
+                    else mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half]);
                 }
             }
         }
@@ -260,12 +253,10 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ expand,
-                 const signed char* __restrict__ depthwise, const int* __restrict__ ends,
-                 const signed char* __restrict__ project, const int* __restrict__ project_bias,
-                 const float* __restrict__ project_multiplier, const signed char* __restrict__ residual,
-                 signed char* __restrict__ y, int N, int hidden_zero, int zero_point, int low, int high,
-                 float scale_a, float scale_b, float shift, int offset) {
+    sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ weights,
+                 const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
+                 const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int hidden_zero,
+                 int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
     signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
@@ -275,17 +266,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
     const int n0 = blockIdx.x / (TILES_H * TILES_W) * IMAGES;
     const int oy0 = blockIdx.x / TILES_W % TILES_H * TILE_H, ox0 = blockIdx.x % TILES_W * TILE_W;
-    const Spot spot = {n0, oy0 * STRIDE - 1, ox0 * STRIDE - 1, (hidden_zero & 255) * 0x01010101u};
+    const Spot spot = {n0, oy0 * STRIDE - 1, ox0 * STRIDE - 1, (hidden_zero & 255) * 0x01010101u, {N >> 30, N >> 31}};
 
     const auto fetch_slice = [&](int slice) {
-        signed char* const stage = stages + slice % STAGES * STAGE;
-        const int first = slice * SLICE, left = HIDDEN - first;
-        if (EXPAND) fetch_rows<false, SLICE, ceil_to(C, 16), ROW1, C>(stage, expand + first * C, left, C);
-        fetch_rows<false, 6, 4 * SLICE, 4 * SLICE, 4 * HIDDEN>(stage + ENDS, (const signed char*)(ends + first), 6,
-                                                               4 * left);
-        for (int i = threadIdx.x; i < 9 * SLICE / 16; i += THREADS)
-            copy_unit<HIDDEN % 16 ? 8 : 16>((uint4*)(stage + W2) + i, depthwise + first * 9 + i * 16, left * 9 - i * 16);
-        fetch_rows<true, O_PADDED, SLICE, ROW, HIDDEN>(w3s + slice % W3S * W3_SIZE, project + first, O, left);
+        uint4* const stage = (uint4*)(stages + slice % STAGES * STAGE);
+        uint4* const w3 = (uint4*)(w3s + slice % W3S * W3_SIZE) - STAGE / 16;
+        const uint4* const from = (const uint4*)weights + slice * ((STAGE + W3_SIZE) / 16);
+#pragma unroll 4
+        for (int i = threadIdx.x; i < (STAGE + W3_SIZE) / 16; i += THREADS)
+            cp_async_16((i < STAGE / 16 ? stage : w3) + i, from + i);
         cp_async_commit();
     };
 
@@ -337,26 +326,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const signed char* const dw = dws + (slice - 1) % DWS * DW_SIZE;
         const signed char* const w3 = w3s + (slice - 1) % W3S * W3_SIZE;
 #pragma unroll
-        for (int i = 0; i < TILES_M; ++i)
+        for (int k = 0; k < SLICE; k += 32) {
+            const bool whole = SLICE - k >= 32;  // else 16 channels are left
+            unsigned a[TILES_M][4];
+#pragma unroll
+            for (int i = 0; i < TILES_M; ++i) {
+                const int m0 = (warp / WARPS_N + i * WARPS_M) * 16;
+                if (m0 < M_OUT) ldmatrix_x4(a[i], dw + (m0 + lane % 16) * ROW + k + (whole ? lane / 16 * 16 : 0));
+            }
 #pragma unroll
             for (int j = 0; j < GROUPS; ++j) {
-                const int m0 = (warp / WARPS_N + i * WARPS_M) * 16, group = (warp % WARPS_N + j * WARPS_N) * 32;
-                if (m0 >= M_OUT || group >= O_PADDED) continue;
+                const int group = (warp % WARPS_N + j * WARPS_N) * 32;
+                if (group >= O_PADDED) continue;
+                unsigned b[2][4];
 #pragma unroll
-                for (int k = 0; k < SLICE; k += 32) {
-                    const bool whole = SLICE - k >= 32;
-                    unsigned a[4], b[2][4];
-                    ldmatrix_x4(a, dw + (m0 + lane % 16) * ROW + k + (whole ? lane / 16 * 16 : 0));
+                for (int h = 0; h < 2; ++h)
+                    ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
+                                          (whole ? lane / 8 % 2 * 16 : 0));
 #pragma unroll
-                    for (int h = 0; h < 2; ++h)
-                        ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
-                                              (whole ? lane / 8 % 2 * 16 : 0));
+                for (int i = 0; i < TILES_M; ++i)
 #pragma unroll
                     for (int n = 0; n < 4; ++n)
-                        if (whole) mma_bytes<true>(acc[i][j][n], a, {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
-                        else mma_bytes_k16<true>(acc[i][j][n], {a[0], a[1]}, b[n / 2][n % 2 * 2]);
-                }
+                        if ((warp / WARPS_N + i * WARPS_M) * 16 >= M_OUT) continue;
+                        else if (whole) mma_bytes<true>(acc[i][j][n], a[i], {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
+                        else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, b[n / 2][n % 2 * 2]);
             }
+        }
     }
 
 #pragma unroll

@@ -52,6 +52,11 @@ class Int8Tile:
     blocks: int = 1
 
 
+def row_bytes(channels: int) -> int:
+    """Bytes of a row of so many channels in sliding_int8's shared memory: an odd number of 16."""
+    return ceil_div(channels, 16) * 16 | 16
+
+
 @dataclass(frozen=True)
 class Int8Block:
     """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
@@ -111,11 +116,11 @@ class Int8Block:
 
     def _shared_of_sliding(self, tile: Int8Tile) -> int:
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
-        row_1, row = (ceil_div(channels, 16) * 16 | 16 for channels in (self.channels, tile.slice))
+        row_1, row = row_bytes(self.channels), row_bytes(tile.slice)
         x = tile.images * in_h * 2 * ceil_div(in_w, 2) * row_1
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
         slices = ceil_div(self.hidden, tile.slice)
-        stage = (tile.slice * row_1 if self.expand else 0) + 33 * tile.slice
+        stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
         weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, 32) * 32 * row
         return x + min(slices, 2) * dw + 512 * tile.warps + weights
 

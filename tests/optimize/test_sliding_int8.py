@@ -76,9 +76,9 @@ def test_channels_that_take_two_steps_have_the_same_bits(rng, monkeypatch):
 
     x = drawn(rng, batch, block.channels, block.height, block.width)
     parts, there = parts_of(rng, block, 11)
-    assert Slid.of(*there).slow < block.hidden / 4
+    assert Slid(*there, 1).slow < block.hidden / 4
     monkeypatch.setattr(blocks_int8, "one_step", some)
-    assert block.hidden / 3 <= Slid.of(*there).slow < block.hidden
+    assert block.hidden / 3 <= Slid(*there, 1).slow < block.hidden
     out = inverted_residual_int8(nhwc(x), *there, input_zero_point=11, tile=tile)
     same(out, modelled(x, parts, 1, 11))
 
@@ -88,7 +88,7 @@ def test_what_it_does_not_take(rng):
     x = nhwc(drawn(rng, 1, block.channels, block.height, block.width))
     _, there = parts_of(rng, block, 3)
     large = replace(there[0], small=False)
-    assert Slid.of(large, *there[1:]) is None and Slid.of(*there) is not None
+    Slid(*there, 1)
     with pytest.raises(ValueError, match="takes small sums of hidden tensors that fill int8"):
         inverted_residual_int8(x, large, *there[1:], input_zero_point=3, tile=tile)
 

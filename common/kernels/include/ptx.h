@@ -14,8 +14,9 @@
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
 //   mma_s8(d, a, b)                     d (16×8, int) += a (16×32, signed char) · b (32×8, signed char), exact modulo 2^32
 //   mma_s8(d, a, b, c)                  d = a · b + c
-//   mma_bytes<U8>(d, a, b)              as mma_s8; U8: a is of unsigned char
-//   mma_bytes_k16<U8>(d, a, b)          16 columns of a: a[0], a[1] and b[0] of those below
+//   mma_bytes<U8>(d, a, b, c)           as mma_s8, also without c; U8: a is of unsigned char
+//   mma_bytes_k16<U8>(d, a, b, c)       the same of 16 columns of a: a[0], a[1] and b[0] of those below
+//   fma_of_small(a, b, c)               fmaf that keeps floats below 2^-126; CuPy compiles all others with -ftz=true: 0
 //   pack_saturated(a, b, c, d)          four int, each clamped to −128 … 127, as the bytes of a register, a the lowest
 //   pack_unsigned(a, b, c, d)           the same, each clamped to 0 … 255
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
@@ -125,19 +126,38 @@ __device__ __forceinline__ void mma_s8(int (&d)[4], const unsigned (&a)[4], cons
                  : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
+template <bool U8>
+__device__ __forceinline__ void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    if constexpr (U8)
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
 template <bool U8> __device__ __forceinline__ void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (!U8) return mma_s8(d, a, b);
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    mma_bytes<U8>(d, a, b, d);
+}
+template <bool U8>
+__device__ __forceinline__ void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b, const int (&c)[4]) {
+    if constexpr (U8)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 template <bool U8> __device__ __forceinline__ void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b) {
-    if constexpr (U8)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
-    else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+    mma_bytes_k16<U8>(d, a, b, d);
+}
+__device__ __forceinline__ float fma_of_small(float a, float b, float c) {
+    float d;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
 }
 __device__ __forceinline__ unsigned pack_unsigned(int a, int b, int c, int d) {
     unsigned high, all;
@@ -324,6 +344,15 @@ template <bool U8> SIM_INLINE void mma_bytes_k16(int (&d)[4], const unsigned (&a
     const unsigned whole_a[4] = {a[0], a[1], 0, 0}, whole_b[2] = {b, 0};
     mma_bytes<U8>(d, whole_a, whole_b);
 }
+template <bool U8> SIM_INLINE void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    mma_bytes<U8>(d, a, b);
+}
+template <bool U8> SIM_INLINE void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b, const int (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    mma_bytes_k16<U8>(d, a, b);
+}
+SIM_INLINE float fma_of_small(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { mma_bytes<false>(d, a, b); }
 SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
     for (int i = 0; i < 4; ++i) d[i] = c[i];
