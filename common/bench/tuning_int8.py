@@ -13,7 +13,7 @@ from ..cuda import layout as layouts
 from ..kernels import int8
 from ..network.steps import fuse
 from ..optimize import search, tiles
-from ..optimize.blocks_int8 import Int8Convolution, inverted_residual_int8
+from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
 from ..optimize.search import Timer
@@ -57,6 +57,7 @@ class Arrays:
         parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
         self.expand = parts[0] if block.expand else None
         self.depthwise, self.project = parts[-2:]
+        self.slid: Slid | None = None  # of chained tiles, made for the first one
         self.hidden = [
             layouts.empty((batch, block.hidden, *size), np.dtype(np.int8), "NHWC")
             for size in ((block.height, block.width), block.out_size)
@@ -94,6 +95,8 @@ class Arrays:
 
     def fused(self, tile: Int8Tile) -> Any:
         """The launch of the block as one kernel."""
+        if tile.chained and self.slid is None:
+            self.slid = Slid(self.expand, self.depthwise, self.project, self.block.stride)
         with kernels.recorded() as launches:
             inverted_residual_int8(
                 self.x,
@@ -104,6 +107,7 @@ class Arrays:
                 input_zero_point=ZERO,
                 out=self.out,
                 tile=tile,
+                slid=self.slid,
             )
         return launches[0]
 

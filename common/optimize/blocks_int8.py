@@ -183,6 +183,7 @@ def inverted_residual_int8(
     small = [_small(part) for part in (expand, depthwise, project)]
     if residual is not None:  # bounds are of the sum; the product's codes are all of int8
         small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
+        small[2] += small[2] and tuple(project.bounds) == (LOW, HIGH)
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     name = SLIDING if tile.chained else KERNEL

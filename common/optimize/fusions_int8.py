@@ -8,7 +8,7 @@ from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, Rule
 from ..topology import layers as kinds
-from .blocks_int8 import UNIT, Int8Convolution, inverted_residual_int8
+from .blocks_int8 import UNIT, Int8Convolution, Slid, inverted_residual_int8
 from .fusions import is_depthwise, is_pointwise
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
 
@@ -114,7 +114,13 @@ class IntegerBlock(OfRules):
             more = run.residual_of(parts["project"], parts["add"], of_name)
             ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
+        tile, slid = step.tile, None
+        if tile.chained:
+            try:
+                slid = Slid(ends.get("expand"), ends["depthwise"], ends["project"], step.block.stride)
+            except ValueError:  # sums that are not small, or clamped: what the choice of a tile cannot know
+                tile = None
         return run.recorded(
             inverted_residual_int8, of_name[first.inputs[0]], ends.get("expand"), ends["depthwise"], ends["project"],
-            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=step.tile, **more,
+            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=tile, slid=slid, **more,
         )  # fmt: skip

@@ -4,8 +4,9 @@
     candidates(block, batch)     all tiles that fit, in this order: `python -m common tune --dtype int8` times the first
     chosen_int8(block, batch)    the tile that was measured on this card, else the rule's
 
-The kernel's time is that of its instructions: at half the bytes of fp16 nothing else is as slow. `Counts` has the
-instructions of each phase as the compiler made them for sm_90a (cuda.inspect), per turn of the phase's loop.
+The kernels' time is that of their instructions, or of their products where hidden channels slide through registers
+(`chained`): at half the bytes of fp16 nothing else is as slow. `Counts` has the instructions of each phase as the
+compiler made them for sm_90a (cuda.inspect), per turn of the phase's loop.
 """
 
 import functools
@@ -13,8 +14,8 @@ import hashlib
 import itertools
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,15 @@ class Int8Block:
     def registers(self, tile: Int8Tile) -> int:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        if tile.chained:
+            return self.sums(tile) + weights + (112 if self.stride == 1 else 104)
         return max(112, self.sums(tile) + weights + 56)
 
     def resident(self, tile: Int8Tile) -> int:
         """Thread blocks that a multiprocessor can hold at once."""
         by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
+        if tile.chained:  # the compiler uses the registers that it may
+            return min(by_memory, REGISTERS // (min(168, self.registers(tile)) * 32 * tile.warps), 64 // tile.warps)
         return min(by_memory, REGISTERS // (self.registers(tile) * 32 * tile.warps), 2048 // (32 * tile.warps))
 
     def shared(self, tile: Int8Tile) -> int:
@@ -135,12 +140,15 @@ class Int8Block:
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions of the kernel, of a warp, in sm_90a's machine code with small sums (int8.small_sums).
+    """Instructions of the kernels, of a warp, in sm_90a's machine code with small sums (int8.small_sums).
 
     expand: per 32 pixels and 16 channels, the second one per further 32 input channels. copy: per word and quad of a
     block without expand. depthwise: per thread's strip; row: per row of it, by stride. project: per 16 pixels, 32
     outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
     and 32 outputs. latency: cycles between two instructions of one warp.
+    Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride, and per
+    further 32 input channels; copied, per row without expand; out, per row of outputs. product: cycles of a tensor core
+    for an mma of 32 bytes.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -152,6 +160,11 @@ class Counts:
     end: int = 110
     start: int = 400
     latency: float = 2.5
+    item: int = 65
+    slide: tuple[int, int, int] = (20, 18, 3)
+    copied: int = 11
+    out: int = 20
+    product: float = 6.4
 
 
 COUNTS = Counts()
@@ -159,6 +172,8 @@ COUNTS = Counts()
 
 def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts = COUNTS) -> float:
     """The predicted clock cycles of a launch: of the multiprocessor with the most blocks; infinite if none fits."""
+    if tile.chained:
+        return _together(block, tile, batch, *_sliding(block, tile, counts))
     pixels_in, pixels_out = block.pixels(tile)
     warps, slices = tile.warps, ceil_div(block.hidden, tile.slice)
     if block.expand:
@@ -177,17 +192,43 @@ def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Count
         ceil_div(turns, warps) * per_turn + ceil_div(items, warps) * per_item
         + ceil_div(tiles, warps) * per_tile + counts.slice
     ) + ceil_div(tiles, warps) * counts.end + counts.start  # fmt: skip
+    return _together(block, tile, batch, issued / 4, longest * counts.latency)
+
+
+def _together(block: Int8Block, tile: Int8Tile, batch: int, busy: float, longest: float) -> float:
+    """Cycles of a launch whose blocks keep a multiprocessor busy for so many, and take `longest` each when alone."""
     resident = block.resident(tile)
     if resident < 1:
         return float("inf")
     several = ceil_div(block.blocks(tile, batch), cuda.multiprocessors())  # of the fullest multiprocessor
     rounds, left = divmod(several, resident)
     # four warps issue an instruction each per cycle; with few warps their own latency counts
+    return rounds * max(resident * busy, longest) + (max(left * busy, longest) if left else 0.0)
 
-    def together(blocks: int) -> float:
-        return max(blocks * issued / 4, longest * counts.latency) if blocks else 0.0
 
-    return rounds * together(resident) + together(left)
+def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, float]:
+    """(cycles that a block of sliding_int8 keeps a multiprocessor busy, cycles of its longest warp)."""
+    slices, steps = ceil_div(block.hidden, tile.slice), ceil_div(block.channels, 32)
+    beside = block.stride == 1 and block.width == tile.tile_w == 7
+    pairs = block.stride == 2 or beside
+    units = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, 7 if pairs else 14)
+    items, rows = ceil_div(units, 2 if pairs else 1), (tile.strip - 1) * block.stride + 3
+    row = counts.slide[block.stride - 1] + counts.slide[2] * (steps - 1) + 3 if block.expand else counts.copied
+    per_item = counts.item + block.stride * rows * row + tile.strip * counts.out
+    products = (block.stride * rows * 2 * steps if block.expand else 0) + 6 * tile.strip
+    planes = tile.slice // 16 * tile.pixel_warps // tile.warps  # of a warp
+    tiles_m = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
+    groups = ceil_div(ceil_div(block.outputs, 32), tile.warps_n)
+    deep = ceil_div(tile.slice, 32)
+    project, project_products = deep * (5 * tiles_m * groups + tiles_m + 2 * groups), 4 * deep * tiles_m * groups
+    pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
+    copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
+    copies += 24 * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
+    end = 2 * tiles_m * groups * 60 + counts.start
+    issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
+    tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
+    longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
+    return max(issued, tensor) / 4, longest * counts.latency
 
 
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
@@ -215,8 +256,35 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
             spills = block.registers(tile) * 32 * warps > REGISTERS
             if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
                 found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
+    for tile in _sliding_tiles(block, batch):
+        found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
     found.sort(key=lambda one: one[:2])
     return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
+
+
+def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
+    """The tiles of sliding_int8 that fit."""
+    rows, columns = block.out_size
+    heights = dict.fromkeys(min(side, rows) for side in (1, 2, 4, 7, 8, 14, 16, 28))
+    widths = dict.fromkeys(min(side, columns) for side in (7, 14, 28, 56))
+    sizes = [size for size in (16, 32, 48, 64, 96, 128, 144, 160, 192) if size < block.hidden + 16]
+    wholes = [size for size in sizes if block.hidden % size == 0] or sizes[:2]
+    for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 12, 16)):
+        if w > 14 and w % 14:
+            continue
+        whole = (h, w) == (rows, columns) and h * w < 200
+        for images, strip in itertools.product((1, 2, 4) if whole else (1,), (1, 2, 4, 7, 8, 14)):
+            if images > batch or h % strip:
+                continue
+            for sharing in (1, 2, 3, 4, 6, 8, 12, 16):
+                if warps % sharing or channels // 16 % (warps // sharing):
+                    continue
+                able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 4, 8)
+                        if warps % n == 0]  # fmt: skip
+                tile = min(able, key=block.sums)
+                resident = block.resident(tile)
+                if block.sums(tile) <= SUMS and resident > 0 and block.shared(tile) <= cuda.shared_memory():
+                    yield replace(tile, blocks=min(resident, 4))
 
 
 def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:
@@ -235,8 +303,9 @@ def key_of(block: Int8Block) -> str:
 
 @functools.cache
 def sources() -> str:
-    """A digest of the kernel and the headers, whose tiles are measured."""
-    files = [Path(__file__).with_name("inverted_residual_int8.cu"), *sorted(INCLUDE.glob("*.h"))]
+    """A digest of the kernels and the headers, whose tiles are measured."""
+    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu")
+    files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
@@ -255,7 +324,7 @@ def _read(path: Path) -> dict[str, Any]:
             if int(batch) < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
             for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
-                if type(n) is not int or n < 1:
+                if type(n) is not (bool if name == "chained" else int) or (name != "chained" and n < 1):
                     raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
     return content
 

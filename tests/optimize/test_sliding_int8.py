@@ -58,9 +58,14 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
     inverted_residual_int8(nhwc(x), *there, **given, out=out)
     same(out, want)
     residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
-    parts[2], there[2] = replace(parts[2], bounds=(-100, 90)), replace(there[2], bounds=(-100, 90))
-    want = modelled(x, parts, block.stride, zero, residual=residual, residual_scales=scales)
-    same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), residual_scales=scales), want)
+    if zero == 37:
+        parts[2], there[2] = replace(parts[2], bounds=(-100, 90)), replace(there[2], bounds=(-100, 90))
+    more = {"residual_scales": scales, "residual_first": block.stride == 2}
+    want = modelled(x, parts, block.stride, zero, residual=residual, **more)
+    same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), **more), want)
+    offset = given | more | {"residual_offset": 128}
+    want = modelled(x, parts, block.stride, zero, residual=residual, **more, residual_offset=128)
+    same(inverted_residual_int8(nhwc(x), *there, **offset, residual=nhwc(residual)), want)
 
 
 def test_channels_that_take_two_steps_have_the_same_bits(rng, monkeypatch):

@@ -4,7 +4,8 @@
 //   finish<WHOLE>(y, sum, multiplier, residual, left, to)     y[0…N) from as many sums, of which `left` are there. y: signed
 //                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
 //   finish_eight<SMALL>(y, sum, multiplier, residual, left, to)     the same for 8 outputs of whole pieces; sums begin at
-//                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product
+//                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product, and
+//                                       2 if also the sum is clamped to −128 … 127: add_four
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
@@ -68,6 +69,20 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e)
             if (e < left) y[e] = (signed char)v[e];
 }
+// add_scaled of four codes each, clamped to −128 … 127: bytes become floats beside 2^23, and rounding is to units of 2^-149,
+// in which a float's bits are an integer.
+__device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
+    const float below = (float)to.offset - 8388736.0f;  // 2^23 + 128
+    int v[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        const float of_a = __fadd_rn(__int_as_float(__byte_perm(a ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
+        const float of_b = __fadd_rn(__int_as_float(__byte_perm(b ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
+        const float x = RESIDUAL_FIRST ? of_b : of_a, rest = __fmaf_rn(RESIDUAL_FIRST ? of_a : of_b, to.scale_b, to.shift);
+        v[e] = __float_as_int(fma_of_small(__fmaf_rn(x, to.scale_a, rest), __int_as_float(1), __int_as_float(128 - to.offset)));
+    }
+    return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
+}
 template <int SMALL>
 __device__ __forceinline__ void finish_eight(signed char* y, const int (&sum)[8], const float (&m)[8], const signed char* residual, int left,
                                              const Output& to) {
@@ -78,6 +93,10 @@ __device__ __forceinline__ void finish_eight(signed char* y, const int (&sum)[8]
                          requantize_four<SMALL>(second, m[4], m[5], m[6], m[7], to.zero_point, -128, 127)};
     if (residual) {
         const uint2 more = __ldg((const uint2*)residual);
+        if constexpr (SMALL == 2) {
+            *(uint2*)y = make_uint2(add_four(words[0], more.x, to), add_four(words[1], more.y, to));
+            return;
+        }
         int v[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
