@@ -16,7 +16,8 @@ from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.one_step import one_step, two_steps
 from ..kernels.ladder import header_options, prepared
-from .tiles_int8 import Int8Block, Int8Tile, row_bytes, rule
+from .generate import architecture
+from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
 KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
@@ -100,8 +101,10 @@ class Slid:
             made[: array.shape[0], : array.shape[1]] = array
             return made.view(np.uint8).ravel()
 
-        o = np.arange(-(-self._project.shape[0] // 32) * 32)
-        of_row = o // 32 * 32 + o % 8 // 2 * 8 + o // 8 % 4 * 2 + o % 2  # a thread's sums are of 8 neighbours
+        group = output_group(self._project.shape[0])
+        o = np.arange(-(-self._project.shape[0] // group) * group)
+        # a thread's sums of a group are of neighbours: outputs 2t and 2t + 1 of 8 go beside those of the other eights
+        of_row = o // group * group + o % 8 // 2 * (group // 4) + o % group // 8 * 2 + o % 2
         project = np.zeros((len(o), size), np.int8)
         project[: self._project.shape[0], : self._project[:, some].shape[1]] = self._project[:, some]
         made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
@@ -213,6 +216,12 @@ def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
     return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 
 
-@functools.lru_cache(maxsize=256)
+def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(source, options) of a kernel, KERNEL or SLIDING, for cubin.build_all. given: the options, without a card's."""
+    return SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), (*given, *architecture())
+
+
+@functools.lru_cache(maxsize=1024)
 def _compiled(name: str, given: tuple[str, ...], backend: str) -> Any:
-    return cuda.RawKernel(SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), name, options=given)
+    source, all_options = job(name, given)
+    return cuda.RawKernel(source, name, options=all_options)

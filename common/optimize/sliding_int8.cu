@@ -39,7 +39,8 @@ constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
 constexpr int TILES_H = ceil_div(OUT_H, TILE_H), TILES_W = ceil_div(OUT_W, TILE_W);
 constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // hidden pixels of an image's tile
 constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(C), X_ROW = 2 * EVENS * ROW1;  // even columns, then odd ones
-constexpr int ROW = row_of(SLICE), O_PADDED = ceil_to(O, 32), SLICES = ceil_div(HIDDEN, SLICE);
+constexpr int ROW = row_of(SLICE), SLICES = ceil_div(HIDDEN, SLICE);
+constexpr int GROUP = O <= 16 ? 16 : 32, NEAR = GROUP / 4, O_PADDED = ceil_to(O, GROUP);  // outputs; of a thread
 constexpr int PIXELS_OUT = IMAGES * TILE_H * TILE_W, M_OUT = ceil_to(PIXELS_OUT, 16);
 constexpr bool SIDE_BY_SIDE = STRIDE == 1 && W == 7 && TILE_W == 7, PAIRS = STRIDE == 2 || SIDE_BY_SIDE;
 // segments of a row; units: those of all strips; a warp takes one, or a pair
@@ -54,8 +55,8 @@ constexpr int X_SIZE = IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THR
 constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
 constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE;
-// project: a warp's tiles of 16 pixels and its groups of 32 outputs, of which a thread holds 8 neighbours
-constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / 32, WARPS_N);
+// project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
+constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
                   (TILE_W <= 14 || TILE_W % 14 == 0) && C % 8 == 0 && O % 8 == 0 && HIDDEN % 8 == 0,
               "tile");
@@ -291,16 +292,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
             ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
 
-    int acc[TILES_M][GROUPS][4][4];
+    int acc[TILES_M][GROUPS][GROUP / 8][4];
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
-        const int o = (warp % WARPS_N + j * WARPS_N) * 32 + t * 8;
-        int b[8];
+        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+        int b[NEAR];
         get_row<true>(b, project_bias + o, O - o);
 #pragma unroll
         for (int m = 0; m < 2 * TILES_M; ++m)
 #pragma unroll
-            for (int e = 0; e < 8; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
+            for (int e = 0; e < NEAR; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
     }
 
 #pragma unroll 1
@@ -336,17 +337,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
 #pragma unroll
             for (int j = 0; j < GROUPS; ++j) {
-                const int group = (warp % WARPS_N + j * WARPS_N) * 32;
+                const int group = (warp % WARPS_N + j * WARPS_N) * GROUP;
                 if (group >= O_PADDED) continue;
                 unsigned b[2][4];
 #pragma unroll
-                for (int h = 0; h < 2; ++h)
+                for (int h = 0; h < GROUP / 16; ++h)
                     ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
                                           (whole ? lane / 8 % 2 * 16 : 0));
 #pragma unroll
                 for (int i = 0; i < TILES_M; ++i)
 #pragma unroll
-                    for (int n = 0; n < 4; ++n)
+                    for (int n = 0; n < GROUP / 8; ++n)
                         if ((warp / WARPS_N + i * WARPS_M) * 16 >= M_OUT) continue;
                         else if (whole) mma_bytes<true>(acc[i][j][n], a[i], {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
                         else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, b[n / 2][n % 2 * 2]);
@@ -356,8 +357,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
-        const int o = (warp % WARPS_N + j * WARPS_N) * 32 + t * 8;
-        float scale[8];
+        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+        float scale[NEAR];
         get_row<true>(scale, project_multiplier + o, O - o);
 #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {
@@ -365,10 +366,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const int oy = oy0 + m / TILE_W % TILE_H, ox = ox0 + output_at(m % TILE_W),
                       at = ((image * OUT_H + oy) * OUT_W + ox) * O + o;
             const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
-            int sum[8];
+            int sum[NEAR];
 #pragma unroll
-            for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish_eight<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+            for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+            finish_whole<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
                                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }

@@ -58,6 +58,11 @@ def row_bytes(channels: int) -> int:
     return ceil_div(channels, 16) * 16 | 16
 
 
+def output_group(outputs: int) -> int:
+    """The outputs that sliding_int8's warps take together."""
+    return 16 if outputs <= 16 else 32
+
+
 @dataclass(frozen=True)
 class Int8Block:
     """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
@@ -121,12 +126,12 @@ class Int8Block:
 
     def _shared_of_sliding(self, tile: Int8Tile) -> int:
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
-        row_1, row = row_bytes(self.channels), row_bytes(tile.slice)
+        row_1, row, group = row_bytes(self.channels), row_bytes(tile.slice), output_group(self.outputs)
         x = tile.images * in_h * 2 * ceil_div(in_w, 2) * row_1
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
         slices = ceil_div(self.hidden, tile.slice)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
-        weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, 32) * 32 * row
+        weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
         return x + min(slices, 2) * dw + 512 * tile.warps + weights
 
     def sums(self, tile: Int8Tile) -> int:
@@ -220,11 +225,12 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     tiles_m = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
     groups = ceil_div(ceil_div(block.outputs, 32), tile.warps_n)
     deep = ceil_div(tile.slice, 32)
-    project, project_products = deep * (5 * tiles_m * groups + tiles_m + 2 * groups), 4 * deep * tiles_m * groups
+    narrow = output_group(block.outputs) // 16  # 1 or 2
+    project, project_products = deep * ((1 + 2 * narrow) * tiles_m * groups + tiles_m), 2 * narrow * deep * tiles_m * groups
     pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
     copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
     copies += 24 * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
-    end = 2 * tiles_m * groups * 60 + counts.start
+    end = narrow * tiles_m * groups * 60 + counts.start
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
     longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
