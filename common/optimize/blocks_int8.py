@@ -70,7 +70,7 @@ class Slid:
             for (one, _), arrays in zip(made, given, strict=True)
         ]
         self._ends = np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
-        self._expand = None if expand is None else host[0][0].reshape(hidden, -1)[order]
+        self._expand = None if expand is None else _deep(host[0][0])[order]
         # under taps 0 and 1 of a row lie bytes 0 and 2 of a register, or 1 and 3; the third tap is beside a zero
         taps = host[-1][0].reshape(hidden, 3, 3)[order].view(np.uint8).astype(np.uint32)
         self._taps = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
@@ -112,6 +112,13 @@ class Slid:
         return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
 
 
+def _deep(weight: Any) -> Any:
+    """expand's weights as rows of bytes: of a stem (hidden, 3, 3, 3) as (hidden, 3 rows, 4 columns, 4 channels)."""
+    if weight.shape[2:] == (3, 3):
+        weight = np.pad(weight.transpose(0, 2, 3, 1), ((0, 0), (0, 0), (0, 1), (0, 1)))
+    return weight.reshape(len(weight), -1)
+
+
 def _on_host(array: Any) -> Any:
     return None if array is None else np.ascontiguousarray(cuda.asnumpy(array))
 
@@ -135,7 +142,7 @@ def inverted_residual_int8(
     """out = project(depthwise(expand(x))), each requantized as a kernel of its own would, + residual: one kernel.
 
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
-    or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
+    a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
     tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
     C, hidden and O must be multiples of 8.
@@ -145,7 +152,13 @@ def inverted_residual_int8(
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     hidden = checks.array("depthwise.weight", depthwise.weight, (None, 1, 3, 3), dtypes=arguments.INT8).shape[0]
     o = checks.array("project.weight", project.weight, (None, hidden, 1, 1), dtypes=arguments.INT8).shape[0]
-    if expand is not None:
+    stem = expand is not None and expand.weight.shape[2:] == (3, 3)
+    if stem:
+        checks.array("expand.weight", expand.weight, (hidden, 3, 3, 3), dtypes=arguments.INT8)  # type: ignore[union-attr]
+        if stride != 1 or w % 4:
+            raise ValueError(f"a stem's block has stride 1 and images of 4·n columns, got stride {stride} and {w} columns")
+        image, h, w = (h, w), (h - 1) // 2 + 1, (w - 1) // 2 + 1
+    elif expand is not None:
         checks.array("expand.weight", expand.weight, (hidden, c, 1, 1), dtypes=arguments.INT8)
     elif hidden != c:
         raise ValueError(
@@ -153,9 +166,9 @@ def inverted_residual_int8(
         )
     if stride not in (1, 2):
         raise ValueError(f"stride must be 1 or 2, got {stride!r}")
-    if c % UNIT or hidden % UNIT or o % UNIT:
+    if (c % UNIT and not stem) or hidden % UNIT or o % UNIT:
         raise ValueError(f"channels must be multiples of {UNIT}, got {c} > {hidden} > {o}")
-    block = Int8Block(h, w, c, hidden, o, stride, expand is not None)
+    block = Int8Block(h, w, c, hidden, o, stride, expand is not None, *(image if stem else ()))
     shape = (n, o, *block.out_size)
     ends = [
         arguments.Epilogue(
@@ -169,7 +182,9 @@ def inverted_residual_int8(
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, residual=residual)
     if tile is None:
-        tile = rule(block, n, chained=False)
+        tile = rule(block, n, chained=stem)
+    if stem and tile is not None and not tile.chained:
+        raise ValueError(f"{KERNEL}: a stem's block needs a chained tile, got {tile}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -194,7 +209,7 @@ def inverted_residual_int8(
     if tile.chained:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
         weights = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
-        numbers = (n, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
+        numbers = (n, zero, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)

@@ -21,6 +21,10 @@
 //   At stride 2 it is (2g, 2g + 1) · (0, 1) and (2g + 2, 2g + 3) · (2, none), of two segments of 7 outputs each.
 //   Images of 7 columns lie side by side, two in a row of 16: the column of zeros between them serves both.
 //
+//   Of a stem (STEM_H > 0) x is the image (N, STEM_H, STEM_W, 3), and expand its 3×3 convolution of stride 2, whose weights
+//   are (3, 4, 4): rows, columns of which the last one is 0, channels of which the last one is 0. In shared memory a pixel
+//   is a word. Lane 4g + t then has column t of the taps: a product's first factor is words that lie side by side.
+//
 //   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
 //   int8.requantize for some sum, a channel takes four: such channels lie together (blocks_int8.py).
 //
@@ -38,7 +42,9 @@ constexpr int WARPS_C = WARPS / PIXEL_WARPS, PLANES = SLICE / 16 / WARPS_C;  // 
 constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
 constexpr int TILES_H = ceil_div(OUT_H, TILE_H), TILES_W = ceil_div(OUT_W, TILE_W);
 constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // hidden pixels of an image's tile
-constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(C), X_ROW = 2 * EVENS * ROW1;  // even columns, then odd ones
+constexpr bool STEM = STEM_H > 0;
+constexpr int DEEP = STEM ? 48 : C;  // of expand's products
+constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(DEEP);
 constexpr int ROW = row_of(SLICE), SLICES = ceil_div(HIDDEN, SLICE);
 constexpr int GROUP = O <= 16 ? 16 : 32, NEAR = GROUP / 4, O_PADDED = ceil_to(O, GROUP);  // outputs; of a thread
 constexpr int PIXELS_OUT = IMAGES * TILE_H * TILE_W, M_OUT = ceil_to(PIXELS_OUT, 16);
@@ -46,10 +52,13 @@ constexpr bool SIDE_BY_SIDE = STRIDE == 1 && W == 7 && TILE_W == 7, PAIRS = STRI
 // segments of a row; units: those of all strips; a warp takes one, or a pair
 constexpr int SEGMENT = PAIRS ? 7 : 14, SEGMENTS = ceil_div(TILE_W, SEGMENT), STRIPS = TILE_H / STRIP;
 constexpr int UNITS = IMAGES * STRIPS * SEGMENTS, ITEMS = PAIRS ? ceil_div(UNITS, 2) : UNITS;
-constexpr int FRAGMENTS = STRIDE, ROWS = (STRIP - 1) * STRIDE + 3, K_STEPS = ceil_div(C, 32);
-constexpr bool HALF_STEP = C % 32 > 0 && C % 32 <= 16;  // the last 16 channels of x
-// bytes of shared memory
-constexpr int X_SIZE = IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
+constexpr int FRAGMENTS = STRIDE, ROWS = (STRIP - 1) * STRIDE + 3, K_STEPS = ceil_div(DEEP, 32);
+constexpr bool HALF_STEP = DEEP % 32 > 0 && DEEP % 32 <= 16;  // the last 16 channels of x
+// a stem's image, 4 bytes a pixel, from the column on that is 4 before that of the tile's first output
+constexpr int PATCH = ceil_to(28 * SEGMENTS + 8, 4) * 4;
+// bytes of shared memory; of x's rows even columns come first, then odd ones
+constexpr int X_ROW = STEM ? 2 * PATCH : 2 * EVENS * ROW1;
+constexpr int X_SIZE = STEM ? IMAGES * (2 * IN_H + 1) * PATCH : IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
 // a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2: taps,
 // unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
 constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
@@ -58,8 +67,9 @@ constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W
 // project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
 constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
-                  (TILE_W <= 14 || TILE_W % 14 == 0) && C % 8 == 0 && O % 8 == 0 && HIDDEN % 8 == 0,
+                  (TILE_W <= 14 || TILE_W % 14 == 0) && (STEM || C % 8 == 0) && O % 8 == 0 && HIDDEN % 8 == 0,
               "tile");
+static_assert(!STEM || (EXPAND && STRIDE == 1 && !SIDE_BY_SIDE && TILE_W % 2 == 0 && STEM_W % 4 == 0), "stem");
 constexpr unsigned ALL = 0xffffffffu;
 
 // Where output `o` of a tile's row lies in dw: of each segment, those first that one row of lanes' products holds.
@@ -151,7 +161,11 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
             int row, column, unused;
             place(lane % 8 * 2 + lane / 8 % 2, row, column);
             column = column < IN_W ? column : IN_W - 1;
-            at[f].from = x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1;
+            if constexpr (STEM) {
+                const int image = row / IN_H;  // whose rows are 2·IN_H + 1
+                place(0, unused, column);
+                at[f].from = x_tile + row * X_ROW + image * PATCH + (2 * column + lane + 1) * 4;
+            } else at[f].from = x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1;
             place(2 * g, at[f].row, column);
             at[f].columns = (unsigned)(spot.ix0 + column) < W ? 0xffffu : 0;
             place(2 * g + 1, unused, column);
@@ -167,11 +181,29 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
         signed char* const to = stored ? dw + (row0 * TILE_W + place_of(column)) * ROW + channel : spare;
         const int down = stored ? TILE_W * ROW : 0;
 
+        unsigned under[2] = {};  // of a stem: the pixels of the image that the next row needs as well
         const auto expand_row = [&](int(&d)[FRAGMENTS][2][4], int y) {
+            if constexpr (STEM) {
+                const unsigned* const words = (const unsigned*)(at[0].from + y * X_ROW);
+                unsigned a[3][2];
+#pragma unroll
+                for (int ky = 0; ky < 3; ++ky)
+#pragma unroll
+                    for (int p = 0; p < 2; ++p)
+                        a[ky][p] = ky == 0 && y > 0 ? under[p] : words[ky * (PATCH / 4) + 2 * p];
+                under[0] = a[2][0], under[1] = a[2][1];
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    mma_bytes<false>(d[0][half], {a[0][0], a[0][1], a[1][0], a[1][1]},
+                                     {w1[0][2 * half], w1[0][2 * half + 1]}, hidden_begin[half]);
+                    mma_bytes_k16<false>(d[0][half], a[2], w1[1][2 * half]);
+                }
+                return;
+            }
 #pragma unroll
             for (int f = 0; f < FRAGMENTS; ++f) {
 #pragma unroll
-                for (int k = 0; EXPAND && k < K_STEPS; ++k)
+                for (int k = 0; EXPAND && !STEM && k < K_STEPS; ++k)
                     if (HALF_STEP && k == K_STEPS - 1) {
                         unsigned a[2];
                         ldmatrix_x2(a, at[f].from + y * X_ROW + k * 32);
@@ -256,8 +288,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ weights,
                  const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
-                 const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int hidden_zero,
-                 int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
+                 const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int input_zero,
+                 int hidden_zero, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
     signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
@@ -279,8 +311,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         cp_async_commit();
     };
 
+    if constexpr (STEM) {  // 4 pixels of 3 bytes at a time, all of them inside or outside of the image
+        const unsigned zeros = (input_zero & 255) * 0x01010101u;
+        for (int i = threadIdx.x; i < IMAGES * (2 * IN_H + 1) * (PATCH / 16); i += THREADS) {
+            const int row = i / (PATCH / 16), image = n0 + row / (2 * IN_H + 1);
+            const int iy = 2 * spot.iy0 - 1 + row % (2 * IN_H + 1), ix = 2 * ox0 - 4 + i % (PATCH / 16) * 4;
+            unsigned a = zeros, b = zeros, c = zeros;
+            if (image < N && (unsigned)iy < STEM_H && (unsigned)ix < STEM_W) {
+                const unsigned* const from = (const unsigned*)(x + ((image * STEM_H + iy) * STEM_W + ix) * 3);
+                a = __ldg(from), b = __ldg(from + 1), c = __ldg(from + 2);
+            }
+            ((uint4*)x_tile)[i] = make_uint4(a, __byte_perm(a, b, 0x0543), __byte_perm(b, c, 0x0432), c >> 8);
+        }
+    }
     constexpr int PIECES = ceil_div(C, 16);
-    for (int i = threadIdx.x; i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
+    for (int i = threadIdx.x; !STEM && i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
         const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
         const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
         const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;

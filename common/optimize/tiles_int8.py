@@ -65,7 +65,10 @@ def output_group(outputs: int) -> int:
 
 @dataclass(frozen=True)
 class Int8Block:
-    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
+    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands.
+
+    stem_h, stem_w: the image's size if expand is a stem, a 3×3 convolution of stride 2 and padding 1 on 3 channels.
+    """
 
     height: int
     width: int
@@ -74,6 +77,13 @@ class Int8Block:
     outputs: int
     stride: int = 1
     expand: bool = True
+    stem_h: int = 0
+    stem_w: int = 0
+
+    @property
+    def deep(self) -> int:
+        """The bytes of a product that makes a hidden channel: of a stem 3 rows of 4 pixels of 4 channels."""
+        return 48 if self.stem_h else self.channels
 
     @property
     def out_size(self) -> tuple[int, int]:
@@ -126,8 +136,10 @@ class Int8Block:
 
     def _shared_of_sliding(self, tile: Int8Tile) -> int:
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
-        row_1, row, group = row_bytes(self.channels), row_bytes(tile.slice), output_group(self.outputs)
+        row_1, row, group = row_bytes(self.deep), row_bytes(tile.slice), output_group(self.outputs)
         x = tile.images * in_h * 2 * ceil_div(in_w, 2) * row_1
+        if self.stem_h:
+            x = tile.images * (2 * in_h + 1) * ceil_div(28 * ceil_div(tile.tile_w, 14) + 8, 4) * 16
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
         slices = ceil_div(self.hidden, tile.slice)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
@@ -137,7 +149,8 @@ class Int8Block:
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
-        return 16 * pixels * ceil_div(ceil_div(self.outputs, 32), tile.warps_n)
+        group = output_group(self.outputs) if tile.chained else 32
+        return group // 2 * pixels * ceil_div(ceil_div(self.outputs, group), tile.warps_n)
 
 
 # ---- Predicted times
@@ -213,7 +226,7 @@ def _together(block: Int8Block, tile: Int8Tile, batch: int, busy: float, longest
 
 def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, float]:
     """(cycles that a block of sliding_int8 keeps a multiprocessor busy, cycles of its longest warp)."""
-    slices, steps = ceil_div(block.hidden, tile.slice), ceil_div(block.channels, 32)
+    slices, steps = ceil_div(block.hidden, tile.slice), ceil_div(block.deep, 32)
     beside = block.stride == 1 and block.width == tile.tile_w == 7
     pairs = block.stride == 2 or beside
     units = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, 7 if pairs else 14)
@@ -229,7 +242,7 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     project, project_products = deep * ((1 + 2 * narrow) * tiles_m * groups + tiles_m), 2 * narrow * deep * tiles_m * groups
     pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
     copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
-    copies += 24 * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
+    copies += (30 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
     end = narrow * tiles_m * groups * 60 + counts.start
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
@@ -248,7 +261,7 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
     heights = dict.fromkeys(min(side, rows) for side in (2, 4, 7, 8, 14, 16, 28))
     widths = dict.fromkeys(min(side, columns) for side in (4, 7, 8, 14, 16, 28))
     whole = list(itertools.product(heights, widths))
-    most = ceil_div(block.hidden, 32) * 32
+    most = 0 if block.stem_h else ceil_div(block.hidden, 32) * 32  # a stem has chained tiles only
     found = []
     for (h, w), channels, warps in itertools.product(whole, (32, 64, 96, 128), (4, 6, 8, 12, 16)):
         if channels > most or warps % (channels // 16):
@@ -276,7 +289,7 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
     sizes = [size for size in (16, 32, 48, 64, 96, 128, 144, 160, 192) if size < block.hidden + 16]
     wholes = [size for size in sizes if block.hidden % size == 0] or sizes[:2]
     for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 12, 16)):
-        if w > 14 and w % 14:
+        if (w > 14 and w % 14) or (block.stem_h and w % 2):
             continue
         whole = (h, w) == (rows, columns) and h * w < 200
         for images, strip in itertools.product((1, 2, 4) if whole else (1,), (1, 2, 4, 7, 8, 14)):
@@ -304,6 +317,7 @@ def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile 
 def key_of(block: Int8Block) -> str:
     """A block in words, the key of tiles_int8.json: "56×56 24>144>24", "… stride 2", "… without expand"."""
     more = f" stride {block.stride}" * (block.stride > 1) + " without expand" * (not block.expand)
+    more += f" stem {block.stem_h}×{block.stem_w}" * (block.stem_h > 0)
     return f"{block.height}×{block.width} {block.channels}>{block.hidden}>{block.outputs}{more}"
 
 

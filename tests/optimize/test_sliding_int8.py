@@ -32,14 +32,21 @@ CASES = [
     (Int8Block(12, 28, 16, 96, 24, 2), tile(3, 14, slice=32, strip=3, warps=2), 1),
     (Int8Block(13, 15, 24, 48, 32, 2), tile(2, 8, slice=48, strip=1, warps=3, warps_n=1), 1),
     (Int8Block(14, 14, 32, 64, 24, 2), tile(7, 7, 2, slice=32, strip=7, warps=2), 3),
+    # a stem: images of an odd number of rows, tiles beyond the image, several images; a tail of hidden channels
+    (Int8Block(9, 14, 3, 24, 8, 1, True, 17, 28), tile(4, 14, slice=16, strip=2, warps=2, pixel_warps=2), 2),
+    (Int8Block(8, 16, 3, 32, 16, 1, True, 16, 32), tile(8, 14, slice=32, strip=8, warps=2), 1),
     # without expand: the hidden channels are those of x
     (Int8Block(11, 16, 32, 32, 16, expand=False), tile(4, 14, slice=32, strip=4, warps=2), 2),
     (Int8Block(9, 9, 40, 40, 24, 2, expand=False), tile(5, 5, slice=48, strip=5, warps=1), 1),
 ]
 
 
-def parts_of(rng, block, zero, exact=False):
-    """The convolutions, with outputs that fill int8, and as the kernel takes them. exact: every channel takes two steps."""
+def image_of(rng, block, batch):
+    return drawn(rng, batch, block.channels, *((block.stem_h, block.stem_w) if block.stem_h else (block.height, block.width)))
+
+
+def parts_of(rng, block, zero):
+    """The convolutions, with outputs that fill int8, and as the kernel takes them."""
     parts = [part and replace(part, bounds=(-128, 127)) for part in block_of(rng, block, zero)]
     there = [part and replace(there_of(part), small=True) for part in parts]
     return parts, there
@@ -48,7 +55,7 @@ def parts_of(rng, block, zero, exact=False):
 @pytest.mark.parametrize("zero", [37, -128])
 @pytest.mark.parametrize(("block", "tile", "batch"), CASES)
 def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
-    x = drawn(rng, batch, block.channels, block.height, block.width)
+    x = image_of(rng, block, batch)
     parts, there = parts_of(rng, block, zero)
     if zero == -128:
         parts, there = ([part and replace(part, zero_point=-128) for part in some] for some in (parts, there))
@@ -103,7 +110,7 @@ def test_what_it_does_not_take(rng):
 @pytest.mark.parametrize(("block", "tile", "batch"), CASES)
 def test_it_has_no_findings(rng, block, tile, batch):
     """Neither out of bounds nor racing nor reading what nobody wrote."""
-    x, (_, there) = nhwc(drawn(rng, batch, block.channels, block.height, block.width)), parts_of(rng, block, 5)
+    x, (_, there) = nhwc(image_of(rng, block, batch)), parts_of(rng, block, 5)
     given = {"stride": block.stride, "input_zero_point": 5, "tile": tile}
     (report,) = trace_call(lambda: inverted_residual_int8(x, *there, **given), None)
     assert not report.findings
