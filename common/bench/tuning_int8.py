@@ -31,7 +31,10 @@ def blocks_of(model: Any, batch: int) -> list[Int8Block]:
     found: dict[Int8Block, None] = {}
 
     def note(block: Block, batch: int, _: str) -> Tile | None:
-        if block.expand == "stem":  # int8 has no kernel of stem and block
+        if block.expand == "stem":  # and the block that follows it without: what is fused if the stem's sums are large
+            if block.image[1] % 4 == 0:
+                rest = block.height, block.width, 3, block.hidden, block.outputs, block.stride, True, *block.image
+                found[Int8Block(*rest)] = None
             return None
         channels = block.channels if block.expand == "pointwise" else block.hidden
         sizes = block.height, block.width, channels, block.hidden, block.outputs
@@ -39,7 +42,11 @@ def blocks_of(model: Any, batch: int) -> list[Int8Block]:
         return tiles.rule(block, batch, 2)
 
     fuse(graph.with_batch(batch), InvertedResidual(note))
-    return [block for block in found if not any(size % 8 for size in (block.channels, block.hidden, block.outputs))]
+    return [
+        block
+        for block in found
+        if not any(size % 8 for size in (0 if block.stem_h else block.channels, block.hidden, block.outputs))
+    ]
 
 
 class Arrays:
@@ -51,9 +58,12 @@ class Arrays:
         def codes(*shape: int) -> np.ndarray:
             return random.integers(-128, 128, shape).astype(np.int8)
 
-        few = codes(min(batch, 8), block.channels, block.height, block.width)
+        stem = block.stem_h > 0
+        size = (block.stem_h, block.stem_w) if stem else (block.height, block.width)
+        few = codes(min(batch, 8), block.channels, *size)
         self.x = cuda.to_layout(cuda.asarray(np.resize(few, (batch, *few.shape[1:]))), "NHWC")
-        shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+        taps = 3 if stem else 1
+        shapes = [(block.hidden, block.channels, taps, taps), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
         parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
         self.expand = parts[0] if block.expand else None
         self.depthwise, self.project = parts[-2:]
@@ -81,7 +91,10 @@ class Arrays:
         """The launches of the convolutions, each by the kernel that its launcher chooses."""
         stride, x = self.block.stride, self.x
         with kernels.recorded() as launches:
-            if self.expand is not None:
+            if self.block.stem_h:
+                given = {"input_zero_point": ZERO, "zero_point": ZERO, "out": self.hidden[0]}
+                x = kernels.conv2d_int8(x, *self._of(self.expand), 2, 1, **given)  # type: ignore[arg-type]
+            elif self.expand is not None:
                 x = kernels.pointwise_int8(x, *self._of(self.expand), zero_point=ZERO, out=self.hidden[0])
             x = kernels.depthwise_int8(
                 x, *self._of(self.depthwise), stride, 1, input_zero_point=ZERO, zero_point=ZERO, out=self.hidden[1]

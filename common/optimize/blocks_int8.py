@@ -154,7 +154,7 @@ def inverted_residual_int8(
     o = checks.array("project.weight", project.weight, (None, hidden, 1, 1), dtypes=arguments.INT8).shape[0]
     stem = expand is not None and expand.weight.shape[2:] == (3, 3)
     if stem:
-        checks.array("expand.weight", expand.weight, (hidden, 3, 3, 3), dtypes=arguments.INT8)  # type: ignore[union-attr]
+        checks.array("expand.weight", expand.weight, (hidden, 3, 3, 3), allowed=("NCHW", "NHWC"), dtypes=arguments.INT8)  # type: ignore[union-attr]
         if stride != 1 or w % 4:
             raise ValueError(f"a stem's block has stride 1 and images of 4·n columns, got stride {stride} and {w} columns")
         image, h, w = (h, w), (h - 1) // 2 + 1, (w - 1) // 2 + 1
