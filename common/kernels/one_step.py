@@ -110,7 +110,7 @@ def one_step(
 def two_steps(
     weight: Int8, bias: Int32 | None, multiplier: Any, zero_point: int, unsigned: bool = False
 ) -> Int32:
-    """The same array for `requantized` of four instructions, which rounds twice, as int8.requantize does.
+    """The same array for the kernel's way of three or four instructions, which rounds twice, as int8.requantize does.
 
     It is exact where int8.small_sums holds.
     """

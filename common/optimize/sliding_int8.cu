@@ -26,7 +26,8 @@
 //   is a word. Lane 4g + t then has column t of the taps: a product's first factor is words that lie side by side.
 //
 //   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
-//   int8.requantize for some sum, a channel takes four: such channels lie together (blocks_int8.py).
+//   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
+//   together (blocks_int8.py).
 //
 // One barrier a slice: dw has two buffers, project works a slice behind.
 #include "epilogue_int8.h"
@@ -91,6 +92,8 @@ template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float mult
     if constexpr (!EXACT) return __float_as_int(fma_of_small(x, multiplier, offset));
     // sum · 2^-100; · multiplier, rounded; to units of 2^-149, rounded; the zero point
     const float product = __fmul_rn(__fadd_rn(x, -0x1.8p-77f), multiplier);
+    // ties go to the even sum · multiplier, which is the even code only if the zero point is even
+    if constexpr (!ODD) return __float_as_int(fma_of_small(product, 0x1p-109f, offset));
     return __float_as_int(fma_of_small(fma_of_small(product, 0x1p-109f, 0.0f), 1.0f, offset));
 }
 

@@ -107,7 +107,7 @@ class Int8Block:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
         if tile.chained:
-            return self.sums(tile) + weights + (112 if self.stride == 1 else 104)
+            return self.sums(tile) + weights + (96 if self.stride == 1 else 100)
         return max(112, self.sums(tile) + weights + 56)
 
     def resident(self, tile: Int8Tile) -> int:
@@ -165,8 +165,9 @@ class Counts:
     outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
     and 32 outputs. latency: cycles between two instructions of one warp.
     Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride, and per
-    further 32 input channels; copied, per row without expand; out, per row of outputs. product: cycles of a tensor core
-    for an mma of 32 bytes.
+    further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much longer 16 channels
+    take that are requantized in two steps, of which a block is taken to have 16. product: cycles of a tensor core for an
+    mma of 32 bytes.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -182,6 +183,7 @@ class Counts:
     slide: tuple[int, int, int] = (20, 18, 3)
     copied: int = 11
     out: int = 20
+    slow: float = 0.75
     product: float = 6.4
 
 
@@ -247,6 +249,8 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
     longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
+    issued += counts.slow * items * per_item
+    longest += counts.slow * ceil_div(items, tile.pixel_warps) * per_item
     return max(issued, tensor) / 4, longest * counts.latency
 
 
@@ -288,17 +292,17 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
     widths = dict.fromkeys(min(side, columns) for side in (7, 14, 28, 56))
     sizes = [size for size in (16, 32, 48, 64, 96, 128, 144, 160, 192) if size < block.hidden + 16]
     wholes = [size for size in sizes if block.hidden % size == 0] or sizes[:2]
-    for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 12, 16)):
+    for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 10, 12, 16)):
         if (w > 14 and w % 14) or (block.stem_h and w % 2):
             continue
         whole = (h, w) == (rows, columns) and h * w < 200
         for images, strip in itertools.product((1, 2, 4) if whole else (1,), (1, 2, 4, 7, 8, 14)):
             if images > batch or h % strip:
                 continue
-            for sharing in (1, 2, 3, 4, 6, 8, 12, 16):
+            for sharing in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16):
                 if warps % sharing or channels // 16 % (warps // sharing):
                     continue
-                able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 4, 8)
+                able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 3, 4, 5, 8)
                         if warps % n == 0]  # fmt: skip
                 tile = min(able, key=block.sums)
                 resident = block.resident(tile)
