@@ -156,7 +156,8 @@ MUTANTS = [
     Mutant(
         "int8-sliding-border", "common/optimize/sliding_int8.cu",
         "(four & real) | (spot.zeros & ~real)", "four & real",
-        "hidden pixels beside the image are 0 where the real number 0 is another code", f"{INT8_SLIDING} -k convolutions",
+        "hidden pixels beside the image are 0 where the real number 0 is another code",
+        f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
         "int8-sliding-rows", "common/optimize/sliding_int8.cu",

@@ -63,7 +63,11 @@ class Arrays:
         few = codes(min(batch, 8), block.channels, *size)
         self.x = cuda.to_layout(cuda.asarray(np.resize(few, (batch, *few.shape[1:]))), "NHWC")
         taps = 3 if stem else 1
-        shapes = [(block.hidden, block.channels, taps, taps), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+        shapes = [
+            (block.hidden, block.channels, taps, taps),
+            (block.hidden, 1, 3, 3),
+            (block.outputs, block.hidden, 1, 1),
+        ]
         parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
         self.expand = parts[0] if block.expand else None
         self.depthwise, self.project = parts[-2:]

@@ -1,6 +1,6 @@
 """Requantization in one instruction: parameters with which a single fma gives the codes of int8.requantize.
 
-    made, exact = one_step(weight, bias, multiplier, zero_point)     (3, O) int32; the channels that have such parameters
+    made, exact = one_step(weight, bias, multiplier, zero_point)     (3, O) int32; the channels that have such a fma
 
 An int32 sum that begins at bias is, read as a float, a number between 2^23 and 2^24, times a power of two, MAGIC's. fma
 multiplies it and adds an offset, and its result lies among the smallest floats: there neighbours are 2^-149 apart, and
@@ -97,7 +97,7 @@ def one_step(
     zero_point: of the output, whose codes are clamped to −128 … 127. unsigned: the kernel's inputs are codes + 128.
     Where a channel has no such parameters, its column is that of `two_steps`.
     """
-    sums, low, high = _sums(weight, bias)
+    _, low, high = _sums(weight, bias)
     m, made = np.asarray(multiplier, np.float32), two_steps(weight, bias, multiplier, zero_point, unsigned)
     found = [_channel(m[i], zero_point, int(low[i]), int(high[i])) for i in range(len(m))]
     for i, one in enumerate(found):
@@ -107,9 +107,7 @@ def one_step(
     return made, np.array([one is not None for one in found])
 
 
-def two_steps(
-    weight: Int8, bias: Int32 | None, multiplier: Any, zero_point: int, unsigned: bool = False
-) -> Int32:
+def two_steps(weight: Int8, bias: Int32 | None, multiplier: Any, zero_point: int, unsigned: bool = False) -> Int32:
     """The same array for the kernel's way of three or four instructions, which rounds twice, as int8.requantize does.
 
     It is exact where int8.small_sums holds.

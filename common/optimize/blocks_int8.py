@@ -14,8 +14,8 @@ from ..cuda import layout as layouts
 from ..kernels import int8_arguments as arguments
 from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
-from ..kernels.one_step import one_step, two_steps
 from ..kernels.ladder import header_options, prepared
+from ..kernels.one_step import one_step, two_steps
 from .generate import architecture
 from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
@@ -142,7 +142,8 @@ def inverted_residual_int8(
     """out = project(depthwise(expand(x))), each requantized as a kernel of its own would, + residual: one kernel.
 
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
-    a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
+    a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
+    depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
     tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
     C, hidden and O must be multiples of 8.
@@ -156,7 +157,9 @@ def inverted_residual_int8(
     if stem:
         checks.array("expand.weight", expand.weight, (hidden, 3, 3, 3), allowed=("NCHW", "NHWC"), dtypes=arguments.INT8)  # type: ignore[union-attr]
         if stride != 1 or w % 4:
-            raise ValueError(f"a stem's block has stride 1 and images of 4·n columns, got stride {stride} and {w} columns")
+            raise ValueError(
+                f"a stem's block has stride 1 and images of 4·n columns, got stride {stride} and {w} columns"
+            )
         image, h, w = (h, w), (h - 1) // 2 + 1, (w - 1) // 2 + 1
     elif expand is not None:
         checks.array("expand.weight", expand.weight, (hidden, c, 1, 1), dtypes=arguments.INT8)

@@ -126,7 +126,9 @@ class IntegerBlock(OfRules):
             more = run.residual_of(parts["project"], parts["add"], of_name)
             ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
-        tile, slid = step.tile, None
+        tile: Int8Tile | None = step.tile
+        slid: Slid | None = None
+        assert tile is not None
         if tile.chained:
             try:
                 slid = Slid(ends.get("expand"), ends["depthwise"], ends["project"], step.block.stride)

@@ -164,10 +164,10 @@ class Counts:
     block without expand. depthwise: per thread's strip; row: per row of it, by stride. project: per 16 pixels, 32
     outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
     and 32 outputs. latency: cycles between two instructions of one warp.
-    Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride, and per
-    further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much longer 16 channels
-    take that are requantized in two steps, of which a block is taken to have 16. product: cycles of a tensor core for an
-    mma of 32 bytes.
+    Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride,
+    and per further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much
+    longer 16 channels take that are requantized in two steps, of which a block is taken to have 16. product:
+    cycles of a tensor core for an mma of 32 bytes.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -241,7 +241,10 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     groups = ceil_div(ceil_div(block.outputs, 32), tile.warps_n)
     deep = ceil_div(tile.slice, 32)
     narrow = output_group(block.outputs) // 16  # 1 or 2
-    project, project_products = deep * ((1 + 2 * narrow) * tiles_m * groups + tiles_m), 2 * narrow * deep * tiles_m * groups
+    project, project_products = (
+        deep * ((1 + 2 * narrow) * tiles_m * groups + tiles_m),
+        2 * narrow * deep * tiles_m * groups,
+    )
     pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
     copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
     copies += (30 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
@@ -249,9 +252,9 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
     longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
-    issued += counts.slow * items * per_item
-    longest += counts.slow * ceil_div(items, tile.pixel_warps) * per_item
-    return max(issued, tensor) / 4, longest * counts.latency
+    slow = counts.slow * per_item
+    issued_all = issued + slow * items
+    return max(issued_all, tensor) / 4, (longest + slow * ceil_div(items, tile.pixel_warps)) * counts.latency
 
 
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:

@@ -158,9 +158,7 @@ def card(monkeypatch):
     modules = {
         "cupy": cupy,
         "cupy.cuda": SimpleNamespace(device=SimpleNamespace(get_cublas_handle=lambda: "handle")),
-        "cupy_backends.cuda.api": SimpleNamespace(
-            runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2, CUDA_R_8I=3)
-        ),
+        "cupy_backends.cuda.api": SimpleNamespace(runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2, CUDA_R_8I=3)),
         "cupy_backends.cuda.libs": SimpleNamespace(cublas=cublas),
     }
     for name, module in modules.items():

@@ -10,12 +10,13 @@ from tiers import long
 from common import cuda
 from common.kernels import int8
 from common.kernels.traced import trace_call
+from common.optimize import blocks_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, inverted_residual_int8
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
 
-def tile(h, w, images=1, slice=32, strip=1, warps=2, warps_n=1, pixel_warps=1, blocks=1):  # noqa: A002
+def tile(h, w, images=1, slice=32, strip=1, warps=2, warps_n=1, pixel_warps=1, blocks=1):
     return Int8Tile(h, w, images, slice, strip, warps, warps_n, True, pixel_warps, blocks)
 
 
@@ -42,7 +43,9 @@ CASES = [
 
 
 def image_of(rng, block, batch):
-    return drawn(rng, batch, block.channels, *((block.stem_h, block.stem_w) if block.stem_h else (block.height, block.width)))
+    return drawn(
+        rng, batch, block.channels, *((block.stem_h, block.stem_w) if block.stem_h else (block.height, block.width))
+    )
 
 
 def parts_of(rng, block, zero):
@@ -78,8 +81,6 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
 def test_channels_that_take_two_steps_have_the_same_bits(rng, monkeypatch):
     """Every third channel: they come last, and share planes of 16 with others."""
     block, tile, batch = CASES[0]
-    from common.optimize import blocks_int8
-
     right = blocks_int8.one_step
 
     def some(*given):
