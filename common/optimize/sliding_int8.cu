@@ -1,13 +1,13 @@
 // sliding_int8 - MobileNetV2's block in int8 as one kernel, whose hidden channels slide through registers.
 // requires: sm_80
 //
-//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. weights: of each slice of hidden channels what a stage in
-//   shared memory holds, byte by byte (blocks_int8.py, Slid): of expand, of depthwise, of project, and how sums are
+//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. weights: of each slice of hidden channels what a stage
+//   in shared memory holds, byte by byte (blocks_int8.py, Slid): of expand, of depthwise, of project, and how sums are
 //   requantized (kernels/one_step.py). project's bias int32, of inputs that are codes + 128, and multiplier float32.
 //   The bits are those of inverted_residual_int8.
 //
 // A warp takes 16 hidden channels and walks down STRIP rows of outputs, as in fused/sliding.h. Hidden pixels 2g and
-// 2g + 1 of a row are in lanes 4g … 4g + 3, as two rows of a product, whose rows are the even pixels, then the odd ones:
+// 2g + 1 of a row are in lanes 4g … 4g + 3: a product's rows are the even pixels, then the odd ones.
 //
 //     hidden pixels    0 1 │ 2 3 │ 4 5 │ …      a register: two channels of both pixels of a lane, codes + 128
 //     outputs          1 2 │ 3 4 │ 5 6 │ …      under taps 0 and 1 lies a register, under tap 2 that of the next lane
@@ -21,9 +21,9 @@
 //   At stride 2 it is (2g, 2g + 1) · (0, 1) and (2g + 2, 2g + 3) · (2, none), of two segments of 7 outputs each.
 //   Images of 7 columns lie side by side, two in a row of 16: the column of zeros between them serves both.
 //
-//   Of a stem (STEM_H > 0) x is the image (N, STEM_H, STEM_W, 3), and expand its 3×3 convolution of stride 2, whose weights
-//   are (3, 4, 4): rows, columns of which the last one is 0, channels of which the last one is 0. In shared memory a pixel
-//   is a word. Lane 4g + t then has column t of the taps: a product's first factor is words that lie side by side.
+//   Of a stem (STEM_H > 0) x is the image (N, STEM_H, STEM_W, 3), and expand its 3×3 convolution of stride 2, whose
+//   weights are (3, 4, 4): rows, columns of which the last one is 0, channels of which the last one is 0. In shared
+//   memory a pixel is a word. Lane 4g + t has column t of the taps: a product's first factor is words side by side.
 //
 //   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
 //   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
@@ -32,6 +32,13 @@
 // One barrier a slice: dw has two buffers, project works a slice behind.
 #include "epilogue_int8.h"
 #include "unit.h"
+
+#ifndef SMALL_PROJECT
+#define SMALL_PROJECT 0  // see requantize.h
+#endif
+#ifndef ODD
+#define ODD 1
+#endif
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -59,9 +66,10 @@ constexpr bool HALF_STEP = DEEP % 32 > 0 && DEEP % 32 <= 16;  // the last 16 cha
 constexpr int PATCH = ceil_to(28 * SEGMENTS + 8, 4) * 4;
 // bytes of shared memory; of x's rows even columns come first, then odd ones
 constexpr int X_ROW = STEM ? 2 * PATCH : 2 * EVENS * ROW1;
-constexpr int X_SIZE = STEM ? IMAGES * (2 * IN_H + 1) * PATCH : IMAGES * IN_H * X_ROW, DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
-// a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2: taps,
-// unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
+constexpr int X_SIZE = STEM ? IMAGES * (2 * IN_H + 1) * PATCH : IMAGES * IN_H * X_ROW;
+constexpr int DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
+// a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2:
+// taps, unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
 constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
 constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE;
@@ -175,7 +183,7 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
             at[f].columns |= (unsigned)(spot.ix0 + column) < W ? 0xffff0000u : 0;
             at[f].row = at[f].row % IN_H + spot.iy0;
         }
-        // where this lane's row of outputs goes to, of those that stmatrix takes: rows g of the product, then rows g + 8
+        // where this lane's row of outputs goes to, of those that stmatrix takes: rows g of a product, then g + 8
         const int second = lane / 8 % 2, i = lane % 8;
         const int unit = SIDE_BY_SIDE ? 2 * item + i / 4 : PAIRS ? 2 * item + second : item;
         const int o = STRIDE == 2 ? i : 2 * (SIDE_BY_SIDE ? i % 4 : i) + second, column = unit % SEGMENTS * SEGMENT + o;
@@ -292,7 +300,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ weights,
                  const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
                  const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int input_zero,
-                 int hidden_zero, int zero_point, int low, int high, float scale_a, float scale_b, float shift, int offset) {
+                 int hidden_zero, int zero_point, int low, int high, float scale_a, float scale_b, float shift,
+                 int offset) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
     signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
@@ -355,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
     for (int slice = 0; slice <= SLICES; ++slice) {
         cp_async_wait<0>();
-        __syncthreads();  // this slice's weights are here, dw of the slice before is, and nobody reads the one before that
+        __syncthreads();  // this slice's weights and dw of the slice before are here; dw before that has been read
         if (slice + 1 < SLICES) fetch_slice(slice + 1);
         if (slice < SLICES) {
             const signed char* const stage = stages + slice % STAGES * STAGE;
@@ -395,10 +404,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
                 for (int i = 0; i < TILES_M; ++i)
 #pragma unroll
-                    for (int n = 0; n < GROUP / 8; ++n)
+                    for (int n = 0; n < GROUP / 8; ++n) {
                         if ((warp / WARPS_N + i * WARPS_M) * 16 >= M_OUT) continue;
-                        else if (whole) mma_bytes<true>(acc[i][j][n], a[i], {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]});
-                        else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, b[n / 2][n % 2 * 2]);
+                        const unsigned column[2] = {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]};
+                        if (whole) mma_bytes<true>(acc[i][j][n], a[i], column);
+                        else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, column[0]);
+                    }
             }
         }
     }
