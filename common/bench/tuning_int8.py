@@ -17,7 +17,7 @@ from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
 from ..optimize.search import Timer
-from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, candidates, key_of, remember
+from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, key_of, remember, shortlist
 from . import driver
 from .tuning import BATCHES, check_search
 
@@ -134,12 +134,12 @@ class Arrays:
 
 
 def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None = None) -> FoundInt8 | None:
-    """Compile, check and time the first `tried` candidates beside the separate kernels; None if no tile is right.
+    """Compile, check and time `tried` tiles, a `shortlist`, beside the separate kernels; None if no tile is right.
 
     timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
     """
     arrays, wrong = Arrays(block, batch), []
-    able: dict[str, Int8Tile] = {str(tile): tile for tile in candidates(block, batch)[:tried]}
+    able: dict[str, Int8Tile] = {str(tile): tile for tile in shortlist(block, batch, tried)}
     launches: dict[str, Any] = {}
     prepared = {name: arrays.fused(tile) for name, tile in able.items()}
     kernels.compile_together(prepared.values())

@@ -72,7 +72,7 @@ constexpr int DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
 // taps, unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
 constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
-constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE;
+constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT;
 // project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
 constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
@@ -308,6 +308,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     signed char* const spare = dws + DWS * DW_SIZE + threadIdx.x * 16;  // for outputs that do not exist
     signed char* const stages = dws + DWS * DW_SIZE + SPARE;            // [STAGES][STAGE]
     signed char* const w3s = stages + STAGES * STAGE;                   // [W3S][O_PADDED][ROW]
+    int* const places = (int*)(w3s + W3S * W3_SIZE);  // [M_OUT]: of a row of dw, where its outputs begin in y, or -1
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
     const int n0 = blockIdx.x / (TILES_H * TILES_W) * IMAGES;
     const int oy0 = blockIdx.x / TILES_W % TILES_H * TILE_H, ox0 = blockIdx.x % TILES_W * TILE_W;
@@ -345,6 +346,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                                    x + (inside ? ((image * H + iy) * W + ix) * C + k : 0), inside ? C - k : 0);
     }
     fetch_slice(0);
+    for (int m = threadIdx.x; m < M_OUT; m += THREADS) {
+        const int image = n0 + m / (TILE_H * TILE_W), oy = oy0 + m / TILE_W % TILE_H;
+        const int ox = ox0 + output_at(m % TILE_W);
+        const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
+        places[m] = there ? ((image * OUT_H + oy) * OUT_W + ox) * O : -1;
+    }
     for (int b = 0; b < DWS; ++b)  // rows of no pixel
         for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
             ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
@@ -421,14 +428,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         get_row<true>(scale, project_multiplier + o, O - o);
 #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {
-            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, image = n0 + m / (TILE_H * TILE_W);
-            const int oy = oy0 + m / TILE_W % TILE_H, ox = ox0 + output_at(m % TILE_W),
-                      at = ((image * OUT_H + oy) * OUT_W + ox) * O + o;
-            const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
+            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, place = m < M_OUT ? places[m] : -1;
+            const int at = place + o;
             int sum[NEAR];
 #pragma unroll
             for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish_whole<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+            finish_whole<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, place < 0 ? 0 : O - o,
                                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }

@@ -1,7 +1,8 @@
 """The tile of an int8 block: counted instructions rank the tiles, a search on the card measures the first of them.
 
     rule(block, batch)           the tile with the least predicted time
-    candidates(block, batch)     all tiles that fit, in this order: `python -m common tune --dtype int8` times the first
+    candidates(block, batch)     all tiles that fit, in this order
+    shortlist(block, batch, n)   the first that are not alike: `python -m common tune --dtype int8` times them
     chosen_int8(block, batch)    the tile that was measured on this card, else the rule's
 
 The kernels' time is that of their instructions, or of their products where hidden channels slide through registers
@@ -14,6 +15,7 @@ import hashlib
 import itertools
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -144,7 +146,7 @@ class Int8Block:
         slices = ceil_div(self.hidden, tile.slice)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
         weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
-        return x + min(slices, 2) * dw + 512 * tile.warps + weights
+        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row)
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
@@ -260,6 +262,18 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
     """All tiles that fit on the card, the fastest by `predicted_cycles` first."""
     return list(_candidates(block, batch, cuda.multiprocessors(), cuda.shared_memory()))
+
+
+def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
+    """The first `most` candidates of which no three have the same pixels and kernel: what a search measures."""
+    taken: list[Int8Tile] = []
+    alike: Counter[Any] = Counter()
+    for tile in candidates(block, batch):
+        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained
+        if len(taken) < most and alike[kind] < 2:
+            alike[kind] += 1
+            taken.append(tile)
+    return taken
 
 
 @functools.lru_cache(maxsize=256)

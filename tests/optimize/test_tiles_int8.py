@@ -51,6 +51,18 @@ def test_a_stem_has_chained_tiles_only(block):
         assert rule(block, 32, chained=True) == next(tile for tile in found if tile.chained)
 
 
+def test_a_search_tries_tiles_that_are_not_alike():
+    with as_if(90, 132, 232_448):
+        short, every = tiles_int8.shortlist(BLOCK, 256, 24), candidates(BLOCK, 256)
+    assert (
+        len(short) == 24
+        and short[:2] == every[:2]
+        and [every.index(tile) for tile in short] == sorted(every.index(tile) for tile in short)
+    )
+    kinds = [(tile.tile_h, tile.tile_w, tile.images, tile.chained) for tile in short]
+    assert max(map(kinds.count, kinds)) == 2 and {tile.chained for tile in short} == {True, False}
+
+
 def test_more_pictures_do_not_take_less_time():
     with as_if(90, 132, 232_448):
         cycles = [tiles_int8.predicted_cycles(BLOCK, TILE, batch) for batch in (1, 66, 132, 264, 1056)]
@@ -110,7 +122,11 @@ def test_the_search_checks_and_times(cache, capsys):
     assert blocks[0] == Int8Block(24, 24, 3, 16, 8, 1, True, 48, 48)
     found = tuning_int8.search_block(blocks[-1], 1, 3, timer)
     assert (found.us, found.separate_us, found.rule_us, found.wrong) == (5.0, 7.0, 9.0, ())
-    assert found.best == candidates(blocks[-1], 1)[1] and seen[0][-1] == tuning_int8.SEPARATE and len(seen[0]) == 4
+    assert (
+        found.best == tiles_int8.shortlist(blocks[-1], 1, 3)[1]
+        and seen[0][-1] == tuning_int8.SEPARATE
+        and len(seen[0]) == 4
+    )
 
 
 def test_a_wrong_candidate_is_never_chosen(monkeypatch):
