@@ -209,7 +209,8 @@ def inverted_residual_int8(
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     name = SLIDING if tile.chained else KERNEL
     if tile.chained:
-        switches += (f"-DODD={int(any(part.zero_point % 2 for part in (expand, depthwise) if part is not None))}",)
+        odd = any(part.zero_point % 2 for part in (expand, depthwise) if part is not None)
+        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
     if tile.chained:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid

@@ -39,6 +39,9 @@
 #ifndef ODD
 #define ODD 1
 #endif
+#ifndef RESIDUAL
+#define RESIDUAL 1
+#endif
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -433,7 +436,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             int sum[NEAR];
 #pragma unroll
             for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish_whole<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, place < 0 ? 0 : O - o,
+            finish_whole<SMALL_PROJECT>(y + at, sum, scale, RESIDUAL ? residual + at : nullptr, place < 0 ? 0 : O - o,
                                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }
