@@ -71,6 +71,10 @@ class Arrays:
         parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
         self.expand = parts[0] if block.expand else None
         self.depthwise, self.project = parts[-2:]
+        # a block whose output may be added to its input adds it, as all of them do in MobileNetV2
+        adds = block.expand and block.stride == 1 and block.channels == block.outputs
+        scales = int8.residual_scales((0.9, ZERO), (1.1, ZERO), (1.3, ZERO))
+        self.residual = {"residual": self.x, "residual_scales": scales} if adds else {}
         self.slid: Slid | None = None  # of chained tiles, made for the first one
         self.hidden = [
             layouts.empty((batch, block.hidden, *size), np.dtype(np.int8), "NHWC")
@@ -103,7 +107,7 @@ class Arrays:
             x = kernels.depthwise_int8(
                 x, *self._of(self.depthwise), stride, 1, input_zero_point=ZERO, zero_point=ZERO, out=self.hidden[1]
             )
-            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out)
+            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out, **self.residual)
         return list(launches)
 
     @staticmethod
@@ -125,6 +129,7 @@ class Arrays:
                 out=self.out,
                 tile=tile,
                 slid=self.slid,
+                **self.residual,
             )
         return launches[0]
 
