@@ -16,6 +16,7 @@ import numpy as np
 
 from common import cuda, kernels
 from common.bench import peaks
+from common.kernels import int8
 from common.kernels.activate import FUNCTIONS
 from common.kernels.ladder import header_options
 from common.lab import engine, launch_lines
@@ -24,7 +25,7 @@ from common.lab.operators import OPERATORS, RELU6
 from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
-from common.optimize.blocks_int8 import Int8Block, inverted_residual_int8
+from common.optimize.blocks_int8 import Int8Block, Int8Tile, inverted_residual_int8
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
 
@@ -292,7 +293,30 @@ def launch_int8() -> int:
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))
         launches += 1
-    return launches
+    return launches + launch_sliding_int8()
+
+
+def launch_sliding_int8() -> int:
+    """The block in int8 whose hidden channels slide through registers, in all its forms; returns how many launches."""
+    cases = (
+        (Int8Block(10, 28, 24, 72, 24), Int8Tile(4, 28, 1, 48, 4, 3, chained=True)),
+        (Int8Block(9, 17, 16, 32, 40), Int8Tile(4, 14, 1, 32, 2, 4, 2, chained=True, pixel_warps=2)),
+        (Int8Block(7, 7, 48, 96, 16), Int8Tile(7, 7, 3, 96, 7, 2, chained=True)),
+        (Int8Block(13, 15, 24, 48, 32, 2), Int8Tile(2, 8, 1, 48, 1, 3, chained=True)),
+        (Int8Block(14, 14, 40, 64, 24, 2), Int8Tile(7, 7, 2, 32, 7, 2, chained=True)),
+        (Int8Block(11, 16, 32, 32, 16, expand=False), Int8Tile(4, 14, 1, 32, 4, 2, chained=True)),
+    )
+    for block, tile in cases:
+        full = {"bounds": (-128, 127)}
+        parts = [part and dataclasses.replace(part, **full) for part in int8_checks.block_of(drawn, block, 5)]
+        x = int8_checks.drawn(drawn, 2, block.channels, block.height, block.width)
+        there = [part and dataclasses.replace(int8_checks.there_of(part), small=True) for part in parts]
+        given = {"stride": block.stride, "input_zero_point": 5, "tile": tile}
+        residual = int8_checks.drawn(drawn, 2, block.outputs, *block.out_size)
+        more = {"residual_scales": int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))}
+        out = inverted_residual_int8(int8_checks.nhwc(x), *there, **given, residual=int8_checks.nhwc(residual), **more)
+        int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5, residual=residual, **more))
+    return len(cases)
 
 
 def launch_all() -> int:

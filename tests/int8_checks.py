@@ -103,6 +103,8 @@ def block_of(rng, block, zero):
     """(expand, depthwise, project) of a block for an input with that zero point, as NumPy arrays."""
     made = []
     shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+    if block.stem_h:
+        shapes[0] = (block.hidden, 3, 3, 3)
     for shape in shapes[0 if block.expand else 1 :]:
         weight = drawn(rng, *shape)
         zero_point, bias, multiplier = constants(rng, weight)
@@ -117,6 +119,8 @@ def modelled(x, parts, stride, zero, **residual):
     for i, part in enumerate(parts):
         if part is not None:
             where = {"stride": stride, "padding": 1, "groups": x.shape[1], "input_zero_point": zero} if i == 1 else {}
+            if i == 0 and part.weight.shape[2:] == (3, 3):  # a stem
+                where = {"stride": 2, "padding": 1, "input_zero_point": zero}
             more = residual if i == 2 else {}
             given = {"zero_point": part.zero_point, "bounds": part.bounds}
             x = int8.conv2d(x, part.weight, part.bias, part.multiplier, **given, **where, **more)

@@ -79,6 +79,7 @@ INT8 = "tests/kernels/test_int8_arithmetic.py"
 INT8_PRODUCTS = "tests/kernels/test_kernels_pointwise_int8.py"
 INT8_WINDOWS = "tests/kernels/test_kernels_conv2d_int8.py"
 INT8_BLOCK = "tests/optimize/test_inverted_residual_int8.py"
+INT8_SLIDING = "tests/optimize/test_sliding_int8.py"
 
 MUTANTS = [
     # ---- Kernels in int8
@@ -146,6 +147,36 @@ MUTANTS = [
     Mutant(
         "int8-block-last-slice", "common/optimize/inverted_residual_int8.cu", "if (slice + 1 < SLICES) fetch_slice",
         "if (slice + 2 < SLICES) fetch_slice", "the last slice's weights are never brought", INT8_BLOCK,
+    ),
+    Mutant(
+        "int8-sliding-neighbour", "common/optimize/sliding_int8.cu",
+        "__byte_perm(here[0][half], next[0][half], 0x5432)", "__byte_perm(here[0][half], next[0][half], 0x7632)",
+        "every second output has a wrong pixel under its middle tap", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-sliding-border", "common/optimize/sliding_int8.cu",
+        "(four & real) | (spot.zeros & ~real)", "four & real",
+        "hidden pixels beside the image are 0 where the real number 0 is another code",
+        f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-sliding-rows", "common/optimize/sliding_int8.cu",
+        "const unsigned real = inside ? at[f].columns : 0;", "const unsigned real = at[f].columns;",
+        "hidden pixels above and below the image are those of pixels that are 0", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-sliding-tie", "common/kernels/one_step.py", "even = 1 - k % 2", "even = k % 2",
+        "sums half way between two codes go to the odd one", "tests/kernels/test_one_step.py",
+    ),
+    Mutant(
+        "int8-sliding-slow-last", "common/optimize/blocks_int8.py",
+        "np.argsort(~right, kind=\"stable\")", "np.arange(hidden)[::1]",
+        "channels that take two steps are spread over all planes: right, and slow", f"{INT8_SLIDING} -k two_steps",
+    ),
+    Mutant(
+        "int8-sum-without-offset", f"{KERNELS}/include/epilogue_int8.h", "__int_as_float(128 - to.offset)",
+        "__int_as_float(128)", "the sum of codes that are 128 lower than in the file is 128 too high",
+        f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
         "int8-small-that-are-not", f"{KERNELS}/int8.py", "most = 128.0 * np.abs", "most = 64.0 * np.abs",

@@ -10,6 +10,7 @@ clocks are higher. A wrong result is an error.
 """
 
 import functools
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 
 from .. import cuda
 from ..cuda import graphs
@@ -42,6 +44,7 @@ L2_BYTES = 2**34  # moved by one launch, in as many passes as that takes: about 
 TENSOR = ("tf32", "fp16", "int8", "fp8")
 NEEDS = {"tensor-tf32": 80, "tensor-int8": 75, "tensor-fp8": 89}  # the first compute capability that has it
 SAMPLES = 50
+R_32I, COMPUTE_32I = 10, 72  # cudaDataType and cublasComputeType of int32, which CuPy does not name
 FP8_ERROR = 1e-2  # tensor cores sum products of fp8 with fewer bits than float32 has
 
 
@@ -379,8 +382,8 @@ def measure_int8(samples: int = SAMPLES, n: int = GEMM_SIZES[-1]) -> dict[str, A
         # column-major for cuBLAS: outᵀ = b·aᵀ with both factors' rows along the sum, as its int8 kernels want them
         cublas.gemmEx(
             handle, cublas.CUBLAS_OP_T, cublas.CUBLAS_OP_N, n, n, n, one.ctypes.data, b.data.ptr, runtime.CUDA_R_8I, n,
-            a.data.ptr, runtime.CUDA_R_8I, n, zero.ctypes.data, out.data.ptr, runtime.CUDA_R_32I, n,
-            cublas.CUBLAS_COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
+            a.data.ptr, runtime.CUDA_R_8I, n, zero.ctypes.data, out.data.ptr, R_32I, n,
+            COMPUTE_32I, cublas.CUBLAS_GEMM_DEFAULT_TENSOR_OP,
         )  # fmt: skip
 
     measured, at = _watched(call, samples)
@@ -445,11 +448,20 @@ class Options(driver.Options):
 
 
 def run(options: Options, console: Console) -> Iterator[Measured]:
-    """Yield all records at once. RuntimeError for a wrong result, NoGpu on the simulator."""
-    records = measure_peaks(options.cases, options.samples or SAMPLES)
+    """Yield all records at once; a case that fails is told, and the others are measured. NoGpu on the simulator."""
+    records, right = [], True
     for case in options.cases:
-        if case not in L2 and (why := lacking(case)):
-            console.print(f"{case}: not measured: {why}", soft_wrap=True)
+        try:
+            records += measure_peaks([case], options.samples or SAMPLES)
+            why = None if case in L2 else lacking(case)
+        except graphs.NoGpu:
+            raise
+        except Exception as error:  # the libraries' errors have no common base class
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            why = f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})"
+            right = False
+        if why:
+            console.print(f"{case}: not measured: {escape(why)}", soft_wrap=True)
     shown = [
         {
             "": r["case"],
@@ -459,7 +471,7 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
         for r in records
     ]
     console.print(driver.table(shown))
-    yield records, True
+    yield records, right
 
 
 bench = driver.suite("peaks", run)

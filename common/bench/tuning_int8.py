@@ -13,11 +13,11 @@ from ..cuda import layout as layouts
 from ..kernels import int8
 from ..network.steps import fuse
 from ..optimize import search, tiles
-from ..optimize.blocks_int8 import Int8Convolution, inverted_residual_int8
+from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
 from ..optimize.search import Timer
-from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, candidates, key_of, remember
+from ..optimize.tiles_int8 import FoundInt8, Int8Block, Int8Tile, key_of, remember, shortlist
 from . import driver
 from .tuning import BATCHES, check_search
 
@@ -31,7 +31,10 @@ def blocks_of(model: Any, batch: int) -> list[Int8Block]:
     found: dict[Int8Block, None] = {}
 
     def note(block: Block, batch: int, _: str) -> Tile | None:
-        if block.expand == "stem":  # int8 has no kernel of stem and block
+        if block.expand == "stem":  # and the block that follows it without: what is fused if the stem's sums are large
+            if block.image[1] % 4 == 0:
+                rest = block.height, block.width, 3, block.hidden, block.outputs, block.stride, True, *block.image
+                found[Int8Block(*rest)] = None
             return None
         channels = block.channels if block.expand == "pointwise" else block.hidden
         sizes = block.height, block.width, channels, block.hidden, block.outputs
@@ -39,7 +42,11 @@ def blocks_of(model: Any, batch: int) -> list[Int8Block]:
         return tiles.rule(block, batch, 2)
 
     fuse(graph.with_batch(batch), InvertedResidual(note))
-    return [block for block in found if not any(size % 8 for size in (block.channels, block.hidden, block.outputs))]
+    return [
+        block
+        for block in found
+        if not any(size % 8 for size in (0 if block.stem_h else block.channels, block.hidden, block.outputs))
+    ]
 
 
 class Arrays:
@@ -51,12 +58,24 @@ class Arrays:
         def codes(*shape: int) -> np.ndarray:
             return random.integers(-128, 128, shape).astype(np.int8)
 
-        few = codes(min(batch, 8), block.channels, block.height, block.width)
+        stem = block.stem_h > 0
+        size = (block.stem_h, block.stem_w) if stem else (block.height, block.width)
+        few = codes(min(batch, 8), block.channels, *size)
         self.x = cuda.to_layout(cuda.asarray(np.resize(few, (batch, *few.shape[1:]))), "NHWC")
-        shapes = [(block.hidden, block.channels, 1, 1), (block.hidden, 1, 3, 3), (block.outputs, block.hidden, 1, 1)]
+        taps = 3 if stem else 1
+        shapes = [
+            (block.hidden, block.channels, taps, taps),
+            (block.hidden, 1, 3, 3),
+            (block.outputs, block.hidden, 1, 1),
+        ]
         parts = [self._convolution(codes(*shape), random) for shape in shapes[0 if block.expand else 1 :]]
         self.expand = parts[0] if block.expand else None
         self.depthwise, self.project = parts[-2:]
+        # a block whose output may be added to its input adds it, as all of them do in MobileNetV2
+        adds = block.expand and block.stride == 1 and block.channels == block.outputs
+        scales = int8.residual_scales((0.9, ZERO), (1.1, ZERO), (1.3, ZERO))
+        self.residual = {"residual": self.x, "residual_scales": scales} if adds else {}
+        self.slid: Slid | None = None  # of chained tiles, made for the first one
         self.hidden = [
             layouts.empty((batch, block.hidden, *size), np.dtype(np.int8), "NHWC")
             for size in ((block.height, block.width), block.out_size)
@@ -80,12 +99,15 @@ class Arrays:
         """The launches of the convolutions, each by the kernel that its launcher chooses."""
         stride, x = self.block.stride, self.x
         with kernels.recorded() as launches:
-            if self.expand is not None:
+            if self.block.stem_h:
+                given = {"input_zero_point": ZERO, "zero_point": ZERO, "out": self.hidden[0]}
+                x = kernels.conv2d_int8(x, *self._of(self.expand), 2, 1, **given)  # type: ignore[arg-type]
+            elif self.expand is not None:
                 x = kernels.pointwise_int8(x, *self._of(self.expand), zero_point=ZERO, out=self.hidden[0])
             x = kernels.depthwise_int8(
                 x, *self._of(self.depthwise), stride, 1, input_zero_point=ZERO, zero_point=ZERO, out=self.hidden[1]
             )
-            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out)
+            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out, **self.residual)
         return list(launches)
 
     @staticmethod
@@ -94,6 +116,8 @@ class Arrays:
 
     def fused(self, tile: Int8Tile) -> Any:
         """The launch of the block as one kernel."""
+        if tile.chained and self.slid is None:
+            self.slid = Slid(self.expand, self.depthwise, self.project, self.block.stride)
         with kernels.recorded() as launches:
             inverted_residual_int8(
                 self.x,
@@ -104,6 +128,8 @@ class Arrays:
                 input_zero_point=ZERO,
                 out=self.out,
                 tile=tile,
+                slid=self.slid,
+                **self.residual,
             )
         return launches[0]
 
@@ -113,12 +139,12 @@ class Arrays:
 
 
 def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None = None) -> FoundInt8 | None:
-    """Compile, check and time the first `tried` candidates beside the separate kernels; None if no tile is right.
+    """Compile, check and time `tried` tiles, a `shortlist`, beside the separate kernels; None if no tile is right.
 
     timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
     """
     arrays, wrong = Arrays(block, batch), []
-    able: dict[str, Int8Tile] = {str(tile): tile for tile in candidates(block, batch)[:tried]}
+    able: dict[str, Int8Tile] = {str(tile): tile for tile in shortlist(block, batch, tried)}
     launches: dict[str, Any] = {}
     prepared = {name: arrays.fused(tile) for name, tile in able.items()}
     kernels.compile_together(prepared.values())

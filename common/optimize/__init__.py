@@ -6,7 +6,7 @@ What is where:
     fused/              an inverted-residual block on one multiprocessor, in CUDA C++; blocks.py launches it. The ladder
                         in common/kernels/inverted_residual leads there in eight steps
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
-    blocks_int8         the block in int8: inverted_residual_int8.cu and its launcher
+    blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu and their launcher
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel
     cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
@@ -13,10 +15,13 @@ from ..kernels import int8_arguments as arguments
 from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.ladder import header_options, prepared
-from .tiles_int8 import Int8Block, Int8Tile, rule
+from ..kernels.one_step import one_step, two_steps
+from .generate import architecture
+from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
-KERNEL = "inverted_residual_int8"
+KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
+PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 UNIT = 8  # channels are multiples of it
 
 
@@ -37,6 +42,87 @@ class Int8Convolution:
     small: bool = False
 
 
+class Slid:
+    """The weights of a block as sliding_int8.cu takes them.
+
+    slow: how many hidden channels are requantized in two steps (kernels/one_step.py).
+    """
+
+    def __init__(
+        self, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution, stride: int
+    ) -> None:
+        """ValueError where the kernel cannot compute the block: a sum is not small, or a hidden tensor is clamped."""
+        parts = [part for part in (expand, depthwise) if part is not None]
+        if not all(map(_small, parts)):
+            raise ValueError(f"{SLIDING}: takes small sums of hidden tensors that fill int8")
+        host = [tuple(map(_on_host, (part.weight, part.bias, part.multiplier))) for part in parts]
+        given = [(*host[i], part.zero_point, i > 0) for i, part in enumerate(parts)]
+        made = [one_step(*one) for one in given]
+        right = np.logical_and.reduce([ok for _, ok in made])
+        hidden = len(right)
+        # channels that take two steps come last; without expand they stay where x has them
+        order = np.arange(hidden) if expand is None else np.argsort(~right, kind="stable")
+        planes = np.pad(right[order], (0, -hidden % PLANE), constant_values=True).reshape(-1, PLANE).all(axis=1)
+        fast = np.repeat(planes, PLANE)[:hidden]
+        self.slow = int((~fast).sum())
+        ends = [
+            np.where(fast, one[:, order], two_steps(*arrays)[:, order])
+            for (one, _), arrays in zip(made, given, strict=True)
+        ]
+        self._ends = np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
+        self._expand = None if expand is None else _deep(host[0][0])[order]
+        # under taps 0 and 1 of a row lie bytes 0 and 2 of a register, or 1 and 3; the third tap is beside a zero
+        taps = host[-1][0].reshape(hidden, 3, 3)[order].view(np.uint8).astype(np.uint32)
+        self._taps = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
+        self._taps <<= (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
+        weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
+        flat = weight.reshape(len(weight), -1)
+        self._project = flat[:, order]
+        of_codes = LOW * flat.sum(axis=1, dtype=np.int64)
+        self.project_bias = cuda.asarray((of_codes if bias is None else of_codes + bias).astype(np.int32))
+        self._stages: dict[int, Any] = {}
+
+    def stages(self, size: int) -> Any:
+        """The bytes of all stages with slices of so many hidden channels, on the device."""
+        if size not in self._stages:
+            self._stages[size] = cuda.asarray(np.concatenate([self._stage(i, size) for i in self._firsts(size)]))
+        return self._stages[size]
+
+    def _firsts(self, size: int) -> range:
+        return range(0, self._project.shape[1], size)
+
+    def _stage(self, first: int, size: int) -> Any:
+        """The bytes of a stage, see sliding_int8.cu."""
+        some = slice(first, first + size)
+
+        def rows(array: Any, count: int, width: int) -> Any:
+            """An array in the corner of one of zeros, as bytes."""
+            made = np.zeros((count, width), array.dtype)
+            made[: array.shape[0], : array.shape[1]] = array
+            return made.view(np.uint8).ravel()
+
+        group = output_group(self._project.shape[0])
+        o = np.arange(-(-self._project.shape[0] // group) * group)
+        # a thread's sums of a group are of neighbours: outputs 2t and 2t + 1 of 8 go beside those of the other eights
+        of_row = o // group * group + o % 8 // 2 * (group // 4) + o % group // 8 * 2 + o % 2
+        project = np.zeros((len(o), size), np.int8)
+        project[: self._project.shape[0], : self._project[:, some].shape[1]] = self._project[:, some]
+        made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
+        made += [rows(self._ends[:, some], 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
+        return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
+
+
+def _deep(weight: Any) -> Any:
+    """expand's weights as rows of bytes: of a stem (hidden, 3, 3, 3) as (hidden, 3 rows, 4 columns, 4 channels)."""
+    if weight.shape[2:] == (3, 3):
+        weight = np.pad(weight.transpose(0, 2, 3, 1), ((0, 0), (0, 0), (0, 1), (0, 1)))
+    return weight.reshape(len(weight), -1)
+
+
+def _on_host(array: Any) -> Any:
+    return None if array is None else np.ascontiguousarray(cuda.asnumpy(array))
+
+
 def inverted_residual_int8(
     x: Any,
     expand: Int8Convolution | None,
@@ -51,20 +137,31 @@ def inverted_residual_int8(
     residual_first: bool = False,
     out: Any = None,
     tile: Int8Tile | None = None,
+    slid: Slid | None = None,
 ) -> Any:
     """out = project(depthwise(expand(x))), each requantized as a kernel of its own would, + residual: one kernel.
 
     x: (N, C, H, W), residual and out: (N, O, OH, OW), int8, NHWC, NumPy or CuPy arrays. expand: 1×1, (hidden, C, 1, 1),
-    or None; depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
+    a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
+    depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. Requires sm_80. C, hidden and O must be multiples of 8.
+    tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
+    C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
-    invalid, or if no tile fits the card.
+    invalid, if no tile fits the card, or if the tile is chained and Slid refuses.
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     hidden = checks.array("depthwise.weight", depthwise.weight, (None, 1, 3, 3), dtypes=arguments.INT8).shape[0]
     o = checks.array("project.weight", project.weight, (None, hidden, 1, 1), dtypes=arguments.INT8).shape[0]
-    if expand is not None:
+    stem = expand is not None and expand.weight.shape[2:] == (3, 3)
+    if stem:
+        checks.array("expand.weight", expand.weight, (hidden, 3, 3, 3), allowed=("NCHW", "NHWC"), dtypes=arguments.INT8)  # type: ignore[union-attr]
+        if stride != 1 or w % 4:
+            raise ValueError(
+                f"a stem's block has stride 1 and images of 4·n columns, got stride {stride} and {w} columns"
+            )
+        image, h, w = (h, w), (h - 1) // 2 + 1, (w - 1) // 2 + 1
+    elif expand is not None:
         checks.array("expand.weight", expand.weight, (hidden, c, 1, 1), dtypes=arguments.INT8)
     elif hidden != c:
         raise ValueError(
@@ -72,9 +169,9 @@ def inverted_residual_int8(
         )
     if stride not in (1, 2):
         raise ValueError(f"stride must be 1 or 2, got {stride!r}")
-    if c % UNIT or hidden % UNIT or o % UNIT:
+    if (c % UNIT and not stem) or hidden % UNIT or o % UNIT:
         raise ValueError(f"channels must be multiples of {UNIT}, got {c} > {hidden} > {o}")
-    block = Int8Block(h, w, c, hidden, o, stride, expand is not None)
+    block = Int8Block(h, w, c, hidden, o, stride, expand is not None, *(image if stem else ()))
     shape = (n, o, *block.out_size)
     ends = [
         arguments.Epilogue(
@@ -87,7 +184,10 @@ def inverted_residual_int8(
     zero = arguments.int8_number("input_zero_point", input_zero_point)
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, residual=residual)
-    tile = rule(block, n) if tile is None else tile
+    if tile is None:
+        tile = rule(block, n, chained=stem)
+    if stem and tile is not None and not tile.chained:
+        raise ValueError(f"{KERNEL}: a stem's block needs a chained tile, got {tile}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -100,18 +200,29 @@ def inverted_residual_int8(
     rest = [v for part, end in zip((depthwise, project), ends[-2:], strict=True)
             for v in (layouts.as_stored(part.weight), end.bias, end.multiplier)]  # fmt: skip
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
-    numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
     small = [_small(part) for part in (expand, depthwise, project)]
     if residual is not None:  # bounds are of the sum; the product's codes are all of int8
         small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
+        small[2] += small[2] and tuple(project.bounds) == (LOW, HIGH)
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
-    build = functools.partial(_compiled, options(block, tile) + switches, cuda.backend())
-    kernel = prepared(f"{KERNEL}/fused", build)
+    name = SLIDING if tile.chained else KERNEL
+    if tile.chained:
+        odd = any(part.zero_point % 2 for part in (expand, depthwise) if part is not None)
+        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
+    build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
+    if tile.chained:
+        slid = Slid(expand, depthwise, project, stride) if slid is None else slid
+        weights = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
+        numbers = (n, zero, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
+    else:
+        weights = [*first, *rest]
+        numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
+    kernel = prepared(f"{KERNEL}/{'sliding' if tile.chained else 'fused'}", build)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
-    kernel((grid,), (threads,), (layouts.as_stored(x), *first, *rest, *stored, *numbers), shared_mem=block.shared(tile))
+    kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=block.shared(tile))
     return out
 
 
@@ -126,6 +237,12 @@ def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
     return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 
 
-@functools.lru_cache(maxsize=256)
-def _compiled(given: tuple[str, ...], backend: str) -> Any:
-    return cuda.RawKernel(SOURCE.read_text(encoding="utf-8"), KERNEL, options=given)
+def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(source, options) of a kernel, KERNEL or SLIDING, for cubin.build_all. given: the options, without a card's."""
+    return SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), (*given, *architecture())
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(name: str, given: tuple[str, ...], backend: str) -> Any:
+    source, all_options = job(name, given)
+    return cuda.RawKernel(source, name, options=all_options)

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ..cuda import layout as layouts
 from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, Rule
 from ..topology import layers as kinds
-from .blocks_int8 import UNIT, Int8Convolution, inverted_residual_int8
-from .fusions import is_depthwise, is_pointwise
+from .blocks_int8 import UNIT, Int8Convolution, Slid, inverted_residual_int8
+from .fusions import is_depthwise, is_pointwise, is_stem
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
@@ -25,6 +28,11 @@ def _conv(node: Any) -> Any:
 def _is_pointwise(node: Any) -> bool:
     layer = _conv(node)
     return layer is not None and is_pointwise(layer)
+
+
+def _is_expand(node: Any) -> bool:
+    layer = _conv(node)
+    return layer is not None and (is_pointwise(layer) or is_stem(layer))
 
 
 def _is_depthwise(node: Any) -> bool:
@@ -51,8 +59,9 @@ def block_of(parts: Any) -> Int8Block:
     _, hidden, height, width = depthwise.input_shapes[0]
     expand = parts["expand"].parts["conv"] if "expand" in parts else None
     channels = hidden if expand is None else expand.in_channels
+    image = expand.input_shapes[0][2:] if expand is not None and is_stem(expand) else ()
     return Int8Block(
-        height, width, channels, hidden, project.out_channels, depthwise.stride[0], expand is not None
+        height, width, channels, hidden, project.out_channels, depthwise.stride[0], expand is not None, *image
     )  # fmt: skip
 
 
@@ -66,12 +75,13 @@ def _with_end(call: Any, bounds: tuple[int, int], small: bool = False) -> Int8Co
 class IntegerBlock(OfRules):
     """Fuses MobileNetV2's block of int8 convolutions into one kernel where `choose` has a tile.
 
-    Pattern: 1×1 convolution → depthwise 3×3 → 1×1 convolution (→ addition), or without the first one.
+    Pattern: 1×1 convolution → depthwise 3×3 → 1×1 convolution (→ addition), or without the first one, or with a stem,
+    a 3×3 convolution of stride 2 on 3 channels, in its place.
     """
 
     name = "integer-block"
     pattern = (
-        Part("expand", Step, _is_pointwise, optional=True),
+        Part("expand", Step, _is_expand, optional=True),
         Part("depthwise", Step, _is_depthwise),
         Part("project", Step, _is_pointwise),
         Part("add", Step, lambda node: is_rule(node, IntegerAdd), optional=True),
@@ -86,8 +96,10 @@ class IntegerBlock(OfRules):
         ):
             return "one of its operators has a rung of its own"
         block = block_of(match.parts)
-        if any(size % UNIT for size in (block.channels, block.hidden, block.outputs)):
+        if any(size % UNIT for size in (0 if block.stem_h else block.channels, block.hidden, block.outputs)):
             return f"the kernel takes channels in multiples of {UNIT}"
+        if block.stem_h and (block.stride != 1 or block.stem_w % 4):
+            return "the kernel takes a stem on images of 4·n columns, before a depthwise convolution of stride 1"
         add = match["add"]
         if add is not None and match["depthwise"].output in add.fusion.codes_read(add):
             return "the addition reads a hidden tensor"
@@ -114,7 +126,23 @@ class IntegerBlock(OfRules):
             more = run.residual_of(parts["project"], parts["add"], of_name)
             ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
+        tile: Int8Tile | None = step.tile
+        slid: Slid | None = None
+        assert tile is not None
+        if tile.chained:
+            try:
+                slid = Slid(ends.get("expand"), ends["depthwise"], ends["project"], step.block.stride)
+            except ValueError:  # sums that are not small, or clamped: what the choice of a tile cannot know
+                tile = None
+        if tile is None and step.block.stem_h:  # the stem is a kernel of its own, with an array of its own
+            stem = parts["expand"]
+            made = layouts.empty(stem.output_shape, np.dtype(np.int8), "NHWC")
+            first_launches = run.convolution(stem, of_name[first.inputs[0]], made)
+            return first_launches + run.recorded(
+                inverted_residual_int8, made, None, ends["depthwise"], ends["project"],
+                input_zero_point=calls["depthwise"].named["input_zero_point"], out=arrays.out, **more,
+            )  # fmt: skip
         return run.recorded(
             inverted_residual_int8, of_name[first.inputs[0]], ends.get("expand"), ends["depthwise"], ends["project"],
-            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=step.tile, **more,
+            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=tile, slid=slid, **more,
         )  # fmt: skip

@@ -320,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             int sum[8];
 #pragma unroll
             for (int e = 0; e < 8; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-            finish_eight<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
+            finish_whole<SMALL_PROJECT>(y + at, sum, scale, residual ? residual + at : residual, there ? O - o : 0,
                                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }
     }

@@ -1,11 +1,13 @@
 """The tile of an int8 block: counted instructions rank the tiles, a search on the card measures the first of them.
 
     rule(block, batch)           the tile with the least predicted time
-    candidates(block, batch)     all tiles that fit, in this order: `python -m common tune --dtype int8` times the first
+    candidates(block, batch)     all tiles that fit, in this order
+    shortlist(block, batch, n)   the first that are not alike: `python -m common tune --dtype int8` times them
     chosen_int8(block, batch)    the tile that was measured on this card, else the rule's
 
-The kernel's time is that of its instructions: at half the bytes of fp16 nothing else is as slow. `Counts` has the
-instructions of each phase as the compiler made them for sm_90a (cuda.inspect), per turn of the phase's loop.
+The kernels' time is that of their instructions, or of their products where hidden channels slide through registers
+(`chained`): at half the bytes of fp16 nothing else is as slow. `Counts` has the instructions of each phase as the
+compiler made them for sm_90a (cuda.inspect), per turn of the phase's loop.
 """
 
 import functools
@@ -13,8 +15,9 @@ import hashlib
 import itertools
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,8 @@ class Int8Tile:
 
     tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
     that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
+    chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
+    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor.
     """
 
     tile_h: int
@@ -45,11 +50,27 @@ class Int8Tile:
     strip: int = 1
     warps: int = 8
     warps_n: int = 1
+    chained: bool = False
+    pixel_warps: int = 1
+    blocks: int = 1
+
+
+def row_bytes(channels: int) -> int:
+    """Bytes of a row of so many channels in sliding_int8's shared memory: an odd number of 16."""
+    return ceil_div(channels, 16) * 16 | 16
+
+
+def output_group(outputs: int) -> int:
+    """The outputs that sliding_int8's warps take together."""
+    return 16 if outputs <= 16 else 32
 
 
 @dataclass(frozen=True)
 class Int8Block:
-    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands."""
+    """The shapes of a block: height × width pixels of `channels`, `hidden` channels, `outputs`; whether it expands.
+
+    stem_h, stem_w: the image's size if expand is a stem, a 3×3 convolution of stride 2 and padding 1 on 3 channels.
+    """
 
     height: int
     width: int
@@ -58,6 +79,13 @@ class Int8Block:
     outputs: int
     stride: int = 1
     expand: bool = True
+    stem_h: int = 0
+    stem_w: int = 0
+
+    @property
+    def deep(self) -> int:
+        """The bytes of a product that makes a hidden channel: of a stem 3 rows of 4 pixels of 4 channels."""
+        return 48 if self.stem_h else self.channels
 
     @property
     def out_size(self) -> tuple[int, int]:
@@ -80,15 +108,21 @@ class Int8Block:
     def registers(self, tile: Int8Tile) -> int:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        if tile.chained:
+            return self.sums(tile) + weights + (96 if self.stride == 1 else 100)
         return max(112, self.sums(tile) + weights + 56)
 
     def resident(self, tile: Int8Tile) -> int:
         """Thread blocks that a multiprocessor can hold at once."""
         by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
+        if tile.chained:  # the compiler uses the registers that it may
+            return min(by_memory, REGISTERS // (min(168, self.registers(tile)) * 32 * tile.warps), 64 // tile.warps)
         return min(by_memory, REGISTERS // (self.registers(tile) * 32 * tile.warps), 2048 // (32 * tile.warps))
 
     def shared(self, tile: Int8Tile) -> int:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
+        if tile.chained:
+            return self._shared_of_sliding(tile)
         columns = self.out_size[1]
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
         real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
@@ -102,10 +136,23 @@ class Int8Block:
         stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
         return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
 
+    def _shared_of_sliding(self, tile: Int8Tile) -> int:
+        in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
+        row_1, row, group = row_bytes(self.deep), row_bytes(tile.slice), output_group(self.outputs)
+        x = tile.images * in_h * 2 * ceil_div(in_w, 2) * row_1
+        if self.stem_h:
+            x = tile.images * (2 * in_h + 1) * ceil_div(28 * ceil_div(tile.tile_w, 14) + 8, 4) * 16
+        dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
+        slices = ceil_div(self.hidden, tile.slice)
+        stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
+        weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
+        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row)
+
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
-        return 16 * pixels * ceil_div(ceil_div(self.outputs, 32), tile.warps_n)
+        group = output_group(self.outputs) if tile.chained else 32
+        return group // 2 * pixels * ceil_div(ceil_div(self.outputs, group), tile.warps_n)
 
 
 # ---- Predicted times
@@ -113,12 +160,16 @@ class Int8Block:
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions of the kernel, of a warp, in sm_90a's machine code with small sums (int8.small_sums).
+    """Instructions of the kernels, of a warp, in sm_90a's machine code with small sums (int8.small_sums).
 
     expand: per 32 pixels and 16 channels, the second one per further 32 input channels. copy: per word and quad of a
     block without expand. depthwise: per thread's strip; row: per row of it, by stride. project: per 16 pixels, 32
     outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
     and 32 outputs. latency: cycles between two instructions of one warp.
+    Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride,
+    and per further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much
+    longer 16 channels take that are requantized in two steps, of which a block is taken to have 16. product:
+    cycles of a tensor core for an mma of 32 bytes.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -130,6 +181,12 @@ class Counts:
     end: int = 110
     start: int = 400
     latency: float = 2.5
+    item: int = 65
+    slide: tuple[int, int, int] = (20, 18, 3)
+    copied: int = 11
+    out: int = 20
+    slow: float = 0.75
+    product: float = 6.4
 
 
 COUNTS = Counts()
@@ -137,6 +194,8 @@ COUNTS = Counts()
 
 def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts = COUNTS) -> float:
     """The predicted clock cycles of a launch: of the multiprocessor with the most blocks; infinite if none fits."""
+    if tile.chained:
+        return _together(block, tile, batch, *_sliding(block, tile, counts))
     pixels_in, pixels_out = block.pixels(tile)
     warps, slices = tile.warps, ceil_div(block.hidden, tile.slice)
     if block.expand:
@@ -155,22 +214,66 @@ def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Count
         ceil_div(turns, warps) * per_turn + ceil_div(items, warps) * per_item
         + ceil_div(tiles, warps) * per_tile + counts.slice
     ) + ceil_div(tiles, warps) * counts.end + counts.start  # fmt: skip
+    return _together(block, tile, batch, issued / 4, longest * counts.latency)
+
+
+def _together(block: Int8Block, tile: Int8Tile, batch: int, busy: float, longest: float) -> float:
+    """Cycles of a launch whose blocks keep a multiprocessor busy for so many, and take `longest` each when alone."""
     resident = block.resident(tile)
     if resident < 1:
         return float("inf")
     several = ceil_div(block.blocks(tile, batch), cuda.multiprocessors())  # of the fullest multiprocessor
     rounds, left = divmod(several, resident)
     # four warps issue an instruction each per cycle; with few warps their own latency counts
+    return rounds * max(resident * busy, longest) + (max(left * busy, longest) if left else 0.0)
 
-    def together(blocks: int) -> float:
-        return max(blocks * issued / 4, longest * counts.latency) if blocks else 0.0
 
-    return rounds * together(resident) + together(left)
+def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, float]:
+    """(cycles that a block of sliding_int8 keeps a multiprocessor busy, cycles of its longest warp)."""
+    slices, steps = ceil_div(block.hidden, tile.slice), ceil_div(block.deep, 32)
+    beside = block.stride == 1 and block.width == tile.tile_w == 7
+    pairs = block.stride == 2 or beside
+    units = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, 7 if pairs else 14)
+    items, rows = ceil_div(units, 2 if pairs else 1), (tile.strip - 1) * block.stride + 3
+    row = counts.slide[block.stride - 1] + counts.slide[2] * (steps - 1) + 3 if block.expand else counts.copied
+    per_item = counts.item + block.stride * rows * row + tile.strip * counts.out
+    products = (block.stride * rows * 2 * steps if block.expand else 0) + 6 * tile.strip
+    planes = tile.slice // 16 * tile.pixel_warps // tile.warps  # of a warp
+    tiles_m = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
+    groups = ceil_div(ceil_div(block.outputs, 32), tile.warps_n)
+    deep = ceil_div(tile.slice, 32)
+    narrow = output_group(block.outputs) // 16  # 1 or 2
+    project, project_products = (
+        deep * ((1 + 2 * narrow) * tiles_m * groups + tiles_m),
+        2 * narrow * deep * tiles_m * groups,
+    )
+    pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
+    copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
+    copies += (30 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
+    end = narrow * tiles_m * groups * 60 + counts.start
+    issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
+    tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
+    longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
+    slow = counts.slow * per_item
+    issued_all = issued + slow * items
+    return max(issued_all, tensor) / 4, (longest + slow * ceil_div(items, tile.pixel_warps)) * counts.latency
 
 
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
     """All tiles that fit on the card, the fastest by `predicted_cycles` first."""
     return list(_candidates(block, batch, cuda.multiprocessors(), cuda.shared_memory()))
+
+
+def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
+    """The first `most` candidates of which no three have the same pixels and kernel: what a search measures."""
+    taken: list[Int8Tile] = []
+    alike: Counter[Any] = Counter()
+    for tile in candidates(block, batch):
+        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained
+        if len(taken) < most and alike[kind] < 2:
+            alike[kind] += 1
+            taken.append(tile)
+    return taken
 
 
 @functools.lru_cache(maxsize=256)
@@ -179,7 +282,7 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
     heights = dict.fromkeys(min(side, rows) for side in (2, 4, 7, 8, 14, 16, 28))
     widths = dict.fromkeys(min(side, columns) for side in (4, 7, 8, 14, 16, 28))
     whole = list(itertools.product(heights, widths))
-    most = ceil_div(block.hidden, 32) * 32
+    most = 0 if block.stem_h else ceil_div(block.hidden, 32) * 32  # a stem has chained tiles only
     found = []
     for (h, w), channels, warps in itertools.product(whole, (32, 64, 96, 128), (4, 6, 8, 12, 16)):
         if channels > most or warps % (channels // 16):
@@ -193,13 +296,40 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
             spills = block.registers(tile) * 32 * warps > REGISTERS
             if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
                 found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
+    for tile in _sliding_tiles(block, batch):
+        found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
     found.sort(key=lambda one: one[:2])
     return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
 
 
-def rule(block: Int8Block, batch: int) -> Int8Tile | None:
-    """The tile with the least predicted time; None if no tile fits."""
-    return next(iter(candidates(block, batch)), None)
+def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
+    """The tiles of sliding_int8 that fit."""
+    rows, columns = block.out_size
+    heights = dict.fromkeys(min(side, rows) for side in (1, 2, 4, 7, 8, 14, 16, 28))
+    widths = dict.fromkeys(min(side, columns) for side in (7, 14, 28, 56))
+    sizes = [size for size in (16, 32, 48, 64, 96, 128, 144, 160, 192) if size < block.hidden + 16]
+    wholes = [size for size in sizes if block.hidden % size == 0] or sizes[:2]
+    for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 10, 12, 16)):
+        if (w > 14 and w % 14) or (block.stem_h and w % 2):
+            continue
+        whole = (h, w) == (rows, columns) and h * w < 200
+        for images, strip in itertools.product((1, 2, 4) if whole else (1,), (1, 2, 4, 7, 8, 14)):
+            if images > batch or h % strip:
+                continue
+            for sharing in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16):
+                if warps % sharing or channels // 16 % (warps // sharing):
+                    continue
+                able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 3, 4, 5, 8)
+                        if warps % n == 0]  # fmt: skip
+                tile = min(able, key=block.sums)
+                resident = block.resident(tile)
+                if block.sums(tile) <= SUMS and resident > 0 and block.shared(tile) <= cuda.shared_memory():
+                    yield replace(tile, blocks=min(resident, 4))
+
+
+def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:
+    """The tile with the least predicted time; None if no tile fits. chained: only tiles of this kind."""
+    return next((tile for tile in candidates(block, batch) if chained in (None, tile.chained)), None)
 
 
 # ---- Measured tiles
@@ -208,13 +338,15 @@ def rule(block: Int8Block, batch: int) -> Int8Tile | None:
 def key_of(block: Int8Block) -> str:
     """A block in words, the key of tiles_int8.json: "56×56 24>144>24", "… stride 2", "… without expand"."""
     more = f" stride {block.stride}" * (block.stride > 1) + " without expand" * (not block.expand)
+    more += f" stem {block.stem_h}×{block.stem_w}" * (block.stem_h > 0)
     return f"{block.height}×{block.width} {block.channels}>{block.hidden}>{block.outputs}{more}"
 
 
 @functools.cache
 def sources() -> str:
-    """A digest of the kernel and the headers, whose tiles are measured."""
-    files = [Path(__file__).with_name("inverted_residual_int8.cu"), *sorted(INCLUDE.glob("*.h"))]
+    """A digest of the kernels and the headers, whose tiles are measured."""
+    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu")
+    files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
@@ -233,7 +365,7 @@ def _read(path: Path) -> dict[str, Any]:
             if int(batch) < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
             for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
-                if type(n) is not int or n < 1:
+                if type(n) is not (bool if name == "chained" else int) or (name != "chained" and n < 1):
                     raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
     return content
 

@@ -132,7 +132,7 @@ def gemm(change):
         number = ctypes.c_int32 if type_a == 3 else ctypes.c_float
         assert (handle, op_a, op_b) == ("handle", int(type_a == 3), 0)
         assert number.from_address(alpha).value == 1 and number.from_address(beta).value == 0
-        assert compute == {0: "fast tf32", 2: "32f", 3: "32i"}[type_a] and type_c == (10 if type_a == 3 else type_a)
+        assert compute == {0: "fast tf32", 2: "32f", 3: 72}[type_a] and type_c == (10 if type_a == 3 else type_a)
         first = matrix(a, type_a, k, m, lda).T if op_a else matrix(a, type_a, m, k, lda)
         product = change(first).astype(np.float64) @ change(matrix(b, type_b, k, n, ldb)).astype(np.float64)
         matrix(c, type_c, m, n, ldc)[...] = product
@@ -151,16 +151,14 @@ def card(monkeypatch):
     cupy.full = lambda *arguments: np.full(*arguments).view(Array)
     cupy.asnumpy = np.asarray
     cublas = SimpleNamespace(
-        CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32I="32i", CUBLAS_COMPUTE_32F="32f",
+        CUBLAS_OP_N=0, CUBLAS_OP_T=1, CUBLAS_COMPUTE_32F="32f",
         CUBLAS_COMPUTE_32F_FAST_TF32="fast tf32", CUBLAS_GEMM_DEFAULT_TENSOR_OP=99,
         gemmEx=gemm(lambda x: x if x.dtype == np.int8 else x.astype(np.float16)),
     )  # fmt: skip
     modules = {
         "cupy": cupy,
         "cupy.cuda": SimpleNamespace(device=SimpleNamespace(get_cublas_handle=lambda: "handle")),
-        "cupy_backends.cuda.api": SimpleNamespace(
-            runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2, CUDA_R_8I=3, CUDA_R_32I=10)
-        ),
+        "cupy_backends.cuda.api": SimpleNamespace(runtime=SimpleNamespace(CUDA_R_32F=0, CUDA_R_16F=2, CUDA_R_8I=3)),
         "cupy_backends.cuda.libs": SimpleNamespace(cublas=cublas),
     }
     for name, module in modules.items():
@@ -244,6 +242,18 @@ def test_cards_before_tf32_have_no_record_of_it(card, monkeypatch):
     assert "tensor-int8: not measured: needs a card of sm_75" in words
     assert "tensor-fp8: not measured: needs a card of sm_89" in words
     assert "tensor-fp16: not" not in words
+
+
+def test_a_case_that_fails_is_told_and_the_others_are_measured(card, monkeypatch):
+    def failing(*_):
+        raise AttributeError("no [such] constant")
+
+    monkeypatch.setattr(peaks, "measure_int8", failing)
+    console = Console(file=io.StringIO(), width=200)
+    ((records, right),) = peaks.run(peaks.Options(cases=("tensor-int8", "tensor-fp16"), samples=6), console)
+    assert [r["case"] for r in records] == ["tensor-fp16"] and not right
+    words = console.file.getvalue()
+    assert "tensor-int8: not measured: AttributeError: no [such] constant (test_bench_peaks.py, line" in words
 
 
 def test_fp8_is_measured_through_pytorch_or_missing_in_words(card):

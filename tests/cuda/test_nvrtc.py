@@ -38,6 +38,12 @@ def cards(source, newest=True):
 
 
 INT8_BLOCK = Int8Block(14, 14, 64, 384, 64), Int8Tile(14, 14, 1, 64, strip=7)  # a typical one
+INT8_SLIDING = (
+    (Int8Block(14, 14, 64, 384, 64), Int8Tile(7, 14, 1, 64, 7, chained=True, pixel_warps=2)),
+    (Int8Block(28, 28, 24, 144, 32, 2), Int8Tile(7, 14, 1, 48, 1, 3, chained=True)),
+    (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(8, 14, 1, 32, 2, 2, chained=True)),
+    (Int8Block(112, 112, 32, 32, 16, expand=False), Int8Tile(8, 14, 1, 32, 2, 2, chained=True)),
+)
 
 
 def kernel_files():
@@ -51,6 +57,8 @@ def kernel_files():
         for path, options in sources():
             found.setdefault(Path(path), []).append(tuple(options))
         found[blocks_int8.SOURCE] = [blocks_int8.options(*INT8_BLOCK)]
+        sliding = blocks_int8.SOURCE.with_name(f"{blocks_int8.SLIDING}.cu")
+        found[sliding] = [blocks_int8.options(*block) for block in INT8_SLIDING]
     for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):
         types = ("float", "__half") if "scalar_t" in path.read_text(encoding="utf-8") else ("float",)
         found.setdefault(path, [(f"-Dscalar_t={t}", f"-I{INCLUDE}") for t in types])

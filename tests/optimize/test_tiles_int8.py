@@ -34,7 +34,33 @@ def test_every_candidate_fits_and_the_first_is_the_rules(batch):
         assert cycles == sorted(cycles)
         for tile in found:
             assert BLOCK.resident(tile) >= 1 and BLOCK.shared(tile) <= 232_448 and tile.images <= batch
-            assert tile.warps % (tile.slice // 16) == 0 and tile.tile_h % tile.strip == 0
+            assert tile.tile_h % tile.strip == 0
+            if tile.chained:
+                assert tile.slice // 16 % (tile.warps // tile.pixel_warps) == 0 == tile.warps % tile.pixel_warps
+            else:
+                assert tile.warps % (tile.slice // 16) == 0
+        assert {tile.chained for tile in found} == {True, False}
+
+
+@pytest.mark.parametrize("block", [Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), replace(BLOCK, stride=2)])
+def test_a_stem_has_chained_tiles_only(block):
+    with as_if(90, 132, 232_448):
+        found = candidates(block, 32)
+        assert len(found) > 100 and all(block.shared(tile) <= 232_448 for tile in found)
+        assert {tile.chained for tile in found} == ({True} if block.stem_h else {True, False})
+        assert rule(block, 32, chained=True) == next(tile for tile in found if tile.chained)
+
+
+def test_a_search_tries_tiles_that_are_not_alike():
+    with as_if(90, 132, 232_448):
+        short, every = tiles_int8.shortlist(BLOCK, 256, 24), candidates(BLOCK, 256)
+    assert (
+        len(short) == 24
+        and short[:2] == every[:2]
+        and [every.index(tile) for tile in short] == sorted(every.index(tile) for tile in short)
+    )
+    kinds = [(tile.tile_h, tile.tile_w, tile.images, tile.chained) for tile in short]
+    assert max(map(kinds.count, kinds)) == 2 and {tile.chained for tile in short} == {True, False}
 
 
 def test_more_pictures_do_not_take_less_time():
@@ -92,10 +118,15 @@ def test_the_search_checks_and_times(cache, capsys):
         return {name: 5.0 if i == 1 else 9.0 for i, name in enumerate(launches)} | {tuning_int8.SEPARATE: 7.0}
 
     blocks = tuning_int8.blocks_of(model, 1)
-    assert Int8Block(24, 24, 16, 16, 8, expand=False) in blocks and len(blocks) == 12
+    assert Int8Block(24, 24, 16, 16, 8, expand=False) in blocks and len(blocks) == 13
+    assert blocks[0] == Int8Block(24, 24, 3, 16, 8, 1, True, 48, 48)
     found = tuning_int8.search_block(blocks[-1], 1, 3, timer)
     assert (found.us, found.separate_us, found.rule_us, found.wrong) == (5.0, 7.0, 9.0, ())
-    assert found.best == candidates(blocks[-1], 1)[1] and seen[0][-1] == tuning_int8.SEPARATE and len(seen[0]) == 4
+    assert (
+        found.best == tiles_int8.shortlist(blocks[-1], 1, 3)[1]
+        and seen[0][-1] == tuning_int8.SEPARATE
+        and len(seen[0]) == 4
+    )
 
 
 def test_a_wrong_candidate_is_never_chosen(monkeypatch):

@@ -3,8 +3,9 @@
 //   Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};      as in requantize.h; the last four: of a residual
 //   finish<WHOLE>(y, sum, multiplier, residual, left, to)     y[0…N) from as many sums, of which `left` are there. y: signed
 //                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
-//   finish_eight<SMALL>(y, sum, multiplier, residual, left, to)     the same for 8 outputs of whole pieces; sums begin at
-//                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product
+//   finish_whole<SMALL>(y, sum, multiplier, residual, left, to)     the same for 4 or 8 outputs of whole pieces; sums begin at
+//                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product, and
+//                                       2 if also the sum is clamped to −128 … 127: add_four
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
@@ -68,26 +69,48 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e)
             if (e < left) y[e] = (signed char)v[e];
 }
-template <int SMALL>
-__device__ __forceinline__ void finish_eight(signed char* y, const int (&sum)[8], const float (&m)[8], const signed char* residual, int left,
+// add_scaled of four codes each, clamped to −128 … 127: bytes become floats beside 2^23, and rounding is to units of 2^-149,
+// in which a float's bits are an integer.
+__device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
+    const float below = (float)to.offset - 8388736.0f;  // 2^23 + 128
+    int v[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        const float of_a = __fadd_rn(__int_as_float(__byte_perm(a ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
+        const float of_b = __fadd_rn(__int_as_float(__byte_perm(b ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
+        const float x = RESIDUAL_FIRST ? of_b : of_a, rest = __fmaf_rn(RESIDUAL_FIRST ? of_a : of_b, to.scale_b, to.shift);
+        v[e] = __float_as_int(fma_of_small(__fmaf_rn(x, to.scale_a, rest), __int_as_float(1), __int_as_float(128 - to.offset)));
+    }
+    return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
+}
+template <int SMALL, int N>
+__device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N], const float (&m)[N], const signed char* residual, int left,
                                              const Output& to) {
     if constexpr (SMALL == 0) return finish<true>(y, sum, m, residual, left, to);
     if (left <= 0) return;
-    const int first[4] = {sum[0], sum[1], sum[2], sum[3]}, second[4] = {sum[4], sum[5], sum[6], sum[7]};
-    unsigned words[2] = {requantize_four<SMALL>(first, m[0], m[1], m[2], m[3], to.zero_point, -128, 127),
-                         requantize_four<SMALL>(second, m[4], m[5], m[6], m[7], to.zero_point, -128, 127)};
-    if (residual) {
-        const uint2 more = __ldg((const uint2*)residual);
-        int v[8];
+    union Words { typename Bytes<N>::type all; unsigned words[N / 4]; } out, more;
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-            const int a = byte_of(words[e / 4], e % 4), b = byte_of(e < 4 ? more.x : more.y, e % 4);
-            v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
-                                  : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
-        }
-        words[0] = pack(v[0], v[1], v[2], v[3]), words[1] = pack(v[4], v[5], v[6], v[7]);
+    for (int e = 0; e < N; e += 4) {
+        const int four[4] = {sum[e], sum[e + 1], sum[e + 2], sum[e + 3]};
+        out.words[e / 4] = requantize_four<SMALL>(four, m[e], m[e + 1], m[e + 2], m[e + 3], to.zero_point, -128, 127);
     }
-    *(uint2*)y = make_uint2(words[0], words[1]);
+    if (residual) {
+        more.all = __ldg((const typename Bytes<N>::type*)residual);
+#pragma unroll
+        for (int i = 0; i < N / 4; ++i)
+            if constexpr (SMALL == 2) out.words[i] = add_four(out.words[i], more.words[i], to);
+            else {
+                int v[4];
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    const int a = byte_of(out.words[i], e), b = byte_of(more.words[i], e);
+                    v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+                                          : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+                }
+                out.words[i] = pack(v[0], v[1], v[2], v[3]);
+            }
+    }
+    *(typename Bytes<N>::type*)y = out.all;
 }
 template <bool WHOLE, int N>
 __device__ __forceinline__ void finish(float* y, const int (&sum)[N], const float (&multiplier)[N], const signed char*, int left,

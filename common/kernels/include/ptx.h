@@ -5,7 +5,8 @@
 //                                       last N groups are under way. Only then, and after a barrier, may it be read.
 //   ldmatrix_x4(r, row)                 four 8×8 matrices of halves out of shared memory; lane i gives the address of a
 //                                       row, lanes 0–7 those of the first matrix. _trans gives each one transposed.
-//   stmatrix_x4(row, r)                 and back; as one instruction from sm_90 on, else as stores of 4 bytes
+//   ldmatrix_x2(r, row)                 two of them, of the rows that lanes 0–15 give
+//   stmatrix_x4(row, r), stmatrix_x2    and back; as one instruction from sm_90 on, else as stores of 4 bytes
 //   store_16(smem, a)                   16 bytes as one access, also where a compiler does not see that it may
 //   mma_f16(d, a, b)                    d (16×8, float) += a (16×16, half) · b (16×8, half), a warp together
 //   mma_f16(d, a, b, c)                 d = a · b + c
@@ -13,7 +14,11 @@
 //   mma_tf32(d, a, b)                   d (16×8, float) += a (16×8, tf32) · b (8×8, tf32)
 //   mma_s8(d, a, b)                     d (16×8, int) += a (16×32, signed char) · b (32×8, signed char), exact modulo 2^32
 //   mma_s8(d, a, b, c)                  d = a · b + c
+//   mma_bytes<U8>(d, a, b, c)           as mma_s8, also without c; U8: a is of unsigned char
+//   mma_bytes_k16<U8>(d, a, b, c)       the same of 16 columns of a: a[0], a[1] and b[0] of those below
+//   fma_of_small(a, b, c)               fmaf that keeps floats below 2^-126; CuPy compiles all others with -ftz=true: 0
 //   pack_saturated(a, b, c, d)          four int, each clamped to −128 … 127, as the bytes of a register, a the lowest
+//   pack_unsigned(a, b, c, d)           the same, each clamped to 0 … 255
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
 //   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
 //   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
@@ -57,6 +62,10 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(smem_address(row)) : "memory");
 }
+__device__ __forceinline__ void ldmatrix_x2(unsigned (&r)[2], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1]) : "r"(smem_address(row)) : "memory");
+}
 __device__ __forceinline__ void store_16(void* smem, uint4 a) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(smem_address(smem)), "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w) : "memory");
 }
@@ -69,6 +78,20 @@ __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
+        const unsigned there = __shfl_sync(0xffffffffu, smem_address(row), 8 * m + lane / 4);
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(there + lane % 4 * 4), "r"(r[m]) : "memory");
+    }
+#endif
+}
+__device__ __forceinline__ void stmatrix_x2(void* row, const unsigned (&r)[2]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::
+                 "r"(smem_address(row)), "r"(r[0]), "r"(r[1]) : "memory");
+#else
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
         const unsigned there = __shfl_sync(0xffffffffu, smem_address(row), 8 * m + lane / 4);
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(there + lane % 4 * 4), "r"(r[m]) : "memory");
     }
@@ -104,6 +127,45 @@ __device__ __forceinline__ void mma_s8(int (&d)[4], const unsigned (&a)[4], cons
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
                  : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+template <bool U8>
+__device__ __forceinline__ void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    if constexpr (U8)
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+template <bool U8> __device__ __forceinline__ void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    mma_bytes<U8>(d, a, b, d);
+}
+template <bool U8>
+__device__ __forceinline__ void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b, const int (&c)[4]) {
+    if constexpr (U8)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(b), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+template <bool U8> __device__ __forceinline__ void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b) {
+    mma_bytes_k16<U8>(d, a, b, d);
+}
+__device__ __forceinline__ float fma_of_small(float a, float b, float c) {
+    float d;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+__device__ __forceinline__ unsigned pack_unsigned(int a, int b, int c, int d) {
+    unsigned high, all;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(b), "r"(a), "r"(high));
+    return all;
 }
 __device__ __forceinline__ unsigned pack_saturated(int a, int b, int c, int d) {
     unsigned high, all;  // the first operand goes above the second, both below the last
@@ -182,6 +244,13 @@ SIM_INLINE void sim_ldmatrix(unsigned* r, uint4 row, bool transposed) {
 static SIM_MEMBER void ldmatrix_x4(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, false); }
 static SIM_MEMBER void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) { sim_ldmatrix(r, *(const uint4*)row, true); }
 
+static SIM_MEMBER void ldmatrix_x2(unsigned (&r)[2], const void* row) {
+    unsigned all[4];
+    uint4 mine = {0, 0, 0, 0};  // lanes 16–31 give no rows
+    if (threadIdx.x % 32 < 16) mine = *(const uint4*)row;
+    sim_ldmatrix(all, mine, false);
+    r[0] = all[0], r[1] = all[1];
+}
 static SIM_MEMBER void store_16(void* smem, uint4 a) { *(uint4*)smem = a; }
 
 struct SimRows {
@@ -197,6 +266,13 @@ static SIM_MEMBER void stmatrix_x4(void* row, const unsigned (&r)[4]) {
     for (int m = 0; m < 4; ++m) record.r[m] = r[m];
     sim_collective(0xffffffffu, &record, SimRows::combine);
     *(uint4*)row = record.row;
+}
+
+static SIM_MEMBER void stmatrix_x2(void* row, const unsigned (&r)[2]) {
+    SimRows record;
+    record.r[0] = r[0], record.r[1] = r[1], record.r[2] = record.r[3] = 0;
+    sim_collective(0xffffffffu, &record, SimRows::combine);
+    if (threadIdx.x % 32 < 16) *(uint4*)row = record.row;
 }
 
 template <bool HALVES> struct SimMma {
@@ -243,7 +319,7 @@ SIM_INLINE void mma_f16_k8(float (&d)[4], const unsigned (&a)[2], unsigned b) {
     sim_mma<true>(d, whole_a, whole_b);
 }
 SIM_INLINE void mma_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { sim_mma<false>(d, a, b); }
-struct SimMmaBytes {
+template <bool U8> struct SimMmaBytes {
     int* d;
     const unsigned *a, *b;
     SIM_HIDDEN static void combine(unsigned, void** records) {
@@ -261,15 +337,29 @@ struct SimMmaBytes {
                 int& d = ((SimMmaBytes*)records[lane])->d[i];
                 const signed char *row = A[lane / 4 + i / 2 * 8], *column = B[2 * (lane % 4) + i % 2];
                 int sum = 0;
-                for (int k = 0; k < 32; ++k) sum += row[k] * column[k];
+                for (int k = 0; k < 32; ++k) sum += (U8 ? row[k] & 255 : row[k]) * column[k];
                 d = (int)((unsigned)d + (unsigned)sum);
             }
     }
 };
-SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    SimMmaBytes record = {d, a, b};
-    sim_collective(0xffffffffu, &record, SimMmaBytes::combine);
+template <bool U8> SIM_INLINE void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    SimMmaBytes<U8> record = {d, a, b};
+    sim_collective(0xffffffffu, &record, SimMmaBytes<U8>::combine);
 }
+template <bool U8> SIM_INLINE void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b) {
+    const unsigned whole_a[4] = {a[0], a[1], 0, 0}, whole_b[2] = {b, 0};
+    mma_bytes<U8>(d, whole_a, whole_b);
+}
+template <bool U8> SIM_INLINE void mma_bytes(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    mma_bytes<U8>(d, a, b);
+}
+template <bool U8> SIM_INLINE void mma_bytes_k16(int (&d)[4], const unsigned (&a)[2], unsigned b, const int (&c)[4]) {
+    for (int i = 0; i < 4; ++i) d[i] = c[i];
+    mma_bytes_k16<U8>(d, a, b);
+}
+SIM_INLINE float fma_of_small(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { mma_bytes<false>(d, a, b); }
 SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
     for (int i = 0; i < 4; ++i) d[i] = c[i];
     mma_s8(d, a, b);
@@ -281,6 +371,7 @@ template <int LOW, int HIGH> SIM_INLINE unsigned sim_pack(int a, int b, int c, i
     return all;
 }
 SIM_INLINE unsigned pack_saturated(int a, int b, int c, int d) { return sim_pack<-128, 127>(a, b, c, d); }
+SIM_INLINE unsigned pack_unsigned(int a, int b, int c, int d) { return sim_pack<0, 255>(a, b, c, d); }
 SIM_INLINE unsigned pack_relu(float a, float b) {
     return __half_as_ushort(__float2half(a < 0.0f ? 0.0f : a)) | (unsigned)__half_as_ushort(__float2half(b < 0.0f ? 0.0f : b)) << 16;
 }

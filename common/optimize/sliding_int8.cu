@@ -1,0 +1,443 @@
+// sliding_int8 - MobileNetV2's block in int8 as one kernel, whose hidden channels slide through registers.
+// requires: sm_80
+//
+//   x (N, H, W, C), residual and y (N, OUT_H, OUT_W, O): NHWC. weights: of each slice of hidden channels what a stage
+//   in shared memory holds, byte by byte (blocks_int8.py, Slid): of expand, of depthwise, of project, and how sums are
+//   requantized (kernels/one_step.py). project's bias int32, of inputs that are codes + 128, and multiplier float32.
+//   The bits are those of inverted_residual_int8.
+//
+// A warp takes 16 hidden channels and walks down STRIP rows of outputs, as in fused/sliding.h. Hidden pixels 2g and
+// 2g + 1 of a row are in lanes 4g … 4g + 3: a product's rows are the even pixels, then the odd ones.
+//
+//     hidden pixels    0 1 │ 2 3 │ 4 5 │ …      a register: two channels of both pixels of a lane, codes + 128
+//     outputs          1 2 │ 3 4 │ 5 6 │ …      under taps 0 and 1 lies a register, under tap 2 that of the next lane
+//
+//   depthwise is a product with 32 columns: k = 4t … 4t + 3 are two channels under two taps, 16 + k those under the
+//   third. So one register comes from the neighbour (a shuffle), and one is put together (a permutation):
+//
+//     output 2g + 1    (2g, 2g + 1)        (2g + 1, 2g + 2)       · taps (0, 1) and (none, 2)
+//     output 2g + 2    (2g + 1, 2g + 2)    (2g + 2, 2g + 3)
+//
+//   At stride 2 it is (2g, 2g + 1) · (0, 1) and (2g + 2, 2g + 3) · (2, none), of two segments of 7 outputs each.
+//   Images of 7 columns lie side by side, two in a row of 16: the column of zeros between them serves both.
+//
+//   Of a stem (STEM_H > 0) x is the image (N, STEM_H, STEM_W, 3), and expand its 3×3 convolution of stride 2, whose
+//   weights are (3, 4, 4): rows, columns of which the last one is 0, channels of which the last one is 0. In shared
+//   memory a pixel is a word. Lane 4g + t has column t of the taps: a product's first factor is words side by side.
+//
+//   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
+//   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
+//   together (blocks_int8.py).
+//
+// One barrier a slice: dw has two buffers, project works a slice behind.
+#include "epilogue_int8.h"
+#include "unit.h"
+
+#ifndef SMALL_PROJECT
+#define SMALL_PROJECT 0  // see requantize.h
+#endif
+#ifndef ODD
+#define ODD 1
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 1
+#endif
+
+constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
+__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
+// bytes of a row in shared memory, of so many channels: an odd number of 16, so that 8 rows lie in 8 groups of banks
+__host__ __device__ constexpr int row_of(int channels) { return ceil_to(channels, 16) | 16; }
+constexpr int THREADS = 32 * WARPS, WARPS_M = WARPS / WARPS_N;
+constexpr int WARPS_C = WARPS / PIXEL_WARPS, PLANES = SLICE / 16 / WARPS_C;  // of a warp, of 16 channels
+constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
+constexpr int TILES_H = ceil_div(OUT_H, TILE_H), TILES_W = ceil_div(OUT_W, TILE_W);
+constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3;  // hidden pixels of an image's tile
+constexpr bool STEM = STEM_H > 0;
+constexpr int DEEP = STEM ? 48 : C;  // of expand's products
+constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(DEEP);
+constexpr int ROW = row_of(SLICE), SLICES = ceil_div(HIDDEN, SLICE);
+constexpr int GROUP = O <= 16 ? 16 : 32, NEAR = GROUP / 4, O_PADDED = ceil_to(O, GROUP);  // outputs; of a thread
+constexpr int PIXELS_OUT = IMAGES * TILE_H * TILE_W, M_OUT = ceil_to(PIXELS_OUT, 16);
+constexpr bool SIDE_BY_SIDE = STRIDE == 1 && W == 7 && TILE_W == 7, PAIRS = STRIDE == 2 || SIDE_BY_SIDE;
+// segments of a row; units: those of all strips; a warp takes one, or a pair
+constexpr int SEGMENT = PAIRS ? 7 : 14, SEGMENTS = ceil_div(TILE_W, SEGMENT), STRIPS = TILE_H / STRIP;
+constexpr int UNITS = IMAGES * STRIPS * SEGMENTS, ITEMS = PAIRS ? ceil_div(UNITS, 2) : UNITS;
+constexpr int FRAGMENTS = STRIDE, ROWS = (STRIP - 1) * STRIDE + 3, K_STEPS = ceil_div(DEEP, 32);
+constexpr bool HALF_STEP = DEEP % 32 > 0 && DEEP % 32 <= 16;  // the last 16 channels of x
+// a stem's image, 4 bytes a pixel, from the column on that is 4 before that of the tile's first output
+constexpr int PATCH = ceil_to(28 * SEGMENTS + 8, 4) * 4;
+// bytes of shared memory; of x's rows even columns come first, then odd ones
+constexpr int X_ROW = STEM ? 2 * PATCH : 2 * EVENS * ROW1;
+constexpr int X_SIZE = STEM ? IMAGES * (2 * IN_H + 1) * PATCH : IMAGES * IN_H * X_ROW;
+constexpr int DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
+// a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2:
+// taps, unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
+constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
+constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
+constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT;
+// project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
+constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
+static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
+                  (TILE_W <= 14 || TILE_W % 14 == 0) && (STEM || C % 8 == 0) && O % 8 == 0 && HIDDEN % 8 == 0,
+              "tile");
+static_assert(!STEM || (EXPAND && STRIDE == 1 && !SIDE_BY_SIDE && TILE_W % 2 == 0 && STEM_W % 4 == 0), "stem");
+constexpr unsigned ALL = 0xffffffffu;
+
+// Where output `o` of a tile's row lies in dw: of each segment, those first that one row of lanes' products holds.
+constexpr int WIDE = TILE_W < SEGMENT ? TILE_W : SEGMENT, FIRST = (WIDE + 1) / 2;
+__device__ __forceinline__ int place_of(int o) {
+    return STRIDE == 2 ? o : o / SEGMENT * SEGMENT + o % SEGMENT % 2 * FIRST + o % SEGMENT / 2;
+}
+__device__ __forceinline__ int output_at(int place) {
+    const int i = place % SEGMENT;
+    return STRIDE == 2 ? place : place - i + i % FIRST * 2 + i / FIRST;
+}
+
+// Sums of two channels (columns) of two pixels (rows) to a register of codes + 128.
+struct End {
+    float multiplier[2], offset[2];
+};
+template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float multiplier, float offset) {
+    const float x = __int_as_float(sum);
+    if constexpr (!EXACT) return __float_as_int(fma_of_small(x, multiplier, offset));
+    // sum · 2^-100; · multiplier, rounded; to units of 2^-149, rounded; the zero point
+    const float product = __fmul_rn(__fadd_rn(x, -0x1.8p-77f), multiplier);
+    // ties go to the even sum · multiplier, which is the even code only if the zero point is even
+    if constexpr (!ODD) return __float_as_int(fma_of_small(product, 0x1p-109f, offset));
+    return __float_as_int(fma_of_small(fma_of_small(product, 0x1p-109f, 0.0f), 1.0f, offset));
+}
+
+struct Spot {
+    int n0, iy0, ix0;  // the first image; of the first hidden pixel
+    unsigned zeros;    // four hidden zeros
+    int none[2];       // 0
+};
+
+// Of a lane's two hidden pixels in a unit: which bytes lie in an image's columns; of its rows, the first.
+struct Place {
+    const signed char* from;
+    unsigned columns;
+    int row;
+};
+
+template <bool EXACT>
+__device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw, signed char* spare,
+                                      const signed char* stage, int channel, int x_channel, const Spot& spot, int lane,
+                                      int first_item) {
+    const int g = lane / 4, t = lane % 4;
+    unsigned w1[EXPAND ? K_STEPS : 1][4];
+    End of_hidden[2], of_dw[2];  // of the two halves of 16 channels: 4t + 2·half and the next
+    int hidden_begin[2][4], dw_begin[2][4];
+    const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
+#pragma unroll
+    for (int k = 0; EXPAND && k < K_STEPS; ++k)
+        ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 +
+                               (HALF_STEP && k == K_STEPS - 1 ? 0 : lane / 8 % 2 * 16));
+    const int* const ends = (const int*)(stage + ENDS) + channel + 4 * t;
+#pragma unroll
+    for (int i = 0; i < 6; ++i) {
+        if (!EXPAND && i < 3) continue;
+        const int4 four = *(const int4*)(ends + i * SLICE);
+        const int v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            End& end = i < 3 ? of_hidden[e / 2] : of_dw[e / 2];
+            int(&begin)[4] = i < 3 ? hidden_begin[e / 2] : dw_begin[e / 2];
+            // zeros that the compiler does not know: of one register it makes copies for every product
+            if (i % 3 == 0) begin[e % 2] = v[e] + spot.none[0], begin[2 + e % 2] = v[e] + spot.none[1];
+            if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
+            if (i % 3 == 2) end.offset[e % 2] = __int_as_float(v[e]);
+        }
+    }
+    unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const uint2* const w2 = (const uint2*)(stage + W2) + (channel + g / 2 * 4 + 2 * half + g % 2) * 3;
+#pragma unroll
+        for (int ky = 0; ky < 3; ++ky) {
+            const uint2 two = w2[ky];
+            taps[ky][half][0] = g / 2 == t ? two.x : 0, taps[ky][half][1] = g / 2 == t ? two.y : 0;
+        }
+    }
+#pragma unroll 1
+    for (int item = first_item; item < ITEMS; item += PIXEL_WARPS) {
+        Place at[FRAGMENTS];
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; ++f) {
+            // this lane's row of x for ldmatrix, and its two pixels
+            const auto place = [&](int pixel, int& row, int& column) {
+                const int given = SIDE_BY_SIDE ? 2 * item + pixel / 8 : PAIRS ? 2 * item + f : item;
+                const int unit = given < UNITS ? given : UNITS - 1;
+                row = unit / (SEGMENTS * STRIPS) * IN_H + unit / SEGMENTS % STRIPS * STRIP * STRIDE;
+                column = unit % SEGMENTS * SEGMENT * STRIDE + (SIDE_BY_SIDE ? pixel % 8 : pixel);
+            };
+            int row, column, unused;
+            place(lane % 8 * 2 + lane / 8 % 2, row, column);
+            column = column < IN_W ? column : IN_W - 1;
+            if constexpr (STEM) {
+                const int image = row / IN_H;  // whose rows are 2·IN_H + 1
+                place(0, unused, column);
+                at[f].from = x_tile + row * X_ROW + image * PATCH + (2 * column + lane + 1) * 4;
+            } else at[f].from = x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1;
+            place(2 * g, at[f].row, column);
+            at[f].columns = (unsigned)(spot.ix0 + column) < W ? 0xffffu : 0;
+            place(2 * g + 1, unused, column);
+            at[f].columns |= (unsigned)(spot.ix0 + column) < W ? 0xffff0000u : 0;
+            at[f].row = at[f].row % IN_H + spot.iy0;
+        }
+        // where this lane's row of outputs goes to, of those that stmatrix takes: rows g of a product, then g + 8
+        const int second = lane / 8 % 2, i = lane % 8;
+        const int unit = SIDE_BY_SIDE ? 2 * item + i / 4 : PAIRS ? 2 * item + second : item;
+        const int o = STRIDE == 2 ? i : 2 * (SIDE_BY_SIDE ? i % 4 : i) + second, column = unit % SEGMENTS * SEGMENT + o;
+        const bool stored = o < SEGMENT && column < TILE_W && unit < UNITS;
+        const int row0 = unit / (SEGMENTS * STRIPS) * TILE_H + unit / SEGMENTS % STRIPS * STRIP;
+        signed char* const to = stored ? dw + (row0 * TILE_W + place_of(column)) * ROW + channel : spare;
+        const int down = stored ? TILE_W * ROW : 0;
+
+        unsigned under[2] = {};  // of a stem: the pixels of the image that the next row needs as well
+        const auto expand_row = [&](int(&d)[FRAGMENTS][2][4], int y) {
+            if constexpr (STEM) {
+                const unsigned* const words = (const unsigned*)(at[0].from + y * X_ROW);
+                unsigned a[3][2];
+#pragma unroll
+                for (int ky = 0; ky < 3; ++ky)
+#pragma unroll
+                    for (int p = 0; p < 2; ++p)
+                        a[ky][p] = ky == 0 && y > 0 ? under[p] : words[ky * (PATCH / 4) + 2 * p];
+                under[0] = a[2][0], under[1] = a[2][1];
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    mma_bytes<false>(d[0][half], {a[0][0], a[0][1], a[1][0], a[1][1]},
+                                     {w1[0][2 * half], w1[0][2 * half + 1]}, hidden_begin[half]);
+                    mma_bytes_k16<false>(d[0][half], a[2], w1[1][2 * half]);
+                }
+                return;
+            }
+#pragma unroll
+            for (int f = 0; f < FRAGMENTS; ++f) {
+#pragma unroll
+                for (int k = 0; EXPAND && !STEM && k < K_STEPS; ++k)
+                    if (HALF_STEP && k == K_STEPS - 1) {
+                        unsigned a[2];
+                        ldmatrix_x2(a, at[f].from + y * X_ROW + k * 32);
+#pragma unroll
+                        for (int half = 0; half < 2; ++half)
+                            if (k == 0) mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half], hidden_begin[half]);
+                            else mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half]);
+                    } else {
+                        unsigned a[4];
+                        ldmatrix_x4(a, at[f].from + y * X_ROW + k * 32 + lane / 16 * 16);
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const unsigned b[2] = {w1[k][2 * half], w1[k][2 * half + 1]};
+                            if (k == 0) mma_s8(d[f][half], a, b, hidden_begin[half]);
+                            else mma_s8(d[f][half], a, b);
+                        }
+                    }
+                if constexpr (!EXPAND) {
+                    unsigned two[2];
+                    ldmatrix_x2(two, at[f].from + y * X_ROW + x_channel);
+                    d[f][0][0] = (int)two[0], d[f][0][1] = (int)two[1];
+                }
+            }
+        };
+        int acc[STRIP][2][4];
+        const auto store_row = [&](int r) {
+            int v[2][4];
+#pragma unroll
+            for (int e = 0; e < 8; ++e)
+                v[e / 4][e % 4] =
+                    code_of<EXACT>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2], of_dw[e / 4].offset[e % 2]);
+            stmatrix_x2(to + r * down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
+                                        pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
+        };
+        // The next row is expanded before this one is convolved, and outputs are stored a row later: see sliding.h.
+        int d[2][FRAGMENTS][2][4];
+        expand_row(d[0], 0);
+#pragma unroll
+        for (int y = 0; y < ROWS; ++y) {
+            if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
+            if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
+            unsigned here[FRAGMENTS][2], next[FRAGMENTS][2];
+#pragma unroll
+            for (int f = 0; f < FRAGMENTS; ++f) {
+                const bool inside =
+                    (y > 0 && y < ROWS - 1 && OUT_H % TILE_H == 0) || (unsigned)(at[f].row + y) < H;
+                const unsigned real = inside ? at[f].columns : 0;
+                const int(&sums)[2][4] = d[y % 2][f];
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    unsigned four;
+                    if constexpr (EXPAND) {
+                        int v[4];
+#pragma unroll
+                        for (int e = 0; e < 4; ++e)
+                            v[e] = code_of<EXACT>(sums[half][e], of_hidden[half].multiplier[e % 2],
+                                                  of_hidden[half].offset[e % 2]);
+                        four = pack_unsigned(v[0], v[1], v[2], v[3]);
+                    } else four = __byte_perm(sums[0][0], sums[0][1], half ? 0x7632 : 0x5410);
+                    here[f][half] = (four & real) | (spot.zeros & ~real);
+                    next[f][half] = __shfl_sync(ALL, here[f][half], (lane + 4) % 32);
+                }
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                unsigned a[4] = {here[0][half], 0, 0, next[0][half]};
+                if constexpr (STRIDE == 1) a[1] = a[2] = __byte_perm(here[0][half], next[0][half], 0x5432);
+                else a[1] = here[1][half], a[2] = next[0][half], a[3] = next[1][half];
+#pragma unroll
+                for (int ky = 0; ky < 3; ++ky) {
+                    const int r = (y - ky) / STRIDE;
+                    if (y < ky || r * STRIDE != y - ky || r >= STRIP) continue;
+                    if (ky == 0) mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half], dw_begin[half]);
+                    else mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half]);
+                }
+            }
+        }
+        store_row(STRIP - 1);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ weights,
+                 const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
+                 const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int input_zero,
+                 int hidden_zero, int zero_point, int low, int high, float scale_a, float scale_b, float shift,
+                 int offset) {
+    extern __shared__ uint4 shared[];
+    signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
+    signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
+    signed char* const spare = dws + DWS * DW_SIZE + threadIdx.x * 16;  // for outputs that do not exist
+    signed char* const stages = dws + DWS * DW_SIZE + SPARE;            // [STAGES][STAGE]
+    signed char* const w3s = stages + STAGES * STAGE;                   // [W3S][O_PADDED][ROW]
+    int* const places = (int*)(w3s + W3S * W3_SIZE);  // [M_OUT]: of a row of dw, where its outputs begin in y, or -1
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
+    const int n0 = blockIdx.x / (TILES_H * TILES_W) * IMAGES;
+    const int oy0 = blockIdx.x / TILES_W % TILES_H * TILE_H, ox0 = blockIdx.x % TILES_W * TILE_W;
+    const Spot spot = {n0, oy0 * STRIDE - 1, ox0 * STRIDE - 1, (hidden_zero & 255) * 0x01010101u, {N >> 30, N >> 31}};
+
+    const auto fetch_slice = [&](int slice) {
+        uint4* const stage = (uint4*)(stages + slice % STAGES * STAGE);
+        uint4* const w3 = (uint4*)(w3s + slice % W3S * W3_SIZE) - STAGE / 16;
+        const uint4* const from = (const uint4*)weights + slice * ((STAGE + W3_SIZE) / 16);
+#pragma unroll 4
+        for (int i = threadIdx.x; i < (STAGE + W3_SIZE) / 16; i += THREADS)
+            cp_async_16((i < STAGE / 16 ? stage : w3) + i, from + i);
+        cp_async_commit();
+    };
+
+    if constexpr (STEM) {  // 4 pixels of 3 bytes at a time, all of them inside or outside of the image
+        const unsigned zeros = (input_zero & 255) * 0x01010101u;
+        for (int i = threadIdx.x; i < IMAGES * (2 * IN_H + 1) * (PATCH / 16); i += THREADS) {
+            const int row = i / (PATCH / 16), image = n0 + row / (2 * IN_H + 1);
+            const int iy = 2 * spot.iy0 - 1 + row % (2 * IN_H + 1), ix = 2 * ox0 - 4 + i % (PATCH / 16) * 4;
+            unsigned a = zeros, b = zeros, c = zeros;
+            if (image < N && (unsigned)iy < STEM_H && (unsigned)ix < STEM_W) {
+                const unsigned* const from = (const unsigned*)(x + ((image * STEM_H + iy) * STEM_W + ix) * 3);
+                a = __ldg(from), b = __ldg(from + 1), c = __ldg(from + 2);
+            }
+            ((uint4*)x_tile)[i] = make_uint4(a, __byte_perm(a, b, 0x0543), __byte_perm(b, c, 0x0432), c >> 8);
+        }
+    }
+    constexpr int PIECES = ceil_div(C, 16);
+    for (int i = threadIdx.x; !STEM && i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
+        const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
+        const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
+        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k),
+                                   x + (inside ? ((image * H + iy) * W + ix) * C + k : 0), inside ? C - k : 0);
+    }
+    fetch_slice(0);
+    for (int m = threadIdx.x; m < M_OUT; m += THREADS) {
+        const int image = n0 + m / (TILE_H * TILE_W), oy = oy0 + m / TILE_W % TILE_H;
+        const int ox = ox0 + output_at(m % TILE_W);
+        const bool there = m < PIXELS_OUT && image < N && oy < OUT_H && ox < OUT_W;
+        places[m] = there ? ((image * OUT_H + oy) * OUT_W + ox) * O : -1;
+    }
+    for (int b = 0; b < DWS; ++b)  // rows of no pixel
+        for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
+            ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
+
+    int acc[TILES_M][GROUPS][GROUP / 8][4];
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+        int b[NEAR];
+        get_row<true>(b, project_bias + o, O - o);
+#pragma unroll
+        for (int m = 0; m < 2 * TILES_M; ++m)
+#pragma unroll
+            for (int e = 0; e < NEAR; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
+    }
+
+#pragma unroll 1
+    for (int slice = 0; slice <= SLICES; ++slice) {
+        cp_async_wait<0>();
+        __syncthreads();  // this slice's weights and dw of the slice before are here; dw before that has been read
+        if (slice + 1 < SLICES) fetch_slice(slice + 1);
+        if (slice < SLICES) {
+            const signed char* const stage = stages + slice % STAGES * STAGE;
+            signed char* const dw = dws + slice % DWS * DW_SIZE;
+#pragma unroll 1
+            for (int j = 0; j < PLANES; ++j) {
+                const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16, all = slice * SLICE + channel;
+                // the warps of the same channels take items in turn, from one plane to the next
+                const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
+                // the multipliers of two_steps are large, those of one_step tiny
+                const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+                if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+                else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+            }
+        }
+        if (slice == 0) continue;
+        const signed char* const dw = dws + (slice - 1) % DWS * DW_SIZE;
+        const signed char* const w3 = w3s + (slice - 1) % W3S * W3_SIZE;
+#pragma unroll
+        for (int k = 0; k < SLICE; k += 32) {
+            const bool whole = SLICE - k >= 32;  // else 16 channels are left
+            unsigned a[TILES_M][4];
+#pragma unroll
+            for (int i = 0; i < TILES_M; ++i) {
+                const int m0 = (warp / WARPS_N + i * WARPS_M) * 16;
+                if (m0 < M_OUT) ldmatrix_x4(a[i], dw + (m0 + lane % 16) * ROW + k + (whole ? lane / 16 * 16 : 0));
+            }
+#pragma unroll
+            for (int j = 0; j < GROUPS; ++j) {
+                const int group = (warp % WARPS_N + j * WARPS_N) * GROUP;
+                if (group >= O_PADDED) continue;
+                unsigned b[2][4];
+#pragma unroll
+                for (int h = 0; h < GROUP / 16; ++h)
+                    ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
+                                          (whole ? lane / 8 % 2 * 16 : 0));
+#pragma unroll
+                for (int i = 0; i < TILES_M; ++i)
+#pragma unroll
+                    for (int n = 0; n < GROUP / 8; ++n) {
+                        if ((warp / WARPS_N + i * WARPS_M) * 16 >= M_OUT) continue;
+                        const unsigned column[2] = {b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]};
+                        if (whole) mma_bytes<true>(acc[i][j][n], a[i], column);
+                        else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, column[0]);
+                    }
+            }
+        }
+    }
+
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+        float scale[NEAR];
+        get_row<true>(scale, project_multiplier + o, O - o);
+#pragma unroll
+        for (int i = 0; i < 2 * TILES_M; ++i) {
+            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, place = m < M_OUT ? places[m] : -1;
+            const int at = place + o;
+            int sum[NEAR];
+#pragma unroll
+            for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+            finish_whole<SMALL_PROJECT>(y + at, sum, scale, RESIDUAL ? residual + at : nullptr, place < 0 ? 0 : O - o,
+                                        {zero_point, low, high, scale_a, scale_b, shift, offset});
+        }
+    }
+}

@@ -1,0 +1,117 @@
+"""The fused block in int8 whose hidden channels slide through registers: the bits of its three convolutions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_of
+from tiers import long
+
+from common import cuda
+from common.kernels import int8
+from common.kernels.traced import trace_call
+from common.optimize import blocks_int8
+from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, inverted_residual_int8
+
+pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
+
+
+def tile(h, w, images=1, slice=32, strip=1, warps=2, warps_n=1, pixel_warps=1, blocks=1):
+    return Int8Tile(h, w, images, slice, strip, warps, warps_n, True, pixel_warps, blocks)
+
+
+CASES = [
+    # two segments, a tail of hidden channels and of rows; 24 channels of x: half of the last 16 are none
+    (Int8Block(10, 28, 24, 72, 24), tile(4, 28, slice=48, strip=4, warps=3), 1),
+    # halos on all sides, several warps to a plane, one slice
+    (Int8Block(9, 17, 16, 32, 40), tile(4, 14, slice=32, strip=2, warps=4, pixel_warps=2, warps_n=2), 2),
+    # a narrow tile; a tail of 8 hidden channels; two steps of products
+    (Int8Block(6, 11, 40, 40, 8), tile(3, 5, slice=16, strip=3, warps=2, pixel_warps=2), 1),
+    # images of 7 columns side by side, an odd number of units
+    (Int8Block(7, 7, 48, 96, 16), tile(7, 7, 3, slice=96, strip=7, warps=2), 4),
+    # stride 2: two segments of 7; odd sizes
+    (Int8Block(12, 28, 16, 96, 24, 2), tile(3, 14, slice=32, strip=3, warps=2), 1),
+    (Int8Block(13, 15, 24, 48, 32, 2), tile(2, 8, slice=48, strip=1, warps=3, warps_n=1), 1),
+    (Int8Block(14, 14, 32, 64, 24, 2), tile(7, 7, 2, slice=32, strip=7, warps=2), 3),
+    # a stem: images of an odd number of rows, tiles beyond the image, several images; a tail of hidden channels
+    (Int8Block(9, 14, 3, 24, 8, 1, True, 17, 28), tile(4, 14, slice=16, strip=2, warps=2, pixel_warps=2), 2),
+    (Int8Block(8, 16, 3, 32, 16, 1, True, 16, 32), tile(8, 14, slice=32, strip=8, warps=2), 1),
+    # without expand: the hidden channels are those of x
+    (Int8Block(11, 16, 32, 32, 16, expand=False), tile(4, 14, slice=32, strip=4, warps=2), 2),
+    (Int8Block(9, 9, 40, 40, 24, 2, expand=False), tile(5, 5, slice=48, strip=5, warps=1), 1),
+]
+
+
+def image_of(rng, block, batch):
+    return drawn(
+        rng, batch, block.channels, *((block.stem_h, block.stem_w) if block.stem_h else (block.height, block.width))
+    )
+
+
+def parts_of(rng, block, zero):
+    """The convolutions, with outputs that fill int8, and as the kernel takes them."""
+    parts = [part and replace(part, bounds=(-128, 127)) for part in block_of(rng, block, zero)]
+    there = [part and replace(there_of(part), small=True) for part in parts]
+    return parts, there
+
+
+@pytest.mark.parametrize("zero", [37, -128])
+@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
+    x = image_of(rng, block, batch)
+    parts, there = parts_of(rng, block, zero)
+    if zero == -128:
+        parts, there = ([part and replace(part, zero_point=-128) for part in some] for some in (parts, there))
+    given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
+    want = modelled(x, parts, block.stride, zero)
+    out = poisoned(*want.shape)
+    inverted_residual_int8(nhwc(x), *there, **given, out=out)
+    same(out, want)
+    residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
+    if zero == 37:
+        parts[2], there[2] = replace(parts[2], bounds=(-100, 90)), replace(there[2], bounds=(-100, 90))
+    more = {"residual_scales": scales, "residual_first": block.stride == 2}
+    want = modelled(x, parts, block.stride, zero, residual=residual, **more)
+    same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), **more), want)
+    offset = given | more | {"residual_offset": 128}
+    want = modelled(x, parts, block.stride, zero, residual=residual, **more, residual_offset=128)
+    same(inverted_residual_int8(nhwc(x), *there, **offset, residual=nhwc(residual)), want)
+
+
+def test_channels_that_take_two_steps_have_the_same_bits(rng, monkeypatch):
+    """Every third channel: they come last, and share planes of 16 with others."""
+    block, tile, batch = CASES[0]
+    right = blocks_int8.one_step
+
+    def some(*given):
+        made, exact = right(*given)
+        return made, exact & (np.arange(len(exact)) % 3 > 0)
+
+    x = drawn(rng, batch, block.channels, block.height, block.width)
+    parts, there = parts_of(rng, block, 11)
+    assert Slid(*there, 1).slow < block.hidden / 4
+    monkeypatch.setattr(blocks_int8, "one_step", some)
+    assert block.hidden / 3 <= Slid(*there, 1).slow < block.hidden
+    out = inverted_residual_int8(nhwc(x), *there, input_zero_point=11, tile=tile)
+    same(out, modelled(x, parts, 1, 11))
+
+
+def test_what_it_does_not_take(rng):
+    block, tile, _ = CASES[0]
+    x = nhwc(drawn(rng, 1, block.channels, block.height, block.width))
+    _, there = parts_of(rng, block, 3)
+    large = replace(there[0], small=False)
+    Slid(*there, 1)
+    with pytest.raises(ValueError, match="takes small sums of hidden tensors that fill int8"):
+        inverted_residual_int8(x, large, *there[1:], input_zero_point=3, tile=tile)
+
+
+@long  # the same cases are right without it
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="the simulator's sanitizer; a GPU's is compute-sanitizer")
+@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+def test_it_has_no_findings(rng, block, tile, batch):
+    """Neither out of bounds nor racing nor reading what nobody wrote."""
+    x, (_, there) = nhwc(image_of(rng, block, batch)), parts_of(rng, block, 5)
+    given = {"stride": block.stride, "input_zero_point": 5, "tile": tile}
+    (report,) = trace_call(lambda: inverted_residual_int8(x, *there, **given), None)
+    assert not report.findings
