@@ -198,7 +198,8 @@ def fused_tile(block: Block, tile: Tile, itemsize: int = 2) -> Drawing:
         f"A tile of {tile.tile_h} × {tile.tile_w} outputs in an image of {block.height} × {block.width} hidden pixels;"
         f" with its halo it has {g.real_h} × {g.real_w}. In shared memory: x, {g.x_bytes * kib:.1f} KiB; hidden,"
         f" {tile.slice} of {block.hidden} channels, {g.hidden_bytes * kib:.1f} KiB; depthwise,"
-        f" {g.dws * g.dw_bytes * kib:.1f} KiB; {g.stages} stages of weights, {g.stage_bytes * kib:.1f} KiB each. In registers:"
+        f" {g.dws * g.dw_bytes * kib:.1f} KiB; {g.stages} stages of weights, {g.stage_bytes * kib:.1f} KiB each. In"
+        " registers:"
         f" the sums of {g.pixels_out} pixels, {block.outputs} channels. Hidden channels come in {count} slices.",
     )
 
