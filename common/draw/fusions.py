@@ -159,7 +159,7 @@ def fused_tile(block: Block, tile: Tile, itemsize: int = 2) -> Drawing:
     parts = [
         (SKY, "x tile", f"{g.pixels_in} pixels", f"{block.channels} channels", g.x_bytes * kib),
         (SKY, "hidden", f"{g.pixels_in} pixels", f"slice = {tile.slice}", g.hidden_bytes * kib),
-        (SKY, "depthwise", f"{g.pixels_out} pixels", f"slice = {tile.slice}", g.dws * g.dw_bytes * kib),
+        (SKY, "depthwise", f"{g.pixels_out} pixels", f"slice = {tile.slice}", g.dw_bytes * kib),
         (
             ORANGE,
             "sums of y",
@@ -198,8 +198,7 @@ def fused_tile(block: Block, tile: Tile, itemsize: int = 2) -> Drawing:
         f"A tile of {tile.tile_h} × {tile.tile_w} outputs in an image of {block.height} × {block.width} hidden pixels;"
         f" with its halo it has {g.real_h} × {g.real_w}. In shared memory: x, {g.x_bytes * kib:.1f} KiB; hidden,"
         f" {tile.slice} of {block.hidden} channels, {g.hidden_bytes * kib:.1f} KiB; depthwise,"
-        f" {g.dws * g.dw_bytes * kib:.1f} KiB; {g.stages} stages of weights, {g.stage_bytes * kib:.1f} KiB each. In"
-        " registers:"
+        f" {g.dw_bytes * kib:.1f} KiB; {g.stages} stages of weights, {g.stage_bytes * kib:.1f} KiB each. In registers:"
         f" the sums of {g.pixels_out} pixels, {block.outputs} channels. Hidden channels come in {count} slices.",
     )
 

@@ -183,10 +183,7 @@ class Geometry:
         self.slices = ceil_div(block.hidden, tile.slice * tile.split)
         self.resident = self.slices <= tile.stages
         self.stages = self.slices if self.resident else tile.stages
-        many = self.slices > 1 and (self.resident or tile.stages > 2)
-        self.dws = 2 if tile.chained and many else 1  # buffers for dw
-        tiles = self.x_bytes + (4 * m_in if expands and not tile.chained else 0) + self.hidden_bytes
-        tiles += self.dws * self.dw_bytes
+        tiles = self.x_bytes + (4 * m_in if expands and not tile.chained else 0) + self.hidden_bytes + self.dw_bytes
         columns = tile.images * (tile.tile_h // tile.strip) * tile.tile_w
         tiles += 512 * tile.warps if tile.vector == 0 and (columns % 16 or self.slides) else 0
         work = ceil_div(tiles, 16) * 16

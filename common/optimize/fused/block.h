@@ -17,11 +17,11 @@
 // The two first of them may also be chained: hidden channels are then in registers alone. Their rows slide through
 // registers (sliding.h), but for halves at stride 2: there expand computes a pixel for each tap over it (chained.h).
 //
-// Only project needs the channels of all warps: two barriers a slice, or one with two buffers for dw. y is written when
-// the last slice is in. A block that takes several tiles asks for the next one's x as soon as nobody reads this one's
-// any more. With SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at
-// the end sends its sums where they are added up, each block's part of the outputs in its own shared memory. All of
-// them must have started by then.
+// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. A block
+// that takes several tiles asks for the next one's x as soon as nobody reads this one's any more. With
+// SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
+// its sums where they are added up, each block's part of the outputs in its own shared memory. All of them must have
+// started by then.
 //
 // What is spent where:  tensor cores   expand and project: C·hidden and hidden·O multiply-accumulates a pixel; of
 //                                      halves also the depthwise, as products with diagonal matrices
@@ -127,7 +127,6 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             if (busy) image.put(at, w);
         } else if constexpr (S::EXPAND == STEM)
             if (busy) image.put(at, x, spot);
-        T* const dw = at.dw;
         const auto fetch_next = [&] {
             if (tile + step < tiles) fetch(image, x, Spot<S>(tile + step, N));
         };
@@ -149,29 +148,25 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             }
             if constexpr (S::EXPAND != NONE && !S::CHAINED)
                 if (busy) expand(at, now, w);
-            const auto fetch_weights = [&] {
+            // all have read dw, and the weights before these
+            if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();
+            if (!G::RESIDENT) {
                 if (slice + G::STAGES - 1 < G::SLICES) fetch_slice(at, w, slice + G::STAGES - 1);
                 cp_async_commit();
-            };
-            at.dw = dw + slice % G::DWS * G::D_SIZE;
-            // all have read dw, and the weights before these
-            if ((slice > 0 && G::DWS == 1) || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();
-            if (!G::RESIDENT && G::DWS == 1) fetch_weights();
+            }
             if constexpr (G::SLIDES) {
                 if (busy) sliding(at, now, w, spot);
             } else if constexpr (S::CHAINED) {
                 if (busy) chained(at, now, w, spot);
             } else if (busy) depthwise(at, now, w);
-            if (!G::RESIDENT) cp_async_wait<larger(G::STAGES - 1 - G::DWS, 0)>();
+            if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();
-            if (!G::RESIDENT && G::DWS == 2) fetch_weights();
             if (AHEAD && !S::ADDS_X && slice == G::SLICES - 1) fetch_next();
             if (LATE) begin(acc, bias, at, residual, spot);
             if (busy) project(acc, at, now, w);
         }
         if constexpr (S::ADDS_X)
             if (busy && at.rank == 0) add_x(acc, at, w);
-        at.dw = dw;
         T* const y_tile = y + spot.first_out();
         if constexpr (S::SPLIT == 1) {
             // the next tile's weights come, and its x, where slow warps may still read

@@ -82,10 +82,7 @@ template <class S> struct Geometry {
     // depthwise on tensor cores takes 16 columns at a time: where there are fewer, lanes write what nobody reads
     static constexpr bool SPARE = V == 0 && (COLUMNS % 16 || SLIDES);
     static constexpr int SPARE_SIZE = SPARE ? S::THREADS * 8 : 0;
-    // Two buffers for dw: chained, a warp makes the next slice of it while others project this one, a barrier a slice.
-    // The slice after the next one is then on its way, so that weights take a stage more.
-    static constexpr int DWS = S::CHAINED && SLICES > 1 && (SLICES <= S::STAGES || S::STAGES > 2) ? 2 : 1;
-    static constexpr int TILES_SIZE = X_SIZE + ROWS_SIZE + H_SIZE + DWS * D_SIZE + SPARE_SIZE;
+    static constexpr int TILES_SIZE = X_SIZE + ROWS_SIZE + H_SIZE + D_SIZE + SPARE_SIZE;
     static constexpr int TILES_BYTES = ceil_div(TILES_SIZE * (int)sizeof(T), 16) * 16;
     // one slice of all weights: where each of them begins, and how many elements they are
     static constexpr int W1 = 0, W3 = S::EXPAND ? S::SLICE * X_ROW : 0, W2 = W3 + O_PADDED * D_ROW;

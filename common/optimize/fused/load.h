@@ -195,8 +195,7 @@ template <class S, class Crew> __device__ __forceinline__ void clear(const Works
     const uint4 zero = make_uint4(0, 0, 0, 0);
     constexpr int FROM = S::EXPAND == NONE ? G::H_SIZE : 0, E = G::E;
 #pragma unroll 1
-    for (int i = FROM / E + at.thread; i < (G::H_SIZE + G::DWS * G::D_SIZE) / E; i += S::THREADS)
-        ((uint4*)at.hidden)[i] = zero;
+    for (int i = FROM / E + at.thread; i < (G::H_SIZE + G::D_SIZE) / E; i += S::THREADS) ((uint4*)at.hidden)[i] = zero;
     if constexpr (S::EXPAND != NONE)
 #pragma unroll 1
         for (int i = G::PIXELS_IN + at.thread; i < G::M_IN * 16 * !S::CHAINED; i += S::THREADS)

@@ -31,7 +31,7 @@ template <class S, class Crew> struct Workspace {
         maxima = (unsigned*)(x_tile + G::X_SIZE - G::MAXIMA);
         hidden = x_tile + G::X_SIZE + G::ROWS_SIZE;
         dw = hidden + G::H_SIZE;
-        spare = dw + G::DWS * G::D_SIZE + (G::SPARE ? thread * 8 : 0);
+        spare = dw + G::D_SIZE + (G::SPARE ? thread * 8 : 0);
         sums = (float4*)((char*)x_tile + G::TILES_BYTES);
         post.at(sums + S::SPLIT * G::PART);
         stages = (T*)weights;
