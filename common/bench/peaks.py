@@ -310,16 +310,19 @@ def over_sizes(measure: Callable[..., dict[str, Any]], samples: int = SAMPLES) -
 
 def _short(r: Mapping[str, Any]) -> dict[str, float]:
     """10¹² operations per second of a record, and clock and power while it was timed, where NVML tells them."""
-    return {"tera": float(f"{rate(r) / 1e12:.4g}"), **{key: r[key] for key in ("sm_mhz", "watts") if key in r}}
+    short = {"tera": float(f"{rate(r) / 1e12:.4g}")}
+    if "sm_mhz" in r:
+        short["sm_mhz"] = r["sm_mhz"][1]
+    return short | {key: r[key] for key in ("watts",) if key in r}
 
 
-def _watched(call: Callable[[], Any], samples: int) -> tuple[Timing, dict[str, float]]:
-    """The time of a call, and the median clock and the largest power meanwhile."""
+def _watched(call: Callable[[], Any], samples: int) -> tuple[Timing, dict[str, Any]]:
+    """The time of a call, and the lowest, median and highest clock and the largest power meanwhile."""
     with Watch() as watch:
         measured = timing.time(call, launch="eager", samples=samples)
     seen = watch.summary()
-    at = {"sm_mhz": ("sm_mhz", 1), "watts": ("power_w", 2)}
-    return measured, {name: seen[key][i] for name, (key, i) in at.items() if key in seen}
+    found = {"sm_mhz": seen["sm_mhz"]} if "sm_mhz" in seen else {}
+    return measured, found | ({"watts": seen["power_w"][2]} if "power_w" in seen else {})
 
 
 def measure_tensor(precision: str, samples: int = SAMPLES, n: int = GEMM_SIZES[-1]) -> dict[str, Any]:

@@ -344,7 +344,8 @@ def chained_candidates(
                     continue
                 rows, columns = _outputs_of_warp(g, project_n)
                 held = min(SLIDING_HELD[itemsize], g.k_padded // 16 * (8 if itemsize == 4 else 4))
-                sums = 8 * rows * columns if per > 1 or (block.residual and not block.adds_input) else 4 * columns
+                late = itemsize == 2 and per == 1 and (block.adds_input or not block.residual)
+                sums = 4 * columns if late else 8 * rows * columns
                 registers = SLIDING_REGISTERS[itemsize] + sums + held
                 at_once = resident_blocks(g, shared_memory, REGISTERS // (32 * warps * min(255, registers)))
                 if not at_once or registers > 255 or g.problem(shared_memory):

@@ -276,7 +276,8 @@ def test_clock_and_power_are_those_of_the_time_that_was_measured(card, monkeypat
 
     monkeypatch.setattr(peaks, "Watch", Watch)
     r = peaks.over_sizes(lambda samples, n: peaks.measure_tensor("fp16", samples, n), 7)
-    assert (r["sm_mhz"], r["watts"]) == (1755, 698.5) and r["sustained"]["watts"] == 698.5
+    assert (r["sm_mhz"], r["watts"]) == ([345, 1755, 1980], 698.5)
+    assert (r["sustained"]["sm_mhz"], r["sustained"]["watts"]) == (1755, 698.5)
     text = tables.peaks(results.Results({"r1": H200}, [{"run": "r1", **r, **one} for one in (
         {"case": "copy"}, {"case": "fma-fp32"}, {"case": "tensor-tf32"}, {"case": "tensor-fp16"})]))  # fmt: skip
     assert "the fastest of several square products: fp16 32: " in text and "at 1,755 MHz and 698 W" in text
