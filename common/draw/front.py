@@ -54,7 +54,8 @@ def _listing(axes, report: Report) -> None:
     cell(axes, 0.6, 0.6, 33.8, 22.3, CARD)
     text(axes, 17.5, 2.3, "A trace shows what each line of a kernel moves", 10, weight="bold")
     requests = {request.line: request for request in _first(report)}
-    text(axes, 17.5, 3.6, f"memory moves in sectors of {SECTOR} bytes: one box is one sector", 8.3, color=GREY)
+    said = f"memory moves in sectors of {SECTOR} bytes: one box is one sector, coloured where it is used"
+    text(axes, 17.5, 3.6, said, 7.8, color=GREY)
     y = 5.1
     for number, line in enumerate(report.source.strip("\n").split("\n"), 1):
         request = requests.get(number)

@@ -467,7 +467,7 @@ def headline(recorded: Results) -> str:
     return _text(intro, parts, beside.footnotes())
 
 
-ERROR = "The error is that of the logits against the network in float64, the largest of the row."
+ERROR = "The error is the relative error of the logits against the network in float64, the largest of the row."
 
 
 def headline_short(recorded: Results) -> str:
