@@ -116,6 +116,7 @@ def test_records_from_python_and_of_rungs_that_are_gone_are_replaced():
     assert not old({**base, "implementation": "fused blocks"})
     for other in ({"batch": 32}, {"precision": "fp16"}, {"case": "n, from Python"}):
         assert not old({**base, "launch": "eager", **other})
+    assert not old({"suite": "plans", "case": "n, chain"})  # of other suites, records lack keys
 
 
 @pytest.mark.parametrize(
