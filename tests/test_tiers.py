@@ -54,6 +54,22 @@ def test_a_turn_has_a_number_or_is_every_part(said, monkeypatch):
     number = tiers.turn()
     assert number == 5 if said == "5" else number is None if said == "every" else number >= 0
     assert tiers.at_turn("abc") == (list("abc") if number is None else ["abc"[number % 3]])
+    assert tiers.at_turn("abcde", 2, pace=2) == (
+        list("abcde") if number is None else list("ace" if number // 2 % 2 == 0 else "bd")
+    )
+    assert tiers.at_turn("ab", 3) == (list("ab") if number is None else ["ab"[number % 2]])
+
+
+def test_each_of_a_few_runs_has_its_turn_once(monkeypatch):
+    monkeypatch.setattr(tiers, "ALL", False)
+    for name in ("tests/a.py", "tests/b.py::test_c"):
+        had = []
+        for number in range(8):
+            monkeypatch.setenv("COURSE_TURN", str(number))
+            had.append(tiers.has_turn(name, 4))
+        assert sum(had[:4]) == 1 and had[:4] == had[4:]
+    monkeypatch.setenv("COURSE_TURN", tiers.EVERY)
+    assert tiers.has_turn(name, 4)
 
 
 def test_folders_and_files_that_take_turns_are_there():

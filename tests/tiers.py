@@ -1,6 +1,7 @@
 """Two tiers of tests: `make test` runs in minutes, `make test-all` everything with new random numbers.
 
-pytestmark = long                       a test, or a file, of `make test-all` alone
+pytestmark = long                       a test, or a file, of `make test-all` alone; of notebooks, cells tagged `long`
+@seldom(4)                              a test, or a file, of one run in four; what is marked so takes turns
 @pytest.mark.parametrize("n", [1, 7] + only_all([13, 129]))    cases of `make test-all` alone
 
 Of several parameters' combinations `make test` takes so few that every two values of different parameters meet.
@@ -15,6 +16,7 @@ import itertools
 import os
 import random
 import subprocess
+import zlib
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -42,6 +44,11 @@ SHARES = {
 }
 
 long = pytest.mark.long
+
+
+def seldom(share: int) -> pytest.MarkDecorator:
+    """The mark of a test, or a file, that costs seconds: one run in `share` has it."""
+    return pytest.mark.seldom(share)
 
 
 def only_all(cases: list) -> list:
@@ -78,10 +85,13 @@ def turn() -> int | None:
     return int(os.environ["COURSE_TURN"])
 
 
-def at_turn(cases: Sequence) -> list:
-    """One of the cases, the next one at each turn; all of them where all parts are run."""
-    number = turn()
-    return list(cases) if number is None else list(cases[number % len(cases) :][:1])
+def at_turn(cases: Sequence, share: int | None = None, pace: int = 1) -> list:
+    """One of the cases, or one in `share`, the next one at each turn; all of them where all parts are run.
+
+    pace: the number of turns until the next one.
+    """
+    number, step = turn(), max(1, min(share or len(cases), len(cases)))
+    return list(cases) if number is None else list(cases[number // pace % step :: step])
 
 
 def part(rows: Sequence[tuple[Hashable, ...]], share: int, number: int) -> list[int]:
@@ -103,6 +113,12 @@ def part(rows: Sequence[tuple[Hashable, ...]], share: int, number: int) -> list[
         if i == number % parts:
             break
     return sorted(taken)
+
+
+def has_turn(name: str, share: int) -> bool:
+    """Whether a test, or a file, of this name has its turn among the runs of which one in `share` has it."""
+    number = turn()
+    return number is None or (number + zlib.crc32(name.encode())) % share == 0
 
 
 def share_of(nodeid: str) -> int:
