@@ -28,9 +28,9 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 4,
-    "tests/optimize/": 4,
-    "tests/network/": 4,
+    "tests/kernels/": 6,
+    "tests/optimize/": 6,
+    "tests/network/": 6,
     "tests/cuda/inspect/test_machine_code.py": 4,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 2,
@@ -40,7 +40,10 @@ SHARES = {
     "tests/lab/test_error_checks.py": 2,
     "tests/lab/test_plan_checks.py": 2,
     "tests/bench/": 2,
+    "tests/check/test_child.py": 2,
     "tests/check/test_copies_run.py": 4,
+    "tests/check/test_kernel_checks.py": 2,
+    "tests/check/test_own_rung.py": 3,
 }
 
 long = pytest.mark.long

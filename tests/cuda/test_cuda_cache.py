@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from tiers import ALL
+from tiers import ALL, seldom
 
 from common import cuda
 from common.cuda import cache
@@ -56,6 +56,7 @@ DAMAGES = {
 }
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("damage", "kind"),
     [
@@ -85,6 +86,7 @@ def test_a_whole_library_is_not_built_again(compiled):
     assert {path: path.stat().st_mtime_ns for path in compiled.iterdir()} == before
 
 
+@seldom(4)
 def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path):
     old, young, mine = tmp_path / "building-old", tmp_path / "building-young", tmp_path / "tiles-x.json"
     unfinished = tmp_path / f".{'0' * 16}.tmp"
@@ -158,6 +160,7 @@ def test_a_library_that_the_system_does_not_load(tmp_path):
         compiler.load(tmp_path / "kernel.so")
 
 
+@seldom(4)
 def test_everything_is_read_as_utf_8(tmp_path):
     """In the C locale, too, where Python would read files as ASCII."""
     done = launch(tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
