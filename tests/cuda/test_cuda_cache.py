@@ -35,6 +35,21 @@ def launch(folder: Path, **environment: str) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
+def test_headers_count_and_the_folders_where_they_lie_do_not(tmp_path):
+    """A copy of the repository compiles nothing that the repository has compiled."""
+
+    def library(*folders: str) -> Path:
+        options = [f"-I{tmp_path / folder}" for folder in folders]
+        source = '#include "n.h"\nextern "C" __global__ void k(int* y) { y[0] = N; }'
+        return compiler.build_kernels(source, ["k"], options)
+
+    for folder, number in (("a", 1), ("copy", 1), ("other", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "n.h").write_text(f"#define N {number}  // {tmp_path}\n")
+    assert library("a") == library("copy") != library("other")
+    assert library("a", "other") != library("other", "a")
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
