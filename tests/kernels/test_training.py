@@ -220,6 +220,7 @@ class Block(nn.Module):
         return self.pw(F.relu6(self.bn(self.dw(x)))).mean((2, 3))
 
 
+@seldom(4)
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=long)])
 def test_compile_gives_the_same_gradients_and_one_graph(backend, device, monkeypatch):
     if backend == "inductor" and device == "cpu" and not _has_cpp_compiler():

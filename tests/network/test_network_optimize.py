@@ -393,6 +393,7 @@ def test_profiles(digits, rng):
     assert some.rows[2].runs_as == "inverted_residual/fused" and some.rows[3].runs_as == "PyTorch"
 
 
+@seldom(4)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
@@ -430,6 +431,7 @@ def test_the_block_of_steps_says_what_they_compute(rng):
     )
 
 
+@seldom(4)
 def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
     """In fp16 only: the products of an image are averaged where they are made, and never stored."""
     pooled = Composition("pooled", head=False, pooled=True)
