@@ -95,6 +95,7 @@ def test_a_damaged_library_is_built_anew(compiled, tmp_path, damage, kind):
     assert {path.name for path in folder.iterdir()} == {path.name for path in compiled.iterdir()}
 
 
+@seldom(4)
 def test_a_whole_library_is_not_built_again(compiled):
     before = {path: path.stat().st_mtime_ns for path in compiled.iterdir()}
     assert launch(compiled, CXX=" ".join(find_compiler().command)).returncode == 0
