@@ -46,8 +46,18 @@ UV_OPTIONS = {  # uv's option for a setting of pip's
     "trusted-host": "--allow-insecure-host",
 }  # fmt: skip
 IMPORTED = [
-    ["torch", "torch.export", "onnx", "onnxruntime", "common.network", "common.check"],
-    ["matplotlib.pyplot", "pandas", "sklearn.datasets", "IPython", "ipykernel.kernelapp", "jupyterlab.labapp", "typer"],
+    # (sympy and torch._dynamo: PyTorch imports them late, within the seconds that an exercise's answer has)
+    ["torch", "torch.export", "torch._dynamo", "onnx", "onnxruntime", "common.network", "common.check"],
+    [
+        "sympy",
+        "matplotlib.pyplot",
+        "pandas",
+        "sklearn.datasets",
+        "IPython",
+        "ipykernel.kernelapp",
+        "jupyterlab.labapp",
+        "typer",
+    ],
 ]
 GPU_LOCKS = {"cupy-cuda12x": "gpu.txt", "cupy-cuda13x": "gpu13.txt"}
 

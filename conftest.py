@@ -22,7 +22,7 @@ from pathlib import Path
 import forked_kernels
 import pytest
 from _pytest.assertion import rewrite
-from tiers import covering, has_turn, part, share_of, turn
+from tiers import covering, has_turn, notebook_has_turn, part, share_of, turn
 
 # What takes long in one file begins first, so that two workers end together
 FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/kernels/", "tests/optimize/", ".ipynb",
@@ -95,6 +95,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
 
 
+def file_of(item: pytest.Item) -> str:
+    """The path of a test's file in the repository."""
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
 def tags_of(item: pytest.Item) -> list[str]:
     """The tags of a notebook's cell; none for other items."""
     return getattr(getattr(item, "cell", None), "metadata", {}).get("tags", [])
@@ -124,6 +129,7 @@ def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
     no turn.
     """
     left = {item for item in items if item.get_closest_marker("long") or "long" in tags_of(item)}
+    left |= {item for item in items if item.path.suffix == ".ipynb" and not notebook_has_turn(file_of(item))}
     paces = {}
     for item in items:
         for node in item.listchain():  # the test or its file

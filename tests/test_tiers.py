@@ -72,6 +72,18 @@ def test_each_of_a_few_runs_has_its_turn_once(monkeypatch):
     assert tiers.has_turn(name, 4)
 
 
+def test_notebooks_of_later_chapters_take_turns_unless_they_have_changed(monkeypatch):
+    monkeypatch.setattr(tiers, "ALL", False)
+    monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["04_kernels/b.ipynb"]))
+    had = {name: [] for name in ("01_topology/a.ipynb", "04_kernels/a.ipynb", "04_kernels/b.ipynb")}
+    for number in range(4):
+        monkeypatch.setenv("COURSE_TURN", str(number))
+        for name, turns in had.items():
+            turns.append(tiers.notebook_has_turn(name))
+    assert [sum(turns) for turns in had.values()] == [4, 2, 4]
+    assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
+
+
 def test_folders_and_files_that_take_turns_are_there():
     root = Path(__file__).parents[1]
     assert all((root / name).is_dir() if name.endswith("/") else (root / name).is_file() for name in tiers.SHARES)

@@ -8,9 +8,12 @@ Of several parameters' combinations `make test` takes so few that every two valu
 Where many cases are alike and each costs much (SHARES), a run takes one part of those; the parts take turns: each
 commit runs the next one, COURSE_TURN=3 the part of that number, COURSE_TURN=every all of them. `make test-all` takes
 every combination.
+
+Notebooks of the later chapters take turns, too (NOTEBOOKS).
 """
 
 import contextlib
+import functools
 import heapq
 import itertools
 import os
@@ -55,6 +58,11 @@ long = pytest.mark.long
 def seldom(share: int) -> pytest.MarkDecorator:
     """The mark of a test, or a file, that costs seconds: one run in `share` has it."""
     return pytest.mark.seldom(share)
+
+
+# Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
+NOTEBOOKS = {"04_kernels": 2, "05_network": 2, "06_optimize": 2}
+LATELY = 5  # commits
 
 
 def only_all(cases: list) -> list:
@@ -125,6 +133,21 @@ def has_turn(name: str, share: int) -> bool:
     """Whether a test, or a file, of this name has its turn among the runs of which one in `share` has it."""
     number = turn()
     return number is None or (number + zlib.crc32(name.encode())) % share == 0
+
+
+@functools.cache
+def changed_lately() -> frozenset[str]:
+    """The files that the last commits have changed, merged branches included, and what is not committed."""
+    command = ["git", "diff", "--name-only", f"HEAD~{LATELY}"]
+    with contextlib.suppress(OSError):  # no git
+        done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+        return frozenset(done.stdout.splitlines())
+    return frozenset()
+
+
+def notebook_has_turn(name: str) -> bool:
+    """Whether a notebook, "04_kernels/5_gemm.ipynb", has its turn; one that has changed lately has."""
+    return name in changed_lately() or has_turn(name, NOTEBOOKS.get(name.partition("/")[0], 1))
 
 
 def share_of(nodeid: str) -> int:
