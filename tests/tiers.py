@@ -31,9 +31,9 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 6,
-    "tests/optimize/": 6,
-    "tests/network/": 6,
+    "tests/kernels/": 8,
+    "tests/optimize/": 8,
+    "tests/network/": 8,
     "tests/cuda/inspect/test_machine_code.py": 6,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 5,
@@ -44,6 +44,7 @@ SHARES = {
     "tests/lab/test_plan_checks.py": 4,
     "tests/bench/": 3,
     "tests/draw/": 2,
+    "tests/trace/": 3,
     "tests/quantize/": 2,
     "tests/test_faults.py": 2,
     "tests/check/test_child.py": 2,
@@ -61,7 +62,7 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
-NOTEBOOKS = {"04_kernels": 2, "05_network": 2, "06_optimize": 2}
+NOTEBOOKS = {"04_kernels": 3, "05_network": 3, "06_optimize": 3}
 LATELY = 5  # commits
 
 

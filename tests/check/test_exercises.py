@@ -18,7 +18,7 @@ from common.lab import markup
 
 SEED = int(os.environ["COURSE_SEED"])
 ATTEMPTS = 3
-SHARE = 3  # of the messages that are tried in one run: a check's part that gives one is a few lines
+SHARE = 5  # of the messages that are tried in one run: a check's part that gives one is a few lines
 NOT_STARTED = "not started yet"
 EXERCISES = find_all()
 
