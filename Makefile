@@ -2,8 +2,8 @@
 #
 #   make demo     a trained MobileNetV2 reads real pictures through the course's own CUDA kernels
 #   make lab      your own copies of the chapters, in work/, opened in JupyterLab
-#   make test     the tests and every notebook, two files at a time; kernels are compiled with -Og for it; what tests
-#                 try in many alike cases takes turns, from commit to commit
+#   make test     the tests and every notebook, two files at a time; kernels are compiled with -Og for it; what costs
+#                 seconds, and what tests try in many alike cases, takes turns, from commit to commit
 #   make test-all what takes long as well: stress, fuzzers, clang, more cards, more shapes, with new random numbers each
 #                 time; estimated at an hour on two idle cores
 #   make site     the course as a website, in site/, to be opened at site/index.html; in a minute or two, offline

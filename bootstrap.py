@@ -8,12 +8,13 @@
 `make demo`, `make test` and `make lab` call it first. What it installs, in order:
 
     1. PyTorch's CPU build on a Linux machine without a GPU, as the CUDA build is several GB
-    2. the exact versions of requirements/base.txt; with an NVIDIA GPU those of gpu.txt too
+    2. the exact versions of requirements/base.txt; with an NVIDIA GPU those of gpu.txt too: by uv, where it can, as it
+       takes a quarter of pip's time
     3. this package, editable, so that `import common` finds the files that you edit
     4. a Jupyter kernel that has the course's magics, and JupyterLab's settings and extension, inside .venv/
 
 .venv/.ready, written last, says for which Python, folder, GPU and versions that was done. After other versions, as a
-`git pull` may bring them, pip installs what has changed; in every other case, also after an interruption, .venv/ is
+`git pull` may bring them, what has changed is installed; in every other case, also after an interruption, .venv/ is
 made from nothing.
 
     COURSE_CUPY=cupy-cuda13x    use CuPy for CUDA 13 (also honoured where it is already in .venv/)
@@ -23,7 +24,6 @@ made from nothing.
 An old Python must get far enough in this file to be told that it is too old: nothing here is newer than 3.6.
 """
 
-import contextlib
 import glob
 import hashlib
 import json
@@ -41,6 +41,24 @@ STAMP = os.path.join(VENV, ".ready")
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+UV_OPTIONS = {  # uv's option for a setting of pip's
+    "index-url": "--default-index", "extra-index-url": "--index", "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+}  # fmt: skip
+IMPORTED = [
+    # (sympy and torch._dynamo: PyTorch imports them late, within the seconds that an exercise's answer has)
+    ["torch", "torch.export", "torch._dynamo", "onnx", "onnxruntime", "common.network", "common.check"],
+    [
+        "sympy",
+        "matplotlib.pyplot",
+        "pandas",
+        "sklearn.datasets",
+        "IPython",
+        "ipykernel.kernelapp",
+        "jupyterlab.labapp",
+        "typer",
+    ],
+]
 GPU_LOCKS = {"cupy-cuda12x": "gpu.txt", "cupy-cuda13x": "gpu13.txt"}
 
 KERNEL_TITLE = "MobileNetV2 course"
@@ -142,42 +160,79 @@ def pip(*arguments):
     return [PYTHON, "-m", "pip", "install", *quiet, *arguments]
 
 
-def torch_pin(lock):
-    """The line of a lock file that names PyTorch's version, torch==2.13.0."""
+def pin_of(package, lock):
+    """The line of a lock file that names a package's version, torch==2.13.0."""
     with open(lock) as file:
-        return re.search(r"^torch==\S+", file.read(), re.MULTILINE).group()
+        return re.search("^" + package + r"==\S+", file.read(), re.MULTILINE).group()
 
 
 def install_torch_for_cpu(pin):
     """Install PyTorch's CPU build from where pip is set to look, else from PyTorch's own index, if one has it.
 
     Where neither has it, the usual build does the same at several times the size: slower to fetch, never wrong.
+    Returns whether it is installed.
     """
     cpu_build = pip("--no-deps", "--retries", "0", f"{pin}+cpu")
     for extra in ([], ["--timeout", "10", "--index-url", PYTORCH_CPU_INDEX]):
         try:
-            return command(cpu_build + extra, "")
+            command(cpu_build + extra, "")
         except SetupError:
-            pass
+            continue
+        return True
     say("no CPU build of PyTorch within reach: fetching the usual one, several GB")
+    return False
+
+
+def indexes():
+    """uv's options for where pip is set to look for packages: uv does not read pip's settings."""
+    listed = subprocess.run([PYTHON, "-m", "pip", "config", "list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    settings = re.findall(r"^(global|install|:env:)\.([\w-]+)='(.*)'$", listed.stdout.decode(), re.MULTILINE)
+    options, found = [], {}
+    for section in ("global", "install", ":env:"):  # the last one holds
+        found.update((name, value.replace("\\n", " ").split()) for where, name, value in settings if where == section)
+    for name, option in UV_OPTIONS.items():
+        options += [word for value in found.get(name, []) for word in (option, value)]
+    for certificates in found.get("cert", [])[:1]:
+        os.environ.setdefault("SSL_CERT_FILE", certificates)
+    return options
+
+
+def install_by_uv(lock, arguments):
+    """Install packages by uv. Returns whether that was possible."""
+    try:
+        command(pip("--no-deps", pin_of("uv", lock)), "")
+        uv = [PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--index-strategy", "unsafe-best-match"]
+        command([*uv, *indexes(), *arguments], "")
+    except SetupError:
+        return False
+    return True
 
 
 def install_packages(locks, gpu):
     """Install exactly what the lock files list, and with PyTorch's CUDA build what that alone needs."""
     say(f"the exact versions of {', '.join('requirements/' + os.path.basename(lock) for lock in locks)}")
-    pin = torch_pin(locks[0])
-    if not gpu and sys.platform == "linux":
-        install_torch_for_cpu(pin)
-    files = [argument for lock in locks for argument in ("-r", lock)]
-    command(pip("--no-deps", *files), "Packages could not be installed (is there a network?).")
-    command(pip(pin), "What PyTorch needs could not be installed.")  # nothing, for the CPU build
+    pin = pin_of("torch", locks[0])
+    for_cpu = not gpu and sys.platform == "linux" and install_torch_for_cpu(pin)
+    packages = ["--no-deps", *(argument for lock in locks for argument in ("-r", lock))]
+    if not install_by_uv(locks[0], packages):
+        command(pip(*packages), "Packages could not be installed (is there a network?).")
+    if not for_cpu:
+        command(pip(pin), "What PyTorch needs could not be installed.")
 
 
 def compile_packages():
-    """Compile the installed packages to bytecode, on all cores; pip would use one, for twenty seconds."""
-    folders = glob.glob(os.path.join(VENV, "lib", "python*", "site-packages"))
-    with contextlib.suppress(SetupError):  # some packages carry templates, or files for other versions of Python
-        command([PYTHON, "-m", "compileall", "-q", "-j", "0", *folders], "")
+    """Compile to bytecode what the course imports, by importing it, half in a process of its own.
+
+    All that is installed would take five times as long, most of it modules that nothing here imports.
+    """
+    running = []
+    for modules in IMPORTED:
+        code = "import contextlib\n" + "".join(f"with contextlib.suppress(Exception): import {m}\n" for m in modules)
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        running.append(subprocess.Popen([PYTHON, "-c", code], cwd=ROOT, env=environment, **quiet))
+    for process in running:
+        process.wait()
 
 
 def install_kernel(prefix):

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import forked_kernels
 import pytest
-from tiers import covering, part, share_of, turn
+from _pytest.assertion import rewrite
+from tiers import covering, has_turn, notebook_has_turn, part, share_of, turn
 
 # What takes long in one file begins first, so that two workers end together
 FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/kernels/", "tests/optimize/", ".ipynb",
@@ -46,8 +47,26 @@ def pytest_configure(config: pytest.Config) -> None:
     turn()  # for the workers, too
     if sys.platform == "linux":
         forked_kernels.install()
+    if hasattr(config, "workerinput") and not sys.dont_write_bytecode:
+        rewrite_share(config)
+    gc.disable()  # while tests are collected, nearly all that is made stays
     if getattr(config.option, "nbval_sanitize_with", "no nbval") is None:
         config.option.nbval_sanitize_with = str(Path(__file__).parent / "tests" / "nbval_sanitize.cfg")
+
+
+def rewrite_share(config: pytest.Config) -> None:
+    """Rewrite the asserts of this worker's share of the tests, where that has not been done yet, for the other workers.
+
+    In a fresh clone each worker would rewrite all of them, for fifteen seconds. The first one begins to collect.
+    """
+    number, count = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]  # type: ignore[attr-defined]
+    paths = sorted((Path(__file__).parent / "tests").rglob("test_*.py"))
+    for path in paths[len(paths) * number // count :][: len(paths) // count + 1] if number else []:
+        folder = rewrite.get_cache_dir(path)
+        cached = folder / (path.name[:-3] + rewrite.PYC_TAIL)
+        if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, cached) is None:
+            digest, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, cached)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,9 +90,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left]
     if not pinned_compiler():
         for item in items:
-            if "machine-code" in getattr(getattr(item, "cell", None), "metadata", {}).get("tags", []):
+            if "machine-code" in tags_of(item):
                 item.options["check"] = False  # type: ignore[attr-defined]
     items.sort(key=lambda item: next((i for i, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
+
+
+def file_of(item: pytest.Item) -> str:
+    """The path of a test's file in the repository."""
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
+
+def tags_of(item: pytest.Item) -> list[str]:
+    """The tags of a notebook's cell; none for other items."""
+    return getattr(getattr(item, "cell", None), "metadata", {}).get("tags", [])
 
 
 def pinned_compiler() -> bool:
@@ -92,11 +121,22 @@ def pytest_collection_finish() -> None:
     """The garbage collector leaves alone what collecting made: twelve thousand tests, half a second for each visit."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What only `make test-all` runs: tests marked `long` and most combinations of parameters; what has no turn."""
-    left = {item for item in items if item.get_closest_marker("long")}
+    """What only `make test-all` runs: what is marked or tagged `long`, and most combinations of parameters; what has
+    no turn.
+    """
+    left = {item for item in items if item.get_closest_marker("long") or "long" in tags_of(item)}
+    left |= {item for item in items if item.path.suffix == ".ipynb" and not notebook_has_turn(file_of(item))}
+    paces = {}
+    for item in items:
+        for node in item.listchain():  # the test or its file
+            for mark in (mark for mark in node.own_markers if mark.name == "seldom"):
+                paces[item.nodeid.partition("[")[0]] = mark.args[0]
+                if not has_turn(node.nodeid.partition("[")[0], mark.args[0]):
+                    left.add(item)
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if hasattr(item, "callspec") and item not in left:
@@ -107,8 +147,8 @@ def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
         if sum(1 for _ in several[0].iter_markers("parametrize")) > 1:
             taken = [several[i] for i in covering([combination(item) for item in several])]
         if number is not None and (share := share_of(name)) > 1:
-            # (not every test's first part at once)
-            chosen = part([combination(item) for item in taken], share, number + len(name))
+            # (not every test's first part at once; of one that runs seldom, another part each time)
+            chosen = part([combination(item) for item in taken], share, number // paces.get(name, 1) + len(name))
             taken = [taken[i] for i in chosen]
         left |= set(several) - set(taken)
     return left

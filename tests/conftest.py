@@ -6,11 +6,14 @@ import sys
 import hypothesis
 import numpy as np
 import pytest
-from tiers import seed
+from hypothesis.internal.conjecture import providers
+from tiers import ALL, seed
 
 # how long an example takes says how busy the machine is, and nothing about the example
 hypothesis.settings.register_profile("course", deadline=None)
 hypothesis.settings.load_profile("course")
+if not ALL:  # else numbers of all sources are tried, too, and each worker reads them for five seconds
+    providers._get_local_constants = providers.Constants
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiers import long
+from tiers import long, seldom
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -28,6 +28,7 @@ def test_everything_is_formatted():
     run("ruff", "format", "--check")
 
 
+@seldom(4)
 def test_types():
     run("mypy")
 

@@ -54,6 +54,8 @@ def calls(bootstrap, monkeypatch):
 
     monkeypatch.setattr(bootstrap, "command", command)
     monkeypatch.setattr(bootstrap, "install_kernel", lambda prefix: calls.append("kernel"))
+    monkeypatch.setattr(bootstrap, "compile_packages", lambda: calls.append("compiled"))
+    monkeypatch.setattr(bootstrap, "indexes", lambda: ["--index", "somewhere"])
     return calls
 
 
@@ -91,7 +93,8 @@ def test_the_steps_without_a_gpu(bootstrap, calls, monkeypatch, failing):
         calls.fails = lambda call: "+cpu" in call
     bootstrap.set_up()
     cpu_builds = ["torch==2.13.0+cpu"] * min(len(failing) + 1, 2)
-    steps = ["-m venv", *cpu_builds, "-r ", "torch==2.13.0", "--editable", "compileall", "kernel"]
+    usual = ["torch==2.13.0"] if len(failing) == 2 else []
+    steps = ["-m venv", *cpu_builds, " uv==", "-m uv pip install", *usual, "--editable", "compiled", "kernel"]
     assert [text in call for text, call in zip(steps, calls, strict=True)] == [True] * len(steps)
     assert locks(calls) == ["base.txt"] and not calls[-4].endswith("+cpu")
     assert Path(bootstrap.STAMP).exists()
@@ -194,14 +197,43 @@ def test_after_a_change_it_is_set_up_again(bootstrap, calls, tmp_path, monkeypat
     assert any("-r " in call for call in calls) and ("-m venv" in calls[0]) == anew
 
 
-def test_packages_are_compiled_once_and_what_does_not_compile_is_left(bootstrap, tmp_path, monkeypatch):
-    packages = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages"
-    packages.mkdir(parents=True)
-    (packages / "right.py").write_text("x = 1\n")
-    (packages / "template.py").write_text("class {{ name }}:\n")
+@pytest.mark.parametrize("failing", [" uv==", "-m uv"])
+def test_without_uv_pip_installs_the_same(bootstrap, calls, failing):
+    calls.fails = lambda call: failing in call
+    bootstrap.set_up()
+    (by_pip,) = [call for call in calls if "-m pip" in call and "-r " in call]
+    assert "--no-deps" in by_pip and by_pip.endswith("base.txt") and "--editable" in calls[-3]
+
+
+def test_uv_looks_for_packages_where_pip_does(bootstrap, tmp_path, monkeypatch):
+    settings = tmp_path / "pip.conf"
+    settings.write_text(
+        "[global]\nindex-url = https://a.example/simple\nextra-index-url = https://b.example\n    https://c.example\n"
+        "timeout = 5\n[install]\nfind-links = /wheels\n"
+    )
     monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://d.example/simple")
+    found = list(zip(*[iter(bootstrap.indexes())] * 2, strict=True))
+    for one in [
+        ("--default-index", "https://d.example/simple"), ("--index", "https://b.example"),
+        ("--index", "https://c.example"), ("--find-links", "/wheels"),
+    ]:  # fmt: skip
+        assert one in found
+    assert not any("a.example" in value or value == "5" for _, value in found)
+
+
+def test_what_is_imported_is_compiled_and_what_cannot_be_is_left(bootstrap, tmp_path, monkeypatch):
+    for name, text in {"right.py": "x = 1\n", "wrong.py": "class {{ name }}:\n", "other.py": ""}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
+    monkeypatch.setattr(bootstrap, "IMPORTED", [["wrong", "right"], []])
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     bootstrap.compile_packages()
-    assert [path.name.partition(".")[0] for path in (packages / "__pycache__").iterdir()] == ["right"]
+    compiled = {path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()}
+    assert compiled - {"bootstrap"} == {"right"}
     assert "--no-compile" in bootstrap.pip("anything")
 
 

@@ -54,6 +54,34 @@ def test_a_turn_has_a_number_or_is_every_part(said, monkeypatch):
     number = tiers.turn()
     assert number == 5 if said == "5" else number is None if said == "every" else number >= 0
     assert tiers.at_turn("abc") == (list("abc") if number is None else ["abc"[number % 3]])
+    assert tiers.at_turn("abcde", 2, pace=2) == (
+        list("abcde") if number is None else list("ace" if number // 2 % 2 == 0 else "bd")
+    )
+    assert tiers.at_turn("ab", 3) == (list("ab") if number is None else ["ab"[number % 2]])
+
+
+def test_each_of_a_few_runs_has_its_turn_once(monkeypatch):
+    monkeypatch.setattr(tiers, "ALL", False)
+    for name in ("tests/a.py", "tests/b.py::test_c"):
+        had = []
+        for number in range(8):
+            monkeypatch.setenv("COURSE_TURN", str(number))
+            had.append(tiers.has_turn(name, 4))
+        assert sum(had[:4]) == 1 and had[:4] == had[4:]
+    monkeypatch.setenv("COURSE_TURN", tiers.EVERY)
+    assert tiers.has_turn(name, 4)
+
+
+def test_notebooks_of_later_chapters_take_turns_unless_they_have_changed(monkeypatch):
+    monkeypatch.setattr(tiers, "ALL", False)
+    monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["04_kernels/b.ipynb"]))
+    had = {name: [] for name in ("01_topology/a.ipynb", "04_kernels/a.ipynb", "04_kernels/b.ipynb")}
+    for number in range(6):
+        monkeypatch.setenv("COURSE_TURN", str(number))
+        for name, turns in had.items():
+            turns.append(tiers.notebook_has_turn(name))
+    assert [sum(turns) for turns in had.values()] == [6, 2, 6]
+    assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
 
 
 def test_folders_and_files_that_take_turns_are_there():

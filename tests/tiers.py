@@ -1,20 +1,25 @@
 """Two tiers of tests: `make test` runs in minutes, `make test-all` everything with new random numbers.
 
-pytestmark = long                       a test, or a file, of `make test-all` alone
+pytestmark = long                       a test, or a file, of `make test-all` alone; of notebooks, cells tagged `long`
+@seldom(4)                              a test, or a file, of one run in four; what is marked so takes turns
 @pytest.mark.parametrize("n", [1, 7] + only_all([13, 129]))    cases of `make test-all` alone
 
 Of several parameters' combinations `make test` takes so few that every two values of different parameters meet.
 Where many cases are alike and each costs much (SHARES), a run takes one part of those; the parts take turns: each
 commit runs the next one, COURSE_TURN=3 the part of that number, COURSE_TURN=every all of them. `make test-all` takes
 every combination.
+
+Notebooks of the later chapters take turns, too (NOTEBOOKS).
 """
 
 import contextlib
+import functools
 import heapq
 import itertools
 import os
 import random
 import subprocess
+import zlib
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -26,22 +31,39 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 4,
-    "tests/optimize/": 4,
-    "tests/network/": 4,
-    "tests/cuda/inspect/test_machine_code.py": 4,
+    "tests/kernels/": 8,
+    "tests/optimize/": 8,
+    "tests/network/": 8,
+    "tests/cuda/inspect/test_machine_code.py": 6,
     "tests/cuda/test_cuda_cache.py": 3,
-    "tests/cuda/test_nvrtc.py": 2,
-    "tests/lab/test_engine_milestone.py": 4,
-    "tests/lab/test_kernel_milestone.py": 4,
-    "tests/lab/test_milestones.py": 4,
-    "tests/lab/test_error_checks.py": 2,
-    "tests/lab/test_plan_checks.py": 2,
-    "tests/bench/": 2,
+    "tests/cuda/test_nvrtc.py": 5,
+    "tests/lab/test_engine_milestone.py": 6,
+    "tests/lab/test_kernel_milestone.py": 6,
+    "tests/lab/test_milestones.py": 6,
+    "tests/lab/test_error_checks.py": 4,
+    "tests/lab/test_plan_checks.py": 4,
+    "tests/bench/": 3,
+    "tests/draw/": 2,
+    "tests/trace/": 3,
+    "tests/quantize/": 2,
+    "tests/test_faults.py": 2,
+    "tests/check/test_child.py": 2,
     "tests/check/test_copies_run.py": 4,
+    "tests/check/test_kernel_checks.py": 2,
+    "tests/check/test_own_rung.py": 3,
 }
 
 long = pytest.mark.long
+
+
+def seldom(share: int) -> pytest.MarkDecorator:
+    """The mark of a test, or a file, that costs seconds: one run in `share` has it."""
+    return pytest.mark.seldom(share)
+
+
+# Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
+NOTEBOOKS = {"04_kernels": 3, "05_network": 3, "06_optimize": 3}
+LATELY = 5  # commits
 
 
 def only_all(cases: list) -> list:
@@ -78,10 +100,13 @@ def turn() -> int | None:
     return int(os.environ["COURSE_TURN"])
 
 
-def at_turn(cases: Sequence) -> list:
-    """One of the cases, the next one at each turn; all of them where all parts are run."""
-    number = turn()
-    return list(cases) if number is None else list(cases[number % len(cases) :][:1])
+def at_turn(cases: Sequence, share: int | None = None, pace: int = 1) -> list:
+    """One of the cases, or one in `share`, the next one at each turn; all of them where all parts are run.
+
+    pace: the number of turns until the next one.
+    """
+    number, step = turn(), max(1, min(share or len(cases), len(cases)))
+    return list(cases) if number is None else list(cases[number // pace % step :: step])
 
 
 def part(rows: Sequence[tuple[Hashable, ...]], share: int, number: int) -> list[int]:
@@ -103,6 +128,27 @@ def part(rows: Sequence[tuple[Hashable, ...]], share: int, number: int) -> list[
         if i == number % parts:
             break
     return sorted(taken)
+
+
+def has_turn(name: str, share: int) -> bool:
+    """Whether a test, or a file, of this name has its turn among the runs of which one in `share` has it."""
+    number = turn()
+    return number is None or (number + zlib.crc32(name.encode())) % share == 0
+
+
+@functools.cache
+def changed_lately() -> frozenset[str]:
+    """The files that the last commits have changed, merged branches included, and what is not committed."""
+    command = ["git", "diff", "--name-only", f"HEAD~{LATELY}"]
+    with contextlib.suppress(OSError):  # no git
+        done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+        return frozenset(done.stdout.splitlines())
+    return frozenset()
+
+
+def notebook_has_turn(name: str) -> bool:
+    """Whether a notebook, "04_kernels/5_gemm.ipynb", has its turn; one that has changed lately has."""
+    return name in changed_lately() or has_turn(name, NOTEBOOKS.get(name.partition("/")[0], 1))
 
 
 def share_of(nodeid: str) -> int:

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common import cuda
 from common.bench import candidates as suite
@@ -50,6 +51,7 @@ def content(tmp_path):
     return results.load(tmp_path / "card")
 
 
+@seldom(4)
 def test_records_come_back_as_an_oracle(content):
     [case] = oracle.cases(content)
     assert case == ("7×7 16>96>16 +residual", "fp32", 2)

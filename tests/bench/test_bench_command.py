@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common.bench import driver, network
 from common.check import unfold
@@ -177,6 +178,7 @@ def test_importing_the_suites_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@seldom(4)
 @pytest.mark.parametrize("check", [False, True])
 def test_generate(run, monkeypatch, check):
     modules = (generated, figures, unfold)

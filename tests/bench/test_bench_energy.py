@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bench_models import small
 from rich.console import Console
+from tiers import seldom
 
 from common.bench import energy as metering
 from common.bench import network, peers
@@ -220,6 +221,7 @@ def test_a_card_that_does_not_tell_is_an_error(fakes, model, reference, said):
         measure(("ours",), model, reference, said, Machine(counter=False))
 
 
+@seldom(4)
 def test_the_whole_of_it(fakes, monkeypatch, model, said, machine, tmp_path):
     path = tmp_path / "card"
     here = {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}

@@ -5,6 +5,7 @@ import io
 
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common import cuda, cudnn, kernels
 from common.bench import late as suite
@@ -55,6 +56,7 @@ def test_all_of_fp32_that_is_timed_is_right(faked, console, layer):
     assert sum(name.startswith("persistent_halves ") for name in how) == 3
 
 
+@seldom(4)
 @pytest.mark.parametrize("layer", [SMALL, LINEAR, HEAD], ids=lambda layer: layer.case)
 def test_all_that_is_timed_is_right(faked, console, layer):
     records, right = suite.measure(layer, 4, "fp16", Options(tiles=3), console)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bench_models import on_gpu, small
 from rich.console import Console
+from tiers import seldom
 
 from common.bench import driver, network, peers
 from common.bench.network import Configuration, Reference
@@ -419,6 +420,7 @@ def card(monkeypatch, tmp_path):
     return path
 
 
+@seldom(4)
 def test_every_group_is_saved_as_soon_as_it_is_measured(fakes, monkeypatch, model, said, card):
     sizes = []
     monkeypatch.setattr(network.Model, "of", lambda *_: model)
@@ -501,6 +503,7 @@ def in_int8(model, reference, said, **changes):
     return *network.measure(group, model, reference, 2, network.Options(samples=6), said), text(said)
 
 
+@seldom(4)
 def test_int8_is_checked_against_the_integer_steps(fakes, model, reference, said, monkeypatch):
     """And has its loss of accuracy in the record; fp16 stands beside it, without a record."""
     integers = Network(model.quantized, Integers())
@@ -526,6 +529,7 @@ def test_a_network_that_is_not_the_quantized_one_is_wrong_in_int8(fakes, model, 
     assert not records and not all_right and "ours int8 NHWC, batch 2: wrong" in words
 
 
+@seldom(4)
 @pytest.mark.parametrize("optimize", [None, "throughput"])
 def test_ours_in_int8_has_the_bits_of_the_integer_steps(model, reference, optimize):
     built = network.build_steps(

@@ -9,6 +9,7 @@ import onnx
 import pytest
 import torch
 from bench_models import on_gpu, small
+from tiers import seldom
 
 from common.bench import peers
 from common.bench.peers import (
@@ -108,6 +109,7 @@ def test_nhwc_is_channels_last_in_memory(model):
         assert all(tensor.dtype == torch.float16 for tensor in (given, *weights))
 
 
+@seldom(4)
 def test_the_compiler_sees_the_module_whole(rng, model):
     """fullgraph=True fails at the first thing that cannot be traced; what compiles for minutes is left out here."""
     agree(TorchCompile("fp32", "NCHW"), model, images(rng, model), backend="eager")

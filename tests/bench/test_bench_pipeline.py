@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common import images
 from common.bench import load, pipeline
@@ -93,6 +94,7 @@ def test_the_table_of_the_console_has_a_row_per_rate():
     assert "p99 ms" in console.export_text()
 
 
+@seldom(4)
 def test_processes_share_the_pictures_and_more_gpus_have_an_efficiency(task, rng, tmp_path):
     """Two processes on the simulator: what is recorded, not how fast."""
     from common.bench import scaling

@@ -9,9 +9,12 @@ pytest.importorskip("playwright", reason="Playwright is not installed: pip insta
 import answers
 from jupyterlab_driver import contrasts, scratch
 from playwright.sync_api import expect
+from tiers import seldom
 
 from common import check
 from common.lab import markup
+
+pytestmark = seldom(4)
 
 ENDLESS = '''\
 import numpy as np

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiers import long
+from tiers import long, seldom
 
 from common import check
 from common.check import child, exercises, worker
@@ -272,6 +272,7 @@ def through_a_worker(monkeypatch):
     worker._forget()
 
 
+@seldom(4)
 @pytest.mark.parametrize("kind", ["endless", "null", "exit"])
 def test_a_worker_judges_kernels_where_a_copy_will_not_do(kernel, through_a_worker, kind):
     assert kernel(RIGHT)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tiers import seldom
 
 from common import cuda, kernels
 from common.check.exercises import REPOSITORY
@@ -86,6 +87,7 @@ def told(rung, text):
     return nvrtc.compile_cuda(text, "sm_90a", ladder.options(rung, np.float16, ladder.tile(rung))).log
 
 
+@seldom(4)
 def test_only_rung_14_with_a_for_loop_waits_for_each_product():
     text = kernels.source("gemm", "producer")
     assert text.count("int slice = 0;\n        do {") == text.count("} while (++slice < slices);") == 1

@@ -1,5 +1,6 @@
 """Hints and solutions: folded so that they come one by one, and the notebooks' cells are those of the files."""
 
+import functools
 import json
 import re
 
@@ -143,18 +144,21 @@ def test_hints_of_nothing(chapter, capsys):
 EXERCISES = find_all()
 
 
-def tags_below():
-    """For each cell of an exercise its name and the tags of the next cell of text."""
+@functools.cache
+def tags_below() -> dict[str, list[str]]:
+    """For each cell of an exercise, by name, the tags of the next cell of text."""
+    found = {}
     for path in unfold.notebooks():
         name = None
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             tags = cell["metadata"].get("tags", [])
             if name is not None and cell["cell_type"] == "markdown":
-                yield name, tags
+                found[name] = tags
                 name = None
             for tag in tags:
                 if tag.startswith("exercise-"):
                     name = tag.removeprefix("exercise-")
+    return found
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
@@ -162,7 +166,7 @@ def test_every_exercise_has_hints_below_its_cell(exercise):
     hints, solution = unfold.sections(exercise)
     assert 2 <= len(hints) <= 3
     assert len({*hints, solution}) == len(hints) + 1
-    assert dict(tags_below())[exercise.name] == [f"hints-{exercise.name}"]
+    assert tags_below()[exercise.name] == [f"hints-{exercise.name}"]
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)

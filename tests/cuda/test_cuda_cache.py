@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from tiers import ALL
+from tiers import ALL, seldom
 
 from common import cuda
 from common.cuda import cache
@@ -35,6 +35,21 @@ def launch(folder: Path, **environment: str) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
+def test_headers_count_and_the_folders_where_they_lie_do_not(tmp_path):
+    """A copy of the repository compiles nothing that the repository has compiled."""
+
+    def library(*folders: str) -> Path:
+        options = [f"-I{tmp_path / folder}" for folder in folders]
+        source = '#include "n.h"\nextern "C" __global__ void k(int* y) { y[0] = N; }'
+        return compiler.build_kernels(source, ["k"], options)
+
+    for folder, number in (("a", 1), ("copy", 1), ("other", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "n.h").write_text(f"#define N {number}  // {tmp_path}\n")
+    assert library("a") == library("copy") != library("other")
+    assert library("a", "other") != library("other", "a")
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
@@ -56,6 +71,7 @@ DAMAGES = {
 }
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("damage", "kind"),
     [
@@ -79,12 +95,14 @@ def test_a_damaged_library_is_built_anew(compiled, tmp_path, damage, kind):
     assert {path.name for path in folder.iterdir()} == {path.name for path in compiled.iterdir()}
 
 
+@seldom(4)
 def test_a_whole_library_is_not_built_again(compiled):
     before = {path: path.stat().st_mtime_ns for path in compiled.iterdir()}
     assert launch(compiled, CXX=" ".join(find_compiler().command)).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in compiled.iterdir()} == before
 
 
+@seldom(4)
 def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path):
     old, young, mine = tmp_path / "building-old", tmp_path / "building-young", tmp_path / "tiles-x.json"
     unfinished = tmp_path / f".{'0' * 16}.tmp"
@@ -158,6 +176,7 @@ def test_a_library_that_the_system_does_not_load(tmp_path):
         compiler.load(tmp_path / "kernel.so")
 
 
+@seldom(4)
 def test_everything_is_read_as_utf_8(tmp_path):
     """In the C locale, too, where Python would read files as ASCII."""
     done = launch(tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tiers import ALL, long
+from tiers import ALL, long, seldom
 
 from common import cuda
 from common.cuda.simulator import compiler, find_compiler
@@ -85,6 +85,7 @@ def finish(process, timeout=240):
     return out, err
 
 
+@seldom(4)
 def test_processes_that_compile_the_same_at_once_leave_one_file(tmp_path):
     for process in [start("main()", tmp_path) for _ in range(5 if ALL else 2)]:
         out, _ = finish(process)
@@ -111,6 +112,7 @@ def test_precompiled_headers_are_used_and_made_anew_if_damaged(tmp_path, monkeyp
     assert compiler.precompiled(traced) == [option] and made.stat().st_size > 1000
 
 
+@seldom(4)
 def test_a_second_process_compiles_nothing(tmp_path):
     log = tmp_path / "calls"
     wrapper = tmp_path / "compiler"

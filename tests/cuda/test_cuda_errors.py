@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from tiers import seldom
 
 from common import cuda
 from common.cuda.simulator import memory
@@ -749,6 +750,7 @@ ENDLESS = """
 """
 
 
+@seldom(4)
 @simulator_only
 @pytest.mark.parametrize(
     "loop",

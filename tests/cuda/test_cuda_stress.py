@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from leaks import growth, needs_proc
-from tiers import ALL
+from tiers import ALL, seldom
 
 from common import cuda
 
@@ -47,6 +47,7 @@ def settled(count, limit):
     return now
 
 
+@seldom(4)
 @simulator_only
 @needs_proc
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 from onnx import TensorProto, helper
+from tiers import seldom
 
 from common import cudnn, draw, topology
 from common.cuda.machine_code import occupancy
@@ -226,6 +227,7 @@ def test_a_picture_of_the_course_is_the_present_one(figure, page):
     assert f"]({Path(figure.path).name})" in shown
 
 
+@seldom(4)
 def test_the_outputs_of_all_convolutions_are_those_of_the_layers():
     layers = [layer for layer in topology.build() if isinstance(layer, topology.Conv2d)]
     found = draw.convolution_outputs(topology.MobileNetV2())

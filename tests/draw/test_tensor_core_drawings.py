@@ -6,6 +6,7 @@ matplotlib.use("Agg")
 
 import numpy as np
 import pytest
+from tiers import seldom
 
 from common import cuda, draw
 from common.draw import tensor_cores
@@ -48,6 +49,7 @@ def test_each_lane_holds_what_the_drawing_says():
             assert number in got[lane, register * per : register * per + per], (row, column)
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("place", "units", "wavefronts"),
     [
@@ -69,6 +71,7 @@ def test_pieces_must_have_places_of_their_own():
         tensor_cores.ldmatrix(lambda row, piece: piece + 1)
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     "make",
     [tensor_cores.fragments, tensor_cores.ldmatrix, tensor_cores.ring,

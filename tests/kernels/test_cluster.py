@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nvrtc import compile_with_nvrtc
+from tiers import seldom
 
 from common import cuda
 from common.kernels.ladder import INCLUDE, Launch
@@ -590,6 +591,7 @@ def texts():
     return [text for text in found if "{n}" not in text]
 
 
+@seldom(4)
 @pytest.mark.parametrize("card", ["sm_75", "sm_80", "sm_90", "sm_100"])
 def test_nvrtc_compiles_both_headers(card):
     """Without clusters, where a card has none, as well."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
-from tiers import examples, in_turn
+from tiers import examples, in_turn, seldom
 
 from common import cuda, kernels, topology
 from common.cuda import checks
@@ -197,6 +197,7 @@ def cases(draw_value):
     return case
 
 
+@seldom(4)
 @every_rung_and_layout
 @settings(max_examples=examples(25))
 @given(case=cases(), dtype=st.sampled_from([np.float32, np.float16]), seed=st.integers(0, 2**32 - 1))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import examples
+from tiers import examples, seldom
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
@@ -112,6 +112,7 @@ GEOMETRIES = [
 ]
 
 
+@seldom(4)
 @settings(max_examples=examples(80))
 @given(
     st.sampled_from(GEOMETRIES),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, draw, every_rung_and_dtype, f64, on_device, poisoned
-from tiers import examples
+from tiers import examples, seldom
 
 from common import cuda, kernels
 from common.kernels.gemm import geometry, ladder
@@ -47,6 +47,7 @@ def test_gemm_bias_and_activation(rng, variant, dtype, with_bias, activation):
 ABLE = [(v, t) for t in (np.float32, np.float16) for v in kernels.variants("gemm", t) if ladder.takes(v, t)]
 
 
+@seldom(4)
 @settings(max_examples=examples(100))
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
@@ -135,6 +136,7 @@ def traced(rng, variant, size):
     return cuda.trace(ladder.kernel(variant, np.float32, **tile), *geometry(tile, size, size), arguments)
 
 
+@seldom(4)
 def test_rungs_move_what_their_headers_say(rng):
     """Floats loaded for a product: from global memory 1/BM + 1/BN, from shared memory 1/TM + 1/TN."""
     for variant in FMA_RUNGS[2:]:

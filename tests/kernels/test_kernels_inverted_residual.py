@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from kernel_checks import agrees, draw, f64
-from tiers import long, only_all
+from tiers import long, only_all, seldom
 
 from common import cuda, kernels
 from common.cuda import checks, layout, nvrtc
@@ -101,6 +101,7 @@ def traced(rng, case, variant, dtype):
 # ---- Results
 
 
+@seldom(4)
 @needs_sm80
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
@@ -174,6 +175,7 @@ def bytes_of(reports, kind="load", space="global"):
     return found
 
 
+@seldom(4)
 @needs_sm80
 def test_what_each_rung_changes(rng):
     case, itemsize = SAME, 4

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, f64, on_device, poisoned
-from tiers import examples
+from tiers import examples, seldom
 
 from common import cuda, kernels, topology
 from common.cuda import layout as layouts
@@ -119,6 +119,7 @@ def cases(draw_value):
     )
 
 
+@seldom(4)
 @settings(max_examples=examples(150))
 @given(
     cases(),

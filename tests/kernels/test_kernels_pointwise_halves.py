@@ -5,7 +5,7 @@ import pytest
 import torch.nn.functional as F
 from kernel_checks import agrees, draw, f64, on_device, poisoned
 from nvrtc import compile_with_nvrtc
-from tiers import long
+from tiers import long, seldom
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
@@ -61,6 +61,7 @@ def two_blocks(monkeypatch):
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)
 
 
+@seldom(4)
 @every_tile
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 4, 4), (49, 36, 24), (130, 96, 1000), (451, 160, 104)])
 def test_a_tile_and_its_tails(rng, two_blocks, used, p, c, o):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch.nn.functional as F
 from kernel_checks import agrees, draw, f64, on_device, poisoned
-from tiers import long
+from tiers import long, seldom
 
 from common import cuda, kernels
 from common.cuda import layout as layouts
@@ -92,6 +92,7 @@ def test_every_candidate(rng, two_blocks, p, c, o):
 TRACED = [tile(64, 32, 2, 2, 1), tile(64, 32, 2, 3, 0), tile(128, 32, 1, 2, 1)]
 
 
+@seldom(4)
 @simulator_only
 @pytest.mark.parametrize("used", [*TRACED, *(pytest.param(t, marks=long) for t in TILES)], ids=ids)
 def test_the_trace_finds_nothing(rng, two_blocks, used):
@@ -198,6 +199,7 @@ def machine_code(layer, used):
     return inspected(rung, "H200")
 
 
+@seldom(4)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_products_run_on_while_the_warps_go_on(layer):
     """Where ptxas cannot see that the sums are left alone it waits after each product; and nothing is spilled."""

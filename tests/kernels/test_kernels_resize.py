@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_checks import agrees, both_dtypes, draw, every_rung, f64, on_device, poisoned
-from tiers import examples
+from tiers import examples, seldom
 
 from common import cuda, kernels
 from common.kernels.resize import COORDINATES, ROUNDING
@@ -100,6 +100,7 @@ PYTORCH = {
 }
 
 
+@seldom(4)
 @every_rung("resize")
 @both_dtypes
 @settings(max_examples=examples(25))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from tiers import seldom
 
 from common import cuda
 from common.check.exercises import find
@@ -218,6 +219,7 @@ def checked(work, monkeypatch):
     engine.open_engine()
 
 
+@seldom(4)
 def test_a_kernel_is_checked_before_it_is_saved(work, checked, capsys):
     reference = (engine.REFERENCE / "kernels" / "add.cu").read_text()
     saved = work / "engine" / "kernels" / "add.cu"

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common import topology, weights
 from common.lab import engine, engine_judging, judging, matching, milestones, progress
@@ -108,6 +109,7 @@ def test_the_reference_reads_digits(opened):
 RIGHT = [(name, one) for name in FILE for one in ANSWERS[name][1]]
 
 
+@seldom(4)
 @pytest.mark.parametrize(("name", "answer"), RIGHT, ids=name_of)
 def test_another_right_engine_passes(name, answer, opened):
     opened(**{name: answer.text})
@@ -116,6 +118,7 @@ def test_another_right_engine_passes(name, answer, opened):
         assert outcome.passed, outcome.flaw
 
 
+@seldom(4)
 def test_what_another_engine_costs_is_scored(opened):
     """Each right engine beside the reference: launches, bytes moved, peak memory."""
     case, scores = SMALL[1], {}
@@ -190,6 +193,7 @@ def changed(file: str, edits: list[tuple[str, str]]) -> str:
     return text
 
 
+@seldom(4)
 def test_an_engine_may_run_convolutions_by_its_own_im2col(opened):
     opened()
     usual = judge(5, SMALL[1]).scores

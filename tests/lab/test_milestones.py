@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from rich.console import Console
+from tiers import seldom
 from typer.testing import CliRunner
 
 from common import topology, weights
@@ -264,6 +265,7 @@ def fold(graph, arrays):
 '''
 
 
+@seldom(4)
 @pytest.mark.parametrize("chapter", NETWORKS)
 @pytest.mark.parametrize("files", [{"graph": OTHER_GRAPH}, {"graph": OTHER_GRAPH, "weights": OTHER_WEIGHTS}])
 def test_another_right_engine_passes(chapter, files, tmp_path):
@@ -314,6 +316,7 @@ def test_what_cannot_be_compared_is_named(text, said, tmp_path):
     assert said in outcome.flaw
 
 
+@seldom(4)
 def test_a_wrong_graph_sends_the_second_milestone_to_the_first(tmp_path):
     place = write_engine(tmp_path / "engine", graph=wrong("graph", "pads_in_pairs"))
     outcomes = judged(place, 2)
@@ -471,6 +474,7 @@ def test_extract_alone_is_judged_where_graph_is_wrong_or_missing(tmp_path):
 # The command, in a child process
 
 
+@seldom(4)
 def test_passing_is_recorded_and_shown(work):
     say = console()
     result = milestones.run(1, say)
@@ -484,6 +488,7 @@ def test_passing_is_recorded_and_shown(work):
     assert milestones.following(work) == 2
 
 
+@seldom(4)
 def test_the_reference_in_use_is_said(work):
     (work / "engine" / "graph.py").unlink()
     engine.use_reference("graph")
@@ -492,6 +497,7 @@ def test_the_reference_in_use_is_said(work):
     assert "With the reference's graph.py." in say.export_text()
 
 
+@seldom(4)
 def test_the_parts_that_are_the_references_are_said(work):
     path = work / "engine" / "graph.py"
     these = engine.parts(path.read_text())
@@ -511,6 +517,7 @@ def test_a_missing_file_names_its_notebook(work):
     assert "01_topology/2_read_an_onnx_graph.ipynb writes it" in text and 'use_reference("graph")' in text
 
 
+@seldom(4)
 def test_an_endless_loop_is_ended_and_the_other_cases_go_on(work, monkeypatch):
     monkeypatch.setattr(milestones, "SECONDS", 3.0)
     own = engine.reference_text("graph.py") + "\n\nfound = read\n\n\ndef read(model):\n    graph = found(model)\n"
@@ -524,6 +531,7 @@ def test_an_endless_loop_is_ended_and_the_other_cases_go_on(work, monkeypatch):
     ]
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("body", "said"),
     [

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from tiers import seldom
 
 from common.lab import left
 from common.lab.phases import Trial, at_work
@@ -23,11 +24,13 @@ def trial():
     return Trial(dataclasses.replace(plan, rolled=False), layers, batch=1, blocks=2)
 
 
+@seldom(4)
 def test_a_network_in_one_launch_is_right_with_its_barriers(trial):
     report, right = trial.run()
     assert right == [True, True, True] and not report.findings
 
 
+@seldom(4)
 def test_without_a_barrier_there_is_a_race(trial):
     assert trial.source.count("BARRIER(counter);") == 2
     assert trial.without(1).count("BARRIER(counter);") == 1

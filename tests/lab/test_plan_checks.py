@@ -4,6 +4,7 @@ import re
 
 import answers
 import pytest
+from tiers import seldom
 
 from common.lab import engine, engine_judging
 from common.lab.plan_checks import try_engine, try_fusion, try_plan
@@ -147,6 +148,7 @@ def test_what_is_not_written_is_said(opened, capsys):
         try_plan("plan")
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -173,6 +175,7 @@ def fusion(old: str, new: str) -> str:
     return before + "# -- part: own_fusion" + part.replace(old, new)
 
 
+@seldom(4)
 def test_a_right_fusion_says_what_it_saves(opened, capsys):
     opened()
     try_fusion()
@@ -182,6 +185,7 @@ def test_a_right_fusion_says_what_it_saves(opened, capsys):
 CONVOLUTION = '[layer.op for layer in before.layers] == ["Conv2d"]'
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -211,6 +215,7 @@ def test_a_wrong_fusion_is_told_what_is_wrong(opened, capsys, old, new, said):
     assert out.startswith("✗ own fusion: ") and said in out
 
 
+@seldom(4)
 def test_the_passes_are_what_they_were(opened):
     opened()
     from engine import plan

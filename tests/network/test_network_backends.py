@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from network_models import Nodes, every_backend, layers, other_backends, run_onnxruntime
+from tiers import seldom
 
 from common import topology, weights
 from common.network import Network, available
@@ -40,6 +41,7 @@ def test_the_full_size_network(rng, seeded, backend):
     assert (top(result) == top(expected)).all()
 
 
+@seldom(4)
 @other_backends
 @pytest.mark.parametrize("size", [(96, 96), (160, 160), (244, 244), (192, 224), (33, 47)], ids=str)
 def test_other_image_sizes_than_the_files(rng, seeded, backend, size):

@@ -8,7 +8,7 @@ import zoo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_models import Nodes, run_onnxruntime
-from tiers import ALL, in_turn
+from tiers import ALL, in_turn, seldom
 
 from common import cuda, topology, weights
 from common.network import Network, passes
@@ -100,6 +100,7 @@ FAMILIES = {  # how many blocks there are of each kind of expansion
 }
 
 
+@seldom(4)
 @pytest.mark.parametrize("name", FAMILIES if ALL else ["mobilenet-v2", "mobilenet-v3-large"])
 def test_families(name, rng):
     """What is fused, and that the results are those of ONNX Runtime: in both precisions and compositions."""
@@ -245,6 +246,7 @@ def test_what_is_added_is_not_hidden(rng):
 # The compositions
 
 
+@seldom(4)
 @pytest.mark.parametrize(("optimize", "dtype"), in_turn(["latency", "throughput"], ["fp32", "fp16"]))
 def test_the_digits_network(digits, rng, dtype, optimize):
     net, reference = Network(digits, dtype=dtype, optimize=optimize), Network(digits, "onnxruntime")
@@ -255,6 +257,7 @@ def test_the_digits_network(digits, rng, dtype, optimize):
             assert relative_error(net(x), reference(x)) <= TOLERANCES[dtype]
 
 
+@seldom(4)
 def test_a_persistent_network_is_one_launch(digits, rng):
     net = Network(digits, optimize=PERSISTENT)
     program = net.program((1, 3, 48, 48))
@@ -312,6 +315,7 @@ def test_a_stem_multiplies_by_halves_without_a_bound(digits, monkeypatch):
         assert not backend._are_alike(weight)
 
 
+@seldom(4)
 def test_a_choice_of_ones_own(digits, rng):
     """Which blocks are fused is a function of the block, the batch and the dtype."""
     asked = set()
@@ -377,6 +381,7 @@ def test_captured(digits, rng):
     assert relative_error(cuda.asnumpy(captured.output), Network(digits, "onnxruntime")(x)) <= TOLERANCES["fp32"]
 
 
+@seldom(4)
 def test_profiles(digits, rng):
     net = Network(digits, optimize="throughput")
     x = rng.standard_normal((1, 3, 48, 48), dtype=np.float32)
@@ -388,6 +393,7 @@ def test_profiles(digits, rng):
     assert some.rows[2].runs_as == "inverted_residual/fused" and some.rows[3].runs_as == "PyTorch"
 
 
+@seldom(4)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
@@ -395,6 +401,7 @@ def test_compared_step_by_step(digits, dtype):
     assert rows[1].allowed > 0 and (dtype == "fp16" or rows[1].allowed == 1e-6 * math.sqrt(8 + 9 + 48))
 
 
+@seldom(4)
 def test_compared(digits):
     rows = compare(digits, 2, 48, backends=("kernels",), batch=2, optimize="latency")
     assert all(row.within_contract for row in rows)
@@ -424,6 +431,7 @@ def test_the_block_of_steps_says_what_they_compute(rng):
     )
 
 
+@seldom(4)
 def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
     """In fp16 only: the products of an image are averaged where they are made, and never stored."""
     pooled = Composition("pooled", head=False, pooled=True)

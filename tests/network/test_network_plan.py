@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_models import Nodes, layers, random_parameters, run_onnxruntime
-from tiers import ALL, long
+from tiers import ALL, long, seldom
 
 from common import cuda, cudnn, kernels, topology, weights
 from common.cuda import arrays
@@ -427,6 +427,7 @@ def test_calls_on_several_streams(rng):
         assert relative_error(cupy.asnumpy(result), reference(x)) <= TOLERANCE
 
 
+@seldom(4)
 def test_many_calls_in_flat_memory(rng):
     """A small network on the simulator, MobileNetV2 in a graph on a GPU."""
     from common.network.profile import memory_in_use

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import zoo
 from network_models import Nodes, run_onnxruntime
-from tiers import only_all
+from tiers import only_all, seldom
 
 from common import cuda, topology, weights
 from common.network import Kernels, Network
@@ -93,6 +93,7 @@ def test_what_is_far_wider_than_typical_does_not_fit():
         _ = UNKNOWN.scale
 
 
+@seldom(4)
 def test_clamps_keep_a_network_in_range_and_their_absence_does_not():
     """A MobileNetV2 has useful bounds everywhere, a ResNet only near its input."""
     share = {}

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from nvrtc import compile_with_nvrtc
+from tiers import seldom
 
 from common import cuda, kernels
 from common.cuda.device import as_if
@@ -197,6 +198,7 @@ def test_the_persistent_head_against_float64(rng, monkeypatch, n, c, o, h, w, ti
     np.testing.assert_array_equal(cuda.asnumpy(again), cuda.asnumpy(out))
 
 
+@seldom(4)
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="the trace is the simulator's")
 @pytest.mark.parametrize("tile", POOLED, ids=lambda tile: "-".join(map(str, tile.values())))
 def test_the_trace_of_the_persistent_head_finds_nothing(rng, monkeypatch, tile):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from test_inverted_residual import close, reference
-from tiers import examples
+from tiers import examples, seldom
 
 from common import cuda
 from common.cuda.graphs import NoGpu
@@ -75,6 +75,7 @@ def test_the_rules_tile_is_possible(block, batch, itemsize):
     assert cuda.compute_capability() >= 90 or tile.split == 1
 
 
+@seldom(4)
 @settings(max_examples=examples(6), phases=(Phase.explicit, Phase.generate))
 @given(random_blocks, st.integers(1, 3), st.sampled_from(["float32", "float16"]))
 def test_the_rules_tile_computes_the_right_thing(block, batch, dtype):
@@ -254,6 +255,7 @@ def timer(times):
     return measure
 
 
+@seldom(4)
 def test_the_fastest_is_found():
     measure = timer(lambda name: {"unfused": 10.0, "1": 4.0}.get(name, 5.0))
     result = search.search(Problem(BLOCK, 2, "float16"), tried=3, timer=measure)

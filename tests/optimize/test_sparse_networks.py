@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiers import seldom
 
 from common import cuda, weights
 from common.network import Network
@@ -83,6 +84,7 @@ def test_synthetic_zeros(pattern):
 # ---- Layers
 
 
+@seldom(4)
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "mobilenetv2"])
 def test_layers_are_those_of_the_networks(name):
     """The same networks as PyTorch modules at full width, run without numbers."""

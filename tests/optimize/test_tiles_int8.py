@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+from tiers import seldom
 
 from common import cuda, weights
 from common.bench import tuning_int8
@@ -109,6 +110,7 @@ def test_a_damaged_file_is_left_aside_with_a_warning(cache, text, words):
         assert chosen_int8(BLOCK, 256) == rule(BLOCK, 256)
 
 
+@seldom(4)
 def test_the_search_checks_and_times(cache, capsys):
     """On the simulator with a timer of its own: the second candidate is the fastest."""
     model, seen = weights.model("digits"), []

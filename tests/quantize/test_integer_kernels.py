@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from quantized_models import random_network
-from tiers import ALL, only_all, seed
+from tiers import ALL, only_all, seed, seldom
 
 from common import cuda, weights
 from common import topology as t
@@ -73,6 +73,7 @@ def test_blocks_are_fused_where_there_is_a_tile(digits):
     assert "pointwise_int8/dp4a" in told and not [one for one in told if one.startswith("inverted")]
 
 
+@seldom(4)
 def test_random_networks_are_the_integer_steps_or_refused():
     """About one in five has kernels for all of its layers."""
     start, ran = 10_000 * seed(), 0

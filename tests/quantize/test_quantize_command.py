@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 from quantized_models import onnx_runtime
+from tiers import seldom
 
 from common import topology as t
 from common import weights
@@ -43,6 +44,7 @@ def quantized(folder, invoke, tmp_path):
     return call
 
 
+@seldom(4)
 def test_a_file_that_both_run(quantized, invoke, tmp_path, rng):
     result = quantized("--ranges", "minmax")
     assert result.exit_code == 0, result.output

@@ -7,7 +7,7 @@ import onnx
 import pytest
 import torch
 from quantized_models import onnx_runtime
-from tiers import only_all
+from tiers import only_all, seldom
 
 from common import topology as t
 from common import weights
@@ -78,6 +78,7 @@ def test_what_is_written_is_what_is_read(block, dtype, per_channel):
     assert all(abs(grid.zero_point[0]) == 0 for _, grid in made.graph.grids)
 
 
+@seldom(4)
 def test_per_tensor_scales_break_where_channels_differ_and_equalization_mends_them(digits):
     """The same network in float32, with channels of different ranges before the depthwise convolutions."""
     graph, parameters, calibration, x, labels = digits

@@ -102,7 +102,8 @@ def _given(options: tuple) -> tuple[str, ...]:
 def _machine_code(source: str, options: tuple, names: tuple, name: str, arch: str) -> Compiled:
     given = _given(options)
     headers = _headers(options)
-    key = repr((nvrtc.version(), _disassembler_version(), given, names, arch, headers, source))
+    placeless = [option for option in given if not option.startswith("-I")]  # the headers count, not their folders
+    key = repr((nvrtc.version(), _disassembler_version(), placeless, names, arch, headers, source))
     path = cache_dir() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.sass"
     record = cache.load_record(path)
     if record is None:
@@ -139,7 +140,7 @@ def _headers(options: Sequence[str]) -> str:
     """A digest of the headers in the folders that the options name."""
     folders = [Path(o[2:]) for o in options if o.startswith("-I")]
     digest = hashlib.sha256()
-    for path in sorted(p for folder in folders for p in folder.rglob("*.h")):
+    for path in (p for folder in folders for p in sorted(folder.rglob("*.h"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -292,12 +292,15 @@ def _build(
     """Compile `source` into a shared library in the cache, and return its path.
 
     The name is a hash of everything that the result depends on. A library that is not intact is rebuilt.
+    extra_key: the texts of all headers. The folders where they lie do not matter: a copy of the repository finds what
+    another one has compiled.
     more: returns options that do not change the result; it is called only when something is compiled.
     CompileError with the compiler's log; CacheError if the cache cannot be written.
     """
     link = _link_flags(compiler, kind)
+    placeless = [flag for flag in flags if not flag.startswith("-I")]
     key = hashlib.sha256(
-        "\0".join([source, extra_key, compiler.version, *compiler.command, *flags, *link, _processor()]).encode()
+        "\0".join([source, extra_key, compiler.version, *compiler.command, *placeless, *link, _processor()]).encode()
     ).hexdigest()[:32]
     folder = cache_dir()
     library = folder / f"{kind}-{key}.so"
@@ -476,7 +479,7 @@ def dynamic_shared_name(source: str) -> str | None:
 
 
 def _included(source: str, folders: Sequence[Path]) -> str:
-    """The text of all headers that `source` includes from `folders`, for cache keys."""
+    """The text of all headers that `source` includes from `folders`, in the order of these, for cache keys."""
     texts: dict[Path, str] = {}
     unread = [source]
     while unread:
@@ -485,7 +488,7 @@ def _included(source: str, folders: Sequence[Path]) -> str:
                 if path not in texts and path.is_file():
                     texts[path] = path.read_text(encoding="utf-8", errors="replace")
                     unread.append(texts[path])
-    return "\0".join(texts[path] for path in sorted(texts))
+    return "\0".join(texts.values())
 
 
 _GPU_ONLY = (

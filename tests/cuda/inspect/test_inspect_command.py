@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tiers import seldom
 
 from common import kernels
 from common.cuda import nvrtc
@@ -50,6 +51,7 @@ def test_the_machine_code_of_a_line(inspect):
     assert result.exit_code == 0 and "LDG.E" in result.stdout and "registers" not in result.stdout
 
 
+@seldom(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
