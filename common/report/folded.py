@@ -38,8 +38,8 @@ CASES: dict[str, list[tuple[str, int, str | None]]] = {
           for shape in ("56×56 64>64", "28×28 128>128", "14×14 256>256", "7×7 512>512") for batch in (1, 32)),
     ],
     "inverted_residual": [
-        ("56×56 24>144>24 +residual", 256, None), ("14×14 64>384>64 +residual", 32, None),
-        ("7×7 160>960>160 +residual", 1, None),
+        *((f"inverted residual {block}", 1, None)
+          for block in ("56×56 24>144>24 +residual", "14×14 64>384>64 +residual", "7×7 160>960>160 +residual")),
     ],
 }  # fmt: skip
 BATCHES = (1, 32, 256)

@@ -64,6 +64,14 @@ def call_of(
             k, n = numbers
             return function(matrix(batch, k), matrix(n, k), matrix(n), transpose_b=True, variant=variant)
         height, width, c, *rest = numbers
+        if kind == "inverted residual":
+            hidden, outputs, stride = *rest[:2], rest[2] if len(rest) > 2 else 1
+            size = (height - 1) // stride + 1, (width - 1) // stride + 1
+            return function(
+                image(batch, c, height, width), image(hidden, c, 1, 1), matrix(hidden), image(hidden, 1, 3, 3),
+                matrix(hidden), image(outputs, hidden, 1, 1), matrix(outputs), stride=stride,
+                residual=image(batch, outputs, *size) if residual else None, variant=variant,
+            )  # fmt: skip
         if kind == "add":
             return function(image(batch, c, height, width), image(batch, c, height, width), variant=variant)
         if kind == "pool":
