@@ -111,8 +111,8 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             if (busy && !S::CHAINED) make_rows(at, spot);
         if (Crew::CLEARS && is_first) clear();
         if (S::READS_RESIDUAL && waits) wait_for_inputs();
-        // A residual is read before anything else is waited for. Else sums of halves, of a single slice, begin when they
-        // are needed, and take no registers before; of floats that made a stem slower.
+        // A residual is read before anything else is waited for. Else sums of halves, of a single slice, begin when
+        // they are needed, and take no registers before; of floats that made a stem slower.
         constexpr bool LATE = G::FP16 && G::SLICES == 1 && !S::READS_RESIDUAL;
         Sums<S> acc = {};
         ProjectBias<S> bias = {};
