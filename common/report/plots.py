@@ -486,6 +486,7 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
     chain_roof. Returns a Matplotlib figure. ValueError without records.
     """
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     if not records:
         raise ValueError("records must be at least one, got none")
@@ -505,7 +506,10 @@ def chain(records: Sequence[Mapping[str, Any]], peaks: Peaks) -> Any:
         texts = [f"{_three_digits(value)}   {value / roof:.3g}× the roof" for value in values]
         _label_bars(panel, names, values, texts, "µs, logarithmic; the axis begins at the roof")
         panel.set_xscale("log")
-        panel.set_xlim(roof, roof * (max(values) / roof) ** 1.7)
+        panel.set_xlim(roof, roof * (max(values) / roof) ** 1.8)
+        panel.xaxis.set_major_locator(LogLocator())
+        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_title(f"batch {batch}, {precision}: the roof is {_three_digits(roof)} µs", fontsize=10, loc="left")
     plt.close(figure)
     return figure
