@@ -4,12 +4,14 @@ rivals.show(recorded)      µs per batch, how many times ours that is, and the 9
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
 """
 
+import textwrap
 from collections.abc import Sequence
 
 from . import plots, tables
 from .results import Results
 
 BATCHES = (1, 32, 256)
+WIDTH = 90  # of a printed line: JupyterLab shows it whole at 1,280 pixels
 CLASSES = {"single": "fp32", "half": "fp16"}  # of tables.CLASSES; ours' precision in it
 
 
@@ -60,7 +62,8 @@ def show(recorded: Results) -> None:
         print()
     if apart:
         print(tables.NOT_BESIDE)
-    print(tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK))
+    missing = tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK)
+    print(textwrap.fill(missing, WIDTH))
 
 
 def draw(recorded: Results) -> None:
