@@ -44,7 +44,8 @@ def ray_running(workers: int = 1) -> Iterator[None]:
         return
     options: dict[str, Any]
     if address() is None:
-        options = {"num_cpus": (os.cpu_count() or 1) + workers, "include_dashboard": False}
+        # "local": never another Ray of this machine, nor one that has ended and left its address behind
+        options = {"address": "local", "num_cpus": (os.cpu_count() or 1) + workers, "include_dashboard": False}
     else:
         options = {"runtime_env": {"env_vars": {name: os.environ[name] for name in HANDED_OVER if name in os.environ}}}
     for last in (False, False, True):  # a busy machine may not start all of Ray's processes within Ray's 30 s

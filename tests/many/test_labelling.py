@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -290,6 +291,20 @@ def test_few_pictures_are_labelled_here_and_many_are_spread(task, monkeypatch):
     )
     monkeypatch.setenv(cluster.ADDRESS, "127.0.0.1:1")
     assert way(labelling.Work(task, BATCH, "fp32"), few) == "spread"
+
+
+@pytest.mark.parametrize("given", [None, "127.0.0.1:1"])
+def test_without_an_address_ray_is_one_of_its_own(monkeypatch, given):
+    """Not one that runs on this machine already, nor one that has ended and left its address behind."""
+    asked = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False, shutdown=lambda: None, init=lambda **options: asked.append(options.get("address"))
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name, value in ((cluster.ADDRESS, given or ""), (cluster.LOOPBACK, "0"), ("RAY_AUTH_MODE", "token")):
+        monkeypatch.setenv(name, value)
+    with cluster.ray_running():
+        assert asked == [None if given else "local"]  # None: RAY_ADDRESS says where
 
 
 # The engine
