@@ -313,7 +313,9 @@ def _short(r: Mapping[str, Any]) -> dict[str, float]:
     short = {"tera": float(f"{rate(r) / 1e12:.4g}")}
     if "sm_mhz" in r:
         short["sm_mhz"] = r["sm_mhz"][1]
-    return short | {key: r[key] for key in ("watts",) if key in r}
+    if "watts" in r:
+        short["watts"] = r["watts"]
+    return short
 
 
 def _watched(call: Callable[[], Any], samples: int) -> tuple[Timing, dict[str, Any]]:
