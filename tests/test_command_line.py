@@ -305,6 +305,26 @@ def test_tuning(run, monkeypatch, tmp_path):
         assert given[-1][1:] == ((2, 8), ("fp16",), 3, path)
 
 
+def test_tuning_within_the_network(run, monkeypatch, tmp_path):
+    from common.bench import tuning_network
+    from common.bench.tuning_network import KEPT, WRONG, Trial
+
+    given, verdicts = [], [KEPT]
+
+    def tune(*arguments):
+        given.append(arguments)
+        return [Trial(None, None, None, 1.0, 2.0, verdict) for verdict in verdicts]
+
+    monkeypatch.setattr(tuning_network, "tune", tune)
+    paths = [tmp_path / name for name in ("tiles.json", "candidates.csv", "trials.csv")]
+    options = ("--save-to", paths[0], "--times", paths[1], "--trials", paths[2])
+    assert run("tune", "--in-network", 30, "--batch", 8, "--dtype", "fp16", "--tried", 4, *options).exit_code == 0
+    assert given[-1][1:] == ((8,), ("fp16",), 30, 4, *paths)
+    verdicts.append(WRONG)
+    assert run("tune", "--in-network", 1, "--weights", "digits").exit_code == 1
+    assert given[-1][1:] == ((1, 8, 32, 256), ("fp32", "fp16"), 1, 12, None, None, None)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [(("--dtype", "int8"), "dtype must be one of fp32, fp16, got 'int8'"), (("--onnx", "none.onnx"), "none.onnx")],

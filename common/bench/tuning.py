@@ -55,7 +55,7 @@ def tune(
                 def choose(block: Block, batch: int, _: str, found: Any = found, bar: Any = bar) -> Tile | None:
                     if block not in found:
                         bar.set_postfix_str(str(block))
-                        found[block] = _searched(_problem(block, batch, name), tried, timer, console)  # noqa: B023
+                        found[block] = _searched(problem_of(block, batch, name), tried, timer, console)  # noqa: B023
                     bar.update()
                     return found[block].tile if found[block] else None
 
@@ -81,7 +81,7 @@ def check_search(batches: Sequence[int], tried: int, timer: Any) -> None:
         raise ValueError(f"there are no tiles to tune: fused blocks: {lacks}")
 
 
-def _problem(block: Block, batch: int, dtype: str) -> Problem:
+def problem_of(block: Block, batch: int, dtype: str) -> Problem:
     """What a network that states bounds takes: floats as pairs of halves."""
     return Problem(block, batch, dtype, "halves" if dtype == "float32" else "tf32x3")
 
@@ -94,7 +94,7 @@ def _problems(graph: Any, batches: Sequence[int], dtypes: Sequence[str]) -> list
         for batch in batches:
 
             def note(block: Block, batch: int, _: str, name: str = name) -> Tile | None:
-                problems[_problem(block, batch, name)] = None
+                problems[problem_of(block, batch, name)] = None
                 return tiles.rule(block, batch, np.dtype(name).itemsize)
 
             fuse(graph.with_batch(batch), InvertedResidual(note))

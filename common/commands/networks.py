@@ -250,17 +250,33 @@ def tune(
     dtype: Annotated[list[str] | None, typer.Option(help="fp32, fp16 or int8; several times too.")] = None,
     tried: Annotated[int, typer.Option(min=1, help="Candidates to time for each block.")] = 12,
     save_to: Annotated[Path | None, typer.Option(help="A file to keep the tiles in, besides the cache.")] = None,
+    in_network: Annotated[
+        float | None,
+        typer.Option(min=0, help="Try tiles within the network, for so many seconds per dtype and batch."),
+    ] = None,
+    times: Annotated[
+        Path | None, typer.Option(help="With --in-network: a candidates.csv, whose fastest tiles are tried.")
+    ] = None,
+    trials: Annotated[Path | None, typer.Option(help="With --in-network: a CSV file for every tile tried.")] = None,
 ) -> None:
     """Search the fastest tile for every block of a network on this machine's GPU, for Network(..., optimize=...).
 
-    What is found is kept on disk for this card, driver and version of the kernels. Exit status 1 if a candidate
-    computed the wrong thing, 2 without a GPU.
+    Each block is timed alone; with --in-network the whole network is, from the tiles in use on. What is found is kept
+    on disk for this card, driver and version of the kernels. Exit status 1 if a candidate computed the wrong thing, 2
+    without a GPU.
     """
-    from ..bench import tuning, tuning_int8
+    from ..bench import tuning, tuning_int8, tuning_network
     from ..network import DTYPES
 
     model, batches = _model(onnx, weights), tuple(batch or tuning.BATCHES)
     floats = tuple(one for one in dtype or DTYPES if one != "int8")
+    if in_network is not None:
+        wanted = tuple(dtype or DTYPES)
+        done = tuning_network.tune(model, batches, wanted, in_network, tried, save_to, times, trials)
+        if any(trial.verdict == tuning_network.WRONG for trial in done):
+            print("Some candidates computed the wrong thing: see above.", file=sys.stderr)
+            raise typer.Exit(1)
+        return
     found: list[Any] = tuning.tune(model, batches, floats, tried, save_to) if floats else []
     if "int8" in (dtype or ()):
         if floats and save_to:

@@ -133,7 +133,7 @@ def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     return {name: compared[name].median_us for name in launches}
 
 
-def _tried(problem: Problem, tried: int) -> list[Tile]:
+def most_promising(problem: Problem, tried: int) -> list[Tile]:
     """The `tried` best-ranked tiles of a problem, the rule's and the shipped one, without duplicates."""
     clusters = cuda.compute_capability() >= 90
     return _most_promising(problem, tried, cuda.multiprocessors(), cuda.shared_memory(), clusters)
@@ -156,7 +156,7 @@ def _jobs(problem: Problem, tiles: Sequence[Tile]) -> list[tuple[str, tuple[str,
 def compile_ahead(problems: Iterable[Problem], tried: int = TRIED) -> None:
     """Compile all candidates of these problems in parallel, before their searches. Does nothing without a GPU."""
     if cuda.backend() == "gpu":
-        cubin.build_all([job for problem in problems for job in _jobs(problem, _tried(problem, tried))])
+        cubin.build_all([job for problem in problems for job in _jobs(problem, most_promising(problem, tried))])
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def search(problem: Problem, tried: int = TRIED, timer: Timer | None = None) -> 
         raise ValueError(f"tried must be at least 1, got {tried}")
     block, itemsize = problem.block, problem.itemsize
     card = cuda.multiprocessors(), cuda.shared_memory()
-    tiles = _tried(problem, tried)
+    tiles = most_promising(problem, tried)
     if not tiles:
         raise ValueError(f"no tile fits the block {block} in {problem.dtype}")
     timed = time_tiles(problem, tiles, timer)

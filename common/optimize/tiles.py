@@ -357,6 +357,15 @@ def shipped(block: Block, batch: int, dtype: str, arithmetic: str = "tf32x3") ->
     return None
 
 
+def kept(block: Block, kind: str) -> dict[int, Tile]:
+    """The tiles of a block and a kind, of KINDS, by batch size: those shipped for this card, and those found on it."""
+    made: dict[int, Tile] = {}
+    for table in (_table(SHIPPED, ("card",)), _table(cache_path(), ("card", "driver", "sources"))):
+        entries = table.found.get(kind, {}).get(str(block), {})
+        made |= {int(batch): Tile(**entry["tile"]) for batch, entry in entries.items() if entry["tile"] is not None}
+    return made
+
+
 def remember(founds: Iterable[Found], path: Path | None = None) -> Path:
     """Add search results to a file, by default cache_path(), replacing older ones; return its path.
 

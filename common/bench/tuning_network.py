@@ -1,0 +1,372 @@
+"""Search of tiles within a network on this card: python -m common tune --in-network SECONDS.
+
+The tile that is fastest alone need not be the fastest in the network: kernels overlap there (programmatic launches),
+and one of large thread blocks leaves the next one no room to start early. This search begins with the tiles in use,
+replaces the tile of one block, measures the whole network, and keeps what makes that faster: coordinate descent.
+
+    trials = Trials(model, "fp16", 8)          the network with tiles of one's choice; checks and times it
+    for trial in descend(trials, candidates, timer, seconds=60):
+        ...                                    every tile tried; what was kept is in trials.tiles
+"""
+
+import contextlib
+import csv
+import dataclasses
+import functools
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from .. import cuda
+from ..cuda import cubin, graphs
+from ..measure import timing
+from ..network import Network
+from ..network.backends import Kernels
+from ..network.compare import TOLERANCES, relative_error
+from ..optimize import cost, generate, search, tiles
+from ..optimize.compositions import LATENCY, THROUGHPUT
+from ..optimize.generate import Block, Geometry, Tile
+from ..optimize.tiles import Found, Problem, describe
+from .candidates import DTYPES, UNFUSED, text_of, tile_of
+from .network import THROUGHPUT_FROM
+from .operators import pictures
+from .tuning import check_search, problem_of
+
+SECONDS = 60.0  # for one dtype and batch
+GAIN = 0.003  # share of the network's time that a tile must save, twice
+SLOW = 1.25  # times the fastest alone: slower ones are no candidates
+HOPELESS = 0.02  # share that it may lose and yet be tried again after other blocks have changed
+BUDGET_US = 15_000.0  # of samples, per program and measurement
+FEWEST = 5  # samples
+CHECKED = 8  # different pictures in a batch
+FIELDS = ("precision", "batch", "block", "tile", "us", "before_us", "verdict")  # of the file of trials
+
+KEPT, SLOWER, WRONG, FAILED = "kept", "slower", "wrong", "failed"
+
+Times = Mapping[tuple[str, str], Sequence[tuple[int, float, Tile]]]  # (dtype, block) → (batch, µs, tile)
+
+
+# ---- The network with tiles of one's choice
+
+
+class Trials:
+    """A network at one batch size whose programs have the tiles in `tiles`, at first those that networks use.
+
+    used: the blocks of the last program, and how often it has each. Of a block without a tile, the last two layers are
+    a block as well, so `tiles` grows.
+    """
+
+    def __init__(self, model: Any, dtype: str, batch: int) -> None:
+        self.dtype, self.batch = dtype, batch
+        self.tiles: dict[Block, Tile | None] = {}
+        self.used: Counter[Block] = Counter()
+        self._changes: Mapping[Block, Tile | None] = {}
+        like = LATENCY if batch < THROUGHPUT_FROM else THROUGHPUT
+        target = Kernels(dtype=dtype, layout="NHWC", optimize=dataclasses.replace(like, fuse=self._tile))
+        network = Network(model, target, replay=False)
+        self._runner, self._shape = network.runner, (batch, *network.input_shape[1:])
+        folded, _ = self._runner.folded(self._shape)  # once: to read the file takes as long as all the rest
+        self._runner.graph = lambda _: self._runner.rewritten(folded)
+        self._x = cuda.asarray(pictures(min(batch, CHECKED), self._shape[1:]))
+        self._expected: np.ndarray | None = None
+
+    def problem(self, block: Block) -> Problem:
+        """What tiles of a block are for."""
+        return problem_of(block, self.batch, DTYPES[self.dtype])
+
+    def _tile(self, block: Block, batch: int, dtype: str) -> Tile | None:
+        self.used[block] += 1
+        if block in self._changes:
+            return self._changes[block]
+        if block not in self.tiles:
+            self.tiles[block] = tiles.chosen(block, batch, dtype, self.problem(block).arithmetic)
+        return self.tiles[block]
+
+    @contextlib.contextmanager
+    def _changed(self, changes: Mapping[Block, Tile | None]) -> Iterator[None]:
+        self._changes, self.used = changes, Counter()
+        try:
+            yield
+        finally:
+            self._changes = {}
+
+    def program(self, changes: Mapping[Block, Tile | None]) -> Any:
+        """A new program, with these tiles in place of those in `tiles`; compiled, but not yet run."""
+        with self._changed(changes):
+            return self._runner.program(self._shape, arena=True)
+
+    def blocks(self, changes: Mapping[Block, Tile | None]) -> list[Block]:
+        """The blocks that such a program would have."""
+        with self._changed(changes):
+            self._runner.plan(self._shape)
+        return list(self.used)
+
+    def error(self, program: Any) -> float:
+        """‖out − expected‖ / ‖expected‖ of a program; expected: what the first one computed. NaN if it left gaps."""
+        for array in program.buffers.values():
+            array[...] = np.nan  # what the last program left there is right
+        for start in range(0, self.batch, CHECKED):
+            program.input[start : start + CHECKED] = self._x[: self.batch - start]
+        program.launch()
+        out = cuda.asnumpy(program.output)
+        if self._expected is None:
+            self._expected = out
+        return relative_error(out, self._expected)
+
+    def by_time(self, used: Mapping[Block, int]) -> list[Block]:
+        """Blocks, with how often a program has each, in the order of their predicted time, the longest first."""
+        card = cuda.multiprocessors(), cuda.shared_memory()
+
+        def us(block: Block) -> float:
+            tile, itemsize = self.tiles[block], self.problem(block).itemsize
+            if tile is None:
+                return cost.separate(block, self.batch, itemsize, card[0])
+            return cost.predicted(block, tile, itemsize, self.batch, *card)
+
+        return sorted(used, key=lambda block: -used[block] * us(block))
+
+
+# ---- Candidates
+
+
+def read_times(path: Path) -> Times:
+    """The times of tiles alone in a file of the suite "candidates". OSError, ValueError or KeyError if it is none."""
+    found: dict[tuple[str, str], list[tuple[int, float, Tile]]] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["implementation"] != UNFUSED:
+                timed = int(row["batch"]), float(row["us"]), tile_of(row["implementation"])
+                found.setdefault((DTYPES[row["precision"]], row["case"]), []).append(timed)
+    return found
+
+
+def candidates(problem: Problem, times: Times, most: int) -> list[Tile | None]:
+    """At most `most` tiles for a block, and None, the separate kernels.
+
+    In this order: those kept for any batch size, the fastest of `times`, those that the model ranks first. Of tiles
+    alike in threads and shared memory the first comes before the others: a network needs different ones to choose from.
+    """
+    block, batch, memory = problem.block, problem.batch, cuda.shared_memory()
+
+    def ratio(other: int) -> float:
+        return max(other / batch, batch / other)
+
+    kept = tiles.kept(block, problem.kind)
+    timed = sorted(times.get((problem.dtype, str(block)), ()), key=lambda one: (ratio(one[0]), one[1]))
+    fastest = {other: min(us for same, us, _ in timed if same == other) for other, *_ in timed}
+    tried = [kept[other] for other in sorted(kept, key=ratio)]
+    tried += [tile for other, us, tile in timed if us <= SLOW * fastest[other]]
+    if len(tried) < most:
+        tried += search.most_promising(problem, most)
+    able = dict.fromkeys(dataclasses.replace(tile, arithmetic=problem.arithmetic) for tile in tried)
+    alike: dict[tuple[int, int], list[Tile]] = {}
+    for tile in able:
+        g = Geometry(block, tile, problem.itemsize)
+        if tile.images <= batch and g.problem(memory) is None:
+            alike.setdefault((tile.warps, g.shared // 16_384), []).append(tile)
+    firsts, others = [one[0] for one in alike.values()], [tile for one in alike.values() for tile in one[1:]]
+    return [*[*firsts, *others][:most], None]
+
+
+def compile_ahead(some: Mapping[Problem, Sequence[Tile | None]]) -> None:
+    """Compile tiles in parallel. Does nothing without a GPU."""
+    if cuda.backend() == "gpu":
+        pairs = [(problem, tile) for problem, every in some.items() for tile in every if tile is not None]
+        cubin.build_all([generate.job(generate.source(p.block, tile, p.dtype)) for p, tile in pairs])
+
+
+# ---- Coordinate descent
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A tile that was tried for a block in place of another one, the best so far.
+
+    us, before_us: of the network with the one and the other. us is NaN if the verdict is WRONG or FAILED; `more` says
+    what was wrong.
+    """
+
+    block: Block
+    tile: Tile | None
+    before: Tile | None
+    us: float
+    before_us: float
+    verdict: str
+    more: str = ""
+
+
+def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Median µs of each launch, repeated in CUDA graphs, a sample of each in turn. NoGpu on the simulator."""
+    with graphs.on_stream():
+        benchmarks = {name: timing.Benchmark(launch, warm_up_us=BUDGET_US / 5) for name, launch in launches.items()}
+        samples: dict[str, list[float]] = {name: [] for name in launches}
+        for benchmark in benchmarks.values():
+            benchmark.prepare()
+        until = perf_counter() + BUDGET_US * len(launches) / 1e6
+        while len(samples[next(iter(samples))]) < FEWEST or perf_counter() < until:
+            for name, benchmark in benchmarks.items():
+                samples[name].append(benchmark.sample())
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def descend(
+    trials: Trials, some: Callable[[Block], Sequence[Tile | None]], timer: search.Timer = medians,
+    seconds: float = SECONDS,
+) -> Iterator[Trial]:  # fmt: skip
+    """Yield each trial; the tiles that are kept go to trials.tiles. Ends after a pass without a win, or the seconds.
+
+    some: the candidates of a block, asked for when it is visited. timer: as for search.search.
+    """
+    until = perf_counter() + seconds
+    best, used = trials.program({}), trials.used
+    trials.error(best)
+    best_us = timer({"best": best.launch})["best"]
+    hopeless: set[tuple[Block, Tile | None]] = set()
+    won = True
+    while won:
+        won = False
+        for block in trials.by_time(used):
+            for tile in some(block):
+                if perf_counter() >= until:
+                    return
+                if block not in used or tile == trials.tiles[block] or (block, tile) in hopeless:
+                    continue
+                trial, program = _tried(trials, block, tile, best, best_us, timer)
+                best_us = trial.before_us  # measured anew beside a tile that seemed faster
+                if trial.verdict == KEPT:
+                    best, best_us, used, won = program, trial.us, trials.used, True
+                    trials.tiles[block] = tile
+                elif not trial.us <= best_us * (1 + HOPELESS):  # also NaN
+                    hopeless.add((block, tile))
+                yield trial
+
+
+def _tried(
+    trials: Trials, block: Block, tile: Tile | None, best: Any, best_us: float, timer: search.Timer
+) -> tuple[Trial, Any]:
+    """(the trial, its program): kept if it is right, not slower, and then faster by GAIN in two turns with the best."""
+    made = functools.partial(Trial, block, tile, trials.tiles[block])
+    try:
+        program = trials.program({block: tile})
+        error = trials.error(program)
+    except Exception as problem:  # errors of the driver have no common base class; the next tile can be tried
+        cuda.synchronize()  # raises if no kernel can be launched any more
+        return made(np.nan, best_us, FAILED, " ".join(str(problem).split())[:300]), None
+    if not error <= TOLERANCES[trials.dtype]:  # also NaN
+        return made(np.nan, best_us, WRONG, f"a relative error of {error:.1e}"), None
+    us = timer({"tried": program.launch})["tried"]
+    if us >= best_us:
+        return made(us, best_us, SLOWER), None
+    for _ in range(2):
+        both = timer({"best": best.launch, "tried": program.launch})
+        us, best_us = both["tried"], both["best"]
+        if us > (1 - GAIN) * best_us:
+            return made(us, best_us, SLOWER), None
+    return made(us, best_us, KEPT), program
+
+
+# ---- The command
+
+
+def tune(
+    model: Any, batches: Sequence[int], dtypes: Sequence[str], seconds: float = SECONDS, tried: int = search.TRIED,
+    save_to: Path | None = None, times: Path | None = None, trials_to: Path | None = None,
+    console: Console | None = None, timer: search.Timer | None = None,
+) -> list[Trial]:  # fmt: skip
+    """Search tiles within a network (ONNX ModelProto or path), and cache each that is kept when it is found.
+
+    seconds: for each dtype and batch, compilation included. tried: candidates of a block. save_to: a further file for
+    the tiles. times: a file of the suite "candidates", whose fastest tiles are tried. trials_to: a CSV file that gets a
+    row per trial, at once. timer: as for search.search. Errors as of tuning.tune.
+    """
+    console = console or Console(highlight=False)
+    if wrong := [dtype for dtype in dtypes if dtype not in DTYPES]:
+        raise ValueError(f"dtype within a network must be one of {', '.join(DTYPES)}, got {wrong[0]!r}")
+    check_search(batches, tried, timer)
+    known = read_times(times) if times else {}
+    every: list[Trial] = []
+    for dtype in dtypes:
+        for batch in batches:
+            start = perf_counter()
+            trials = Trials(model, dtype, batch)
+            with console.status("compiling"):
+                some = _compiled(trials, known, tried)
+            left = seconds - (perf_counter() - start)
+            console.print(f"batch {batch}, {dtype}: {left:.0f} of {seconds:.0f} s are left after compilation")
+            found: list[Trial] = []
+            for trial in descend(trials, some, timer or medians, left):
+                found.append(trial)
+                if trials_to is not None:
+                    _note(trial, dtype, batch, trials_to)
+                if trial.verdict == KEPT:
+                    _keep(trial, trials.problem(trial.block), save_to, console, timer)
+                elif trial.more:
+                    console.print(f"{trial.block}: {trial.verdict}: {escape(trial.more)}", soft_wrap=True)
+            _show(found, dtype, batch, perf_counter() - start, console)
+            every += found
+    return every
+
+
+def _compiled(trials: Trials, times: Times, most: int) -> Callable[[Block], list[Tile | None]]:
+    """A function that returns the candidates of a block, compiled; those of the blocks of now are compiled here."""
+
+    @functools.cache
+    def some(block: Block) -> list[Tile | None]:
+        return candidates(trials.problem(block), times, most)
+
+    def compiled(block: Block) -> list[Tile | None]:
+        compile_ahead({trials.problem(block): some(block)})
+        return some(block)
+
+    blocks = trials.blocks({})
+    compile_ahead({trials.problem(block): some(block) for block in blocks})
+    trials.program(dict.fromkeys(blocks))  # compiles the separate kernels
+    return compiled
+
+
+def _note(trial: Trial, dtype: str, batch: int, path: Path) -> None:
+    """Append a row to the file of trials; with its names of columns if it is new."""
+    new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        if new:
+            rows.writerow(FIELDS)
+        tile = UNFUSED if trial.tile is None else text_of(trial.tile)
+        us = [f"{number:.2f}" for number in (trial.us, trial.before_us)]
+        rows.writerow([dtype, batch, trial.block, tile, *us, f"{trial.verdict} {trial.more}".strip()])
+
+
+def _keep(
+    trial: Trial, problem: Problem, save_to: Path | None, console: Console, timer: search.Timer | None
+) -> None:  # fmt: skip
+    """Cache the tile of a trial, and keep it in the further file; with its time alone, which these files state."""
+    fused = trial.tile or trial.before
+    assert fused is not None  # one of the two differs from "separate kernels"
+    times, change = f"{trial.before_us:,.2f} → {trial.us:,.2f} µs", f"{describe(trial.before)} → {describe(trial.tile)}"
+    console.print(f"{times}: {trial.block}: {change}", soft_wrap=True)
+    alone = search.time_tiles(problem, [fused], timer)
+    for text in (*alone.wrong, *alone.failed):
+        console.print(f"{trial.block}: not kept on disk: alone {escape(text)}", soft_wrap=True)
+    for tile, us in alone.us.items():
+        card = cuda.multiprocessors(), cuda.shared_memory()
+        predicted = cost.predicted(problem.block, tile, problem.itemsize, problem.batch, *card)
+        found = Found(problem, trial.tile, us, alone.unfused_us, predicted, tile, 1)
+        for path in (None, *([save_to] if save_to else [])):
+            tiles.remember([found], path)
+
+
+def _show(found: Sequence[Trial], dtype: str, batch: int, seconds: float, console: Console) -> None:
+    """Print the number of trials by verdict, and the network's time before and after."""
+    counts = Counter(trial.verdict for trial in found)
+    said = ", ".join(f"{counts[name]} {name}" for name in (KEPT, SLOWER, WRONG, FAILED) if counts[name])
+    console.print(f"batch {batch}, {dtype}: {len(found)} trials in {seconds:.0f} s: {said or 'none'}")
+    if kept := [trial for trial in found if trial.verdict == KEPT]:
+        console.print(f"the network: {found[0].before_us:,.2f} → {kept[-1].us:,.2f} µs")
