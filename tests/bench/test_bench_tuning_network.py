@@ -133,6 +133,18 @@ def test_a_win_has_to_be_seen_twice(gains, verdict):
     assert trial.verdict == verdict and not left
 
 
+def test_a_card_that_grows_slower_does_not_end_the_search():
+    """Each measurement is 0.2 % longer than the last: the best is measured again beside what seems a little slower."""
+    stub, slower = Stub(), [1.0]
+
+    def timer(launches):
+        slower[0] *= 1.002
+        return {name: slower[0] * together(launch.__self__.tiles) for name, launch in launches.items()}
+
+    list(descend(stub, lambda block: (LARGE, OTHER, None, SMALL), timer))
+    assert stub.tiles == {A: SMALL, B: LARGE}
+
+
 def test_the_time_is_limited():
     stub = Stub()
     assert found(stub, seconds=0) == [] and stub.made == 1
