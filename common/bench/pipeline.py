@@ -132,7 +132,8 @@ def _measured(work: Work, files: Sequence[bytes], repeats: int) -> Measured:
     overlapped = Engine(work.task, network, work.batch)
     records = _decoding(work, files, repeats)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        decoded = [done.packed for done in pool.map(lambda one: work.decode(*one, overlapped.host_batch), given)]
+        make = overlapped.host_batch
+        decoded = [done.packed for done in pool.map(lambda one: work.decode(one[0], one[1], make), given)]
     logits = []
     for engine, name in ((Engine(work.task, network, work.batch, slots=1), "in turn"), (overlapped, "overlapped")):
         list(engine.run(decoded[:2]))  # warm-up

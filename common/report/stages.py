@@ -6,7 +6,8 @@ stages.service(recorded)       latencies of the service, a row per offered rate
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import results
 from .results import Results, grouped
@@ -82,7 +83,7 @@ def service(recorded: Results) -> str:
     return "\n\n".join(said)
 
 
-def _cells(r: results.Record | None) -> list[str]:
+def _cells(r: Mapping[str, Any] | None) -> list[str]:
     if r is None:
         return [DASH, DASH]
     return [f"{r['answered']:,.0f}", f"{r['p50_ms']:,.0f}, {r['p99_ms']:,.0f}"]
