@@ -3,6 +3,8 @@
 stages.pictures(recorded)      pictures per second of each stage, by precision
 stages.several(recorded)       of several GPUs, or a sentence that nobody has measured them
 stages.service(recorded)       latencies of the service, a row per offered rate
+stages.lanes(recorded, "fp16") when each copy and each computation ran, for draw.pipeline
+stages.busy(recorded, "fp16")  the share of the time in which the GPU computes
 """
 
 import functools
@@ -19,9 +21,11 @@ SIDES = "500 × 375"  # pixels of the suite's JPEG files
 
 def pictures(recorded: Results) -> str:
     """Pictures per second of each stage and of the stages together, a column per precision and batch."""
-    found = [r for r in results.find(recorded, suite="pipeline") if "pictures_per_s" in r]
+    found: list[Mapping[str, Any]] = [r for r in results.find(recorded, suite="pipeline") if "pictures_per_s" in r]
     if not found:
         return NOT_YET
+    ray = [r for r in results.find(recorded, suite="scaling", gpus=1) if r["source"].endswith("on Ray")]
+    found += [{**r, "case": r["source"]} for r in ray]
     columns = sorted({(r["precision"], r["batch"]) for r in found})
     rates = {(r["case"], r["precision"], r["batch"]): f"{r['pictures_per_s']:,.0f}" for r in found}
     cases = dict.fromkeys(r["case"] for r in found)
@@ -44,6 +48,28 @@ def pictures(recorded: Results) -> str:
 
 def _plain(case: str) -> str:
     return "decode, 1 thread" if case == "decode, 1 threads" else case
+
+
+WAYS = ("in turn", "overlapped")
+
+
+def lanes(recorded: Results, precision: str, batches: int = 8) -> dict[str, list[tuple[str, int, float, float]]]:
+    """For each of WAYS, (stage, number, start, end) in µs of the first batches' copies and computations."""
+    found: dict[str, list[tuple[str, int, float, float]]] = {}
+    for r in results.find(recorded, suite="pipeline", precision=precision, batch=256):
+        if r.get("copies") in WAYS and r["stage"] in ("copy", "compute") and r["number"] < batches:
+            box = (r["stage"], r["number"], r["start_us"], r["start_us"] + r["us"])
+            found.setdefault(r["copies"], []).append(box)
+    return found
+
+
+def busy(recorded: Results, precision: str) -> dict[str, float]:
+    """For each of WAYS, the share of the time in which the GPU computes, from the first batch to the last one."""
+    shares = {}
+    for way, found in lanes(recorded, precision).items():
+        computed = [(start, end) for stage, _, start, end in found if stage == "compute"]
+        shares[way] = sum(end - start for start, end in computed) / (computed[-1][1] - computed[0][0])
+    return shares
 
 
 def several(recorded: Results) -> str:

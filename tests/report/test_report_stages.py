@@ -27,13 +27,33 @@ def test_a_row_per_stage_and_a_column_per_precision():
             stage("decode, 1 threads", 300.4, threads=1),
             stage("decode, 8 threads", 1200.0, threads=8, precision="fp32"),
             stage("decode on the GPU", 15000.0, pixels_off=1.49, pixels_off_most=20),
-            stage("in turn, copy 000", 1.0) | {"pictures_per_s": 5.0},
+            {
+                "suite": "scaling",
+                "case": "disk, on Ray, 1 GPU",
+                "source": "disk, on Ray",
+                "gpus": 1,
+                "pictures_per_s": 7.0,
+            },
         )
     )
     assert "NVIDIA H200, 2026-01-02, a machine with 8 cores" in text
     assert "| pictures per second | fp16, batch 256 | fp32, batch 256 |" in text
     assert "| decode, 1 thread | 300 | – |" in text and "| decode, 8 threads | – | 1,200 |" in text
+    assert "| disk, on Ray | 7 | – |" in text
     assert "by 1.5 of 255 on average, by 20 at most" in text
+
+
+def test_the_share_of_the_time_in_which_the_gpu_computes():
+    def box(way, what, number, start, us):
+        slot = {"copies": way, "number": number, "start_us": start, "us": us}
+        return {"suite": "pipeline", "case": f"{way} {what} {number}", "stage": what, **slot}
+
+    kinds = (("copy", 0, 1.0), ("compute", 1.0, 2.0))
+    in_turn = [box("in turn", what, i, 4.0 * i + start, us) for i in range(2) for what, start, us in kinds]
+    overlapped = [box("overlapped", what, i, 2.0 * i + start, us) for i in range(2) for what, start, us in kinds]
+    found = recorded(*in_turn, *overlapped, box("decoded on the GPU", "copy", 0, 0.0, 9.0))
+    assert stages.lanes(found, "fp16", 1)["in turn"] == [("copy", 0, 0.0, 1.0), ("compute", 0, 1.0, 3.0)]
+    assert stages.busy(found, "fp16") == {"in turn": 4 / 6, "overlapped": 1.0}
 
 
 def test_the_files_are_those_of_the_suite():
