@@ -1,12 +1,14 @@
 """The suite "pipeline": where time goes between the bytes of a picture and its class: decoding, copying, computing.
 
 Each stage is timed alone, then together, with copies in turn with computation and overlapped with it; and when each
-copy and each computation ran. On the simulator it runs with the digits network, whose pictures are decoded as anywhere.
+copy and each computation ran. Decoding alone is timed in threads and in processes: threads of one process take turns at
+Python's lock (the GIL). On the simulator it runs with the digits network, whose pictures are decoded as anywhere.
 """
 
 import dataclasses
 import io
 import itertools
+import multiprocessing
 import os
 import tempfile
 import time
@@ -33,6 +35,8 @@ from .driver import Measured
 
 FILES = 64  # different pictures, decoded over and over
 SHOWN = 8  # batches of the timeline
+PIECE = 32  # pictures that a thread decodes at a time, where decoding alone is timed
+PATIENCE_S = 120  # for all processes to be ready
 SIDES = (375, 500)  # of a synthetic photograph, ImageNet's most frequent size
 
 
@@ -124,17 +128,12 @@ def run(options: Options, console: Console) -> Iterator[Measured]:
 def _measured(work: Work, files: Sequence[bytes], repeats: int) -> Measured:
     """(records, whether overlapped and not overlapped copies gave the same logits) of decoding on the CPU."""
     given = _batches(work, files, repeats)
-    cores = os.cpu_count() or 1
     network = network_of(work.task, work.dtype)
     overlapped = Engine(work.task, network, work.batch)
-    make = overlapped.host_batch
-    records, decoded = [], []
-    for threads in dict.fromkeys((1, cores)):
-        some = given if threads == cores else given[: max(2, repeats // cores)]  # one core takes long
-        with ThreadPoolExecutor(threads) as pool:
-            start = time.perf_counter()
-            decoded = [done.packed for done in pool.map(lambda one: work.decode(one[0], one[1], make), some)]
-            records.append(_rate(f"decode, {threads} threads", "decode", work, len(some), start, threads))
+    records = _decoding(work, files, repeats)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        make = overlapped.host_batch
+        decoded = [done.packed for done in pool.map(lambda one: work.decode(one[0], one[1], make), given)]
     logits = []
     for engine, name in ((Engine(work.task, network, work.batch, slots=1), "in turn"), (overlapped, "overlapped")):
         list(engine.run(decoded[:2]))  # warm-up
@@ -146,6 +145,59 @@ def _measured(work: Work, files: Sequence[bytes], repeats: int) -> Measured:
     decoded.clear()
     records += _together(work, given, files, overlapped, "")
     return records, bool(np.array_equal(logits[0], logits[1]))
+
+
+def _decoding(work: Work, files: Sequence[bytes], repeats: int) -> list[Record]:
+    """The rates of decoding alone, by one thread, by a thread per core, and by a process per core.
+
+    Pieces of a batch are decoded, so that all threads have work until the end.
+    """
+    cores = os.cpu_count() or 1
+    piece = dataclasses.replace(work.decoder, batch=min(PIECE, work.batch))
+    count = -(-repeats * work.batch // piece.batch)
+    records = []
+    for threads in dict.fromkeys((1, cores)):
+        some = _batches(piece, files, count if threads == cores else max(2, count // cores))  # one core takes long
+        with ThreadPoolExecutor(threads) as pool:
+            start = time.perf_counter()
+            for _ in pool.map(lambda one: piece.decode(*one), some):
+                pass
+            records.append(_rate(f"decode, {threads} threads", "decode", piece, len(some), start, threads))
+    each = _batches(piece, files, max(2, count // cores))
+    start, end = _in_processes(piece, each, cores)
+    rate = round(piece.batch * len(each) * cores / (end - start), 1)
+    case = {"case": f"decode, {cores} processes", "stage": "decode", "pictures_per_s": rate, "processes": cores}
+    return [*records, case]
+
+
+def _in_processes(work: Work, given: list[tuple[int, Part]], count: int) -> tuple[float, float]:
+    """When `count` processes that decode these batches each began, and when the last one was done: time.monotonic.
+
+    RuntimeError if one of them fails.
+    """
+    context = multiprocessing.get_context("spawn")
+    begin, results = context.Barrier(count), context.SimpleQueue()
+    processes = [
+        context.Process(target=_decode_all, args=(work, given, begin, results), daemon=True) for _ in range(count)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        raise RuntimeError(f"one of {count} processes failed, see above")
+    starts, ends = zip(*(results.get() for _ in processes), strict=True)
+    return min(starts), max(ends)
+
+
+def _decode_all(work: Work, given: list[tuple[int, Part]], begin: Any, results: Any) -> None:
+    """A process of `_in_processes`: puts (start, end)."""
+    work.decode(*given[0])  # warm-up
+    begin.wait(PATIENCE_S)
+    start = time.monotonic()
+    for one in given:
+        work.decode(*one)
+    results.put((start, time.monotonic()))
 
 
 def _on_gpu(work: Work, files: Sequence[bytes], repeats: int) -> Iterator[Measured]:

@@ -197,10 +197,11 @@ def generate(
     from ..check import unfold
     from ..draw import course
     from ..lab import glossary, links, online, syllabus
-    from ..report import cells, figures, folded, generated, pictures, results, schema, tables
+    from ..report import cells, figures, folded, generated, pictures, results, schema, stages, tables
 
     every = [*figures.FIGURES, *course.FIGURES, *demo.FIGURES]
-    known = tables.texts() | folded.texts() | schema.texts() | pictures.texts() | online.texts() | syllabus.texts()
+    known = tables.texts() | folded.texts() | schema.texts() | pictures.texts() | stages.texts()
+    known |= online.texts() | syllabus.texts()
     fine = [
         generated.run(check, known),
         figures.run(check, every),

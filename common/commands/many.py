@@ -35,7 +35,7 @@ def label(
 ) -> None:
     """Write class and score of many pictures into a Parquet file; a run that was ended goes on where it was.
 
-    A file that is no picture gets a row with the reason. With Ray (pip install ".[many]") all cores decode and all GPUs
+    A file that is no picture gets a row with the reason. With Ray (the extra "many") all cores decode and all GPUs
     compute, on several machines if RAY_ADDRESS names a cluster; without, one process writes the same file.
     """
     from ..many import cluster, labelling, parts

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from ..report.plots import CARD, WIDTH
 from .canvas import BLUE, GREEN, GREY, ORANGE, Drawing, cell, positive, text
@@ -61,7 +61,9 @@ def loads(curves: Mapping[str, Sequence[Mapping[str, Any]]], unit: str = "ms", s
         panel.set_title(title, fontsize=11, loc="left")
         panel.set(xlabel="requests per second, offered", yscale="log")
         panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        panel.yaxis.set_minor_formatter(NullFormatter())
         panel.locator_params(axis="x", nbins=4)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(f"latency, {unit}")

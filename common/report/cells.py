@@ -22,7 +22,7 @@ from . import generated
 # what loads records: modules of common.report, and names of others
 MODULES = (
     "batches", "folded", "ladders", "layouts", "multiprocessor", "pools", "products", "race", "rates", "results",
-    "rivals", "sections", "slots", "steps", "tables", "ways",
+    "rivals", "sections", "slots", "stages", "steps", "tables", "ways",
 )  # fmt: skip
 # of these modules what reads no record: formats, names, a kernel's text, times of this computer
 PLAIN = {

@@ -1,6 +1,7 @@
 """The suites pipeline and load on the simulator: what they record, and that it is consistent."""
 
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,16 @@ def task(monkeypatch):
     return small_task()
 
 
+@seldom(4)
 def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
     files = pipeline.synthetic(task, 3, rng)
     assert len({images.decode(io.BytesIO(one)).tobytes() for one in files}) == 3
     records, right = pipeline._measured(Work(task, 4, "fp32"), files, 3)
     assert right
     rates = {r["case"]: r["pictures_per_s"] for r in records if "pictures_per_s" in r}
-    assert {"decode, 1 threads", "copy and compute, in turn", "copy and compute, overlapped"} < set(rates)
+    cores = os.cpu_count()
+    assert {"decode, 1 threads", f"decode, {cores} processes"} < set(rates)
+    assert {"copy and compute, in turn", "copy and compute, overlapped"} < set(rates)
     assert all(rate > 0 for rate in rates.values())
     slices = [r for r in records if "us" in r]
     assert {(r["copies"], r["stage"], r["number"]) for r in slices} == {
@@ -41,7 +45,14 @@ def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
         assert results._complaints(r) == []
 
 
+@seldom(4)
+def test_a_process_that_does_not_decode_is_an_error(task):
+    with pytest.raises(RuntimeError, match="one of 1 processes failed"):
+        pipeline._in_processes(Work(task, 2, "fp32").decoder, [], 1)
+
+
 def test_a_wrong_result_of_overlapping_is_seen(task, rng, monkeypatch):
+    monkeypatch.setattr(pipeline, "_decoding", lambda *given: [])
     made = []
 
     class Wrong(pipeline.Engine):

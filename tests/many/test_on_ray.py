@@ -18,12 +18,12 @@ import psutil
 import pytest
 from PIL import Image
 from small_task import draw_pictures, small_task
-from tiers import long
+from tiers import long, seldom
 
 from common.many import cluster, labelling, parts, service, spread
 
 pytestmark = [
-    long,  # Ray takes up to 30 s to start on two cores that do other things as well
+    seldom(4),  # Ray takes 15 s to start on two idle cores, and up to 30 s on busy ones
     pytest.mark.skipif(not cluster.installed(), reason='Ray is not installed: pip install ".[many]"'),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of Ray itself
 ]

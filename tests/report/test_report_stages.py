@@ -1,0 +1,88 @@
+"""Tables of many pictures and of the service, from records made up here."""
+
+from common.bench import pipeline
+from common.report import results, stages
+
+RUN = {"card": "NVIDIA H200", "date": "2026-01-02"}
+
+
+def recorded(*records):
+    kept = [{"run": "r", "implementation": "ours", "precision": "fp16", "batch": 256, **r} for r in records]
+    return results.Results({"r": RUN}, kept)
+
+
+def stage(case, rate, **more):
+    return {"suite": "pipeline", "case": case, "stage": "decode", "pictures_per_s": rate, **more}
+
+
+def test_nothing_is_measured_yet():
+    nothing = recorded()
+    assert stages.pictures(nothing) == stages.service(nothing) == stages.NOT_YET
+    assert stages.several(nothing) == stages.ALONE
+
+
+def test_a_row_per_stage_and_a_column_per_precision():
+    text = stages.pictures(
+        recorded(
+            stage("decode, 1 threads", 300.4, threads=1),
+            stage("decode, 8 threads", 1200.0, threads=8, precision="fp32"),
+            stage("decode on the GPU", 15000.0, pixels_off=1.49, pixels_off_most=20),
+            {
+                "suite": "scaling",
+                "case": "disk, on Ray, 1 GPU",
+                "source": "disk, on Ray",
+                "gpus": 1,
+                "pictures_per_s": 7.0,
+            },
+        )
+    )
+    assert "NVIDIA H200, 2026-01-02, a machine with 8 cores" in text
+    assert "| pictures per second | fp16, batch 256 | fp32, batch 256 |" in text
+    assert "| decode, 1 thread | 300 | – |" in text and "| decode, 8 threads | – | 1,200 |" in text
+    assert "| disk, on Ray | 7 | – |" in text
+    assert "by 1.5 of 255 on average, by 20 at most" in text
+
+
+def test_the_share_of_the_time_in_which_the_gpu_computes():
+    def box(way, what, number, start, us):
+        slot = {"copies": way, "number": number, "start_us": start, "us": us}
+        return {"suite": "pipeline", "case": f"{way} {what} {number}", "stage": what, **slot}
+
+    kinds = (("copy", 0, 1.0), ("compute", 1.0, 2.0))
+    in_turn = [box("in turn", what, i, 4.0 * i + start, us) for i in range(2) for what, start, us in kinds]
+    overlapped = [box("overlapped", what, i, 2.0 * i + start, us) for i in range(2) for what, start, us in kinds]
+    found = recorded(*in_turn, *overlapped, box("decoded on the GPU", "copy", 0, 0.0, 9.0))
+    assert stages.lanes(found, "fp16", 1)["in turn"] == [("copy", 0, 0.0, 1.0), ("compute", 0, 1.0, 3.0)]
+    assert stages.busy(found, "fp16") == {"in turn": 4 / 6, "overlapped": 1.0}
+
+
+def test_the_files_are_those_of_the_suite():
+    height, width = pipeline.SIDES
+    assert f"{width} × {height}" == stages.SIDES
+
+
+def test_several_gpus_have_an_efficiency_and_one_alone_has_none():
+    def scaled(gpus, rate, **more):
+        return {"suite": "scaling", "case": f"decoded, {gpus}", "gpus": gpus, "pictures_per_s": rate, **more}
+
+    alone = scaled(1, 1000.0)
+    assert stages.several(recorded(alone)) == stages.ALONE
+    text = stages.several(recorded(alone, scaled(2, 1960.0, efficiency=0.98)))
+    assert "| decoded, 1 | fp16 | 1,000 | – |" in text and "| decoded, 2 | fp16 | 1,960 | 0.98 |" in text
+
+
+def test_a_row_per_rate_and_a_dash_where_a_window_has_none():
+    def load(window, offered, **more):
+        times = {"answered": offered, "p50_ms": 18.2, "p99_ms": 168.6, "requests": int(offered)}
+        return {
+            "suite": "load",
+            "window_ms": window,
+            "offered": offered,
+            "case": f"{window} {offered}",
+            **times,
+            **more,
+        }
+
+    text = stages.service(recorded(load(0.0, 43.2), load(10.0, 43.2, p50_ms=27.1), load(0.0, 237.4)))
+    assert "one run of 43 to 237 requests" in text
+    assert "| 43 | 43 | 18, 169 | 43 | 27, 169 |" in text and "| 237 | 237 | 18, 169 | – | – |" in text
