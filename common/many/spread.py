@@ -50,7 +50,7 @@ def _labelled(work: Work, parts: list[list[tuple[int, sources.Part]]], workers: 
         given = given.map_batches(_decode, batch_size=None, batch_format="pyarrow", fn_args=(work.decoder,), num_cpus=1)
     done = (
         given.map_batches(
-            _Labeller, batch_size=None, batch_format="numpy", zero_copy_batch=True, fn_constructor_args=(work,),
+            _Labeller, batch_size=1, batch_format="numpy", zero_copy_batch=True, fn_constructor_args=(work,),
             compute=ray.data.ActorPoolStrategy(size=count), num_gpus=1 if gpus else 0,
             num_cpus=0 if gpus else CORES,  # other than a decoding task's: Ray Data would fuse the two
         )

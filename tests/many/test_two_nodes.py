@@ -64,7 +64,10 @@ def node(environment, folder, *arguments):
                 one.kill()
 
 
-def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng):
+@pytest.mark.parametrize(
+    "gpus", [0, 1]
+)  # of a node, as Ray counts them: a worker for each, which computes on the CPU here
+def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng, gpus):
     pictures, network = draw_pictures(tmp_path / "in", 90, rng), tmp_path / "small.onnx"
     network.write_bytes(small_task().model.SerializeToString())
     (pictures / "00017.png").write_text("not a picture")
@@ -74,17 +77,19 @@ def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"PYTHONPATH": path, "COURSE_DEVICE": "simulator", "RAY_USAGE_STATS_ENABLED": "0"}
     environment["PYTHONUNBUFFERED"] = "1"
+    if gpus:
+        del environment["COURSE_DEVICE"]  # with it no worker asks for a GPU
     alone = label(environment, pictures, network, tmp_path / "alone.parquet", "--workers", "0")
     assert alone.wait(300) == 0
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_ADDRESS": address}
     nodes = environment | {name: secret[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
     port = address.rpartition(":")[2]
-    head = ("--head", f"--port={port}", "--num-cpus=1", "--num-gpus=0", "--include-dashboard=false")
-    second_node = (f"--address={address}", "--num-cpus=2", "--num-gpus=0")
+    head = ("--head", f"--port={port}", "--num-cpus=1", f"--num-gpus={gpus}", "--include-dashboard=false")
+    second_node = (f"--address={address}", "--num-cpus=2", f"--num-gpus={gpus}")
     logs = tmp_path / "logs"
     with node(nodes, logs, *head) as first, node(nodes, logs, *second_node) as second:
         out = tmp_path / "spread.parquet"
-        done = label(environment | secret, pictures, network, out, "--workers", "2")
+        done = label(environment | secret, pictures, network, out, "--workers", "auto" if gpus else "2")
         worked = {"first": set(), "second": set()}
         while done.poll() is None:
             worked["first"] |= working(first)
@@ -97,6 +102,8 @@ def test_a_second_node_shares_the_work_and_the_file_is_the_same(tmp_path, rng):
         assert worked["first"] | worked["second"] == {"_Labeller", "_decode"}
         assert out.read_bytes() == (tmp_path / "alone.parquet").read_bytes()
         assert first.is_running() and second.is_running()  # the command leaves a cluster as it is
+        if gpus:
+            return
         stranger = environment | secret | {"RAY_AUTH_TOKEN": secrets.token_hex(32)}
         refused = label(stranger, pictures, network, tmp_path / "stranger.parquet", "--workers", "2")
         _, wrong = refused.communicate(timeout=200)
