@@ -174,6 +174,23 @@ def test_records_say_all_that_they_must(fakes, model, reference, said, tmp_path)
     assert "batch 2, fp32" in shown and "4 of 4" in shown and all(r["implementation"] in shown for r in records)
 
 
+@pytest.mark.parametrize("precision", PRECISE)
+def test_every_peer_has_its_error_and_its_ratio_to_ours_of_the_same_process(fakes, model, reference, said, precision):
+    """So the next run on a card fills the columns of errors: no implementation is asked for more than its logits."""
+    names = [name for name in network.IMPLEMENTATIONS if network.DEFAULT_LAYOUTS[name].get(precision)]
+    for i, name in enumerate(names):
+        fakes[name] = lambda logits, off=(i + 1) * 1e-6: logits * (1 + off)
+    records, right = measure(names, model, reference, said, precision)
+    assert right and len(records) == len(names) and {"cudnn", *peers.PEERS} <= set(names)
+    for i, r in enumerate(records):
+        assert r["error_float64"] == pytest.approx((i + 1) * 1e-6, rel=0.7)
+    own = "ours" if precision != "tf32" else "cudnn"
+    others = [r for r in records if r["case"] == model.name and r["implementation"] != own]
+    assert len(others) >= 6
+    for ratio in (r["ratios"][own] for r in others):
+        assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
+
+
 @pytest.mark.parametrize("value", [1.001, np.nan])
 def test_a_wrong_one_leaves_no_record(fakes, model, reference, said, value):
     fakes["xla"] = lambda logits: logits * np.float32(value)
