@@ -1,6 +1,6 @@
 """The whole network beside its peers, in notebook 9 of chapter 06: what was timed in turn in one process.
 
-rivals.show(recorded)      µs per batch, how many times ours that is, and the 95 % intervals of these ratios
+rivals.show(recorded)      µs per batch, how many times ours that is, the 95 % intervals of these ratios, and errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
 """
 
@@ -30,11 +30,12 @@ def times_ours(column: dict[str, tables.Rival], name: str) -> float:
 
 
 def show(recorded: Results) -> None:
-    """Print µs and times ours of every implementation, and the intervals of ratios that were taken in one process.
+    """Print µs and times ours of every implementation; below it what multiplies, and the error against float64.
 
-    †: not of ours' process, so the ratio is one of two medians.
+    Ratios that were taken in one process have their 95 % intervals below them.
+    †: not of ours' process, so the ratio is one of two medians. ‡: another run was faster, or TF32 where this is fp16.
     """
-    apart = False
+    beside = tables.Beside(recorded)
     for error_class, precision in CLASSES.items():
         by_batch = columns(recorded, error_class)
         if not by_batch:
@@ -44,24 +45,23 @@ def show(recorded: Results) -> None:
         for name, words in tables.ROWS.items():
             if not any(name in column for column in by_batch.values()):
                 continue
-            cells, intervals = [], []
+            cells, intervals, records = [], [], []
             for column in by_batch.values():
                 one = column.get(name)
                 if one is None:
                     cells.append(tables.DASH)
                     intervals.append("")
                     continue
-                apart |= not one.beside
-                mark = "" if one.beside else tables.APART
+                records.append(one.record)
                 times = "" if name == "ours" else f" {times_ours(column, name):>7.2f}×"
-                cells.append(f"{tables.us(one.us)}{mark}{times}")
+                cells.append(beside.time(one) + times)
                 intervals.append(f"({one.ratio['low']:.3f} – {one.ratio['high']:.3f})" if one.ratio else "")
             print(f"  {words:<22}" + "".join(f"{cell:>22}" for cell in cells))
-            if any(intervals):
-                print(" " * 24 + "".join(f"{cell:>22}" for cell in intervals))
+            how = f"    {tables.arithmetic(records)}, error {tables.exact_error(records)}"
+            print(f"{how:<24}{''.join(f'{cell:>22}' for cell in intervals)}".rstrip())
         print()
-    if apart:
-        print(tables.NOT_BESIDE)
+    for note in beside.footnotes():
+        print(textwrap.fill(note, WIDTH))
     missing = tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK)
     print(textwrap.fill(missing, WIDTH))
 

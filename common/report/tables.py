@@ -398,7 +398,7 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
     return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
 
 
-class _Beside:
+class Beside:
     """Cells of Rivals, and the footnotes that they need."""
 
     def __init__(self, recorded: Results) -> None:
@@ -443,7 +443,7 @@ def headline(recorded: Results) -> str:
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    beside, parts, every = _Beside(recorded), [], []
+    beside, parts, every = Beside(recorded), [], []
     for error_class, (_, title) in CLASSES.items():
         columns = [race(recorded, error_class, batch) for batch in BATCHES]
         if not any("ours" in column for column in columns):
@@ -485,7 +485,7 @@ def headline_short(recorded: Results) -> str:
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    beside, batches = _Beside(recorded), (BATCHES[0], BATCHES[-1])
+    beside, batches = Beside(recorded), (BATCHES[0], BATCHES[-1])
     columns = [(error_class, batch) for error_class in NAMED for batch in batches]
     best = {column: race(recorded, *column) for column in columns}
 
@@ -594,7 +594,9 @@ def network_single(recorded: Results) -> str:
         " with copies of the pictures to the card and of the logits back. The first, the cold and the lone times are of"
         f" one process; the other two columns are of one process each. {ERROR}"
     )
-    notes = [f"{OTHER_PROGRAM} Measured on {' and '.join(sorted(dates))}, with the program of that day."] if dates else []
+    notes = (
+        [f"{OTHER_PROGRAM} Measured on {' and '.join(sorted(dates))}, with the program of that day."] if dates else []
+    )
     return _text(intro, [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()], notes)
 
 

@@ -462,6 +462,13 @@ def test_the_store_is_as_small_as_the_rules_make_it():
         assert path.stat().st_size < pruning.LARGEST, f"{path.name} is too large: add a rule to pruning.py"
 
 
+def test_every_column_of_every_table_is_described():
+    for recorded in results.every():
+        for suite in results.SUITES:
+            columns = {key for r in recorded.suite(suite) for key in r} - {"suite"}
+            assert columns <= set(schema.COLUMNS), f"{suite}: describe {columns - set(schema.COLUMNS)} in schema.py"
+
+
 def test_every_suite_and_every_column_that_one_demands_is_described():
     assert set(schema.RECORDS) == set(results.SUITES)
     demanded = {key for keys in results.SUITES.values() for key in keys} | set(results._SPARSE)
