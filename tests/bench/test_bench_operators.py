@@ -26,7 +26,7 @@ def said():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A call takes as many µs as it is the how-manieth to be timed."""
+    """The n-th call that is timed takes n µs."""
     timed = []
 
     def time(call, samples):
