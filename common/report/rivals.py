@@ -2,12 +2,13 @@
 
 rivals.show(recorded)      µs per batch, how many times ours that is, the 95 % intervals of these ratios, and errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
+rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
 """
 
 import textwrap
 from collections.abc import Sequence
 
-from . import plots, tables
+from . import plots, results, tables
 from .results import Results
 
 BATCHES = (1, 32, 256)
@@ -64,6 +65,35 @@ def show(recorded: Results) -> None:
         print(textwrap.fill(note, WIDTH))
     missing = tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK)
     print(textwrap.fill(missing, WIDTH))
+
+
+def from_host(recorded: Results, batches: Sequence[int] = (1, 256)) -> dict[tuple[str, int], tuple[float, float]]:
+    """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
+
+    Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its 95 %
+    interval; †: cuDNN's was timed in another process than ours. Batches without both are left out.
+    """
+    found, apart = {}, False
+    for error_class, precision in CLASSES.items():
+        for batch, column in columns(recorded, error_class, batches).items():
+            keys = {"case": tables.HOST, "precision": precision, "batch": batch}
+            sides = (results.find(recorded, suite="network", implementation=name, **keys) for name in ("ours", "cudnn"))
+            ours, theirs = map(results.fastest, sides)
+            if ours is None or theirs is None or "cudnn" not in column:
+                continue
+            one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
+            ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
+            found[precision, batch] = ratio, times_ours(column, "cudnn")
+            apart |= one is None
+            interval = f" ({one['low']:.3f} – {one['high']:.3f})" if one else ""
+            print(
+                f"{f'{precision}, batch {batch}':<17} ours {tables.us(ours['median_us']):>6} µs,"
+                f" cuDNN {tables.us(theirs['median_us']) + ('' if one else tables.APART):>7} µs:"
+                f" {ratio:.2f}×{interval}, on the card {found[precision, batch][1]:.2f}×"
+            )
+    if apart:
+        print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
+    return found
 
 
 def draw(recorded: Results) -> None:

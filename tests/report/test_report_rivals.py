@@ -44,3 +44,22 @@ def test_no_printed_line_is_wider_than_a_page(recorded, capsys):
     for one in (recorded, results.load(tables.CARD)):
         rivals.show(one)
         assert max(map(len, capsys.readouterr().out.splitlines())) <= rivals.WIDTH
+
+
+def from_host(us, implementation="ours", **more):
+    return network(implementation, us, launch="host", **more) | {"case": tables.HOST}
+
+
+def test_from_host_to_host_has_an_interval_in_one_process_only(recorded, tmp_path, capsys):
+    assert rivals.from_host(recorded) == {}
+    one = [from_host(100.0), from_host(510.0, "cudnn", ratios=INTERVAL)]
+    found = rivals.from_host(results.load(saved(tmp_path / "card", one)))
+    assert found == {("fp16", 1): (5.0, 5.0)}
+    assert "ours    100 µs, cuDNN     510 µs: 5.00× (4.987 – 5.012), on the card 5.00×" in capsys.readouterr().out
+
+
+def test_from_host_to_host_of_two_processes_says_so(recorded, tmp_path, capsys):
+    found = rivals.from_host(results.load(saved(tmp_path / "card", [from_host(100.0)], [from_host(400.0, "cudnn")])))
+    assert found == {("fp16", 1): (4.0, 5.0)}
+    shown = capsys.readouterr().out
+    assert "cuDNN    400† µs: 4.00×, on the card" in shown and tables.NOT_BESIDE[:40] in shown
