@@ -2,6 +2,7 @@
 
     race.draw(recorded)                    a dot per kind of layer and batch: cuDNN's time over ours
     race.ahead(recorded, "fp16", 256)      in how many of the network's layers ours is the faster
+    race.processes(recorded)               whether both times of a step are of one process, in words
     race.sums(recorded)                    rows: the steps' times summed, beside the network's
 
 A step was timed alone (suite "operators"). Of cuDNN's two layouts the faster counts, step by step.
@@ -51,6 +52,23 @@ def speed_up(recorded: Results, precision: str, batch: int, kind: str | None = N
     if not chosen:
         raise ValueError(f"kind must be one of {', '.join(kinds(recorded))}, got {kind!r}")
     return math.exp(sum(n * math.log(ratio) for n, ratio in chosen) / sum(n for n, _ in chosen))
+
+
+def processes(recorded: Results) -> str:
+    """One or two sentences: for how many steps both times were taken in turn in one process, or were not."""
+    pairs = [
+        ours.get("run") == other.get("run") and "cudnn" in ours.get("ratios", {})
+        for precision in PRECISIONS
+        for batch in BATCHES
+        for case, other in steps(recorded, "cudnn", precision, batch).items()
+        if (ours := steps(recorded, "ours", precision, batch).get(case)) is not None
+    ]
+    if pairs and all(pairs):
+        return "Both times of each step were taken in turn, in one process."
+    which = (
+        "The two times of each step" if not any(pairs) else f"In {pairs.count(False)} of {len(pairs)} steps the times"
+    )
+    return f"{which} are of different processes, and perhaps of different days.\nThese ratios have no interval."
 
 
 def kinds(recorded: Results) -> list[str]:

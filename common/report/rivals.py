@@ -1,6 +1,6 @@
 """The whole network beside its peers, in notebook 9 of chapter 06: what was timed in turn in one process.
 
-rivals.show(recorded)      µs per batch, how many times ours that is, the 95 % intervals of these ratios, and errors
+rivals.show(recorded)      µs per batch, how many times ours that is, the confidence intervals of these ratios, and errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
 rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
 """
@@ -33,7 +33,7 @@ def times_ours(column: dict[str, tables.Rival], name: str) -> float:
 def show(recorded: Results) -> None:
     """Print µs and times ours of every implementation; below it what multiplies, and the error against float64.
 
-    Ratios that were taken in one process have their 95 % intervals below them.
+    Ratios that were taken in one process have their confidence intervals below them.
     †: not of ours' process, so the ratio is one of two medians. ‡: another run was faster, or TF32 where this is fp16.
     """
     beside = tables.Beside(recorded)
@@ -70,8 +70,8 @@ def show(recorded: Results) -> None:
 def from_host(recorded: Results, batches: Sequence[int] = (1, 256)) -> dict[tuple[str, int], tuple[float, float]]:
     """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
 
-    Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its 95 %
-    interval; †: cuDNN's was timed in another process than ours. Batches without both are left out.
+    Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its
+    confidence interval; †: cuDNN's was timed in another process than ours. Batches without both are left out.
     """
     found, apart = {}, False
     for error_class, precision in CLASSES.items():

@@ -42,6 +42,21 @@ def test_the_faster_layout_counts_and_every_layer_weighs_the_same(made):
     assert race.steps(made, "cudnn", "fp16", 1, layout="NHWC")["expand a"]["median_us"] == 16.0
 
 
+def test_whether_both_times_are_of_one_process_is_said(made, monkeypatch):
+    assert race.processes(made).startswith("The two times of each step are of different processes")
+    ratio = {"cudnn": {"to": "cudnn NHWC", "median": 0.5, "low": 0.49, "high": 0.51}}
+    together = [step(side, "expand a", 2.0, run="r", ratios=ratio) for side in race.SIDES]
+    apart = [step("ours", "depthwise b", 4.0, run="r"), step("cudnn", "depthwise b", 2.0, run="old")]
+
+    def of(records):
+        found = lambda recorded, **keys: [r for r in records if all(r.get(k) == v for k, v in keys.items())]  # noqa: E731
+        monkeypatch.setattr(results, "find", found)
+        return race.processes(made)
+
+    assert of(together) == "Both times of each step were taken in turn, in one process."
+    assert of(together + apart).startswith("In 1 of 2 steps the times are of different processes")
+
+
 def test_what_is_not_there_is_named(made):
     with pytest.raises(ValueError, match="side must be one of ours, cudnn, got 'mine'"):
         race.steps(made, "mine", "fp16", 1)
