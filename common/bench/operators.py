@@ -267,7 +267,7 @@ def measure(
 
 
 def _ratios(side: Side, timed: Sequence[Side], comparison: timing.Comparison) -> dict[str, Any]:
-    """A side's time over the fastest of the other implementation in the same process, with its 95 % interval."""
+    """A side's time over the fastest of the other implementation in the same process, with its interval."""
     found = {}
     for name in IMPLEMENTATIONS:
         others = [one for one in timed if one.implementation == name != side.implementation]

@@ -1,6 +1,6 @@
 """The whole network beside its peers, in notebook 9 of chapter 06: what was timed in turn in one process.
 
-rivals.show(recorded)      µs per batch, how many times ours that is, the confidence intervals of these ratios, and errors
+rivals.show(recorded)      µs per batch, times ours with its interval, what multiplies, errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
 rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
 """
