@@ -591,8 +591,9 @@ def network_single(recorded: Results) -> str:
         " same buffers, by the GPU's clock. *Rotating*: the same over sets of buffers that together are more than twice"
         " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
         " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
-        " with copies of the pictures to the card and of the logits back. The first, the cold and the lone times are of"
-        f" one process; the other two columns are of one process each. {ERROR}"
+        " with copies of the pictures, which already have the precision and the layout, to the card and of the logits"
+        " back. The first, the cold and the lone times are of one process; the other two columns are of one process"
+        f" each. {ERROR}"
     )
     notes = (
         [f"{OTHER_PROGRAM} Measured on {' and '.join(sorted(dates))}, with the program of that day."] if dates else []
