@@ -137,7 +137,7 @@ def test_bounds(precision):
 
 
 def test_the_work_is_that_of_54_steps():
-    """PERFORMANCE's numbers: 54.9 MB of activations and 13.95 MB of parameters, 300.8 million multiply-adds."""
+    """54.9 MB of activations and 13.95 MB of parameters, 300.8 million multiply-adds."""
     model = peers.Model.of("seeded")
     one = network.work(model, 1, "fp32")
     assert one.bytes == 54_906_784 + 4 * model.graph.params
