@@ -328,6 +328,17 @@ def test_records_of_ours_by_fma_alone_are_a_case_of_their_own(fakes, model, refe
     assert host["case"] == f"{model.name}, FMA only, host to host"
 
 
+def test_ours_step_by_step_stands_beside_ours_in_one_process(fakes, model, reference, said):
+    (ours, steps, cudnn), _ = measure(["ours", "ours-steps", "cudnn"], model, reference, said)
+    assert steps["implementation"] == "ours" and steps["case"] == f"{model.name}, step by step"
+    assert set(steps["ratios"]) == {"ours", "cudnn"} and set(cudnn["ratios"]) == {"ours"}
+    assert cudnn["ratios"]["ours"]["to"].startswith("ours ") and steps["composition"] == "none"
+    assert not network.superseded([ours])(steps) and network.superseded([steps])(steps)
+    for precision in ("fp32", "fp16"):
+        both = network.configurations(precision, ["ours", "ours-steps"], (), "latency")
+        assert [one.optimize for one in both] == ["latency", None]
+
+
 def test_ours_by_fma_alone_is_a_row_of_its_own(model, monkeypatch):
     (one,) = network.configurations("fp32", ["ours-fma"], (), "latency")
     assert str(one) == "ours-fma fp32 NHWC latency" and network.configurations("fp16", ["ours-fma"]) == []
@@ -391,7 +402,8 @@ def peers_state():
 def test_what_is_timed_unless_told_otherwise():
     options = network.Options()
     # torch-compile takes minutes
-    always = ("ours", "ours-fma", "cudnn", "torch-eager", "torch-graph", "xla", "onnxruntime-cuda", "tensorrt")
+    libraries = ("cudnn", "torch-eager", "torch-graph", "xla", "onnxruntime-cuda", "tensorrt")
+    always = ("ours", "ours-fma", "ours-steps", *libraries)
     assert options.backends == always
     assert options.batches == (1, 8, 32, 256) and options.precisions == PRECISE
     assert network.Options(mode="rotating").backends == network.Options(mode="host").backends == ("ours", "cudnn")
@@ -408,10 +420,13 @@ def test_a_layout_that_is_named_is_taken():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backends": ("tensorflow",)}, "backend must be one of ours, ours-fma, cudnn, .* got 'tensorflow'"),
+        (
+            {"backends": ("tensorflow",)},
+            "backend must be one of ours, ours-fma, ours-steps, cudnn, .* got 'tensorflow'",
+        ),
         (
             {"backends": ("xla",), "mode": "rotating"},
-            "backend with mode 'rotating' must be one of ours, ours-fma, cudnn, got 'xla'",
+            "backend with mode 'rotating' must be one of ours, ours-fma, ours-steps, cudnn, got 'xla'",
         ),
         ({"precisions": ("bf16",)}, "precision must be one of fp32, tf32, fp16, int8, got 'bf16'"),
         ({"layouts": ("nhwc",)}, "layout must be one of NCHW, NHWC, got 'nhwc'"),
