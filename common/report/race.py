@@ -4,6 +4,7 @@
     race.ahead(recorded, "fp16", 256)      in how many of the network's layers ours is the faster
     race.processes(recorded)               whether both times of a step are of one process, in words
     race.sums(recorded)                    rows: the steps' times summed, beside the network's
+    race.terms(recorded)                   what multiplies there, errors, and of which processes the times are
 
 A step was timed alone (suite "operators"). Of cuDNN's two layouts the faster counts, step by step.
 """
@@ -152,3 +153,24 @@ def peers(recorded: Results) -> list[tuple[str, list[float | None]]]:
         times = own if name == "ours" else [one.get(name) for one in found]
         rows.append((words, [None if us is None else us / mine for us, mine in zip(times, own, strict=True)]))
     return rows
+
+
+def terms(recorded: Results) -> str:
+    """Lines on `peers`: what multiplies in fp32, the largest errors, and whether all are of one process per column."""
+    keys: dict[str, Any] = {"suite": "network", "case": STEP_BY_STEP, "implementation": "ours", "launch": "graph"}
+    words, apart = [], False
+    for precision in PRECISIONS:
+        own = results.find(recorded, precision=precision, mode="hot", **keys)
+        others = []
+        for batch in BATCHES:
+            every = {"suite": "network", "case": tables.NETWORK, "mode": "hot", "precision": precision, "batch": batch}
+            column = tables.rivals(results.find(recorded, **every))
+            others += [one.record for name, one in column.items() if name in tables.IMPLEMENTATIONS and name != "ours"]
+        apart |= not {tables.process_of(r) for r in others} <= {tables.process_of(r) for r in own}
+        errors = max(map(tables.error_of, [*own, *others]), default=0.0)
+        words.append(
+            f"{precision}: the engine multiplies in {tables.arithmetic(own)}, the others in"
+            f" {tables.arithmetic(others)}; errors up to {errors:.0e}"
+        )
+    of = "Columns are of several processes, so these are ratios of medians; " if apart else ""
+    return "\n".join([*words, f"{of}–: not measured"])
