@@ -735,7 +735,8 @@ MUTANTS = [
     ),
     Mutant(
         "tiles-sources", "common/optimize",
-        '(cache_path(), ("card", "driver", "sources"))', '(cache_path(), ("card", "driver"))',
+        'tables = (_table(cache_path(), ("card", "driver", "sources"))',
+        'tables = (_table(cache_path(), ("card", "driver"))',
         "tiles that were tuned for other kernels count", SEARCH,
     ),
     Mutant(

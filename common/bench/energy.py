@@ -158,7 +158,7 @@ def _record(
         "suite": "energy", "case": model.name, "implementation": name, "precision": c.precision,
         "arithmetic": row.built.arithmetic, "batch": batch, "layout": c.layout,
         "launch": row.built.launched_as or row.launch, "error": float(f"{row.check.error:.3g}"),
-        "same_top5": row.check.same_top5, "checked_images": row.check.images,
+        **row.check.fields,
         "mj_per_image": _digits(found.mj_per_image), "mj_low": _digits(found.low), "mj_high": _digits(found.high),
         "gross_mj": _digits(found.gross), "gross_mj_low": _digits(found.gross_range[0]),
         "gross_mj_high": _digits(found.gross_range[1]), "idle_w": _digits(found.idle_w),

@@ -1,8 +1,9 @@
 """python -m common bench all: every suite of this card, one after the other, and how long that takes, said first.
 
 How long: what the records of a card took, of this one if it has any, else of the course's. The estimate is a sum of
-runs, as long as `measure.environment.Watch` watched each. torch.compile is not among them: it compiles for minutes per
-batch size, and is timed only where it is named.
+runs, as long as `measure.environment.Watch` watched each; for energy it is a sum of what will be metered. torch.compile
+compiles for minutes per batch size: the suite network times it only where it is named, and of the others only energy
+runs it, for four of its sixteen cells.
 """
 
 import importlib
@@ -18,7 +19,7 @@ from ..cuda import graphs
 from ..measure import environment
 from ..report import results, tables
 from ..report.results import Results
-from . import driver
+from . import driver, energy, network
 
 # (suite, its options): what the course's tables are made of, in this order. Those behind it need ncu
 SUITES: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -26,7 +27,8 @@ SUITES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("network", {"mode": "call"}), ("network", {"mode": "replay"}), ("network", {"precisions": ("int8",)}),
     ("chain", {}), ("operators", {}), ("kernels", {}), ("late", {}), ("plans", {}), ("errors", {}), ("families", {}),
     ("multiprocessor", {}), ("timeline", {}), ("two-of-four", {}), ("fp8", {}), ("candidates", {}), ("sparse", {}),
-    ("energy", {}), ("profile", {}), ("trace", {}), ("sections", {}), ("inspect", {}),
+    ("energy", {}), ("energy", {"backends": ("ours", "onnxruntime-cuda"), "precisions": ("int8",)}),
+    ("profile", {}), ("trace", {}), ("sections", {}), ("inspect", {}),
 )  # fmt: skip
 NAMES = tuple(dict.fromkeys(name for name, _ in SUITES))
 
@@ -49,13 +51,18 @@ class Options:
 def seconds(recorded: Results, suite: str) -> float | None:
     """How long the runs took that a suite's records are of; None if they do not say it.
 
-    The suites network and chain share a table, and are told apart by the names of their runs.
+    The suites network and chain share a table, and are told apart by the names of their runs. What is only of SLOW
+    implementations is left out, as it is in SUITES. Energy: what its own plan says, with the compilation of SLOW ones.
     """
+    if suite == "energy":
+        plans = (energy.Options(save=True, **given).durations() for name, given in SUITES if name == suite)
+        return sum(prepare + meter for plan in plans for prepare, meter in plan.values())
     table = {"chain": "network"}.get(suite, suite)
-    names = {r["run"] for r in recorded.suite(table) if f"-{suite}-" in r["run"]}
+    names = {
+        r["run"] for r in recorded.suite(table) if f"-{suite}-" in r["run"] and r["implementation"] not in network.SLOW
+    }
     looks = [recorded.runs[name].get("watch", {}).get("looks", 0) for name in names]
-    metered = sum(r.get("seconds", 0) for r in recorded.suite(suite)) if suite == "energy" else 0
-    return environment.PERIOD * sum(looks) + metered or None
+    return environment.PERIOD * sum(looks) or None
 
 
 def show_plan(options: Options, recorded: Results, console: Console) -> None:

@@ -3,6 +3,7 @@
     ours      this project's kernels         graph: the launches captured in a CUDA graph and replayed;
               optimized for latency below batch 16 and for throughput from there on, unless --optimize is given
     ours-fma  the same, without tensor cores: fp32 products and sums by FMA alone, as the libraries in fp32
+    ours-steps  the same as ours without its optimizations: one kernel per step of the network, as in chapter 05
     ours-fp16 ours in fp16, beside ours in int8: timed with them, for the ratio; no records of its own
     cudnn     the same steps on cuDNN        graph, and eager: launched from Python one after the other
     the others: peers.py
@@ -50,12 +51,14 @@ BATCHES = (1, 8, 32, 256)
 CHECKED = 32  # pictures on which every implementation is checked, at any batch size
 SAMPLES = 50
 THROUGHPUT_FROM = 16  # batch size
-STEP_BY_STEP = "step by step"  # in the "case" of records of ours with --optimize none
+STEP_BY_STEP = "step by step"  # in the "case" of records of ours-steps, or of ours with --optimize none
 
 BESIDE_INT8 = "ours-fp16"
 # implementations that are backends of Network
-STEPS = {"ours": "kernels", "ours-fma": "kernels", "cudnn": "cudnn", BESIDE_INT8: "kernels"}
-OURS = {"ours": "ours", "ours-fma": "ours", BESIDE_INT8: "ours"}  # the "implementation" of their records
+STEPS = {
+    "ours": "kernels", "ours-fma": "kernels", "ours-steps": "kernels", "cudnn": "cudnn", BESIDE_INT8: "kernels",
+}  # fmt: skip
+OURS = dict.fromkeys((name for name in STEPS if name != "cudnn"), "ours")  # the "implementation" of their records
 NAMES = {"ours": "ours'", BESIDE_INT8: "our fp16's", "cudnn": "cuDNN's"}  # those that all others are compared with
 CHOSEN = tuple(name for name in STEPS if name != BESIDE_INT8)
 IMPLEMENTATIONS = (*CHOSEN, *PEERS)
@@ -67,6 +70,7 @@ DEFAULT_LAYOUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "ours": {"fp32": ("NHWC",), "fp16": ("NHWC",), INT8: ("NHWC",)},
     BESIDE_INT8: {INT8: ("NHWC",)},
     "ours-fma": {"fp32": ("NHWC",)},
+    "ours-steps": {"fp32": ("NHWC",), "fp16": ("NHWC",)},
     "cudnn": {**_FAST, "fp32": _BOTH},
     "torch-eager": dict.fromkeys(PRECISIONS, _BOTH),
     "torch-graph": dict.fromkeys(PRECISIONS, _BOTH),
@@ -263,10 +267,14 @@ def configurations(
     if precision == INT8 and "ours" in implementations:
         implementations = (*implementations, BESIDE_INT8)
     return [
-        Configuration(name, precision, layout, optimize if name in OURS and layout == "NHWC" else None)
+        Configuration(name, precision, layout, optimize if _optimized(name) and layout == "NHWC" else None)
         for name in implementations
         for layout in (layouts or DEFAULT_LAYOUTS[name].get(precision, ()))
     ]
+
+
+def _optimized(implementation: str) -> bool:
+    return implementation in OURS and implementation != "ours-steps"
 
 
 def build(configuration: Configuration, model: Model, x: np.ndarray, mode: str, tune: bool) -> Built:
@@ -297,7 +305,7 @@ def build_steps(configuration: Configuration, model: Model, x: np.ndarray, mode:
             model.onnx, STEPS[c.implementation], dtype="fp16" if c.arrays == "fp16" else "fp32",
             replay=mode == "replay", **options,
         )  # fmt: skip
-    arithmetic = (OUR_ARITHMETIC if c.implementation in ("ours", BESIDE_INT8) else ARITHMETIC)[c.arrays]
+    arithmetic = (OUR_ARITHMETIC if c.implementation in ("ours", "ours-steps", BESIDE_INT8) else ARITHMETIC)[c.arrays]
     if mode in CALLED:
         return called(net, x, arithmetic)
     programs = [net.program(x.shape, arena)]
@@ -544,12 +552,13 @@ def _record(
 ) -> dict[str, Any]:
     c = row.configuration
     measured = comparison[row.name]
-    case = [model.name, *([FMA_ONLY] if c.implementation == "ours-fma" else [])]
+    own = {"ours-fma": [FMA_ONLY], "ours-steps": [STEP_BY_STEP]}  # the latter is the program of chapter 05
+    case = [model.name, *own.get(c.implementation, [])]
     if options.mode == "host":
         case.append("host to host")
     elif options.mode in CALLED:
         case.append(CALLED[options.mode])
-    elif options.optimize == "none" and c.implementation in OURS:  # the program of chapter 05, without optimizations
+    elif options.optimize == "none" and _optimized(c.implementation):
         case.append(STEP_BY_STEP)
     more: dict[str, Any] = {"layout": c.layout, "launch": row.built.launched_as or row.launch}
     more |= row.check.fields

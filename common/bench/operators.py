@@ -1,12 +1,14 @@
 """The suite "operators": each distinct step of MobileNetV2 alone, on cuDNN and on this project's kernels.
 
 A step is what one launch computes if everything is fused: a convolution with its bias, activation and residual. It runs
-on the network's own activations, and its result is compared with PyTorch's in float64 before it is timed.
+on the network's own activations, and its result is compared with PyTorch's in float64 before it is timed. A step's
+implementations and layouts are timed in one process, one sample of each in turn. Records have the ratios to the fastest
+of cuDNN and of ours there.
 """
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,16 +56,20 @@ class Options(driver.Options):
         "precisions": (PRECISIONS, ("fp32", "fp16")),
     }  # fmt: skip
 
-    def combinations(self) -> Iterator[tuple[str, int, str, str]]:
-        """Yield (implementation, batch, precision, layout) to measure. Ours has no tf32, and one layout by default."""
-        for implementation in self.backends:
-            for batch in self.batches:
-                for precision in self.precisions:
-                    if implementation == "ours" and precision == "tf32":
-                        continue
-                    own = ("NHWC",) if implementation == "ours" else LAYOUTS_OF[precision]
-                    for layout in self.layouts or own:
-                        yield implementation, batch, precision, layout
+    def groups(self) -> Iterator[tuple[int, str, list[tuple[str, str]]]]:
+        """Yield (batch, precision, the implementations and layouts that are timed in turn).
+
+        Ours has no tf32, and one layout by default.
+        """
+        for batch in self.batches:
+            for precision in self.precisions:
+                sides = [
+                    (name, layout)
+                    for name in self.backends if (name, precision) != ("ours", "tf32")
+                    for layout in self.layouts or (("NHWC",) if name == "ours" else LAYOUTS_OF[precision])
+                ]  # fmt: skip
+                if sides:
+                    yield batch, precision, sides
 
 
 @dataclass(frozen=True)
@@ -187,36 +193,90 @@ def arithmetic(implementation: str, kernel: str, precision: str) -> str:
     return ARITHMETIC["3xfp16"] if OF_HALVES in variant else kernels.arithmetic(operator, variant, precision)
 
 
-def measure(
-    implementation: str, model: Model, precision: str, layout: str, batch: int, options: Options, console: Console
-) -> Measured:
-    """(records, whether all results were correct) of every distinct step at one batch size."""
-    net = network_of(implementation, model, precision, layout, options.tune)
-    program = net.program((batch, *model.graph.input_shape[1:]))
+@dataclass(frozen=True)
+class Side:
+    """The network on one implementation, in one layout, after one pass: its buffers hold all activations."""
+
+    implementation: str
+    layout: str
+    program: Program
+
+    @property
+    def name(self) -> str:
+        """Its name in ratios: "cudnn NHWC"."""
+        return f"{self.implementation} {self.layout}"
+
+    def checked(self, operator: Operator) -> tuple[float, int]:
+        """(the error of a step that is launched now, the number of products per sum)."""
+        self.program.buffers[self.program.steps[operator.index].output][...] = np.nan
+        self.program.launch_step(operator.index)
+        return error_of(self.program, operator.index)
+
+    def benchmark(self, operator: Operator) -> timing.Benchmark:
+        """One step, to be timed."""
+        return timing.Benchmark(functools.partial(self.program.launch_step, operator.index))
+
+
+def prepared(implementation: str, layout: str, model: Model, precision: str, batch: int, tune: bool) -> Side:
+    """An implementation after one pass over the pictures."""
+    program = network_of(implementation, model, precision, layout, tune).program((batch, *model.graph.input_shape[1:]))
     program.input[...] = cuda.asarray(pictures(batch, model.graph.input_shape[1:]))
     program.launch()
+    return Side(implementation, layout, program)
+
+
+def measure(
+    sides: Sequence[tuple[str, str]], model: Model, precision: str, batch: int, options: Options, console: Console
+) -> Measured:
+    """(records, whether all results were correct) of every distinct step at one batch size and precision.
+
+    sides: implementations and layouts, timed in turn step by step.
+    """
+    ready = [prepared(*side, model, precision, batch, options.tune) for side in sides]
     records, right = [], True
-    for operator in operators(program.steps):
-        step = program.steps[operator.index]
-        program.buffers[step.output][...] = np.nan
-        program.launch_step(operator.index)
-        error, k = error_of(program, operator.index)
-        most = allowed(precision, k)
-        if not error <= most:
-            console.print(f"{operator.case}: [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}")
-            right = False
+    for operator in operators(ready[0].program.steps):
+        errors: dict[str, float] = {}
+        for side in ready:
+            error, k = side.checked(operator)
+            most = allowed(precision, k)
+            if error <= most:
+                errors[side.name] = error
+            else:
+                what = f"{side.name}, {operator.case}"
+                console.print(f"{what}: [red]wrong[/], not timed: an error of {error:.1e}, allowed {most:.1e}")
+                right = False
+        timed = [side for side in ready if side.name in errors]
+        if not timed:
             continue
-        launch = functools.partial(program.launch_step, operator.index)
-        measured = timing.time(launch, samples=options.samples or SAMPLES)
-        records.append(
-            record(
-                "operators", operator.case, implementation, precision=precision, batch=batch,
-                arithmetic=arithmetic(implementation, program.told[operator.index], precision), timing=measured,
-                work=work_of(step, 2 if precision == "fp16" else 4), error=error, layout=layout, kind=operator.kind,
-                shape=operator.shape, count=operator.count, plan=program.told[operator.index],
-            )
-        )  # fmt: skip
+        comparison = timing.compare(
+            {side.name: side.benchmark(operator) for side in timed}, samples=options.samples or SAMPLES
+        )
+        for side in timed:
+            step, told = side.program.steps[operator.index], side.program.told[operator.index]
+            ratios = _ratios(side, timed, comparison)
+            records.append(
+                record(
+                    "operators", operator.case, side.implementation, precision=precision, batch=batch,
+                    arithmetic=arithmetic(side.implementation, told, precision), timing=comparison[side.name],
+                    work=work_of(step, 2 if precision == "fp16" else 4), error=errors[side.name], layout=side.layout,
+                    kind=operator.kind, shape=operator.shape, count=operator.count, plan=told,
+                    **({"ratios": ratios} if ratios else {}),
+                )
+            )  # fmt: skip
     return records, right
+
+
+def _ratios(side: Side, timed: Sequence[Side], comparison: timing.Comparison) -> dict[str, Any]:
+    """A side's time over the fastest of the other implementation in the same process, with its interval."""
+    found = {}
+    for name in IMPLEMENTATIONS:
+        others = [one for one in timed if one.implementation == name != side.implementation]
+        best = min(others, key=lambda one: comparison[one.name].median_us, default=None)
+        if best is not None:
+            ratio = comparison.ratio(side.name, best.name)
+            low, median, high = (float(f"{value:.4g}") for value in (ratio.low, ratio.median, ratio.high))
+            found[name] = {"to": best.name, "median": median, "low": low, "high": high}
+    return found
 
 
 def _show(records: list[dict[str, Any]], console: Console) -> None:
@@ -235,13 +295,20 @@ def _show(records: list[dict[str, Any]], console: Console) -> None:
 
 
 def run(options: Options, console: Console, model: Model | None = None) -> Iterator[Measured]:
-    """Yield (records, whether all were correct) per combination. NoGpu on the simulator."""
+    """Yield (records, whether all were correct) per batch size and precision. NoGpu on the simulator."""
     with on_stream():
         model = model or Model.of()
-        for implementation, batch, precision, layout in options.combinations():
-            records, right = measure(implementation, model, precision, layout, batch, options, console)
-            _show(records, console)
+        for batch, precision, sides in options.groups():
+            records, right = measure(sides, model, precision, batch, options, console)
+            for implementation, layout in sides:
+                own = [r for r in records if (r["implementation"], r["layout"]) == (implementation, layout)]
+                _show(own, console)
             yield records, right
 
 
-bench = driver.suite("operators", run)
+def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
+    """A predicate for older records of the same step, side and layout, in any arithmetic: another program's."""
+    return driver.same(records, "suite", "case", "implementation", "precision", "layout", "batch")
+
+
+bench = driver.suite("operators", run, superseded)

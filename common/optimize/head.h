@@ -13,7 +13,7 @@
 // stored. WARPS_C·WARPS_P·WARPS_K warps: side by side along channels, pixels, and input channels, whose sums are added
 // up through shared memory. A block keeps its weights and walks over images, the next of which is on its way if
 // X_STAGES is 2.
-// Linear: a warp takes ROWS outputs, whose weights it reads once, 16 bytes a lane; for few images, of which each is
+// Linear: a warp takes ROWS outputs, whose weights it reads once, 16 bytes per lane; for few images, of which each is
 // read by every warp.
 //
 // What is spent where:  tensor cores   head: C·O multiply-accumulates a pixel, of floats three times over
@@ -133,7 +133,7 @@ template <class S> struct Head {
             }
         }
     }
-    // The parts of the input channels added up: whole fragments, 16 bytes a lane.
+    // The parts of the input channels added up: whole fragments, 16 bytes per lane.
     __device__ __forceinline__ void add_parts(float (&acc)[CT][PT][2][4]) {
         constexpr int FRAGMENTS = CT * PT * 2;
         float4* const mine = parts + (warp_p * S::WARPS_C + warp_c) * FRAGMENTS * 32 + lane;

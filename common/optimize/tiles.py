@@ -401,7 +401,7 @@ def describe(tile: Tile | None) -> str:
     more = [
         f"{tile.images} images" if tile.images > 1 else "",
         f"cluster of {tile.split}" if tile.split > 1 else "",
-        f"{tile.blocks} blocks a multiprocessor" if tile.blocks > 1 else "",
+        f"{tile.blocks} blocks per multiprocessor" if tile.blocks > 1 else "",
         "persistent" if tile.persistent else "",
         "pairs of halves" if tile.arithmetic == "halves" else "",
         "chained" if tile.chained else "",

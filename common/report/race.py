@@ -2,7 +2,9 @@
 
     race.draw(recorded)                    a dot per kind of layer and batch: cuDNN's time over ours
     race.ahead(recorded, "fp16", 256)      in how many of the network's layers ours is the faster
+    race.processes(recorded)               whether both times of a step are of one process, in words
     race.sums(recorded)                    rows: the steps' times summed, beside the network's
+    race.terms(recorded)                   what multiplies there, errors, and of which processes the times are
 
 A step was timed alone (suite "operators"). Of cuDNN's two layouts the faster counts, step by step.
 """
@@ -51,6 +53,23 @@ def speed_up(recorded: Results, precision: str, batch: int, kind: str | None = N
     if not chosen:
         raise ValueError(f"kind must be one of {', '.join(kinds(recorded))}, got {kind!r}")
     return math.exp(sum(n * math.log(ratio) for n, ratio in chosen) / sum(n for n, _ in chosen))
+
+
+def processes(recorded: Results) -> str:
+    """One or two sentences: for how many steps both times were taken in turn in one process, or were not."""
+    pairs = [
+        ours.get("run") == other.get("run") and "cudnn" in ours.get("ratios", {})
+        for precision in PRECISIONS
+        for batch in BATCHES
+        for case, other in steps(recorded, "cudnn", precision, batch).items()
+        if (ours := steps(recorded, "ours", precision, batch).get(case)) is not None
+    ]
+    if pairs and all(pairs):
+        return "Both times of each step were taken in turn, in one process."
+    which = (
+        "The two times of each step" if not any(pairs) else f"In {pairs.count(False)} of {len(pairs)} steps the times"
+    )
+    return f"{which} are of different processes, and perhaps of different days.\nThese ratios have no interval."
 
 
 def kinds(recorded: Results) -> list[str]:
@@ -134,3 +153,24 @@ def peers(recorded: Results) -> list[tuple[str, list[float | None]]]:
         times = own if name == "ours" else [one.get(name) for one in found]
         rows.append((words, [None if us is None else us / mine for us, mine in zip(times, own, strict=True)]))
     return rows
+
+
+def terms(recorded: Results) -> str:
+    """Lines on `peers`: what multiplies in fp32, the largest errors, and whether all are of one process per column."""
+    keys: dict[str, Any] = {"suite": "network", "case": STEP_BY_STEP, "implementation": "ours", "launch": "graph"}
+    words, apart = [], False
+    for precision in PRECISIONS:
+        own = results.find(recorded, precision=precision, mode="hot", **keys)
+        others = []
+        for batch in BATCHES:
+            every = {"suite": "network", "case": tables.NETWORK, "mode": "hot", "precision": precision, "batch": batch}
+            column = tables.rivals(results.find(recorded, **every))
+            others += [one.record for name, one in column.items() if name in tables.IMPLEMENTATIONS and name != "ours"]
+        apart |= not {tables.process_of(r) for r in others} <= {tables.process_of(r) for r in own}
+        errors = max(map(tables.error_of, [*own, *others]), default=0.0)
+        words.append(
+            f"{precision}: the engine multiplies in {tables.arithmetic(own)}, the others in"
+            f" {tables.arithmetic(others)}; errors up to {errors:.0e}"
+        )
+    of = "Columns are of several processes, so these are ratios of medians; " if apart else ""
+    return "\n".join([*words, f"{of}–: not measured"])

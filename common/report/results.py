@@ -289,8 +289,9 @@ def _parsed_table(path: Path, runs: frozenset[str], state: tuple[int, ...]) -> l
                 raise ValueError(f"expected {len(names)} cells, got {len(cells)}")
             r = {"run": cells[names.index("run")], "suite": path.stem}
             r |= {name: value_of(cell) for name, cell in zip(names, cells, strict=True) if cell}
-            if r["run"] not in runs:
-                raise ValueError(f"expected a run of runs.json, got {_short(r['run'])}")
+            for one in (r["run"], r.get("previous_run", r["run"])):
+                if one not in runs:
+                    raise ValueError(f"expected a run of runs.json, got {_short(one)}")
             if complaints := _complaints(r):
                 raise ValueError("; ".join(complaints))
             records.append(r)

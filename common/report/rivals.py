@@ -1,13 +1,14 @@
 """The whole network beside its peers, in notebook 9 of chapter 06: what was timed in turn in one process.
 
-rivals.show(recorded)      µs per batch, how many times ours that is, and the 95 % intervals of these ratios
+rivals.show(recorded)      µs per batch, times ours with its interval, what multiplies, errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
+rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
 """
 
 import textwrap
 from collections.abc import Sequence
 
-from . import plots, tables
+from . import plots, results, tables
 from .results import Results
 
 BATCHES = (1, 32, 256)
@@ -30,11 +31,12 @@ def times_ours(column: dict[str, tables.Rival], name: str) -> float:
 
 
 def show(recorded: Results) -> None:
-    """Print µs and times ours of every implementation, and the intervals of ratios that were taken in one process.
+    """Print µs and times ours of every implementation; below it what multiplies, and the error against float64.
 
-    †: not of ours' process, so the ratio is one of two medians.
+    Ratios that were taken in one process have their confidence intervals below them.
+    †: not of ours' process, so the ratio is one of two medians. ‡: another run was faster, or TF32 where this is fp16.
     """
-    apart = False
+    beside = tables.Beside(recorded)
     for error_class, precision in CLASSES.items():
         by_batch = columns(recorded, error_class)
         if not by_batch:
@@ -44,26 +46,54 @@ def show(recorded: Results) -> None:
         for name, words in tables.ROWS.items():
             if not any(name in column for column in by_batch.values()):
                 continue
-            cells, intervals = [], []
+            cells, intervals, records = [], [], []
             for column in by_batch.values():
                 one = column.get(name)
                 if one is None:
                     cells.append(tables.DASH)
                     intervals.append("")
                     continue
-                apart |= not one.beside
-                mark = "" if one.beside else tables.APART
+                records.append(one.record)
                 times = "" if name == "ours" else f" {times_ours(column, name):>7.2f}×"
-                cells.append(f"{tables.us(one.us)}{mark}{times}")
+                cells.append(beside.time(one) + times)
                 intervals.append(f"({one.ratio['low']:.3f} – {one.ratio['high']:.3f})" if one.ratio else "")
             print(f"  {words:<22}" + "".join(f"{cell:>22}" for cell in cells))
-            if any(intervals):
-                print(" " * 24 + "".join(f"{cell:>22}" for cell in intervals))
+            how = f"    {tables.arithmetic(records)}, error {tables.exact_error(records)}"
+            print(f"{how:<24}{''.join(f'{cell:>22}' for cell in intervals)}".rstrip())
         print()
-    if apart:
-        print(tables.NOT_BESIDE)
+    for note in beside.footnotes():
+        print(textwrap.fill(note, WIDTH))
     missing = tables.missing(r for r in recorded.suite("network") if r["case"] == tables.NETWORK)
     print(textwrap.fill(missing, WIDTH))
+
+
+def from_host(recorded: Results, batches: Sequence[int] = (1, 256)) -> dict[tuple[str, int], tuple[float, float]]:
+    """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
+
+    Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its
+    confidence interval; †: cuDNN's was timed in another process than ours. Batches without both are left out.
+    """
+    found, apart = {}, False
+    for error_class, precision in CLASSES.items():
+        for batch, column in columns(recorded, error_class, batches).items():
+            keys = {"case": tables.HOST, "precision": precision, "batch": batch}
+            sides = (results.find(recorded, suite="network", implementation=name, **keys) for name in ("ours", "cudnn"))
+            ours, theirs = map(results.fastest, sides)
+            if ours is None or theirs is None or "cudnn" not in column:
+                continue
+            one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
+            ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
+            found[precision, batch] = ratio, times_ours(column, "cudnn")
+            apart |= one is None
+            interval = f" ({one['low']:.3f} – {one['high']:.3f})" if one else ""
+            print(
+                f"{f'{precision}, batch {batch}':<17} ours {tables.us(ours['median_us']):>6} µs,"
+                f" cuDNN {tables.us(theirs['median_us']) + ('' if one else tables.APART):>7} µs:"
+                f" {ratio:.2f}×{interval}, on the card {found[precision, batch][1]:.2f}×"
+            )
+    if apart:
+        print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
+    return found
 
 
 def draw(recorded: Results) -> None:

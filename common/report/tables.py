@@ -259,13 +259,13 @@ def process_of(r: Record) -> tuple[str, str, int]:
 class Rival:
     """An implementation in one column of a table: the record of its fastest way, and what must be said beside it.
 
-    beside: whether it was timed in turn with ours, in one process. earlier: µs and run of an older record that is
-    clearly shorter, of a library; None without any.
+    beside: whether it was timed in turn with ours, in one process. earlier: precision, µs and run of another record
+    that is clearly shorter, of a library: of an older run, or in the other precision of the class; None without any.
     """
 
     record: Record
     beside: bool
-    earlier: tuple[float, str] | None
+    earlier: tuple[str, float, str] | None
 
     @property
     def us(self) -> float:
@@ -282,7 +282,8 @@ def rivals(records: Iterable[Record]) -> dict[str, Rival]:
     """The Rivals of one column, by implementation in the order of ROWS. records: of one batch, of several ways each.
 
     The process in which ours was the fastest decides: of a library the fastest way in this process counts, and only if
-    it was not timed there, the fastest of all others, of ours' precision if there are any.
+    it was not timed there, the fastest of all others, of ours' precision if there are any. What is clearly faster than
+    that, in another run or in another precision of the same class, is `earlier`.
     """
     records = list(records)
     own = min((r for r in records if r["implementation"] == "ours"), key=lambda r: r["median_us"], default=None)
@@ -294,11 +295,11 @@ def rivals(records: Iterable[Record]) -> dict[str, Rival]:
         chosen = min(beside or alike or every, key=lambda r: r["median_us"], default=None)
         if chosen is None:
             continue
-        same = [r for r in every if r["precision"] == chosen["precision"]]
-        older = [(r["median_us"], r["run"]) for r in same]
-        older += [(r["previous_median_us"], r["previous_run"]) for r in same if "previous_median_us" in r]
-        least = min(older)
-        clearly = name not in ("ours", "ours-fma") and least[0] < (1 - CLEARLY) * chosen["median_us"]
+        others = [(r["median_us"], r["precision"], r["run"]) for r in every]
+        others += [(r["previous_median_us"], r["precision"], r["previous_run"]) for r in every if "previous_run" in r]
+        us_of, precision, run = min(others)
+        least = precision, us_of, run
+        clearly = name not in ("ours", "ours-fma") and us_of < (1 - CLEARLY) * chosen["median_us"]
         found[name] = Rival(chosen, own is not None and bool(beside), least if clearly else None)
     return found
 
@@ -397,12 +398,12 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
     return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
 
 
-class _Beside:
+class Beside:
     """Cells of Rivals, and the footnotes that they need."""
 
     def __init__(self, recorded: Results) -> None:
         self._recorded, self._marks = recorded, _Marks()
-        self.apart, self._earlier = False, dict[str, None]()
+        self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
@@ -411,9 +412,10 @@ class _Beside:
         apart = not rival.beside
         self.apart |= apart
         if rival.earlier is not None:
-            r, (before, run) = rival.record, rival.earlier
+            r, (precision, before, run) = rival.record, rival.earlier
+            self._in_tf32 |= precision != r["precision"]
             self._earlier[
-                f"{ROWS[r['implementation']]}, {r['precision']}, batch {r['batch']}: {us(before)} µs"
+                f"{ROWS[r['implementation']]}, {precision}, batch {r['batch']}: {us(before)} µs"
                 f" ({self._recorded.runs[run]['date']})"
             ] = None
         return us(rival.us) + APART * apart + "‡" * (rival.earlier is not None) + self._marks(rival.record)
@@ -422,7 +424,8 @@ class _Beside:
         """The paragraphs below the tables."""
         notes = [NOT_BESIDE] if self.apart else []
         if self._earlier:
-            notes.append(f"‡ Another run was faster: {'; '.join(self._earlier)}.")
+            also = ", or TF32, whose errors are of the same size" if self._in_tf32 else ""
+            notes.append(f"‡ Another run was faster{also}: {'; '.join(self._earlier)}.")
         return notes + self._marks.footnotes()
 
 
@@ -440,7 +443,7 @@ def headline(recorded: Results) -> str:
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    beside, parts, every = _Beside(recorded), [], []
+    beside, parts, every = Beside(recorded), [], []
     for error_class, (_, title) in CLASSES.items():
         columns = [race(recorded, error_class, batch) for batch in BATCHES]
         if not any("ours" in column for column in columns):
@@ -470,35 +473,41 @@ def headline(recorded: Results) -> str:
 ERROR = "The error is the relative error of the logits against the network in float64, the largest of the row."
 
 
+NAMED = {"half": "fp16", "single": "fp32"}  # of CLASSES: the precision that the front page calls them by
+SIZES = "What is called fp32 has errors up to 1e-5, what is called fp16 up to 1e-2."
+
+
 def headline_short(recorded: Results) -> str:
-    """The headline's times at the smallest and the largest batch size: one table for both precisions.
+    """The headline's times at the smallest and the largest batch size: one table for both classes of errors.
 
     Without an error against float64 the columns of errors and arithmetic are left out: the front page says it in words.
     """
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    beside, batches = _Beside(recorded), (BATCHES[0], BATCHES[-1])
-    columns = [(precision, batch) for precision in ("fp16", "fp32") for batch in batches]
-    best = {key: rivals(r for r in found if (r["precision"], r["batch"]) == key) for key in columns}
+    beside, batches = Beside(recorded), (BATCHES[0], BATCHES[-1])
+    columns = [(error_class, batch) for error_class in NAMED for batch in batches]
+    best = {column: race(recorded, *column) for column in columns}
+
+    def cell(rival: Rival | None, error_class: str) -> str:
+        named = rival is None or rival.record["precision"] == NAMED[error_class]
+        return beside.time(rival) + ("" if named or rival is None else f" ({rival.record['precision']})")
+
     rows = []
     for name in dict.fromkeys(HEADLINE):
-        chosen = [best[key].get(name) for key in columns]
-        if name == "torch-eager" or not any(chosen):
+        chosen = {column: best[column].get(name) for column in columns}
+        if name == "torch-eager" or not any(chosen.values()):
             continue
-        of = {
-            p: [one.record for one, (q, _) in zip(chosen, columns, strict=True) if one and p == q]
-            for p in ("fp16", "fp32")
-        }
+        of = {one: [rival.record for key, rival in chosen.items() if rival and key[0] == one] for one in NAMED}
         rows.append(
-            [ROWS[name], *(beside.time(one) for one in chosen), exact_error(of["fp16"]),
-             arithmetic(of["fp32"]) or DASH, exact_error(of["fp32"])]
+            [ROWS[name], *(cell(rival, error_class) for (error_class, _), rival in chosen.items()),
+             exact_error(of["half"]), arithmetic(of["single"]) or DASH, exact_error(of["single"])]
         )  # fmt: skip
-    heads = ["µs per batch", *(f"{precision}, batch {batch}" for precision, batch in columns)]
+    heads = ["µs per batch", *(f"{NAMED[error_class]}, batch {batch}" for error_class, batch in columns)]
     if exact := any({row[-3], row[-1]} != {DASH} for row in rows):
         heads += ["fp16, error", "fp32, arithmetic", "fp32, error"]
     rows = [row[: len(heads)] for row in rows]
-    notes = ([ERROR] if exact else []) + beside.footnotes()
+    notes = ([f"{ERROR} {SIZES}"] if exact else []) + beside.footnotes()
     notes += ["A dash: not measured."] if any(DASH in row for row in rows) else []
     fold = [
         "<details><summary>What the errors and the marks mean, and what was not measured</summary>",
@@ -519,8 +528,7 @@ def our_products(recorded: Results) -> str:
 
 def our_products_short(recorded: Results) -> str:
     """The same of the records that headline_short shows."""
-    found = [r for r in _of_network(recorded, mode="hot") if r["precision"] == "fp32"]
-    best = [rivals(r for r in found if r["batch"] == batch).get("ours") for batch in (BATCHES[0], BATCHES[-1])]
+    best = [race(recorded, "single", batch).get("ours") for batch in (BATCHES[0], BATCHES[-1])]
     return _products(one.record for one in best if one)
 
 
@@ -537,6 +545,7 @@ def headline_card(recorded: Results) -> str:
 
 SINGLE_BATCHES = (1, 32, 256)
 HOST = f"{NETWORK}, host to host"
+OTHER_PROGRAM = "§"
 
 
 def network_single(recorded: Results) -> str:
@@ -544,6 +553,18 @@ def network_single(recorded: Results) -> str:
     rows: dict[str, list[list[str]]] = {name: [] for name in CLASSES}
     used: list[Record] = []
     heads = ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"]
+    dates: dict[str, None] = {}
+
+    def other(found: Record | None, r: Record) -> str:
+        """The time of a record beside r, marked if it is not of the program that r is of."""
+        if found is None:
+            return DASH
+        now, then = recorded.runs[r["run"]], recorded.runs[found["run"]]
+        if then.get("commit") == now.get("commit"):
+            return us(found["median_us"])
+        dates[then["date"]] = None
+        return us(found["median_us"]) + OTHER_PROGRAM
+
     for error_class in CLASSES:
         at = {batch: race(recorded, error_class, batch) for batch in SINGLE_BATCHES}
         for name, shown in ROWS.items():
@@ -561,8 +582,7 @@ def network_single(recorded: Results) -> str:
                     continue
                 used += [one for one in (r, rotating, from_host) if one]
                 times = [us(r["median_us"])]
-                times += [us(rotating["median_us"]) if rotating else DASH, _single(r, "cold_us"), _single(r, "lone_us")]
-                times += [us(from_host["median_us"]) if from_host else DASH]
+                times += [other(rotating, r), _single(r, "cold_us"), _single(r, "lone_us"), other(from_host, r)]
                 rows[error_class].append([shown, str(batch), arithmetic([r]), *times, exact_error([r])])
     if not used:
         return NOT_YET
@@ -571,10 +591,14 @@ def network_single(recorded: Results) -> str:
         " same buffers, by the GPU's clock. *Rotating*: the same over sets of buffers that together are more than twice"
         " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
         " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
-        " with copies of the pictures to the card and of the logits back. The first, the cold and the lone times are of"
-        f" one process; the other two columns are of one process each. {ERROR}"
+        " with copies of the pictures, which already have the precision and the layout, to the card and of the logits"
+        " back. The first, the cold and the lone times are of one process; the other two columns are of one process"
+        f" each. {ERROR}"
     )
-    return _text(intro, [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()])
+    notes = (
+        [f"{OTHER_PROGRAM} Measured on {' and '.join(sorted(dates))}, with the program of that day."] if dates else []
+    )
+    return _text(intro, [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()], notes)
 
 
 def cards(every: Sequence[Results]) -> str:
@@ -725,7 +749,7 @@ def _implementations(pairs: Sequence[tuple[float, Record]]) -> str:
 
 
 def energy(recorded: Results) -> str:
-    """mJ per image of every implementation, one table per precision."""
+    """mJ per image of every implementation, one table per class of errors."""
     found = results.find(recorded, suite="energy", case=NETWORK)
     if not found:
         return NOT_YET
@@ -742,22 +766,22 @@ def energy(recorded: Results) -> str:
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
     heads = ["", "arithmetic"]
     heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")] + ["error"]
-    least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "precision", "batch").items()}
+    found = [{**r, "class": class_of(r)} for r in found]
+    least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "class", "batch").items()}
     cells: tuple[Callable[[Record], str], ...] = (
-        lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["precision"], r["batch"]]),
+        lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["class"], r["batch"]]),
         lambda r: f"{us(r['mj_low'])} – {us(r['mj_high'])}",
         lambda r: us(r["gross_mj"]),
     )
-    measured = grouped(found, "precision", "implementation")
+    measured = grouped(found, "class", "implementation", "precision")
+    order = list(IMPLEMENTATIONS)
     parts = [
-        (meaning, heads, [
-            [
-                shown, arithmetic(measured[precision, name]), *_by_batch(measured[precision, name], batches, *cells),
-                f"{max(map(error_of, measured[precision, name])):.0e}",
-            ]
-            for name, shown in IMPLEMENTATIONS.items() if (precision, name) in measured
+        (title, heads, [
+            [shown, arithmetic(of), *_by_batch(of, batches, *cells), f"{max(map(error_of, of)):.0e}"]
+            for key, of in sorted(measured.items(), key=lambda one: (order.index(one[0][1]), one[0][2]))
+            if key[0] == name and (shown := IMPLEMENTATIONS[key[1]])
         ], 2)
-        for precision, meaning in PRECISIONS.items()
+        for name, (_, title) in CLASSES.items()
     ]  # fmt: skip
     return _text(intro, parts, marks.footnotes())
 

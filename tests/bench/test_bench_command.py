@@ -45,7 +45,7 @@ def test_without_a_gpu_it_says_where_recorded_results_are(run, suite):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--backend", "tensorflow"), "backend must be one of ours, ours-fma, cudnn"),
+        (("--backend", "tensorflow"), "backend must be one of ours, ours-fma, ours-steps, cudnn"),
         (("--precision", "bf16"), "precision must be one of fp32, tf32, fp16"),
         (("--layout", "CHWN"), "layout must be one of NCHW, NHWC"),
         (("--mode", "cold"), "mode must be one of hot, rotating, host, call, replay, got 'cold'"),

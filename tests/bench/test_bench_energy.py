@@ -163,6 +163,7 @@ def test_records_of_the_fastest_layouts_say_all_that_they_must(fakes, model, ref
         assert r["method"] == "counter" and r["rounds"] == 2 and r["seed"] == 5 and 4 <= r["seconds"] <= 5
         assert r["images"] == pytest.approx(2 * r["seconds"] / r["time_us"] * 1e6, rel=0.01)
         assert r["error"] <= 1e-5 and r["same_top5"] == r["checked_images"] == 4 and r["launch"] == "host"
+        assert 1e-8 < r["error_float64"] <= 1e-5
         assert r["sm_mhz"] == [1980] * 3 and r["throttle"] == ["power cap"] and "notes" not in r
     assert [r.get("composition") for r in records] == ["latency", None, None]
 
@@ -382,7 +383,7 @@ def test_the_table_of_the_records(tmp_path):
     lines = tables.energy(results.load(path)).splitlines()
     assert lines[0].startswith("NVIDIA H200, 2031-02-03. Millijoules per image above idle power")
     assert lines[2:] == [
-        "fp16 in memory, sums in fp32:",
+        "Errors up to 1e-2, those of fp16 in memory, or of products of TF32:",
         "",
         "|  | arithmetic | batch 1 | range | with idle power | batch 256 | range | with idle power | error |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",

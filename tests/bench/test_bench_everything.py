@@ -42,6 +42,25 @@ def test_the_estimate_is_of_the_card_itself_where_it_has_records(card):
     assert "together about 2 minutes, as recorded on Made Up 9000, and 1 suites" in console.file.getvalue()
 
 
+def test_the_estimate_of_energy_is_what_will_be_metered(card):
+    """All sixteen cells, and those of int8: four times ten seconds each, and what torch.compile takes before."""
+    nothing = results.load(card / "made-up-9000")
+    cells = [
+        one for name, given in everything.SUITES if name == "energy" for one in [everything.energy.Options(**given)]
+    ]
+    assert [len(one.durations()) for one in cells] == [4, 2]
+    assert sum(len(one.backends_in(p)) for one in cells for _, p in one.durations()) == 16 + 4
+    assert everything.seconds(nothing, "energy") == sum(sum(map(sum, one.durations().values())) for one in cells)
+    assert 3000 < everything.seconds(nothing, "energy") < 5000
+
+
+def test_the_estimate_leaves_out_what_is_not_timed(card):
+    watched = H200 | {"card": "Made Up 9000", "watch": {"looks": 2400}}
+    records = [network("torch-compile", 60.0)]
+    results.save(card / "made-up-9000", "2031-02-03-network-c0ffee", watched, records)
+    assert everything.seconds(results.load(card / "made-up-9000"), "network") is None
+
+
 def test_every_suite_runs_and_those_that_fail_are_named(card):
     called = []
 

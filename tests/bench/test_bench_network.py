@@ -137,7 +137,7 @@ def test_bounds(precision):
 
 
 def test_the_work_is_that_of_54_steps():
-    """PERFORMANCE's numbers: 54.9 MB of activations and 13.95 MB of parameters, 300.8 million multiply-adds."""
+    """54.9 MB of activations and 13.95 MB of parameters, 300.8 million multiply-adds."""
     model = peers.Model.of("seeded")
     one = network.work(model, 1, "fp32")
     assert one.bytes == 54_906_784 + 4 * model.graph.params
@@ -172,6 +172,23 @@ def test_records_say_all_that_they_must(fakes, model, reference, said, tmp_path)
     assert ratio["to"] == "cudnn fp32 NCHW host" and ratio["low"] <= ratio["median"] <= ratio["high"]
     shown = text(said)
     assert "batch 2, fp32" in shown and "4 of 4" in shown and all(r["implementation"] in shown for r in records)
+
+
+@pytest.mark.parametrize("precision", PRECISE)
+def test_every_peer_has_its_error_and_its_ratio_to_ours_of_the_same_process(fakes, model, reference, said, precision):
+    """So the next run on a card fills the columns of errors: no implementation is asked for more than its logits."""
+    names = [name for name in network.IMPLEMENTATIONS if network.DEFAULT_LAYOUTS[name].get(precision)]
+    for i, name in enumerate(names):
+        fakes[name] = lambda logits, off=(i + 1) * 8e-7: logits * (1 + off)
+    records, right = measure(names, model, reference, said, precision)
+    assert right and len(records) == len(names) and {"cudnn", *peers.PEERS} <= set(names)
+    for i, r in enumerate(records):
+        assert r["error_float64"] == pytest.approx((i + 1) * 8e-7, rel=0.7)
+    own = "ours" if precision != "tf32" else "cudnn"
+    others = [r for r in records if r["case"] == model.name and r["implementation"] != own]
+    assert len(others) >= 6
+    for ratio in (r["ratios"][own] for r in others):
+        assert 0 < ratio["low"] <= ratio["median"] <= ratio["high"]
 
 
 @pytest.mark.parametrize("value", [1.001, np.nan])
@@ -311,6 +328,17 @@ def test_records_of_ours_by_fma_alone_are_a_case_of_their_own(fakes, model, refe
     assert host["case"] == f"{model.name}, FMA only, host to host"
 
 
+def test_ours_step_by_step_stands_beside_ours_in_one_process(fakes, model, reference, said):
+    (ours, steps, cudnn), _ = measure(["ours", "ours-steps", "cudnn"], model, reference, said)
+    assert steps["implementation"] == "ours" and steps["case"] == f"{model.name}, step by step"
+    assert set(steps["ratios"]) == {"ours", "cudnn"} and set(cudnn["ratios"]) == {"ours"}
+    assert cudnn["ratios"]["ours"]["to"].startswith("ours ") and steps["composition"] == "none"
+    assert not network.superseded([ours])(steps) and network.superseded([steps])(steps)
+    for precision in ("fp32", "fp16"):
+        both = network.configurations(precision, ["ours", "ours-steps"], (), "latency")
+        assert [one.optimize for one in both] == ["latency", None]
+
+
 def test_ours_by_fma_alone_is_a_row_of_its_own(model, monkeypatch):
     (one,) = network.configurations("fp32", ["ours-fma"], (), "latency")
     assert str(one) == "ours-fma fp32 NHWC latency" and network.configurations("fp16", ["ours-fma"]) == []
@@ -374,7 +402,8 @@ def peers_state():
 def test_what_is_timed_unless_told_otherwise():
     options = network.Options()
     # torch-compile takes minutes
-    always = ("ours", "ours-fma", "cudnn", "torch-eager", "torch-graph", "xla", "onnxruntime-cuda", "tensorrt")
+    libraries = ("cudnn", "torch-eager", "torch-graph", "xla", "onnxruntime-cuda", "tensorrt")
+    always = ("ours", "ours-fma", "ours-steps", *libraries)
     assert options.backends == always
     assert options.batches == (1, 8, 32, 256) and options.precisions == PRECISE
     assert network.Options(mode="rotating").backends == network.Options(mode="host").backends == ("ours", "cudnn")
@@ -391,10 +420,13 @@ def test_a_layout_that_is_named_is_taken():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backends": ("tensorflow",)}, "backend must be one of ours, ours-fma, cudnn, .* got 'tensorflow'"),
+        (
+            {"backends": ("tensorflow",)},
+            "backend must be one of ours, ours-fma, ours-steps, cudnn, .* got 'tensorflow'",
+        ),
         (
             {"backends": ("xla",), "mode": "rotating"},
-            "backend with mode 'rotating' must be one of ours, ours-fma, cudnn, got 'xla'",
+            "backend with mode 'rotating' must be one of ours, ours-fma, ours-steps, cudnn, got 'xla'",
         ),
         ({"precisions": ("bf16",)}, "precision must be one of fp32, tf32, fp16, int8, got 'bf16'"),
         ({"layouts": ("nhwc",)}, "layout must be one of NCHW, NHWC, got 'nhwc'"),

@@ -24,23 +24,40 @@ def said():
     return Console(file=io.StringIO(), width=200, highlight=False)
 
 
+class Turns:
+    """A Comparison in which the n-th benchmark ever timed takes n µs."""
+
+    def __init__(self, names, before, samples):
+        self.us, self.samples = {name: before + i for i, name in enumerate(names, 1)}, samples
+
+    def __getitem__(self, name):
+        us = float(self.us[name])
+        return Timing(us, 0.9 * us, 1.1 * us, self.samples, 1, "graph", "hot")
+
+    def ratio(self, a, b):
+        median = self.us[a] / self.us[b]
+        return timing.Ratio(median, 0.99 * median, 1.01 * median)
+
+
 @pytest.fixture
 def clock(monkeypatch):
-    """A call takes as many µs as it is the how-manieth to be timed."""
+    """The n-th call that is timed takes n µs."""
     timed = []
 
-    def time(call, samples):
-        call()
-        timed.append(call)
-        return Timing(float(len(timed)), 0.9 * len(timed), 1.1 * len(timed), samples, 1, "graph", "hot")
+    def compare(benchmarks, samples):
+        for benchmark in benchmarks.values():
+            benchmark.calls[0]()
+        before = len(timed)
+        timed.extend(benchmarks)
+        return Turns(list(benchmarks), before, samples)
 
-    monkeypatch.setattr(timing, "time", time)
+    monkeypatch.setattr(timing, "compare", compare)
     return timed
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_ours(model, clock, said, precision):
-    records, right = operators.measure("ours", model, precision, "NHWC", 2, operators.Options(samples=7), said)
+    records, right = operators.measure([("ours", "NHWC")], model, precision, 2, operators.Options(samples=7), said)
     assert right and len(records) == len(clock) > 15
     assert sum(r["count"] for r in records) == 54
     for r in records:
@@ -60,7 +77,7 @@ def test_what_is_wrong_is_told_and_not_timed(model, clock, said, monkeypatch):
             self.buffers[self.steps[index].output][...] *= 1.01
 
     monkeypatch.setattr(Program, "launch_step", off)
-    records, right = operators.measure("ours", model, "fp32", "NCHW", 1, operators.Options(), said)
+    records, right = operators.measure([("ours", "NCHW")], model, "fp32", 1, operators.Options(), said)
     assert not right and len(records) == len(clock)
     told = said.file.getvalue()
     assert told.count("wrong") == 1 and "project 3×3" in told and "an error of 1.0e-02" in told
@@ -74,13 +91,41 @@ def test_the_units_are_those_of_the_kernel_that_ran():
     assert operators.arithmetic("cudnn", "engine 0/1", "tf32") == ARITHMETIC["tf32"]
 
 
+def test_both_sides_of_a_step_are_timed_in_turn(model, clock, said, monkeypatch):
+    """Here two layouts of ours play the two sides; cuDNN needs a GPU."""
+    original = operators.network_of
+    monkeypatch.setattr(operators, "network_of", lambda name, *rest: original("ours", *rest))
+    sides = [("cudnn", "NCHW"), ("cudnn", "NHWC"), ("ours", "NHWC")]
+    records, right = operators.measure(sides, model, "fp32", 1, operators.Options(samples=7), said)
+    assert right and clock[:3] == ["cudnn NCHW", "cudnn NHWC", "ours NHWC"] and len(records) == len(clock)
+    first, second, ours = records[:3]
+    assert first["case"] == second["case"] == ours["case"]
+    assert ours["ratios"] == {"cudnn": {"to": "cudnn NCHW", "median": 3.0, "low": 2.97, "high": 3.03}}
+    assert first["ratios"]["ours"]["to"] == "ours NHWC" and set(second["ratios"]) == {"ours"}
+    assert not any(results._complaints(r) for r in records)
+
+
+def test_another_arithmetic_of_a_step_is_replaced():
+    """Else the faster of two programs' times would count."""
+    now = {"suite": "operators", "case": "head 7×7 320>1280", "implementation": "ours", "precision": "fp32", "batch": 1}
+    now |= {"layout": "NHWC", "arithmetic": ARITHMETIC["3xfp16"]}
+    old = operators.superseded([now])
+    assert old(now | {"arithmetic": ARITHMETIC["3xtf32"]})
+    assert not old(now | {"layout": "NCHW"}) and not old(now | {"suite": "kernels"})
+
+
 def test_ours_has_one_layout_and_no_tf32():
-    of_ours = list(
-        operators.Options(backends=("ours",), batches=(1,), precisions=("fp32", "tf32", "fp16")).combinations()
-    )
-    assert of_ours == [("ours", 1, "fp32", "NHWC"), ("ours", 1, "fp16", "NHWC")]
+    precisions = ("fp32", "tf32", "fp16")
+    of_ours = operators.Options(backends=("ours",), batches=(1,), precisions=precisions).groups()
+    assert list(of_ours) == [(1, "fp32", [("ours", "NHWC")]), (1, "fp16", [("ours", "NHWC")])]
+    both = operators.Options(batches=(4,), precisions=precisions).groups()
+    assert [sides for *_, sides in both] == [
+        [("cudnn", "NCHW"), ("cudnn", "NHWC"), ("ours", "NHWC")],
+        [("cudnn", "NHWC")],
+        [("cudnn", "NHWC"), ("ours", "NHWC")],
+    ]
     named = operators.Options(backends=("ours", "cudnn"), batches=(4,), layouts=("NCHW",), precisions=("tf32",))
-    assert list(named.combinations()) == [("cudnn", 4, "tf32", "NCHW")]
+    assert list(named.groups()) == [(4, "tf32", [("cudnn", "NCHW")])]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What "correct" means for an operator (DESIGN.md), and the inputs that its tests draw."""
+"""What "correct" means for an operator, and the inputs that its tests draw."""
 
 import math
 

@@ -35,7 +35,7 @@ def draw(rng, *shape, dtype, scale=1.0):
 
 
 def agrees(out, reference, k):
-    """‖out − reference‖ ≤ tolerance · ‖reference‖: DESIGN.md, "Correct means"."""
+    """‖out − reference‖ ≤ tolerance · ‖reference‖."""
     result = cuda.asnumpy(out)
     assert result.shape == reference.shape
     allowed = 2e-3 if result.dtype == np.float16 else 1e-6 * np.sqrt(k)

@@ -65,7 +65,7 @@ def distance(result, expected):
 
 
 def close(result, expected, block, dtype):
-    """DESIGN.md, "Correct means", of the longest of the three sums."""
+    """The largest relative error: that of the longest of the three sums."""
     k = max(block.hidden, 9 * block.channels if block.expand == "stem" else block.channels)
     allowed = 2e-3 if dtype == np.float16 else 1e-6 * math.sqrt(k)
     error = distance(result, expected)

@@ -374,7 +374,7 @@ def test_a_tile_in_words():
     assert tiles.describe(None) == "separate kernels"
     assert tiles.describe(TILE) == "3×4, 32 channels, 2 warps"
     assert tiles.describe(Tile(7, 7, split=4, blocks=2)) == (
-        "7×7, 64 channels, 4 warps, cluster of 4, 2 blocks a multiprocessor"
+        "7×7, 64 channels, 4 warps, cluster of 4, 2 blocks per multiprocessor"
     )
 
 

@@ -68,7 +68,7 @@ def run(shape, scheme, x, weight, bias=None, residual=None, tile=None):
 
 
 def close(out, expected, shape):
-    """DESIGN.md, "Correct means"."""
+    """The largest relative error that is allowed."""
     allowed = 2e-3 if out.dtype == np.float16 else 1e-6 * math.sqrt(shape.terms)
     error, size = np.linalg.norm(out.astype(np.float64) - expected), np.linalg.norm(expected)
     assert error <= allowed * size, f"relative error {error / max(size, 1e-300):.1e}, allowed {allowed:.1e}"

@@ -7,6 +7,9 @@ import pytest
 
 matplotlib.use("Agg")
 
+from report_records import network, saved
+
+from common.measure.roofline import ARITHMETIC
 from common.report import plots, race, results, tables
 
 RECORDED = results.load(tables.CARD)
@@ -42,6 +45,21 @@ def test_the_faster_layout_counts_and_every_layer_weighs_the_same(made):
     assert race.steps(made, "cudnn", "fp16", 1, layout="NHWC")["expand a"]["median_us"] == 16.0
 
 
+def test_whether_both_times_are_of_one_process_is_said(made, monkeypatch):
+    assert race.processes(made).startswith("The two times of each step are of different processes")
+    ratio = {"cudnn": {"to": "cudnn NHWC", "median": 0.5, "low": 0.49, "high": 0.51}}
+    together = [step(side, "expand a", 2.0, run="r", ratios=ratio) for side in race.SIDES]
+    apart = [step("ours", "depthwise b", 4.0, run="r"), step("cudnn", "depthwise b", 2.0, run="old")]
+
+    def of(records):
+        found = lambda recorded, **keys: [r for r in records if all(r.get(k) == v for k, v in keys.items())]  # noqa: E731
+        monkeypatch.setattr(results, "find", found)
+        return race.processes(made)
+
+    assert of(together) == "Both times of each step were taken in turn, in one process."
+    assert of(together + apart).startswith("In 1 of 2 steps the times are of different processes")
+
+
 def test_what_is_not_there_is_named(made):
     with pytest.raises(ValueError, match="side must be one of ours, cudnn, got 'mine'"):
         race.steps(made, "mine", "fp16", 1)
@@ -75,3 +93,24 @@ def test_the_drawing_says_each_ratio(monkeypatch):
         for batch in race.BATCHES:
             for kind in race.kinds(RECORDED):
                 assert low < race.speed_up(RECORDED, precision, batch, kind) < high
+
+
+def test_the_terms_of_the_whole_networks_are_those_of_the_records(tmp_path):
+    steps = {"case": race.STEP_BY_STEP}
+    exact = {"error": 3e-6, "arithmetic": ARITHMETIC["3xfp16"]}
+    ours = [
+        network("ours", 140.0, "fp32", **exact) | steps,
+        network("ours", 120.0, arithmetic=ARITHMETIC["fp16"]) | steps,
+    ]
+    libraries = [
+        network("cudnn", 350.0, "fp32", error=1e-6, arithmetic="fp32"),
+        network("cudnn", 180.0, error=4e-3, arithmetic=ARITHMETIC["fp16"]),
+    ]
+    together = race.terms(results.load(saved(tmp_path / "a", [*ours, *libraries])))
+    assert together.splitlines() == [
+        "fp32: the engine multiplies in 3×fp16, the others in fp32; errors up to 3e-06",
+        "fp16: the engine multiplies in fp16, the others in fp16; errors up to 4e-03",
+        "–: not measured",
+    ]
+    apart = race.terms(results.load(saved(tmp_path / "b", ours, libraries)))
+    assert apart.endswith("Columns are of several processes, so these are ratios of medians; –: not measured")

@@ -422,7 +422,7 @@ def test_whatever_happens_to_a_file_is_read_or_one_sentence(rng, tmp_path):
 def sparse(implementation, us_at, **more):
     shared = {
         "suite": "sparse", "case": "x", "precision": "fp32", "batch": 1, "kind": "given", "label": "synthetic",
-        "shape": "14×14 8>8 1×1", "sparsity": 0.5, "pattern": "elements", "plan": "a plan",
+        "shape": "14×14 8>8 1×1", "sparsity": 0.5, "pattern": "elements",
     }  # fmt: skip
     return shared | {"implementation": implementation, "us_at": us_at} | more
 
@@ -436,11 +436,23 @@ def test_runners_up_that_are_nowhere_ahead_are_not_kept():
     assert pruning.pruned(table) == table and pruning.pruned([r | {"precision": "fp16"} for r in table]) != table
 
 
-def test_the_tile_of_a_sparse_kernel_is_not_kept():
-    (kept,) = pruning.pruned([sparse("sparse/ballot", {"0": 9.0})])
+@pytest.mark.parametrize("implementation", ["sparse/ballot", "cudnn", "ours"])
+def test_what_plan_ran_is_not_kept(implementation):
+    (kept,) = pruning.pruned([sparse(implementation, {"0": 9.0}, plan="engine 7")])
     assert "plan" not in kept and kept["us_at"] == {"0": 9.0}
     counted = {"suite": "sparse", "implementation": "activations", "kind": "activations", "plan": "x"}
     assert pruning.pruned([counted]) == [counted]
+
+
+def test_of_ours_the_program_of_the_newest_day_is_kept():
+    def timed(run, us, **more):
+        return {**network("ours", us), "run": run, **more}
+
+    old, new = timed("2031-02-03-network-a", 9.0, arithmetic="3xtf32"), timed("2031-03-04-network-b", 7.0)
+    same_day, turned = timed("2031-03-04-network-a", 8.0, layout="NCHW"), timed("2031-01-01-x", 8.0, mode="rotating")
+    library = {**network("cudnn", 5.0), "run": "2031-01-01-network-a"}
+    assert pruning.pruned([old, same_day, turned, library, new]) == [same_day, turned, library, new]
+    assert pruning.pruned([old, turned]) == [old, turned]
 
 
 def test_the_store_is_as_small_as_the_rules_make_it():
@@ -448,6 +460,13 @@ def test_the_store_is_as_small_as_the_rules_make_it():
         assert pruning.pruned(recorded.records) == recorded.records, "python -m common bench SUITE --save prunes"
     for path in (results.course() / "06_optimize" / "results").rglob("*.csv"):
         assert path.stat().st_size < pruning.LARGEST, f"{path.name} is too large: add a rule to pruning.py"
+
+
+def test_every_column_of_every_table_is_described():
+    for recorded in results.every():
+        for suite in results.SUITES:
+            columns = {key for r in recorded.suite(suite) for key in r} - {"suite"}
+            assert columns <= set(schema.COLUMNS), f"{suite}: describe {columns - set(schema.COLUMNS)} in schema.py"
 
 
 def test_every_suite_and_every_column_that_one_demands_is_described():

@@ -241,15 +241,32 @@ def test_cards_stand_side_by_side(tmp_path):
 
 def test_the_short_headline_is_a_part_of_the_headline(path):
     ours = network("ours", 60.0, "fp32", error_float64=3.8e-6, arithmetic=ARITHMETIC["3xtf32"])
-    saved(path, [ours, network("ours", 5000.0, batch=256, error_float64=3e-4), network("xla", 900.0, "fp32")])
+    xla = [network("xla", 900.0, "fp32", error=1e-6), network("xla", 7000.0, "tf32", batch=256)]
+    saved(path, [ours, network("ours", 5000.0, batch=256, error_float64=3e-4), *xla])
     text = tables.headline_short(results.load(path))
     batches = [f"{precision}, batch {batch}" for precision in ("fp16", "fp32") for batch in (1, 256)]
     assert [row for row in rows(text) if "---" not in row] == [
         ["µs per batch", *batches, "fp16, error", "fp32, arithmetic", "fp32, error"],
         ["ours", "–", "5,000", "60.0", "–", "3e-04", "3×TF32", "4e-06"],
-        ["XLA (JAX)", "–", "–", "900", "–", "–", "FMA", "–"],
+        ["XLA (JAX)", "–", "7,000† (tf32)", "900", "–", "–", "FMA", "–"],
     ]
-    assert "A dash: not measured." in text and tables.ERROR in text
+    assert "A dash: not measured." in text and f"{tables.ERROR} {tables.SIZES}" in text
+
+
+def test_what_tf32_does_faster_than_fp16_is_a_footnote(path):
+    """Both have errors of one size: a class, and so a table, in which a library may be faster in the other one."""
+    saved(
+        path,
+        [network("ours", 60.0), network("torch-graph", 400.0, ratios=to_ours(6.67))],
+        [network("torch-graph", 370.0, "tf32")],
+    )
+    for text in (tables.headline, tables.headline_short):
+        shown = text(results.load(path))
+        assert "| 400‡ |" in shown
+        assert (
+            "‡ Another run was faster, or TF32, whose errors are of the same size: PyTorch, CUDA graph, tf32, batch 1:"
+            " 370 µs (2031-02-03)." in shown
+        )
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
@@ -270,6 +287,17 @@ def test_single_calls_stand_beside_those_back_to_back(path):
         ["XLA (JAX)", "1", "FMA", "900", "–", "–", "90.0", "–", "–"],
     ]
     assert all(words in text for words in ("after an idle gap", "filled with other data", "host's clock"))
+    assert tables.OTHER_PROGRAM not in text
+
+
+def test_what_another_program_took_is_marked_beside_todays(path):
+    """Rotating buffers were timed at another commit: the engine is another one today."""
+    before = H200 | {"commit": "bad1dea", "date": "2031-01-01"}
+    single = {"lone_us": 90.0, "lone_p5_us": 88.0, "lone_p95_us": 99.0}
+    saved(path, (before, [network("ours", 99.0, mode="rotating")]), [network("ours", 60.0, **single)])
+    text = tables.network_single(results.load(path))
+    assert rows(text)[2][3:5] == ["60.0", "99.0§"]
+    assert text.endswith("§ Measured on 2031-01-01, with the program of that day.")
 
 
 def test_calls_from_python_are_compared_to_the_graph_alone(path):

@@ -403,7 +403,7 @@ def test_a_race_between_warps_is_told_by_two_of_them(name: str) -> None:
 
 def test_a_race_in_a_warp_is_told_as_one() -> None:
     report, _ = traced(source_of(RACING["neighbours"].replace("% 64", "% 32")), block=32)
-    assert "no __syncwarp lies between" in report.findings[0].message
+    assert "nor __syncwarp lies between" in report.findings[0].message
 
 
 # ---- More static shared memory than there is

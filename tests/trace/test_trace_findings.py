@@ -99,7 +99,7 @@ WRONG = [
     s[t] = in[t];  // OTHER
     out[t] = s[t ^ 1];  // HERE""",
         "s",
-        ("no __syncwarp lies between",),
+        ("nor __syncwarp lies between",),
         block=(32,),
         index=0,
         threads=((1, 0, 0), (0, 0, 0)),
@@ -113,7 +113,7 @@ WRONG = [
     if (t < 16) out[t] = __shfl_xor_sync(0xffffu, in[t], 1);
     else out[t] = s[t - 16];  // HERE""",
         "s",
-        ("no __syncwarp lies between",),
+        ("nor __syncwarp lies between",),
         block=(32,),
     ),
     Wrong(

@@ -289,7 +289,8 @@ class Reader:
                 same_warp = not several and f.other_thread // 32 == f.thread // 32
                 between = "no __syncthreads lies between"
                 if same_warp:
-                    between = "lanes of one warp need not run in step (since Volta), and no __syncwarp lies between"
+                    between = "lanes of one warp need not run in step (since Volta), and neither __syncthreads nor"
+                    between += " __syncwarp lies between"
             in_one_line = verb == "writes" and line == other_line and f.other_block == f.block
             if in_one_line and _KINDS[f.other_access] == "load":  # as in s[t] += s[t + 1]
                 reads = "which several threads read" if several else f"and {other} reads it in the same line"

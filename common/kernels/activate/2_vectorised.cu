@@ -1,7 +1,7 @@
 // activate, rung 2 "vectorised": VECTOR neighbouring elements a thread, in accesses of 16 bytes where addresses allow it.
 //
 // Moves   n elements in, n out, with a VECTOR-th of rung 1's requests.
-// Gains   more bytes under way in a thread before it waits, as add's rung 3; VECTOR times fewer threads to start.
+// Gains   more bytes of a thread in flight before it waits, as add's rung 3; VECTOR times fewer threads to start.
 // Costs   a tail of up to VECTOR - 1 elements, taken one by one; a compilation more for arrays that start elsewhere than
 //         at a multiple of 16 bytes.
 #include "activations.h"

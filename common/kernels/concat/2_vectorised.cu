@@ -1,7 +1,7 @@
 // concat, rung 2 "vectorised": VECTOR neighbouring elements of a row a thread, 16 bytes where addresses and rows allow it.
 //
 // Moves   as rung 1, with a VECTOR-th of the requests.
-// Gains   bytes under way, as add's rung 3, and one division for VECTOR elements.
+// Gains   bytes in flight, as add's rung 3, and one division for VECTOR elements.
 // Costs   VECTOR must divide the offset and, of more rows than one, their lengths: 7×7 pixels in NCHW leave 1. One row may
 //         have any length; its last elements are copied one by one.
 #include "vec.h"

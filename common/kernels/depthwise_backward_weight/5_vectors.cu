@@ -4,7 +4,7 @@
 // Gains   in NHWC channels are neighbours in memory and have the same borders, so that every address, question and branch
 //         serves VECTOR channels, and no thread shares a channel with its neighbour. With CHANNELS known, the next column
 //         is a constant in the load instruction, and not an addition before it.
-// Costs   VECTOR·KH·KW registers for sums: fewer threads, which must have more loads under way each; a compilation for each
+// Costs   VECTOR·KH·KW registers for sums: fewer threads, which must have more loads in flight each; a compilation for each
 //         number of channels.
 #include "vec.h"
 

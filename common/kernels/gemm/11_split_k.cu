@@ -3,7 +3,7 @@
 //
 // A row of 1,280 numbers by 1,000 columns: with rung 9's tiles 8 blocks would work, and each would wait for 20 slices, one after
 // the other. In tiles of 8 columns there are 125. Warp w takes every WARPS-th step of K and nobody shares anything before the
-// end, so there is nothing to put into shared memory: fragments come right from global memory, DEPTH steps under way at a time.
+// end, so there is nothing to put into shared memory: fragments come right from global memory, DEPTH steps in flight at a time.
 //
 // Moves   M·N·K·(1/BM + 1/BN) elements from L2 into registers, and WARPS·BM·BN floats through shared memory at the end.
 // Gains   WARPS·DEPTH steps in flight in each block, small tiles, so blocks on all SMs: the time of few loads one after the other,

@@ -3,7 +3,7 @@
 //   A row is the innermost of the merged dimensions. Along it an operand steps by 1, or by 0 and is one number for all.
 //
 // Moves   as rung 1, with a VECTOR-th of the requests.
-// Gains   bytes under way, as add's rung 3, and the three divisions once for VECTOR elements. A channel's factor in NCHW is
+// Gains   bytes in flight, as add's rung 3, and the three divisions once for VECTOR elements. A channel's factor in NCHW is
 //         one load for VECTOR pixels; in NHWC the factors of VECTOR channels are one.
 // Costs   rows whose length no vector divides, as 7×7 pixels in NCHW: VECTOR is smaller there, at last 1. A row that is
 //         the whole array may have any length; its last elements are multiplied one by one.

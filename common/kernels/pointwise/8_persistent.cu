@@ -10,7 +10,7 @@
 //         turns: the products of one tile run while the one before is stored. Sums begin at bias + residual, whose reads thus
 //         end before the products do.
 // Costs   four warps that multiply nothing. Blocks have whole tiles: one more than there are multiprocessors doubles the time,
-//         so BM and BN go with the layer. Weights that stay leave less room for pixels under way. Runs on Hopper only.
+//         so BM and BN go with the layer. Weights that stay leave less room for pixels in flight. Runs on Hopper only.
 //
 // With POOL a tile is one image, of at most BM pixels, and y (N, O) gets the mean of its outputs, clamped: they are never stored.
 // Pixels are added in a fixed order: by a lane, in its warp, then warp after warp. BM - pixels rows are multiplied for nothing.

@@ -6,7 +6,7 @@
 //   padding; not by those that lie beyond, where ceil_mode lets the last window reach.
 //   x (N, C, H, W) and out (N, C, oH, oW) lie in memory as NCHW, or with NHWC = 1 as NHWC.
 //
-// Moves   x once where windows do not overlap; where they do, kH·kW loads an output, and caches serve most of them.
+// Moves   x once where windows do not overlap; where they do, kH·kW loads per output, and caches serve most of them.
 // Gains   any kernel size, stride, padding, dilation, dtype and layout. Neighbouring threads write neighbouring elements.
 // Costs   four divisions to find an output, a question a tap whether it is inside. In NCHW a stride of 2 leaves half of
 //         the bytes of each request unused, until the window's next tap asks for them.

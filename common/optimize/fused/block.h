@@ -17,7 +17,7 @@
 // The two first of them may also be chained: hidden channels are then in registers alone. Their rows slide through
 // registers (sliding.h), but for halves at stride 2: there expand computes a pixel for each tap over it (chained.h).
 //
-// Only project needs the channels of all warps: two barriers a slice. y is written when the last slice is in. A block
+// Only project needs the channels of all warps: two barriers per slice. y is written when the last slice is in. A block
 // that takes several tiles asks for the next one's x as soon as nobody reads this one's any more. With
 // SPLIT > 1 a cluster of SPLIT blocks shares a tile: each takes its part of the hidden channels, and at the end sends
 // its sums where they are added up, each block's part of the outputs in its own shared memory. All of them must have

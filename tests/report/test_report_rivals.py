@@ -1,0 +1,65 @@
+"""The race as notebook 9 of chapter 06 prints it: what is said beside a time."""
+
+import pytest
+from report_records import H200, network, saved
+
+from common.measure.roofline import ARITHMETIC
+from common.report import results, rivals, tables
+
+INTERVAL = {"ours": {"to": "ours", "median": 5.0, "low": 4.987, "high": 5.012}}
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    ours = network("ours", 60.0, arithmetic=ARITHMETIC["fp16"], error_float64=3.6e-3)
+    beside = network("cudnn", 300.0, arithmetic=ARITHMETIC["fp16"], error_float64=3.5e-3, ratios=INTERVAL)
+    apart = network("xla", 500.0, arithmetic=ARITHMETIC["fp16"])
+    faster = network("xla", 450.0, "tf32", arithmetic=ARITHMETIC["tf32"])
+    return results.load(saved(tmp_path / "card", (H200, [apart, faster]), [ours, beside]))
+
+
+def test_every_row_says_what_multiplies_and_its_error(recorded, capsys):
+    rivals.show(recorded)
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index(f"{tables.CLASSES['half'][1]} (ours: fp16)")
+    assert [" ".join(line.split()) for line in lines[at + 1 : at + 8]] == [
+        "µs per batch batch 1",
+        "ours 60.0",
+        "fp16, error 4e-03",
+        "cuDNN, layer by layer 300 5.00×",
+        "fp16, error 4e-03 (4.987 – 5.012)",
+        "XLA (JAX) 500†‡ 8.33×",
+        "fp16, error –",
+    ]
+
+
+def test_a_better_record_of_a_library_is_a_footnote(recorded, capsys):
+    rivals.show(recorded)
+    said = " ".join(capsys.readouterr().out.split())
+    assert tables.NOT_BESIDE in said and "XLA (JAX), tf32, batch 1: 450 µs (2031-02-03)." in said
+    assert "Not measured: ONNX Runtime's CUDA provider; NVIDIA's TensorRT" in said
+
+
+def test_no_printed_line_is_wider_than_a_page(recorded, capsys):
+    for one in (recorded, results.load(tables.CARD)):
+        rivals.show(one)
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= rivals.WIDTH
+
+
+def from_host(us, implementation="ours", **more):
+    return network(implementation, us, launch="host", **more) | {"case": tables.HOST}
+
+
+def test_from_host_to_host_has_an_interval_in_one_process_only(recorded, tmp_path, capsys):
+    assert rivals.from_host(recorded) == {}
+    one = [from_host(100.0), from_host(510.0, "cudnn", ratios=INTERVAL)]
+    found = rivals.from_host(results.load(saved(tmp_path / "card", one)))
+    assert found == {("fp16", 1): (5.0, 5.0)}
+    assert "ours    100 µs, cuDNN     510 µs: 5.00× (4.987 – 5.012), on the card 5.00×" in capsys.readouterr().out
+
+
+def test_from_host_to_host_of_two_processes_says_so(recorded, tmp_path, capsys):
+    found = rivals.from_host(results.load(saved(tmp_path / "card", [from_host(100.0)], [from_host(400.0, "cudnn")])))
+    assert found == {("fp16", 1): (4.0, 5.0)}
+    shown = capsys.readouterr().out
+    assert "cuDNN    400† µs: 4.00×, on the card" in shown and tables.NOT_BESIDE[:40] in shown
