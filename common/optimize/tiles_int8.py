@@ -40,7 +40,8 @@ class Int8Tile:
     tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
     that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
-    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor.
+    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks of
+    a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
     """
 
     tile_h: int
@@ -53,6 +54,7 @@ class Int8Tile:
     chained: bool = False
     pixel_warps: int = 1
     blocks: int = 1
+    split: int = 1
 
 
 def row_bytes(channels: int) -> int:
@@ -95,7 +97,7 @@ class Int8Block:
     def blocks(self, tile: Int8Tile, batch: int) -> int:
         """Thread blocks of a launch."""
         rows, columns = self.out_size
-        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images)
+        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images) * tile.split
 
     def pixels(self, tile: Int8Tile) -> tuple[int, int]:
         """(hidden pixels of a block that are computed, in whole words of four; its output pixels)."""
@@ -143,10 +145,14 @@ class Int8Block:
         if self.stem_h:
             x = tile.images * (2 * in_h + 1) * ceil_div(28 * ceil_div(tile.tile_w, 14) + 8, 4) * 16
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
-        slices = ceil_div(self.hidden, tile.slice)
+        slices = ceil_div(ceil_div(self.hidden, tile.slice), tile.split)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
         weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
-        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row)
+        mail = 0
+        if tile.split > 1:  # the other blocks' sums of this one's pieces, of 4 or 8 outputs of a pixel
+            pieces = ceil_div(self.sums(tile) // (group // 4), tile.split)
+            mail = (tile.split - 1) * pieces * 32 * tile.warps * group + 16
+        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row) + mail
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
