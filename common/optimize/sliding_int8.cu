@@ -429,41 +429,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     cp_async_commit();
 
     int acc[TILES_M][GROUPS][GROUP / 8][4];
+    const auto begin_sums = [&] {
 #pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
-        int b[NEAR];
-        get_row<true>(b, project_bias + o, rank == 0 ? O - o : 0);  // of a cluster one block begins with the bias
+        for (int j = 0; j < GROUPS; ++j) {
+            const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+            int b[NEAR];
+            get_row<true>(b, project_bias + o, rank == 0 ? O - o : 0);  // of a cluster one block begins with the bias
 #pragma unroll
-        for (int m = 0; m < 2 * TILES_M; ++m)
+            for (int m = 0; m < 2 * TILES_M; ++m)
 #pragma unroll
-            for (int e = 0; e < NEAR; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = rank == 0 ? begin<SMALL_PROJECT>(b[e]) : 0;
-    }
-
-#pragma unroll 1
-    for (int turn = 0; turn <= own; ++turn) {
-        cp_async_wait<0>();
-        __syncthreads();  // this slice's weights and dw of the slice before are here; dw before that has been read
-        if (turn == 0) launch_dependents();  // what follows may come and fetch its weights
-        if (turn + 1 < own) fetch_slice(turn + 1);
-        if (turn < own) {
-            const signed char* const stage = stages + turn % STAGES * STAGE;
-            signed char* const dw = dws + turn % DWS * DW_SIZE;
-#pragma unroll 1
-            for (int j = 0; j < PLANES; ++j) {
-                const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16;
-                const int all = (rank + turn * SPLIT) * SLICE + channel;
-                // the warps of the same channels take items in turn, from one plane to the next
-                const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
-                // the multipliers of two_steps are large, those of one_step tiny
-                const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
-                if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
-                else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
-            }
+                for (int e = 0; e < NEAR; ++e)
+                    acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = rank == 0 ? begin<SMALL_PROJECT>(b[e]) : 0;
         }
-        if (turn == 0) continue;
-        const signed char* const dw = dws + (turn - 1) % DWS * DW_SIZE;
-        const signed char* const w3 = w3s + (turn - 1) % W3S * W3_SIZE;
+    };
+    const auto slide_slice = [&](int turn) {  // of this block's slices: to dw
+        const signed char* const stage = stages + turn % STAGES * STAGE;
+        signed char* const dw = dws + turn % DWS * DW_SIZE;
+#pragma unroll 1
+        for (int j = 0; j < PLANES; ++j) {
+            const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16;
+            const int all = (rank + turn * SPLIT) * SLICE + channel;
+            // the warps of the same channels take items in turn, from one plane to the next
+            const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
+            // the multipliers of two_steps are large, those of one_step tiny
+            const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+            if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+            else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+        }
+    };
+    const auto project_slice = [&](int turn) {
+        const signed char* const dw = dws + turn % DWS * DW_SIZE;
+        const signed char* const w3 = w3s + turn % W3S * W3_SIZE;
 #pragma unroll
         for (int k = 0; k < SLICE; k += 32) {
             const bool whole = SLICE - k >= 32;  // else 16 channels are left
@@ -492,6 +488,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         else mma_bytes_k16<true>(acc[i][j][n], {a[i][0], a[i][1]}, column[0]);
                     }
             }
+        }
+    };
+    const auto arrived = [&] {  // the next slice's weights, and dw of the slice before; dw before that has been read
+        cp_async_wait<0>();
+        __syncthreads();
+    };
+
+    if constexpr (OWN == 1) {  // sums that begin only now take no registers before
+        arrived();
+        launch_dependents();  // what follows may come and fetch its weights
+        slide_slice(0);
+        __syncthreads();
+        begin_sums();
+        project_slice(0);
+    } else {
+        begin_sums();
+#pragma unroll 1
+        for (int turn = 0; turn <= own; ++turn) {
+            arrived();
+            if (turn == 0) launch_dependents();
+            if (turn + 1 < own) fetch_slice(turn + 1);
+            if (turn < own) slide_slice(turn);
+            if (turn > 0) project_slice(turn - 1);
         }
     }
 
