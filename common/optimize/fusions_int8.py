@@ -9,11 +9,11 @@ import numpy as np
 from ..cuda import layout as layouts
 from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
-from ..quantize.rules import IntegerAdd, IntegerConv, IntegerMean, Rule, int8_grid
+from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
 from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8
 from .fusions import is_depthwise, is_pointwise, is_stem
-from .head_int8 import Int8HeadTile, head_tile, pointwise_pool_int8
+from .head_int8 import MOST_ROWS, Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
@@ -218,3 +218,25 @@ class IntegerHead(OfRules):
             pool_zero_point=pool.named["zero_point"], code_zero_point=pool.named["input_zero_point"], out=arrays.out,
             tile=step.tile,
         )  # fmt: skip
+
+
+@register
+class IntegerFewRows(OfRules):
+    """Computes a linear layer of codes whose output is floats, for few images, by the kernel for few rows."""
+
+    name = "integer-few-rows"
+    pattern = (
+        Part("linear", Step, lambda node: is_rule(node, IntegerLinear) and Rule.output_grid(node) is None),
+    )
+
+    def condition(self, match: Match) -> bool | str:
+        layer: Any = match["linear"].parts["linear"]
+        if match.target is not None and match.target.replaces("linear_int8"):
+            return "one of its operators has a rung of its own"
+        if match.graph.input_shape[0] > MOST_ROWS or layer.in_features % 16 or layer.in_features > 4096:
+            return f"the kernel takes up to {MOST_ROWS} images, and inputs in multiples of 16, up to 4096"
+        return True
+
+    def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        call = run.calls[step.parts["linear"].output]
+        return run.fused(few_rows_int8, arrays.x.reshape(len(arrays.x), -1), *call.args, out=arrays.out)

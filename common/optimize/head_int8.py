@@ -1,4 +1,7 @@
-"""The head of a quantized network as one launch: a 1×1 convolution and the mean over its pixels, head_int8.cu."""
+"""The end of a quantized network: a 1×1 convolution and the mean over its pixels as one launch, and the linear layer.
+
+pointwise_pool_int8 is head_int8.cu, few_rows_int8 is few_rows_int8.cu.
+"""
 
 import functools
 from dataclasses import asdict, dataclass
@@ -17,7 +20,7 @@ from ..kernels.ladder import header_options, prepared
 from .blocks_int8 import Int8Convolution
 from .generate import architecture, ceil_div
 
-KERNEL = "head_int8"
+KERNEL, FEW_ROWS = "head_int8", "few_rows_int8"
 UNIT = 8  # input channels are a multiple of it
 WEIGHTS, PIXELS = 96, 8  # most registers of a thread for weights; most tiles of 8 pixels of a warp
 
@@ -113,9 +116,8 @@ def pointwise_pool_int8(
     sizes = asdict(tile) | {"pixels": h * w, "c": c, "o": o, "small_sums": small}
     del sizes["beside"]
     options = (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
-    kernel = prepared(
-        f"{KERNEL}/{tile.channels}_channels", functools.partial(_compiled, options, cuda.backend()), programmatic
-    )
+    build = functools.partial(_compiled, KERNEL, options, cuda.backend())
+    kernel = prepared(f"{KERNEL}/{tile.channels}_channels", build, programmatic)
     shared = tile.shared(h * w, c)
     cuda.allow_shared(kernel, shared)
     arrays = (layouts.as_stored(x), layouts.as_stored(weight), end.bias, end.multiplier, layouts.as_stored(out))
@@ -125,12 +127,50 @@ def pointwise_pool_int8(
     return out
 
 
-def job(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """(source, options) of the kernel, for cubin.build_all. given: the options, without a card's."""
-    return Path(__file__).with_name(f"{KERNEL}.cu").read_text(encoding="utf-8"), (*given, *architecture())
+MOST_ROWS = 64  # images; for more, a tiled matrix product is faster
+MOST_WARPS = 10  # of a thread block, which share the products of a sum
+
+
+@cuda.operator
+def few_rows_int8(
+    x: Any, weight: Any, bias: Any, multiplier: Any, *, out: Any = None, programmatic: bool = False
+) -> Any:
+    """out = kernels.linear_int8(x, weight, bias, multiplier, to_float=True), bit for bit, for few rows of x.
+
+    x: (N, K) int8, N at most MOST_ROWS, K a multiple of 16; weight: (O, K) int8; bias: (O,) int32 or None; multiplier:
+    (O,) float32; out: (N, O) float32. programmatic: as in inverted_residual. Requires sm_80.
+    Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape does not fit.
+    """
+    n, k = checks.array("x", x, (None, None), dtypes=arguments.INT8).shape
+    o = checks.array("weight", weight, (None, k), dtypes=arguments.INT8).shape[0]
+    end = arguments.Epilogue(o, k, bias, multiplier, 0, (LOW, HIGH), (n, o), None, None)
+    out = cuda.empty((n, o), np.float32) if out is None else out
+    checks.array("out", out, (n, o), dtypes=arguments.FLOAT32)
+    checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier)
+    if n > MOST_ROWS:
+        raise ValueError(f"x must have at most {MOST_ROWS} rows, got {n}; kernels.linear_int8 takes more")
+    if k % vectors.WIDEST or any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
+        raise ValueError(f"rows of x and weight must begin at multiples of {vectors.WIDEST} bytes, got {k} columns")
+    pieces, tiles = ceil_div(k, 64), min(4, ceil_div(n, 8))
+    warps = ceil_div(pieces, ceil_div(pieces, MOST_WARPS))
+    options = (*header_options(), f"-DINPUTS={k}", f"-DWARPS={warps}", f"-DTILES={tiles}")
+    build = functools.partial(_compiled, FEW_ROWS, options, cuda.backend())
+    kernel = prepared(f"{FEW_ROWS}/{tiles}_tiles", build, programmatic)
+    shared = 512 * warps * ceil_div(pieces, warps) * (2 + tiles)
+    if shared > cuda.shared_memory():
+        raise ValueError(f"x must have fewer columns, got {k}")
+    cuda.allow_shared(kernel, shared)
+    grid = ceil_div(o, 16), ceil_div(n, 8 * tiles)
+    kernel(grid, (32 * warps,), (x, weight, end.bias, end.multiplier, out, n, o), shared_mem=shared)
+    return out
+
+
+def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(source, options) of a kernel, KERNEL or FEW_ROWS, for cubin.build_all. given: the options, without a card's."""
+    return Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8"), (*given, *architecture())
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(given: tuple[str, ...], backend: str) -> Any:
-    source, options = job(given)
-    return cuda.RawKernel(source, KERNEL, options=options)
+def _compiled(name: str, given: tuple[str, ...], backend: str) -> Any:
+    source, options = job(name, given)
+    return cuda.RawKernel(source, name, options=options)

@@ -11,7 +11,7 @@ from common import cuda
 from common.kernels import int8
 from common.kernels.traced import trace_call
 from common.optimize.blocks_int8 import Int8Convolution
-from common.optimize.head_int8 import Int8HeadTile, head_tile, pointwise_pool_int8
+from common.optimize.head_int8 import Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
@@ -76,4 +76,37 @@ def test_it_has_no_findings(rng, shape, tile):
     x, part = drawn_case(rng, shape)
     there, given = there_of(part), nhwc(x)
     (report,) = trace_call(lambda: pointwise_pool_int8(given, there, 2.5, pool_zero_point=9, tile=tile), None)
+    assert not report.findings
+
+
+@pytest.mark.parametrize(("n", "k", "o"), [(1, 1280, 40), (3, 112, 10), (41, 80, 24), (8, 704, 16)])
+def test_few_rows_are_a_linear_layer(rng, n, k, o):
+    x, weight = drawn(rng, n, k), drawn(rng, o, k)
+    _, bias, multiplier = constants(rng, weight)
+    want = int8.scaled(int8.linear_accumulate(x, weight, bias), multiplier)
+    there = [cuda.asarray(one) for one in (x, weight, bias, multiplier)]
+    np.testing.assert_array_equal(cuda.asnumpy(few_rows_int8(*there)), want)
+    want = int8.scaled(int8.linear_accumulate(x, weight), multiplier)
+    out = cuda.asarray(np.full((n, o), np.nan, np.float32))
+    few_rows_int8(*there[:2], None, there[3], out=out)
+    np.testing.assert_array_equal(cuda.asnumpy(out), want)
+
+
+def test_what_few_rows_are_not(rng):
+    _, bias, multiplier = constants(rng, drawn(rng, 8, 24))
+    there = [cuda.asarray(one) for one in (drawn(rng, 2, 24), drawn(rng, 8, 24), bias, multiplier)]
+    with pytest.raises(ValueError, match="rows of x and weight must begin at multiples of 16 bytes, got 24 columns"):
+        few_rows_int8(*there)
+    many = [cuda.asarray(one) for one in (drawn(rng, 65, 32), drawn(rng, 8, 32))]
+    with pytest.raises(ValueError, match=r"x must have at most 64 rows, got 65; kernels\.linear_int8 takes more"):
+        few_rows_int8(*many, *there[2:])
+
+
+@long  # the same cases are right without it
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="the simulator's sanitizer; a GPU's is compute-sanitizer")
+def test_few_rows_have_no_findings(rng):
+    x, weight = drawn(rng, 11, 80), drawn(rng, 24, 80)
+    _, bias, multiplier = constants(rng, weight)
+    there = [cuda.asarray(one) for one in (x, weight, bias, multiplier)]
+    (report,) = trace_call(lambda: few_rows_int8(*there), None)
     assert not report.findings
