@@ -28,7 +28,7 @@ from common.optimize.blocks import inverted_residual
 from common.optimize.blocks_int8 import Int8Block, Int8Convolution, Int8Tile, inverted_residual_int8
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
-from common.optimize.head_int8 import Int8HeadTile, pointwise_pool_int8
+from common.optimize.head_int8 import Int8HeadTile, few_rows_int8, pointwise_pool_int8
 
 if cuda.backend() == "gpu":
     import cupy
@@ -324,7 +324,8 @@ def launch_sliding_int8() -> int:
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, **given, residual=int8_checks.nhwc(residual), **more)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5, residual=residual, **more))
         if block.stem_h:  # of a picture of real numbers
-            picture, want = (x.astype(np.float32) - 5) * np.float32(0.03), int8_checks.modelled(x, parts, block.stride, 5)
+            picture = (x.astype(np.float32) - 5) * np.float32(0.03)
+            want = int8_checks.modelled(x, parts, block.stride, 5)
             for dtype in (np.float32, np.float16):
                 out = inverted_residual_int8(
                     cuda.to_layout(cuda.asarray(picture.astype(dtype)), "NHWC"), *there, **given, scale=0.03
@@ -334,7 +335,7 @@ def launch_sliding_int8() -> int:
 
 
 def launch_head_int8() -> int:
-    """The head in int8, a 1×1 convolution with its mean, for few images and for many; returns how many launches."""
+    """The end of a network in int8: a 1×1 convolution with its mean, and a linear layer; returns how many launches."""
     tiles = Int8HeadTile(2, 1, 1, 2), Int8HeadTile(1, 2, 4, 2)
     for tile in tiles:
         x, weight = int8_checks.drawn(drawn, 3, 40, 7, 7), int8_checks.drawn(drawn, 48, 40, 1, 1)
@@ -344,7 +345,11 @@ def launch_head_int8() -> int:
         there = dataclasses.replace(int8_checks.there_of(part), small=True)
         out = pointwise_pool_int8(int8_checks.nhwc(x), there, 2.5, tile=tile)
         int8_checks.same(out, int8.global_avg_pool(codes, 2.5, input_zero_point=zero, zero_point=0))
-    return len(tiles)
+    x, weight = int8_checks.drawn(drawn, 11, 80), int8_checks.drawn(drawn, 24, 80)
+    _, bias, multiplier = int8_checks.constants(drawn, weight)
+    got = few_rows_int8(*(cuda.asarray(array) for array in (x, weight, bias, multiplier)))
+    np.testing.assert_array_equal(cuda.asnumpy(got), int8.scaled(int8.linear_accumulate(x, weight, bias), multiplier))
+    return len(tiles) + 1
 
 
 def launch_all() -> int:

@@ -203,7 +203,7 @@ class IntegerHead(OfRules):
     def build(self, match: Match) -> kinds.Layer | str:
         conv: Any = match["conv"]
         layer = conv.parts["conv"]
-        batch, channels, height, width = layer.input_shapes[0]
+        _, channels, height, width = layer.input_shapes[0]
         tile = head_tile(height * width, channels, layer.out_channels, match.graph.input_shape[0])
         if tile is None:
             return f"no tile for {height * width} pixels of {channels} > {layer.out_channels} channels"
@@ -225,9 +225,7 @@ class IntegerFewRows(OfRules):
     """Computes a linear layer of codes whose output is floats, for few images, by the kernel for few rows."""
 
     name = "integer-few-rows"
-    pattern = (
-        Part("linear", Step, lambda node: is_rule(node, IntegerLinear) and Rule.output_grid(node) is None),
-    )
+    pattern = (Part("linear", Step, lambda node: is_rule(node, IntegerLinear) and Rule.output_grid(node) is None),)
 
     def condition(self, match: Match) -> bool | str:
         layer: Any = match["linear"].parts["linear"]

@@ -57,8 +57,8 @@ class Int8HeadTile:
 def head_tile(pixels: int, channels: int, outputs: int, batch: int) -> Int8HeadTile | None:
     """The tile for a head and a batch size; None if the kernel does not take it.
 
-    Few images: narrow blocks whose warps share the pixels, to begin everywhere at once. Many: blocks of 128 outputs, two
-    on a multiprocessor, which keep their weights and walk over images.
+    Few images: narrow blocks whose warps share the pixels, to begin everywhere at once. Many: blocks of 128 outputs,
+    two on a multiprocessor, which keep their weights and walk over images.
     """
     steps, tiles, processors = ceil_div(channels, 32), ceil_div(pixels, 8), cuda.multiprocessors()
     m = min(2, WEIGHTS // (4 * steps))
@@ -88,10 +88,9 @@ def pointwise_pool_int8(
 ) -> Any:
     """out = kernels.global_avg_pool_int8(kernels.pointwise_int8(x, …)), bit for bit, as one kernel. Requires sm_80.
 
-    x: (N, C, H, W) int8, NHWC; C a multiple of 8. convolution: 1×1, (O, C, 1, 1). pool_multiplier: scale of its output /
-    scale of out; pool_zero_point: of out, (N, O, 1, 1) int8; code_zero_point: of the codes in the mean, by default that of
-    the convolution. tile: default: head_tile. programmatic: as in
-    inverted_residual.
+    x: (N, C, H, W) int8, NHWC; C a multiple of 8. convolution: 1×1, (O, C, 1, 1). pool_multiplier: scale of its output
+    / scale of out; pool_zero_point: of out, (N, O, 1, 1) int8; code_zero_point: of the codes in the mean, by default
+    that of the convolution. tile: default: head_tile. programmatic: as in inverted_residual.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, or if no tile fits.
     """

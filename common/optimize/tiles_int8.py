@@ -41,8 +41,8 @@ class Int8Tile:
     tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
     that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
-    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks of
-    a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
+    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks
+    of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
     """
 
     tile_h: int
@@ -348,7 +348,7 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
 
 
 def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
-    """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few blocks are busy."""
+    """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few are busy."""
     slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
     if missing("clusters") or 2 * blocks > 3 * cuda.multiprocessors():
         return [1]

@@ -138,7 +138,7 @@ class Call:
 
 
 def integer_cost(step: Step) -> Cost:
-    """The bytes and FLOPs of a step that reads codes, or floats that it quantizes: a byte per code and weight, 4 per float.
+    """The bytes and FLOPs of a step that reads codes, or floats to quantize: a byte per code and weight, 4 per float.
 
     Of a product's output channel 8 bytes more, of its bias and its multiplier.
     """
