@@ -102,6 +102,18 @@ def test_what_few_rows_are_not(rng):
         few_rows_int8(*many, *there[2:])
 
 
+def test_out_may_not_be_an_input(rng):
+    x, part = drawn_case(rng, (2, 16, 1, 1, 16))
+    there = nhwc(x)
+    with pytest.raises(ValueError, match="out and x share memory"):
+        pointwise_pool_int8(there, there_of(part), 2.5, out=there)
+    memory = cuda.asarray(np.zeros((2, 64), np.int8))
+    _, bias, multiplier = (cuda.asarray(one) if i else one for i, one in enumerate(constants(rng, drawn(rng, 16, 64))))
+    weight = cuda.asarray(drawn(rng, 16, 64))
+    with pytest.raises(ValueError, match="out and x share memory"):
+        few_rows_int8(memory, weight, bias, multiplier, out=memory.reshape(-1).view(np.float32).reshape(2, 16))
+
+
 @long  # the same cases are right without it
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="the simulator's sanitizer; a GPU's is compute-sanitizer")
 def test_few_rows_have_no_findings(rng):
