@@ -25,9 +25,10 @@ from common.lab.operators import OPERATORS, RELU6
 from common.lab.rungs import SLOTS
 from common.optimize import persistent
 from common.optimize.blocks import inverted_residual
-from common.optimize.blocks_int8 import Int8Block, Int8Tile, inverted_residual_int8
+from common.optimize.blocks_int8 import Int8Block, Int8Convolution, Int8Tile, inverted_residual_int8
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
+from common.optimize.head_int8 import Int8HeadTile, few_rows_int8, pointwise_pool_int8
 
 if cuda.backend() == "gpu":
     import cupy
@@ -293,7 +294,7 @@ def launch_int8() -> int:
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))
         launches += 1
-    return launches + launch_sliding_int8()
+    return launches + launch_sliding_int8() + launch_head_int8()
 
 
 def launch_sliding_int8() -> int:
@@ -305,18 +306,50 @@ def launch_sliding_int8() -> int:
         (Int8Block(13, 15, 24, 48, 32, 2), Int8Tile(2, 8, 1, 48, 1, 3, chained=True)),
         (Int8Block(14, 14, 40, 64, 24, 2), Int8Tile(7, 7, 2, 32, 7, 2, chained=True)),
         (Int8Block(11, 16, 32, 32, 16, expand=False), Int8Tile(4, 14, 1, 32, 4, 2, chained=True)),
+        (Int8Block(9, 14, 3, 24, 8, 1, True, 17, 28), Int8Tile(4, 14, 1, 16, 2, 2, chained=True, pixel_warps=2)),
+        (Int8Block(7, 7, 24, 96, 72), Int8Tile(7, 7, 1, 32, 7, 4, 2, chained=True, pixel_warps=2, split=3)),
+        (Int8Block(9, 7, 16, 64, 16, 2), Int8Tile(2, 4, 1, 16, 1, 2, chained=True, pixel_warps=2, split=4)),
     )
+    if cuda.backend() == "gpu" and cuda.compute_capability() < 90:  # has no clusters
+        cases = tuple((block, tile) for block, tile in cases if tile.split == 1)
     for block, tile in cases:
         full = {"bounds": (-128, 127)}
         parts = [part and dataclasses.replace(part, **full) for part in int8_checks.block_of(drawn, block, 5)]
-        x = int8_checks.drawn(drawn, 2, block.channels, block.height, block.width)
+        size = (block.stem_h, block.stem_w) if block.stem_h else (block.height, block.width)
+        x = int8_checks.drawn(drawn, 2, block.channels, *size)
         there = [part and dataclasses.replace(int8_checks.there_of(part), small=True) for part in parts]
         given = {"stride": block.stride, "input_zero_point": 5, "tile": tile}
         residual = int8_checks.drawn(drawn, 2, block.outputs, *block.out_size)
         more = {"residual_scales": int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))}
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, **given, residual=int8_checks.nhwc(residual), **more)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5, residual=residual, **more))
-    return len(cases)
+        if block.stem_h:  # of a picture of real numbers
+            picture = (x.astype(np.float32) - 5) * np.float32(0.03)
+            want = int8_checks.modelled(x, parts, block.stride, 5)
+            for dtype in (np.float32, np.float16):
+                out = inverted_residual_int8(
+                    cuda.to_layout(cuda.asarray(picture.astype(dtype)), "NHWC"), *there, **given, scale=0.03
+                )
+                int8_checks.same(out, want)
+    return len(cases) + 2
+
+
+def launch_head_int8() -> int:
+    """The end of a network in int8: a 1×1 convolution with its mean, and a linear layer; returns how many launches."""
+    tiles = Int8HeadTile(2, 1, 1, 2), Int8HeadTile(1, 2, 4, 2)
+    for tile in tiles:
+        x, weight = int8_checks.drawn(drawn, 3, 40, 7, 7), int8_checks.drawn(drawn, 48, 40, 1, 1)
+        zero, bias, multiplier = int8_checks.constants(drawn, weight)
+        codes = int8.conv2d(x, weight, bias, multiplier, zero_point=zero)
+        part = Int8Convolution(weight, bias, multiplier, zero, small=True)
+        there = dataclasses.replace(int8_checks.there_of(part), small=True)
+        out = pointwise_pool_int8(int8_checks.nhwc(x), there, 2.5, tile=tile)
+        int8_checks.same(out, int8.global_avg_pool(codes, 2.5, input_zero_point=zero, zero_point=0))
+    x, weight = int8_checks.drawn(drawn, 11, 80), int8_checks.drawn(drawn, 24, 80)
+    _, bias, multiplier = int8_checks.constants(drawn, weight)
+    got = few_rows_int8(*(cuda.asarray(array) for array in (x, weight, bias, multiplier)))
+    np.testing.assert_array_equal(cuda.asnumpy(got), int8.scaled(int8.linear_accumulate(x, weight, bias), multiplier))
+    return len(tiles) + 1
 
 
 def launch_all() -> int:

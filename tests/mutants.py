@@ -165,6 +165,23 @@ MUTANTS = [
         "hidden pixels above and below the image are those of pixels that are 0", f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
+        "int8-cluster-bias", "common/optimize/sliding_int8.cu", "rank == 0 ? begin<SMALL_PROJECT>(b[e]) : 0",
+        "begin<SMALL_PROJECT>(b[e])", "every block of a cluster adds the bias", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-cluster-pieces", "common/optimize/sliding_int8.cu", "other < SPLIT - 1; ++other",
+        "other < SPLIT - 2; ++other",
+        "the sums of a cluster's last block are left out", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-picture-quotient", "common/optimize/sliding_int8.cu", "__fmaf_rn(left, to.inverse, about)", "about",
+        "a picture's numbers are multiplied by 1 / scale, not divided by the scale", f"{INT8_SLIDING} -k picture",
+    ),
+    Mutant(
+        "int8-head-columns", "common/optimize/head_int8.cu", "if (tile < PER && pixel < PIXELS)", "if (tile < PER)",
+        "columns of no pixel count in the mean", "tests/optimize/test_head_int8.py",
+    ),
+    Mutant(
         "int8-sliding-tie", "common/kernels/one_step.py", "even = 1 - k % 2", "even = k % 2",
         "sums half way between two codes go to the odd one", "tests/kernels/test_one_step.py",
     ),

@@ -14,6 +14,7 @@ from ..kernels import int8
 from ..network.steps import fuse
 from ..optimize import search, tiles
 from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
+from ..optimize.features import missing
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
 from ..optimize.search import Timer
@@ -23,6 +24,7 @@ from .tuning import BATCHES, check_search
 
 ZERO = int8.LOW  # the zero point of every tensor, that of a ReLU's output
 SEPARATE = "separate"  # the three kernels of the convolutions
+SCALE = 2 / 255  # of the picture that a stem's block reads
 
 
 def blocks_of(model: Any, batch: int) -> list[Int8Block]:
@@ -62,6 +64,8 @@ class Arrays:
         size = (block.stem_h, block.stem_w) if stem else (block.height, block.width)
         few = codes(min(batch, 8), block.channels, *size)
         self.x = cuda.to_layout(cuda.asarray(np.resize(few, (batch, *few.shape[1:]))), "NHWC")
+        self.picture = kernels.dequantize(self.x, SCALE, ZERO) if stem else None  # what a stem's block reads
+        self.programmatic = not missing("programmatic launches")  # as in a network
         taps = 3 if stem else 1
         shapes = [
             (block.hidden, block.channels, taps, taps),
@@ -98,8 +102,9 @@ class Arrays:
     def separate(self) -> list[Any]:
         """The launches of the convolutions, each by the kernel that its launcher chooses."""
         stride, x = self.block.stride, self.x
-        with kernels.recorded() as launches:
+        with kernels.recorded(self.programmatic) as launches:
             if self.block.stem_h:
+                kernels.quantize(self.picture, SCALE, ZERO, out=x)
                 given = {"input_zero_point": ZERO, "zero_point": ZERO, "out": self.hidden[0]}
                 x = kernels.conv2d_int8(x, *self._of(self.expand), 2, 1, **given)  # type: ignore[arg-type]
             elif self.expand is not None:
@@ -118,9 +123,10 @@ class Arrays:
         """The launch of the block as one kernel."""
         if tile.chained and self.slid is None:
             self.slid = Slid(self.expand, self.depthwise, self.project, self.block.stride)
-        with kernels.recorded() as launches:
+        more = self.residual | ({} if self.picture is None else {"scale": SCALE})
+        with kernels.recorded(self.programmatic) as launches:
             inverted_residual_int8(
-                self.x,
+                self.x if self.picture is None else self.picture,
                 self.expand,
                 self.depthwise,
                 self.project,
@@ -129,7 +135,8 @@ class Arrays:
                 out=self.out,
                 tile=tile,
                 slid=self.slid,
-                **self.residual,
+                programmatic=self.programmatic,
+                **more,
             )
         return launches[0]
 

@@ -7,6 +7,8 @@ What is where:
                         in common/kernels/inverted_residual leads there in eight steps
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu and their launcher
+    head_int8           the end of a network in int8: head_int8.cu and few_rows_int8.cu and their launchers
+    tiles_int8          the tile of a block in int8, as tiles; fusions_int8: what runs as one kernel in int8
     head.h              the head's 1×1 convolution with its pool, a linear layer of few rows; head.py launches them
     persistent          a network as one cooperative kernel
     cost                the predicted time of a tile, from counted instructions and bytes; candidates ranked by it

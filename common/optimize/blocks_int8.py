@@ -11,11 +11,12 @@ import numpy as np
 from .. import cuda
 from ..cuda import checks
 from ..cuda import layout as layouts
+from ..kernels import int8, vectors
 from ..kernels import int8_arguments as arguments
-from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
-from ..kernels.ladder import header_options, prepared
+from ..kernels.ladder import ELEMENT_TYPES, header_options, prepared
 from ..kernels.one_step import one_step, two_steps
+from .features import missing
 from .generate import architecture
 from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
@@ -23,6 +24,7 @@ KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 UNIT = 8  # channels are multiples of it
+REAL = (np.dtype(np.float32), np.dtype(np.float16))  # of an image that the stem's block quantizes
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ def inverted_residual_int8(
     out: Any = None,
     tile: Int8Tile | None = None,
     slid: Slid | None = None,
+    scale: float | None = None,
+    programmatic: bool = False,
 ) -> Any:
     """out = project(depthwise(expand(x))), each requantized as a kernel of its own would, + residual: one kernel.
 
@@ -146,11 +150,16 @@ def inverted_residual_int8(
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
     tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
+    scale: of a stem's x that has real numbers, float32 or float16, which become codes as by kernels.quantize with
+    input_zero_point; it must be one that `divides` takes. programmatic: as in inverted_residual.
     C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, if no tile fits the card, or if the tile is chained and Slid refuses.
     """
-    n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
+    if scale is None:
+        n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
+    else:
+        n, c, h, w = checks.array("x", x, (None, 3, None, None), allowed=("NHWC",), dtypes=REAL).shape
     hidden = checks.array("depthwise.weight", depthwise.weight, (None, 1, 3, 3), dtypes=arguments.INT8).shape[0]
     o = checks.array("project.weight", project.weight, (None, hidden, 1, 1), dtypes=arguments.INT8).shape[0]
     stem = expand is not None and expand.weight.shape[2:] == (3, 3)
@@ -182,12 +191,19 @@ def inverted_residual_int8(
         if part is not None
     ]  # fmt: skip
     zero = arguments.int8_number("input_zero_point", input_zero_point)
-    out = arguments.output(out, shape, x)
+    real = (np.float32(0),) * 3
+    if scale is not None:
+        if not stem or not divides(scale):
+            raise ValueError(f"scale must be None, or one of a stem's input that `divides` takes, got {scale!r}")
+        real = np.float32(scale), np.float32(1) / np.float32(scale), np.float32(512) * np.float32(scale)
+    out = layouts.empty(shape, np.dtype(np.int8), "NHWC") if out is None else arguments.nhwc("out", out, shape)
     checks.apart(out, x=x, residual=residual)
     if tile is None:
         tile = rule(block, n, chained=stem)
     if stem and tile is not None and not tile.chained:
         raise ValueError(f"{KERNEL}: a stem's block needs a chained tile, got {tile}")
+    if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
+        raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -211,19 +227,38 @@ def inverted_residual_int8(
     if tile.chained:
         odd = any(part.zero_point % 2 for part in (expand, depthwise) if part is not None)
         switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
+        switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
     if tile.chained:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
         weights = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
-        numbers = (n, zero, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers)
+        numbers = (n, zero, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers, *real)
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
-    kernel = prepared(f"{KERNEL}/{'sliding' if tile.chained else 'fused'}", build)
+    kernel = prepared(f"{KERNEL}/{'sliding' if tile.chained else 'fused'}", build, programmatic)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=block.shared(tile))
     return out
+
+
+@functools.lru_cache(maxsize=64)
+def divides(scale: float) -> bool:
+    """Whether sliding_int8.cu makes the codes of int8.quantize for this scale of a stem's input, whatever x is.
+
+    Both are steps that only go up with x. So they are the same if they are so around each of the 255 steps.
+    """
+    s = np.float32(scale)
+    if not 2.0**-60 < s < 2.0**60:
+        return False
+    middle = np.arange(-511.5, 512, dtype=np.float32) * s
+    x = (middle.view(np.int32)[:, None] + np.arange(-16, 17, dtype=np.int32)).view(np.float32)
+    with np.errstate(over="ignore"):
+        inverse = np.float32(1) / s
+        about = x * inverse
+        quotient = int8.fma(int8.fma(-about, s, x), inverse, about)
+        return bool((np.rint(quotient) == np.rint(x / s)).all())
 
 
 def _small(part: Int8Convolution | None) -> int:
@@ -239,7 +274,10 @@ def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
 
 def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """(source, options) of a kernel, KERNEL or SLIDING, for cubin.build_all. given: the options, without a card's."""
-    return SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), (*given, *architecture())
+    text, split = SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), "-DSPLIT=1" not in given
+    if name == SLIDING and split:
+        text = text.replace("__launch_bounds__(", "__cluster_dims__(SPLIT, 1, 1) __launch_bounds__(", 1)
+    return text, (*given, *architecture())
 
 
 @functools.lru_cache(maxsize=1024)

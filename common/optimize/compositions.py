@@ -19,7 +19,7 @@ from ..network.registry import Fusion
 from ..topology.graph import Graph
 from .features import missing
 from .fusions import Choice, FewRows, InvertedResidual, PersistentPool, PointwisePool, WholeNetwork
-from .fusions_int8 import IntegerBlock
+from .fusions_int8 import IntegerBlock, IntegerFewRows, IntegerHead
 from .generate import Block, Tile
 from .tiles import chosen, rule
 
@@ -63,8 +63,10 @@ class Composition:
 
     @property
     def integer_passes(self) -> tuple[Fusion, ...]:
-        """The passes of a quantized network, after its rules: blocks of int8 convolutions as one kernel."""
-        return () if self.fuse is None or missing("fused blocks") else (IntegerBlock(),)
+        """The passes of a quantized network, after its rules: its blocks, and its head with the mean, as one kernel."""
+        if self.fuse is None or missing("fused blocks"):
+            return ()
+        return IntegerBlock(), IntegerHead(), IntegerFewRows()
 
     @property
     def overlaps(self) -> bool:

@@ -9,10 +9,11 @@ import numpy as np
 from ..cuda import layout as layouts
 from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
-from ..quantize.rules import IntegerAdd, IntegerConv, Rule
+from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
-from .blocks_int8 import UNIT, Int8Convolution, Slid, inverted_residual_int8
+from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8
 from .fusions import is_depthwise, is_pointwise, is_stem
+from .head_int8 import MOST_ROWS, Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
@@ -42,7 +43,10 @@ def _is_depthwise(node: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Int8BlockStep(Step):
-    """A block of a quantized network as one step, with its tile. parts: "expand", "depthwise", "project", "add"."""
+    """A block of a quantized network as one step, with its tile.
+
+    parts: "quantize", of the picture that a stem reads, "expand", "depthwise", "project", "add".
+    """
 
     block: Int8Block
     tile: Int8Tile
@@ -50,7 +54,8 @@ class Int8BlockStep(Step):
     @property
     def title(self) -> str:
         """The step in words: "InvertedResidual(56×56 24>144>24 +residual), int8"."""
-        return f"InvertedResidual({key_of(self.block)}{' +residual' * ('add' in self.parts)}), int8"
+        first = "Quantize + " * ("quantize" in self.parts)
+        return f"{first}InvertedResidual({key_of(self.block)}{' +residual' * ('add' in self.parts)}), int8"
 
 
 def block_of(parts: Any) -> Int8Block:
@@ -76,11 +81,12 @@ class IntegerBlock(OfRules):
     """Fuses MobileNetV2's block of int8 convolutions into one kernel where `choose` has a tile.
 
     Pattern: 1×1 convolution → depthwise 3×3 → 1×1 convolution (→ addition), or without the first one, or with a stem,
-    a 3×3 convolution of stride 2 on 3 channels, in its place.
+    a 3×3 convolution of stride 2 on 3 channels, in its place; a stem also with the quantization of its picture.
     """
 
     name = "integer-block"
     pattern = (
+        Part("quantize", kinds.Quantize, optional=True),
         Part("expand", Step, _is_expand, optional=True),
         Part("depthwise", Step, _is_depthwise),
         Part("project", Step, _is_pointwise),
@@ -95,7 +101,9 @@ class IntegerBlock(OfRules):
             match.target.replaces(operator) for operator in ("pointwise_int8", "depthwise_int8")
         ):
             return "one of its operators has a rung of its own"
-        block = block_of(match.parts)
+        block, quantize = block_of(match.parts), match["quantize"]
+        if quantize is not None and not (block.stem_h and divides(float(int8_grid(quantize.grid).scale[0]))):
+            return "only a stem's kernel quantizes, numbers that it can divide"
         if any(size % UNIT for size in (0 if block.stem_h else block.channels, block.hidden, block.outputs)):
             return f"the kernel takes channels in multiples of {UNIT}"
         if block.stem_h and (block.stride != 1 or block.stem_w % 4):
@@ -115,12 +123,15 @@ class IntegerBlock(OfRules):
     def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         assert isinstance(step, Int8BlockStep)
         parts: dict[str, Any] = dict(step.parts)
+        quantize = parts.pop("quantize", None)
+        grid = None if quantize is None else int8_grid(quantize.grid)
         of_name = dict(zip(step.inputs, arrays.inputs, strict=True))
         calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
         ends = {
             name: _with_end(call, call.named["bounds"], parts[name].output in run.small) for name, call in calls.items()
         }
         first = parts.get("expand", parts["depthwise"])
+        x = of_name[(quantize or first).inputs[0]]
         more: dict[str, Any] = {}
         if "add" in parts:
             more = run.residual_of(parts["project"], parts["add"], of_name)
@@ -137,12 +148,93 @@ class IntegerBlock(OfRules):
         if tile is None and step.block.stem_h:  # the stem is a kernel of its own, with an array of its own
             stem = parts["expand"]
             made = layouts.empty(stem.output_shape, np.dtype(np.int8), "NHWC")
-            first_launches = run.convolution(stem, of_name[first.inputs[0]], made)
-            return first_launches + run.recorded(
+            first_launches = []
+            if grid is not None:
+                picture, x = x, layouts.empty(x.shape, np.dtype(np.int8), "NHWC")
+                first_launches += run.run("quantize", picture, grid.scale[0], grid.zero_point[0], out=x)
+            first_launches += run.convolution(stem, x, made)
+            return first_launches + run.fused(
                 inverted_residual_int8, made, None, ends["depthwise"], ends["project"],
                 input_zero_point=calls["depthwise"].named["input_zero_point"], out=arrays.out, **more,
             )  # fmt: skip
-        return run.recorded(
-            inverted_residual_int8, of_name[first.inputs[0]], ends.get("expand"), ends["depthwise"], ends["project"],
-            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=tile, slid=slid, **more,
+        return run.fused(
+            inverted_residual_int8, x, ends.get("expand"), ends["depthwise"], ends["project"],
+            stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=tile, slid=slid,
+            scale=None if grid is None else float(grid.scale[0]), **more,
         )  # fmt: skip
+
+
+def _is_mean(node: Any) -> bool:
+    return is_rule(node, IntegerMean) and isinstance(node.parts["pool"], kinds.GlobalAveragePool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8HeadStep(Step):
+    """The head of a quantized network as one step, with its tile. parts: "conv", "pool"."""
+
+    tile: Int8HeadTile
+
+    @property
+    def title(self) -> str:
+        """The step in words: "Head(7×7 320>1280), int8"."""
+        layer: Any = self.layers_of("conv")
+        height, width = layer.input_shapes[0][2:]
+        return f"Head({height}×{width} {layer.in_channels}>{layer.out_channels}), int8"
+
+    def layers_of(self, name: str) -> Any:
+        """The layer that a part of the step computes."""
+        part: Any = self.parts[name]
+        return part.parts[name]
+
+
+@register
+class IntegerHead(OfRules):
+    """Fuses a 1×1 convolution of codes with the mean over the whole image that follows it into one kernel."""
+
+    name = "integer-head"
+    pattern = (Part("conv", Step, _is_pointwise), Part("pool", Step, _is_mean))
+
+    def condition(self, match: Match) -> bool | str:
+        operators = ("pointwise_int8", "global_avg_pool_int8")
+        if match.target is not None and any(map(match.target.replaces, operators)):
+            return "one of its operators has a rung of its own"
+        return True
+
+    def build(self, match: Match) -> kinds.Layer | str:
+        conv: Any = match["conv"]
+        layer = conv.parts["conv"]
+        _, channels, height, width = layer.input_shapes[0]
+        tile = head_tile(height * width, channels, layer.out_channels, match.graph.input_shape[0])
+        if tile is None:
+            return f"no tile for {height * width} pixels of {channels} > {layer.out_channels} channels"
+        return Int8HeadStep.of(*match.nodes, fusion=self, parts=match.parts, tile=tile)
+
+    def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        assert isinstance(step, Int8HeadStep)
+        conv, pool = (run.calls[step.parts[name].output] for name in ("conv", "pool"))
+        small = step.parts["conv"].output in run.small
+        return run.fused(
+            pointwise_pool_int8, arrays.x, _with_end(conv, conv.named["bounds"], small), pool.args[0],
+            pool_zero_point=pool.named["zero_point"], code_zero_point=pool.named["input_zero_point"], out=arrays.out,
+            tile=step.tile,
+        )  # fmt: skip
+
+
+@register
+class IntegerFewRows(OfRules):
+    """Computes a linear layer of codes whose output is floats, for few images, by the kernel for few rows."""
+
+    name = "integer-few-rows"
+    pattern = (Part("linear", Step, lambda node: is_rule(node, IntegerLinear) and Rule.output_grid(node) is None),)
+
+    def condition(self, match: Match) -> bool | str:
+        layer: Any = match["linear"].parts["linear"]
+        if match.target is not None and match.target.replaces("linear_int8"):
+            return "one of its operators has a rung of its own"
+        if match.graph.input_shape[0] > MOST_ROWS or layer.in_features % 16 or layer.in_features > 4096:
+            return f"the kernel takes up to {MOST_ROWS} images, and inputs in multiples of 16, up to 4096"
+        return True
+
+    def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        call = run.calls[step.parts["linear"].output]
+        return run.fused(few_rows_int8, arrays.x.reshape(len(arrays.x), -1), *call.args, out=arrays.out)

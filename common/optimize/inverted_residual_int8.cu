@@ -22,6 +22,7 @@
 //   outside of the image is hidden_zero, the real number 0.
 //   SMALL_EXPAND, SMALL_DEPTHWISE, SMALL_PROJECT: see requantize.h.
 #include "epilogue_int8.h"
+#include "grid.h"
 #include "taps.h"
 #include "unit.h"
 
@@ -139,11 +140,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         cp_async_commit();
     };
 
-    for (int i = threadIdx.x; EXPAND && i < M_IN * (K1 / 16); i += THREADS) {
-        const int m = i / (K1 / 16), k = i % (K1 / 16) * 16;
-        const signed char* const from = from_x(output_of(m));
-        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + m * ROW1 + k), from ? from + k : x, from ? C - k : 0);
-    }
     fetch_slice(0);
     for (int word = threadIdx.x; word < M_IN / 4; word += THREADS) {
         const int image = word / (REAL_H * REAL_WORDS), row = word / REAL_WORDS % REAL_H, column = word % REAL_WORDS;
@@ -158,6 +154,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
         ((unsigned*)dw)[i] = 0;  // rows of no pixel
 
+    wait_for_inputs();  // until here nothing depends on the kernel before
+    for (int i = threadIdx.x; EXPAND && i < M_IN * (K1 / 16); i += THREADS) {
+        const int m = i / (K1 / 16), k = i % (K1 / 16) * 16;
+        const signed char* const from = from_x(output_of(m));
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + m * ROW1 + k), from ? from + k : x, from ? C - k : 0);
+    }
+    cp_async_commit();
     int acc[TILES_M][GROUPS][4][4];
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
@@ -177,6 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int first = slice * SLICE;
         cp_async_wait<0>();
         __syncthreads();  // this slice's weights are here, and all have read the slice before
+        if (slice == 0) launch_dependents();  // what follows may come and fetch its weights
         if (slice + 1 < SLICES) fetch_slice(slice + 1);
 
         if constexpr (EXPAND) {  // a warp takes 16 channels, and 32 pixels at a time

@@ -24,13 +24,21 @@
 //   Of a stem (STEM_H > 0) x is the image (N, STEM_H, STEM_W, 3), and expand its 3×3 convolution of stride 2, whose
 //   weights are (3, 4, 4): rows, columns of which the last one is 0, channels of which the last one is 0. In shared
 //   memory a pixel is a word. Lane 4g + t has column t of the taps: a product's first factor is words side by side.
+//   If image_t is float or __half, the image has real numbers, which become codes on their way, as kernel quantize
+//   makes them: see code_of_real.
 //
 //   A requantization is one fma, and half an instruction that packs and clamps. Where it would give another code than
 //   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
 //   together (blocks_int8.py).
 //
+//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, which are integers,
+//   go by pieces to the blocks that finish them (cluster.h, Mailbox):
+//
+//     piece p of a thread's sums ──► block p % SPLIT, the same thread ──► + ──► y
+//
 // One barrier a slice: dw has two buffers, project works a slice behind.
 #include "epilogue_int8.h"
+#include "grid.h"
 #include "unit.h"
 
 #ifndef SMALL_PROJECT
@@ -41,6 +49,9 @@
 #endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
+#endif
+#ifndef image_t
+#define image_t signed char
 #endif
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
@@ -56,7 +67,7 @@ constexpr int IN_H = (TILE_H - 1) * STRIDE + 3, IN_W = (TILE_W - 1) * STRIDE + 3
 constexpr bool STEM = STEM_H > 0;
 constexpr int DEEP = STEM ? 48 : C;  // of expand's products
 constexpr int EVENS = ceil_div(IN_W, 2), ROW1 = row_of(DEEP);
-constexpr int ROW = row_of(SLICE), SLICES = ceil_div(HIDDEN, SLICE);
+constexpr int ROW = row_of(SLICE), SLICES = ceil_div(HIDDEN, SLICE), OWN = ceil_div(SLICES, SPLIT);  // of a block
 constexpr int GROUP = O <= 16 ? 16 : 32, NEAR = GROUP / 4, O_PADDED = ceil_to(O, GROUP);  // outputs; of a thread
 constexpr int PIXELS_OUT = IMAGES * TILE_H * TILE_W, M_OUT = ceil_to(PIXELS_OUT, 16);
 constexpr bool SIDE_BY_SIDE = STRIDE == 1 && W == 7 && TILE_W == 7, PAIRS = STRIDE == 2 || SIDE_BY_SIDE;
@@ -74,13 +85,18 @@ constexpr int DW_SIZE = M_OUT * ROW, SPARE = THREADS * 16;
 // a stage: expand [SLICE][ROW1]; ENDS: of expand, then of depthwise, bias, multiplier, offset, int [6][SLICE]; W2:
 // taps, unsigned [SLICE][3][2]; and in memory behind it, in shared memory elsewhere, project [O_PADDED][ROW]
 constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = W2 + 24 * SLICE;
-constexpr int W3_SIZE = O_PADDED * ROW, DWS = SLICES > 1 ? 2 : 1, STAGES = DWS, W3S = SLICES < 3 ? SLICES : 3;
-constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT;
+constexpr int W3_SIZE = O_PADDED * ROW, DWS = OWN > 1 ? 2 : 1, STAGES = DWS, W3S = OWN < 3 ? OWN : 3;
 // project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
 constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
+// of a cluster: a piece is NEAR sums of a pixel; what the other blocks send of the pieces that are this block's
+constexpr int PIECES_OUT = 2 * TILES_M * GROUPS, MINE = ceil_div(PIECES_OUT, SPLIT), MAIL = THREADS * NEAR * 4;
+constexpr int SUMS_SIZE = SPLIT > 1 ? (SPLIT - 1) * MINE * MAIL + 16 : 0;
+constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT + SUMS_SIZE;
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
                   (TILE_W <= 14 || TILE_W % 14 == 0) && (STEM || C % 8 == 0) && O % 8 == 0 && HIDDEN % 8 == 0,
               "tile");
+static_assert(sizeof(image_t) == 1 || STEM, "only a stem reads real numbers");
+static_assert(SPLIT <= SLICES, "every block of a cluster has a slice");
 static_assert(!STEM || (EXPAND && STRIDE == 1 && !SIDE_BY_SIDE && TILE_W % 2 == 0 && STEM_W % 4 == 0), "stem");
 constexpr unsigned ALL = 0xffffffffu;
 
@@ -106,6 +122,32 @@ template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float mult
     // ties go to the even sum · multiplier, which is the even code only if the zero point is even
     if constexpr (!ODD) return __float_as_int(fma_of_small(product, 0x1p-109f, offset));
     return __float_as_int(fma_of_small(fma_of_small(product, 0x1p-109f, 0.0f), 1.0f, offset));
+}
+
+// A real number as a code: clamp(round(v / scale) + zero point), quantize's bits. The quotient is rounded once: v ·
+// inverse, and then what that left out of v (blocks_int8.py, `divides`). NaN becomes the least code.
+struct Real {
+    float scale, inverse, most;  // most: beyond every code
+    int zero;
+};
+__device__ __forceinline__ int code_of_real(float v, const Real& to) {
+    v = fminf(fmaxf(v, -to.most), to.most);
+    const float about = __fmul_rn(v, to.inverse), left = __fmaf_rn(-about, to.scale, v);
+    return __float_as_int(__fadd_rn(__fmaf_rn(left, to.inverse, about), INTEGERS)) + (to.zero - SHIFTED);
+}
+// Four neighbouring numbers of an image, and their codes.
+template <class T> struct Four;
+template <> struct Four<signed char> { using type = unsigned; };
+template <> struct Four<__half> { using type = uint2; };
+template <> struct Four<float> { using type = float4; };
+__device__ __forceinline__ unsigned codes_of(unsigned four, const Real&) { return four; }
+__device__ __forceinline__ unsigned codes_of(float4 v, const Real& to) {
+    return pack_saturated(code_of_real(v.x, to), code_of_real(v.y, to), code_of_real(v.z, to), code_of_real(v.w, to));
+}
+__device__ __forceinline__ unsigned codes_of(uint2 v, const Real& to) {
+    const unsigned short a = v.x, b = v.x >> 16, c = v.y, d = v.y >> 16;
+    return codes_of(make_float4(__half2float(__ushort_as_half(a)), __half2float(__ushort_as_half(b)),
+                                __half2float(__ushort_as_half(c)), __half2float(__ushort_as_half(d))), to);
 }
 
 struct Spot {
@@ -300,11 +342,11 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    sliding_int8(const signed char* __restrict__ x, const signed char* __restrict__ weights,
+    sliding_int8(const image_t* __restrict__ x, const signed char* __restrict__ weights,
                  const int* __restrict__ project_bias, const float* __restrict__ project_multiplier,
                  const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int input_zero,
                  int hidden_zero, int zero_point, int low, int high, float scale_a, float scale_b, float shift,
-                 int offset) {
+                 int offset, float scale, float inverse, float most) {
     extern __shared__ uint4 shared[];
     signed char* const x_tile = (signed char*)shared;  // [IMAGES][IN_H][2][EVENS][ROW1]
     signed char* const dws = x_tile + X_SIZE;          // [DWS][M_OUT][ROW]
@@ -312,43 +354,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     signed char* const stages = dws + DWS * DW_SIZE + SPARE;            // [STAGES][STAGE]
     signed char* const w3s = stages + STAGES * STAGE;                   // [W3S][O_PADDED][ROW]
     int* const places = (int*)(w3s + W3S * W3_SIZE);  // [M_OUT]: of a row of dw, where its outputs begin in y, or -1
+    int4* const mail = (int4*)(places + M_OUT);       // [SPLIT - 1][MINE][THREADS][NEAR / 4]: the other blocks' sums
+    Mailbox* const box = (Mailbox*)(mail + (SPLIT - 1) * MINE * (MAIL / 16));
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
-    const int n0 = blockIdx.x / (TILES_H * TILES_W) * IMAGES;
-    const int oy0 = blockIdx.x / TILES_W % TILES_H * TILE_H, ox0 = blockIdx.x % TILES_W * TILE_W;
+    const int rank = SPLIT > 1 ? (int)cluster_rank() : 0, tile = blockIdx.x / SPLIT;
+    const int own = (SLICES - rank + SPLIT - 1) / SPLIT;  // slices: rank, rank + SPLIT, …
+    const int n0 = tile / (TILES_H * TILES_W) * IMAGES;
+    const int oy0 = tile / TILES_W % TILES_H * TILE_H, ox0 = tile % TILES_W * TILE_W;
     const Spot spot = {n0, oy0 * STRIDE - 1, ox0 * STRIDE - 1, (hidden_zero & 255) * 0x01010101u, {N >> 30, N >> 31}};
 
-    const auto fetch_slice = [&](int slice) {
-        uint4* const stage = (uint4*)(stages + slice % STAGES * STAGE);
-        uint4* const w3 = (uint4*)(w3s + slice % W3S * W3_SIZE) - STAGE / 16;
-        const uint4* const from = (const uint4*)weights + slice * ((STAGE + W3_SIZE) / 16);
+    const auto fetch_slice = [&](int i) {  // of this block's slices
+        uint4* const stage = (uint4*)(stages + i % STAGES * STAGE);
+        uint4* const w3 = (uint4*)(w3s + i % W3S * W3_SIZE) - STAGE / 16;
+        const uint4* const from = (const uint4*)weights + (rank + i * SPLIT) * ((STAGE + W3_SIZE) / 16);
 #pragma unroll 4
-        for (int i = threadIdx.x; i < (STAGE + W3_SIZE) / 16; i += THREADS)
-            cp_async_16((i < STAGE / 16 ? stage : w3) + i, from + i);
+        for (int k = threadIdx.x; k < (STAGE + W3_SIZE) / 16; k += THREADS)
+            cp_async_16((k < STAGE / 16 ? stage : w3) + k, from + k);
         cp_async_commit();
     };
-
-    if constexpr (STEM) {  // 4 pixels of 3 bytes at a time, all of them inside or outside of the image
-        const unsigned zeros = (input_zero & 255) * 0x01010101u;
-        for (int i = threadIdx.x; i < IMAGES * (2 * IN_H + 1) * (PATCH / 16); i += THREADS) {
-            const int row = i / (PATCH / 16), image = n0 + row / (2 * IN_H + 1);
-            const int iy = 2 * spot.iy0 - 1 + row % (2 * IN_H + 1), ix = 2 * ox0 - 4 + i % (PATCH / 16) * 4;
-            unsigned a = zeros, b = zeros, c = zeros;
-            if (image < N && (unsigned)iy < STEM_H && (unsigned)ix < STEM_W) {
-                const unsigned* const from = (const unsigned*)(x + ((image * STEM_H + iy) * STEM_W + ix) * 3);
-                a = __ldg(from), b = __ldg(from + 1), c = __ldg(from + 2);
-            }
-            ((uint4*)x_tile)[i] = make_uint4(a, __byte_perm(a, b, 0x0543), __byte_perm(b, c, 0x0432), c >> 8);
-        }
-    }
-    constexpr int PIECES = ceil_div(C, 16);
-    for (int i = threadIdx.x; !STEM && i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
-        const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
-        const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
-        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
-        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k),
-                                   x + (inside ? ((image * H + iy) * W + ix) * C + k : 0), inside ? C - k : 0);
-    }
     fetch_slice(0);
+    if constexpr (SPLIT > 1) {
+        if (threadIdx.x == 0) box->open();
+        cluster_started();
+    }
     for (int m = threadIdx.x; m < M_OUT; m += THREADS) {
         const int image = n0 + m / (TILE_H * TILE_W), oy = oy0 + m / TILE_W % TILE_H;
         const int ox = ox0 + output_at(m % TILE_W);
@@ -359,40 +387,79 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
             ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
 
-    int acc[TILES_M][GROUPS][GROUP / 8][4];
-#pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
-        int b[NEAR];
-        get_row<true>(b, project_bias + o, O - o);
-#pragma unroll
-        for (int m = 0; m < 2 * TILES_M; ++m)
-#pragma unroll
-            for (int e = 0; e < NEAR; ++e) acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = begin<SMALL_PROJECT>(b[e]);
-    }
+    wait_for_inputs();  // until here nothing depends on the kernel before
 
+    if constexpr (STEM) {  // 4 pixels of 3 numbers at a time, all of them inside or outside of the image
+        using F = typename Four<image_t>::type;
+        constexpr int WIDE = PATCH / 16, COUNT = IMAGES * (2 * IN_H + 1) * WIDE, TURNS = ceil_div(COUNT, THREADS);
+        constexpr int AHEAD = TURNS < 5 ? TURNS : 5;  // turns whose numbers are on their way together
+        const unsigned zeros = (input_zero & 255) * 0x01010101u;
+        const Real real = {scale, inverse, most, input_zero};
 #pragma unroll 1
-    for (int slice = 0; slice <= SLICES; ++slice) {
-        cp_async_wait<0>();
-        __syncthreads();  // this slice's weights and dw of the slice before are here; dw before that has been read
-        if (slice + 1 < SLICES) fetch_slice(slice + 1);
-        if (slice < SLICES) {
-            const signed char* const stage = stages + slice % STAGES * STAGE;
-            signed char* const dw = dws + slice % DWS * DW_SIZE;
-#pragma unroll 1
-            for (int j = 0; j < PLANES; ++j) {
-                const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16, all = slice * SLICE + channel;
-                // the warps of the same channels take items in turn, from one plane to the next
-                const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
-                // the multipliers of two_steps are large, those of one_step tiny
-                const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
-                if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
-                else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+        for (int first = threadIdx.x; first < COUNT; first += AHEAD * THREADS) {
+            F v[AHEAD][3];
+            bool inside[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                const int i = first + k * THREADS, row = i / WIDE, image = n0 + row / (2 * IN_H + 1);
+                const int iy = 2 * spot.iy0 - 1 + row % (2 * IN_H + 1), ix = 2 * ox0 - 4 + i % WIDE * 4;
+                inside[k] = i < COUNT && image < N && (unsigned)iy < STEM_H && (unsigned)ix < STEM_W;
+                const F* const from = (const F*)(x + ((image * STEM_H + iy) * STEM_W + ix) * 3);
+                if (inside[k]) v[k][0] = __ldg(from), v[k][1] = __ldg(from + 1), v[k][2] = __ldg(from + 2);
+            }
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                unsigned a = zeros, b = zeros, c = zeros;
+                if (inside[k]) a = codes_of(v[k][0], real), b = codes_of(v[k][1], real), c = codes_of(v[k][2], real);
+                if (first + k * THREADS < COUNT)
+                    ((uint4*)x_tile)[first + k * THREADS] =
+                        make_uint4(a, __byte_perm(a, b, 0x0543), __byte_perm(b, c, 0x0432), c >> 8);
             }
         }
-        if (slice == 0) continue;
-        const signed char* const dw = dws + (slice - 1) % DWS * DW_SIZE;
-        const signed char* const w3 = w3s + (slice - 1) % W3S * W3_SIZE;
+    }
+    constexpr int PIECES = ceil_div(C, 16);
+    for (int i = threadIdx.x; !STEM && i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
+        const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
+        const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
+        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k),
+                                   (const signed char*)x + (inside ? ((image * H + iy) * W + ix) * C + k : 0),
+                                   inside ? C - k : 0);
+    }
+    cp_async_commit();
+
+    int acc[TILES_M][GROUPS][GROUP / 8][4];
+    const auto begin_sums = [&] {
+#pragma unroll
+        for (int j = 0; j < GROUPS; ++j) {
+            const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+            int b[NEAR];
+            get_row<true>(b, project_bias + o, rank == 0 ? O - o : 0);  // of a cluster one block begins with the bias
+#pragma unroll
+            for (int m = 0; m < 2 * TILES_M; ++m)
+#pragma unroll
+                for (int e = 0; e < NEAR; ++e)
+                    acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = rank == 0 ? begin<SMALL_PROJECT>(b[e]) : 0;
+        }
+    };
+    const auto slide_slice = [&](int turn) {  // of this block's slices: to dw
+        const signed char* const stage = stages + turn % STAGES * STAGE;
+        signed char* const dw = dws + turn % DWS * DW_SIZE;
+#pragma unroll 1
+        for (int j = 0; j < PLANES; ++j) {
+            const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16;
+            const int all = (rank + turn * SPLIT) * SLICE + channel;
+            // the warps of the same channels take items in turn, from one plane to the next
+            const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
+            // the multipliers of two_steps are large, those of one_step tiny
+            const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+            if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+            else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+        }
+    };
+    const auto project_slice = [&](int turn) {
+        const signed char* const dw = dws + turn % DWS * DW_SIZE;
+        const signed char* const w3 = w3s + turn % W3S * W3_SIZE;
 #pragma unroll
         for (int k = 0; k < SLICE; k += 32) {
             const bool whole = SLICE - k >= 32;  // else 16 channels are left
@@ -422,8 +489,52 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     }
             }
         }
+    };
+    const auto arrived = [&] {  // the next slice's weights, and dw of the slice before; dw before that has been read
+        cp_async_wait<0>();
+        __syncthreads();
+    };
+
+    if constexpr (OWN == 1) {  // sums that begin only now take no registers before
+        arrived();
+        launch_dependents();  // what follows may come and fetch its weights
+        slide_slice(0);
+        __syncthreads();
+        begin_sums();
+        project_slice(0);
+    } else {
+        begin_sums();
+#pragma unroll 1
+        for (int turn = 0; turn <= own; ++turn) {
+            arrived();
+            if (turn == 0) launch_dependents();
+            if (turn + 1 < own) fetch_slice(turn + 1);
+            if (turn < own) slide_slice(turn);
+            if (turn > 0) project_slice(turn - 1);
+        }
     }
 
+    const auto piece_of = [&](int(&sum)[NEAR], int i, int j) {
+#pragma unroll
+        for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+    };
+    if constexpr (SPLIT > 1) {
+#pragma unroll
+        for (int p = 0; p < PIECES_OUT; ++p) {
+            if (p % SPLIT == rank) continue;
+            const int from = rank - (rank > p % SPLIT);  // of the other blocks, seen from the one that gets it
+            int sum[NEAR];
+            piece_of(sum, p / GROUPS, p % GROUPS);
+#pragma unroll
+            for (int e = 0; e < NEAR; e += 4)
+                box->send((float4*)(mail + ((from * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4), p % SPLIT,
+                          make_float4(__int_as_float(sum[e]), __int_as_float(sum[e + 1]), __int_as_float(sum[e + 2]),
+                                      __int_as_float(sum[e + 3])));
+        }
+        const int mine = (PIECES_OUT - rank + SPLIT - 1) / SPLIT;
+        if (mine > 0 && threadIdx.x == 0) box->expect((SPLIT - 1) * mine * MAIL);
+        box->wait(0, mine > 0);
+    }
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
         const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
@@ -431,11 +542,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         get_row<true>(scale, project_multiplier + o, O - o);
 #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {
+            const int p = i * GROUPS + j;
+            if (p % SPLIT != rank) continue;
             const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, place = m < M_OUT ? places[m] : -1;
             const int at = place + o;
             int sum[NEAR];
+            piece_of(sum, i, j);
 #pragma unroll
-            for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+            for (int other = 0; other < SPLIT - 1; ++other)
+#pragma unroll
+                for (int e = 0; e < NEAR; e += 4) {
+                    const int4 more = mail[((other * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4];
+                    sum[e] += more.x, sum[e + 1] += more.y, sum[e + 2] += more.z, sum[e + 3] += more.w;
+                }
             finish_whole<SMALL_PROJECT>(y + at, sum, scale, RESIDUAL ? residual + at : nullptr, place < 0 ? 0 : O - o,
                                         {zero_point, low, high, scale_a, scale_b, shift, offset});
         }

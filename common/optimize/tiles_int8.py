@@ -25,6 +25,7 @@ from .. import cuda
 from ..files import replacing
 from ..kernels.ladder import INCLUDE
 from ..text import printable
+from .features import missing
 from .generate import ceil_div
 from .tiles import machine
 
@@ -40,7 +41,8 @@ class Int8Tile:
     tile_h, tile_w: output pixels, of so many images. slice: hidden channels, a multiple of 32. strip: rows of outputs
     that a thread convolves, a divisor of tile_h. warps, of which warps_n lie side by side along the outputs.
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
-    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor.
+    pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks
+    of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
     """
 
     tile_h: int
@@ -53,6 +55,7 @@ class Int8Tile:
     chained: bool = False
     pixel_warps: int = 1
     blocks: int = 1
+    split: int = 1
 
 
 def row_bytes(channels: int) -> int:
@@ -95,7 +98,11 @@ class Int8Block:
     def blocks(self, tile: Int8Tile, batch: int) -> int:
         """Thread blocks of a launch."""
         rows, columns = self.out_size
-        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images)
+        return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images) * tile.split
+
+    def slices(self, tile: Int8Tile) -> int:
+        """The most slices of hidden channels that a thread block takes."""
+        return ceil_div(ceil_div(self.hidden, tile.slice), tile.split)
 
     def pixels(self, tile: Int8Tile) -> tuple[int, int]:
         """(hidden pixels of a block that are computed, in whole words of four; its output pixels)."""
@@ -109,7 +116,9 @@ class Int8Block:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
         if tile.chained:
-            return self.sums(tile) + weights + (96 if self.stride == 1 else 100)
+            slides, sums = weights + (96 if self.stride == 1 else 100), self.sums(tile)
+            # of a single slice they are not needed at the same time
+            return max(slides, sums + 56) if self.slices(tile) == 1 else sums + slides
         return max(112, self.sums(tile) + weights + 56)
 
     def resident(self, tile: Int8Tile) -> int:
@@ -143,10 +152,14 @@ class Int8Block:
         if self.stem_h:
             x = tile.images * (2 * in_h + 1) * ceil_div(28 * ceil_div(tile.tile_w, 14) + 8, 4) * 16
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
-        slices = ceil_div(self.hidden, tile.slice)
+        slices = self.slices(tile)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
         weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
-        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row)
+        mail = 0
+        if tile.split > 1:  # the other blocks' sums of this one's pieces, of 4 or 8 outputs of a pixel
+            pieces = ceil_div(self.sums(tile) // (group // 4), tile.split)
+            mail = (tile.split - 1) * pieces * 32 * tile.warps * group + 16
+        return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row) + mail
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
@@ -169,7 +182,8 @@ class Counts:
     Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride,
     and per further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much
     longer 16 channels take that are requantized in two steps, of which a block is taken to have 16. product:
-    cycles of a tensor core for an mma of 32 bytes.
+    cycles of a tensor core for an mma of 32 bytes. mail: what a warp waits for the sums of a cluster, in instructions.
+    fetched: bytes of weights that come to a multiprocessor per cycle, fitted to blocks at batch 1.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -187,6 +201,8 @@ class Counts:
     out: int = 20
     slow: float = 0.75
     product: float = 6.4
+    mail: int = 300
+    fetched: int = 21
 
 
 COUNTS = Counts()
@@ -230,7 +246,7 @@ def _together(block: Int8Block, tile: Int8Tile, batch: int, busy: float, longest
 
 def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, float]:
     """(cycles that a block of sliding_int8 keeps a multiprocessor busy, cycles of its longest warp)."""
-    slices, steps = ceil_div(block.hidden, tile.slice), ceil_div(block.deep, 32)
+    slices, steps = block.slices(tile), ceil_div(block.deep, 32)
     beside = block.stride == 1 and block.width == tile.tile_w == 7
     pairs = block.stride == 2 or beside
     units = tile.images * (tile.tile_h // tile.strip) * ceil_div(tile.tile_w, 7 if pairs else 14)
@@ -250,13 +266,15 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
     copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
     copies += (30 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
-    end = narrow * tiles_m * groups * 60 + counts.start
+    end = narrow * tiles_m * groups * 60 + counts.start + (counts.mail if tile.split > 1 else 0)
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
     longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
     slow = counts.slow * per_item
     issued_all = issued + slow * items
-    return max(issued_all, tensor) / 4, (longest + slow * ceil_div(items, tile.pixel_warps)) * counts.latency
+    weights = slices * tile.slice * (block.deep * block.expand + block.outputs + 48)
+    waited = (longest + slow * ceil_div(items, tile.pixel_warps)) * counts.latency + weights / counts.fetched
+    return max(issued_all, tensor) / 4, waited
 
 
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
@@ -321,10 +339,20 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
                     continue
                 able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 3, 4, 5, 8)
                         if warps % n == 0]  # fmt: skip
-                tile = min(able, key=block.sums)
-                resident = block.resident(tile)
-                if block.sums(tile) <= SUMS and resident > 0 and block.shared(tile) <= cuda.shared_memory():
-                    yield replace(tile, blocks=min(resident, 4))
+                alone = min(able, key=block.sums)
+                for split in _splits(block, alone, batch):
+                    tile = replace(alone, split=split)
+                    resident = block.resident(tile)
+                    if block.sums(tile) <= SUMS and resident > 0 and block.shared(tile) <= cuda.shared_memory():
+                        yield replace(tile, blocks=min(resident, 4))
+
+
+def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
+    """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few are busy."""
+    slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
+    if missing("clusters") or 2 * blocks > 3 * cuda.multiprocessors():
+        return [1]
+    return [n for n in (1, 2, 3, 4, 5, 6, 8) if n <= slices and blocks * n <= 3 * cuda.multiprocessors()]
 
 
 def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:

@@ -245,12 +245,6 @@ class IntegerKernelBackend(KernelBackend):
 
     # Binding
 
-    def recorded(self, function: Any, *args: Any, **named: Any) -> list[Any]:
-        """The launches of a function that launches int8 kernels, called with these arguments."""
-        with kernels.recorded(self._programmatic) as launches:
-            function(*args, **named)
-        return list(launches)
-
     def bind(self, step: Step, arrays: Arrays) -> list[Any]:
         """The launches of a step."""
         if isinstance(step.fusion, OfRules):

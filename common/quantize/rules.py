@@ -138,11 +138,13 @@ class Call:
 
 
 def integer_cost(step: Step) -> Cost:
-    """The bytes and FLOPs of a step that reads codes: a byte per code and weight, 4 per float.
+    """The bytes and FLOPs of a step that reads codes, or floats to quantize: a byte per code and weight, 4 per float.
 
     Of a product's output channel 8 bytes more, of its bias and its multiplier.
     """
-    read = sum(math.prod(shape) for shape in dict(zip(step.inputs, step.input_shapes, strict=True)).values())
+    floats = {name for layer in step.layers if isinstance(layer, kinds.Quantize) for name in layer.inputs}
+    shapes = dict(zip(step.inputs, step.input_shapes, strict=True))
+    read = sum(math.prod(shape) * (4 if name in floats else 1) for name, shape in shapes.items())
     written = math.prod(step.output_shape) * (1 if isinstance(step.layers[-1], kinds.Quantize) else 4)
     weights = 0
     for layer in step.layers:

@@ -11,13 +11,13 @@ from common import cuda
 from common.kernels import int8
 from common.kernels.traced import trace_call
 from common.optimize import blocks_int8
-from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, inverted_residual_int8
+from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, divides, inverted_residual_int8
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="mma and cp.async need a card of sm_80")
 
 
-def tile(h, w, images=1, slice=32, strip=1, warps=2, warps_n=1, pixel_warps=1, blocks=1):
-    return Int8Tile(h, w, images, slice, strip, warps, warps_n, True, pixel_warps, blocks)
+def tile(h, w, images=1, slice=32, strip=1, warps=2, warps_n=1, pixel_warps=1, blocks=1, split=1):
+    return Int8Tile(h, w, images, slice, strip, warps, warps_n, True, pixel_warps, blocks, split)
 
 
 CASES = [
@@ -39,6 +39,10 @@ CASES = [
     # without expand: the hidden channels are those of x
     (Int8Block(11, 16, 32, 32, 16, expand=False), tile(4, 14, slice=32, strip=4, warps=2), 2),
     (Int8Block(9, 9, 40, 40, 24, 2, expand=False), tile(5, 5, slice=48, strip=5, warps=1), 1),
+    # clusters of 2, 3 and 4 blocks: one has a slice less, one finishes more outputs, two finish none
+    (Int8Block(6, 14, 16, 80, 40), tile(2, 14, slice=16, strip=2, warps=2, pixel_warps=2, split=2), 1),
+    (Int8Block(7, 7, 24, 96, 72), tile(7, 7, slice=32, strip=7, warps=4, pixel_warps=2, warps_n=2, split=3), 2),
+    (Int8Block(9, 7, 16, 64, 16, 2), tile(2, 4, slice=16, strip=1, split=4, pixel_warps=2), 1),
 ]
 
 
@@ -76,6 +80,32 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
     offset = given | more | {"residual_offset": 128}
     want = modelled(x, parts, block.stride, zero, residual=residual, **more, residual_offset=128)
     same(inverted_residual_int8(nhwc(x), *there, **offset, residual=nhwc(residual)), want)
+
+
+PICTURES = ("float32", "float16")
+
+
+@pytest.mark.parametrize("dtype", PICTURES)
+@pytest.mark.parametrize(("scale", "zero"), [(np.float32(2 / 255), -1), (np.float32(0.0186584), 114)])
+def test_a_stem_quantizes_its_picture(rng, dtype, scale, zero):
+    """As the kernel quantize does: also halves of a step, what is beyond all codes, and what is no number."""
+    block, tile, batch = CASES[7]
+    assert divides(float(scale))
+    shape = batch, 3, block.stem_h, block.stem_w
+    x = rng.integers(-300, 300, shape).astype(np.float32) / 2 * scale
+    x = (x.view(np.int32) + rng.integers(-2, 3, shape, np.int32)).view(np.float32).astype(dtype)
+    x.flat[:6] = np.inf, -np.inf, np.nan, 0, -0.0, 6e4
+    parts, there = parts_of(rng, block, zero)
+    given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
+    codes = int8.quantize(x.astype(np.float32), float(scale), zero)
+    same(inverted_residual_int8(nhwc(x), *there, **given, scale=float(scale)), modelled(codes, parts, 1, zero))
+
+
+def test_quotients_are_those_of_a_division(rng):
+    """Where `divides` says so, which it does of nearly all scales; it refuses what is too small to be multiplied."""
+    scales = np.exp(rng.uniform(-9, 1, 200)).astype(np.float32)
+    assert np.mean([divides(float(scale)) for scale in scales]) > 0.99
+    assert not divides(1e-30) and not divides(1e30) and not divides(float("nan"))
 
 
 def test_channels_that_take_two_steps_have_the_same_bits(rng, monkeypatch):
