@@ -15,6 +15,7 @@ from . import generate
 from .generate import Block, Geometry, Tile
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
+from .warpgroups import WarpgroupSizes, tensor_maps
 
 
 @cuda.operator
@@ -57,6 +58,7 @@ def inverted_residual(
     fp32 accuracy) or float16, accumulated in float32. Channels and hidden channels must be multiples of 16 bytes, of 8
     elements with "halves", O of 4 elements. With "halves", expand and project are split when this is called: a launch
     that is recorded keeps their values. Returns out.
+    A tile with warpgroups needs arrays that begin at multiples of 16 bytes.
     ValueError and TypeError name the argument that does not fit; ValueError if no tile fits the card.
     """
     allowed = ("NHWC",)
@@ -92,8 +94,11 @@ def inverted_residual(
         project=project, project_bias=project_bias, residual=residual,
     )  # fmt: skip
     dtype = np.dtype(x.dtype).name
+    adds_x = residual is None or vectors.address(residual) == vectors.address(x)
     if tile is None:
-        tile = chosen(block, n, dtype) or rule(block, n, x.dtype.itemsize)
+        tile = chosen(block, n, dtype)
+        if tile is None or (tile.warpgroups and not adds_x):
+            tile = rule(block, n, x.dtype.itemsize)
         if tile is None:
             raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")
     geometry = Geometry(block, tile, x.dtype.itemsize)
@@ -102,17 +107,34 @@ def inverted_residual(
     further: tuple[Any, ...] = ()
     if geometry.halves:
         expand, project, further = _halves(block, expand, project, input_bound)
-    variant = "cluster" if tile.split > 1 else "fused"
-    adds_input = block.adds_input and vectors.address(residual) == vectors.address(x)
-    text = generate.source(block, tile, dtype, adds_input)
+    if geometry.warpgroups is not None and not adds_x:
+        raise ValueError(f"inverted_residual {block}: warpgroups add no residual but x")
+    variant = "warpgroups" if tile.warpgroups else "cluster" if tile.split > 1 else "fused"
+    text = generate.source(block, tile, dtype, block.adds_input and adds_x)
     build = functools.partial(generate.compiled, text, generate.KERNEL)
     kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
     cuda.allow_shared(kernel, geometry.shared)
     arrays = (x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, residual, out)
-    stored = (array if array is None else layouts.as_stored(array) for array in arrays)
+    stored = tuple(array if array is None else layouts.as_stored(array) for array in arrays)
+    if geometry.warpgroups is not None:
+        stored = _of_warpgroups(geometry.warpgroups, block, *stored)
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)
     return out
+
+
+def _of_warpgroups(
+    sizes: WarpgroupSizes, block: Block, x: Any, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any,
+    project: Any, project_bias: Any, _: Any, out: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The arguments of a tile with warpgroups, but the last. ValueError for what bulk copies cannot read."""
+    read = [x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, out]
+    if vectors.vector_width(*(array for array in read if array is not None)) < 8:
+        raise ValueError(f"inverted_residual {block}: with warpgroups each array must begin at a multiple of 16 bytes")
+    maps = tensor_maps(
+        sizes, x.reshape(-1, block.channels), expand.reshape(block.hidden, -1), project.reshape(block.outputs, -1)
+    )
+    return *maps, expand_bias, depthwise, depthwise_bias, project_bias, out
 
 
 def _halves(block: Block, expand: Any, project: Any, input_bound: float | None) -> tuple[Any, Any, tuple[Any, ...]]:

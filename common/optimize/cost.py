@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .generate import Block, Geometry, Tile, ceil_div
+from .warpgroups import GROUPS as WARPGROUPS
 
 # ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
 
@@ -76,6 +77,12 @@ INPUT_ISSUE = 20  # instructions per 16 bytes of input, over a warp's 32 lanes
 STEM_INPUT_FACTOR = 1.5  # pixels of three channels do not fill 16-byte vectors
 SUMS_ISSUE = 30  # instructions per 16×16 outputs of a warp: first values, last stores
 TILE_ISSUE = 150  # instructions per tile and warp: its address
+
+# Tiles with warpgroups, fitted to 24 times of batch 256 without clusters: nearly all within 11 %
+WARPGROUP_TILE = 4800.0  # cycles of a tile besides its slices: its x, its last products, its y
+WARPGROUP_ROW = 130.0  # cycles of a row of hidden pixels that a warp convolves, beside the wavefronts
+WARPGROUP_BATCH = 64  # images, at least, for which they are candidates
+WARPGROUP_PIXELS = 196  # outputs of an image, at most
 
 # Separate kernels, each measured alone
 SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
@@ -193,6 +200,8 @@ def predicted(block: Block, tile: Tile, itemsize: int, batch: int, multiprocesso
 
 def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: int, blocks: int) -> float:
     """As `predicted`, with `blocks` resident thread blocks per multiprocessor instead of tile.blocks."""
+    if g.warpgroups is not None:
+        return _predicted_of_warpgroups(g, batch, multiprocessors)
     block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
@@ -219,6 +228,16 @@ def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: i
     cycles = max(busy * sharing, busy + waiting)
     waves = launched / resident if tile.persistent else ceil_div(launched, resident)
     return (waves * cycles + START) / CLOCK_GHZ / 1000
+
+
+def _predicted_of_warpgroups(g: Geometry, batch: int, multiprocessors: int) -> float:
+    assert g.warpgroups is not None
+    sizes, tile = g.warpgroups, g.tile
+    rows = ceil_div(sizes.items, tile.warps) * ((tile.strip - 1) * g.block.stride + 3)
+    a_slice = sizes.wavefronts + WARPGROUP_ROW * rows
+    a_tile = WARPGROUP_TILE + ceil_div(sizes.slices, tile.split) * a_slice + (CLUSTER if tile.split > 1 else 0)
+    launched = ceil_div(batch, tile.images) * g.tiles * tile.split
+    return (ceil_div(launched, multiprocessors) * a_tile + START) / CLOCK_GHZ / 1000
 
 
 def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
@@ -355,6 +374,20 @@ def chained_candidates(
                     yield dataclasses.replace(tile, blocks=blocks, persistent=held)
 
 
+def warpgroup_candidates(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+) -> Iterator[Tile]:
+    """All tiles with warpgroups that fit and may be fast; none of them for a cluster. Arguments as of `candidates`."""
+    out_h, out_w = block.out_size
+    if itemsize != 2 or not clusters or batch < WARPGROUP_BATCH or out_h * out_w > WARPGROUP_PIXELS:
+        return
+    for groups, h, images in itertools.product(WARPGROUPS, sorted({min(7, out_h), out_h}), (1, 2)):
+        for strip in (n for n in (1, 2, 4, 7) if n <= h):
+            tile = Tile(h, out_w, images, strip=strip, warps=4 * groups, warpgroups=groups)
+            if Geometry(block, tile, itemsize).problem(shared_memory) is None:
+                yield tile
+
+
 class _Way(NamedTuple):
     """One choice of project_n, expand_m and vector for a tile: its cost, and the registers per thread."""
 
@@ -428,16 +461,19 @@ def ranked(
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
     card = multiprocessors, shared_memory, clusters
-    every = itertools.chain(*(of(block, batch, itemsize, *card) for of in (candidates, chained_candidates)))
-    return sorted(every, key=key)
+    kinds = candidates, chained_candidates, warpgroup_candidates
+    return sorted(itertools.chain(*(of(block, batch, itemsize, *card) for of in kinds)), key=key)
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
-    """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two with other warps."""
+    """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two with other warps.
+
+    Tiles with warpgroups are looked at apart.
+    """
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:
-        others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split), set())
+        others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split, tile.warpgroups > 0), set())
         if len(others) < 2 and (tile.slice, tile.warps) not in others:
             others.add((tile.slice, tile.warps))
             picked.append(tile)

@@ -2,7 +2,8 @@
 
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
-source(block, tile, "float16")            CUDA C++ that includes fused/block.h and defines the sizes
+source(block, tile, "float16")            CUDA C++ that includes fused/block.h, or for a tile with warpgroups
+                                          fused/warpgroups.h, and defines the sizes
 Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 from .. import cuda
 from ..cuda.checks import blocks as ceil_div
 from ..kernels.ladder import header_options
+from .warpgroups import WarpgroupSizes
 
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
@@ -114,6 +116,10 @@ class Tile:
     arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
                      inputs with a bound, and for a stem, which measures its own; float16 has one arithmetic and leaves
                      this aside
+    warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
+                     card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
+                     4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and
+                     blocks are left aside; a residual is x; thread blocks loop over all tiles unless they are split
     """
 
     tile_h: int
@@ -132,6 +138,7 @@ class Tile:
     persistent: int = 0
     arithmetic: str = "tf32x3"
     chained: bool = False
+    warpgroups: int = 0
 
 
 def arithmetic(tile: Tile, dtype: str) -> str:
@@ -194,6 +201,9 @@ class Geometry:
         self.sums = 8 * ceil_div(m_out, max(1, tile.warps // tile.project_n))
         self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers per thread for the sums of y
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
+        self.warpgroups = WarpgroupSizes(block, tile) if tile.warpgroups else None
+        if self.warpgroups is not None:
+            self.shared = self.warpgroups.shared
 
     @property
     def recomputed(self) -> float:
@@ -204,7 +214,9 @@ class Geometry:
     def grid(self, batch: int, multiprocessors: int) -> int:
         """Number of thread blocks of a launch."""
         tiles = ceil_div(batch, self.tile.images) * self.tiles
-        if self.tile.persistent:
+        if self.warpgroups is not None and self.tile.split == 1:
+            tiles = min(tiles, multiprocessors)
+        elif self.tile.persistent:
             tiles = min(tiles, self.tile.persistent * multiprocessors)
         return tiles * self.tile.split
 
@@ -213,6 +225,16 @@ class Geometry:
         return next(self._problems(shared_memory), None)
 
     def _problems(self, shared_memory: int) -> Iterator[str]:
+        if self.warpgroups is not None:
+            if self.itemsize != 2:
+                yield "warpgroups multiply float16 alone"
+            yield from self.warpgroups.problems()
+        else:
+            yield from self._problems_of_warps()
+        if self.shared > shared_memory:
+            yield f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}"
+
+    def _problems_of_warps(self) -> Iterator[str]:
         b, t = self.block, self.tile
         e = 16 // self.itemsize
         vectors = (0, 2, 4) if self.itemsize == 2 else (2, 4)
@@ -264,8 +286,6 @@ class Geometry:
             yield "split blocks take one image each"
         if not self.resident and t.stages < 2:
             yield "stages must be at least 2"
-        if self.shared > shared_memory:
-            yield f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}"
 
 
 def hidden_pixels(block: Block, tile: Tile) -> int:
@@ -333,8 +353,10 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
 
     adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
     With tile.arithmetic "halves" the kernel has the parameters SCALES as well, float, and expand and project are arrays
-    as split_weights.py makes them.
+    as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS.
     """
+    if tile.warpgroups:
+        return _source_of_warpgroups(block, tile)
     scales = SCALES if arithmetic(tile, dtype) == ARITHMETICS["halves"] else ()
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
     parameters = PARAMETERS.format(T=TYPES[dtype])
@@ -361,6 +383,42 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, {tile.b
 """
 
 
+WARPGROUP_PARAMETERS = """
+    const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap expand,
+    const __grid_constant__ TensorMap project, const __half* __restrict__ expand_bias,
+    const __half* __restrict__ depthwise, const __half* __restrict__ depthwise_bias,
+    const __half* __restrict__ project_bias, __half* __restrict__ y, int N"""
+SM_90A = "// requires: sm_90a\n"  # the first line of a source that is compiled for that
+
+
+def _source_of_warpgroups(block: Block, tile: Tile) -> str:
+    lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
+    sizes = {
+        "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
+        "STRIDE": block.stride, "TILE_H": tile.tile_h, "IMAGES": tile.images, "SPLIT": tile.split,
+        "STRIP": tile.strip, "THREADS": 32 * tile.warps,
+    }  # fmt: skip
+    cluster, rank = (f"__cluster_dims__({tile.split}, 1, 1) ", "cluster_rank()") if tile.split > 1 else ("", "0")
+    return f"""{SM_90A}#include "fused/warpgroups.h"
+
+struct Shape {{  // {block}
+    static constexpr bool ADDS_X = {str(block.adds_input).lower()};
+{_constants(sizes)}
+}};
+
+extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, 1)
+{KERNEL}({WARPGROUP_PARAMETERS}) {{
+    extern __shared__ __align__(1024) __half shared[];
+    Warpgroups<Shape> block{{
+        shared, x, expand, project, {{expand_bias, depthwise, depthwise_bias, project_bias}}}};
+    const Bounds bounds = {{
+        {{{lows}}},
+        {{{highs}}}}};
+    block.run(bounds, y, N, {rank}, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
+}}
+"""
+
+
 def options() -> tuple[str, ...]:
     """NVRTC's options for generated source: include folders, and a digest of the headers for the cache."""
     return (*header_options(), f"-I{FOLDER}", f"-DOPTIMIZE={_digest()}")
@@ -380,14 +438,18 @@ def _digest() -> str:
 # ---- Compilation
 
 
-def architecture() -> tuple[str, ...]:
-    """NVRTC's -arch option for this card, with which machine code can be precompiled; () on the simulator."""
-    return (f"-arch=sm_{cuda.compute_capability()}",) if cuda.backend() == "gpu" else ()
+def architecture(text: str = "") -> tuple[str, ...]:
+    """NVRTC's -arch option for this card, with which machine code can be precompiled; () on the simulator.
+
+    text: the source; one that begins with SM_90A is compiled for that.
+    """
+    name = "90a" if text.startswith(SM_90A) else str(cuda.compute_capability())
+    return (f"-arch=sm_{name}",) if cuda.backend() == "gpu" else ()
 
 
 def job(text: str) -> tuple[str, tuple[str, ...]]:
     """(source, options), for cubin.build_all."""
-    return text, (*options(), *architecture())
+    return text, (*options(), *architecture(text))
 
 
 @functools.lru_cache(maxsize=1024)

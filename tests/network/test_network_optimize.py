@@ -18,7 +18,7 @@ from common.network.steps import fuse
 from common.optimize import compositions, features, generate
 from common.optimize.compositions import Composition, always
 from common.optimize.fusions import BlockStep, InvertedResidual, PointwisePool, PoolStep, WholeNetwork, block_of
-from common.optimize.generate import Block, Tile
+from common.optimize.generate import Block, Geometry, Tile
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
 
@@ -331,6 +331,54 @@ def test_a_choice_of_ones_own(digits, rng):
     assert not any("pointwise_pool" in told or "few_rows" in told for told in plan.told)
     x = rng.standard_normal((2, 3, 48, 48), dtype=np.float32)
     assert relative_error(net(x), Network(digits, "onnxruntime")(x)) <= TOLERANCES["fp16"]
+
+
+def of_warpgroups(block, batch, dtype):
+    """A tile with warpgroups for a block that has a pointwise expand; else none."""
+    tile = Tile(block.out_size[0], block.out_size[1], images=2, warps=8, warpgroups=2, strip=2)
+    return tile if Geometry(block, tile, 2).problem(cuda.shared_memory()) is None else None
+
+
+@seldom(4)
+@pytest.mark.skipif(cuda.backend() == "gpu" and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
+def test_blocks_with_warpgroups(rng):
+    """Their tensor maps hold addresses: of buffers, other ones for another batch or in another context."""
+    net = Nodes(rng)
+
+    def block(x, channels, outputs, **attributes):
+        hidden = net("Relu", net.conv(x, channels, 64, k=1))
+        convolved = net("Relu", net.conv(hidden, 64, 64, group=64, pads=[1, 1, 1, 1], **attributes))
+        return net.conv(convolved, 64, outputs, k=1)
+
+    first = net("Add", block("x", 16, 16), "x")
+    second = block(net("Add", block(first, 16, 16), first), 16, 32, strides=[2, 2])
+    model = net.model(net("Add", block(second, 32, 32), second), ("n", 16, 7, 6))
+    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=of_warpgroups, head=False))
+    assert [step.tile.warpgroups for step in optimized.plan((3, 16, 7, 6)).steps] == [2] * 4
+    inputs = [rng.standard_normal((n, 16, 7, 6), dtype=np.float32) for n in (3, 3, 2, 5, 3)]
+    for x in inputs:
+        assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]
+    captured = [of.capture(3) for of in (optimized, optimized.context())]
+    pairs = list(zip(inputs, captured, strict=False))
+    for x, one in pairs:
+        one.input[...] = cuda.asarray(x, one.input.dtype)
+    for x, one in pairs:
+        one.launch()
+        assert relative_error(cuda.asnumpy(one.output), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]
+
+
+@seldom(4)
+def test_a_block_that_adds_another_tensor_has_no_warpgroups(rng):
+    net = Nodes(rng)
+    other = net("Relu", net.conv("x", 16, 16, k=1))
+    first = net("Relu", net.conv("x", 16, 16, k=1))
+    hidden = net("Relu", net.conv(first, 16, 64, k=1))
+    convolved = net("Relu", net.conv(hidden, 64, 64, group=64, pads=[1, 1, 1, 1]))
+    model = net.model(net("Add", net.conv(convolved, 64, 16, k=1), other), ("n", 16, 7, 6))
+    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=of_warpgroups, head=False))
+    assert "they add no residual but the block's input" in optimized.explain()
+    x = rng.standard_normal((2, 16, 7, 6), dtype=np.float32)
+    assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]
 
 
 def test_operators_of_ones_own_stay_out_of_blocks(digits):

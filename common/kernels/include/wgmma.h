@@ -1,8 +1,10 @@
 // wgmma.h - Hopper's products of matrices in shared memory, by four warps together. Inline PTX if compiled for sm_90a; for
 // other cards and the simulator the same arithmetic in C++, many times slower. All 128 threads of a warpgroup take part.
 //
-//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 32, 64, 80, 96,
-//                                       128, 160, 192, 240 or 256
+//   wgmma<N, BY_ROWS>(d, a, b, apart)   d (64×N, float) += a (64×16, half) · b (16×N, half); N is 16, 24, 32, 40, 48, 64,
+//                                       80, 96, 128, 160, 192, 240 or 256
+//   wgmma<N>(d, WgmmaRows(a), WgmmaRows(b) + k)    the same, not BY_ROWS; what is known of a tile is computed once. A fourth
+//                                       argument: so many rows of a hold something, the sums of the others are not read
 //   wgmma_begin()                       before the first of several: what the warpgroup has written to registers is there
 //   wgmma_commit(), wgmma_wait<G>()     as with cp.async: they run by themselves, a commit ends a group, wait until at most
 //                                       G groups are under way; until then d, a and b are not to be touched
@@ -31,13 +33,24 @@ __device__ __forceinline__ unsigned long long wgmma_matrix(const __half* p, int 
     return at | leading << 16 | stride << 32 | 1ull << 62;
 }
 
+// A tile of rows of 64 halves, as wgmma gets it: what it needs are 32 bits; the rest is the same for all of them.
+struct WgmmaRows {
+    unsigned low;
+    __device__ __forceinline__ explicit WgmmaRows(const __half* p) : low(smem_address(p) >> 4 | 1u << 16) {}
+    __device__ __forceinline__ WgmmaRows operator+(int halves) const {
+        WgmmaRows there = *this;
+        there.low += halves / 8;
+        return there;
+    }
+    __device__ __forceinline__ unsigned long long bits() const { return low | (unsigned long long)(64u | 1u << 30) << 32; }
+};
+
 #define WGMMA_TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
 #define WGMMA_D(j) "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3])
 #define WGMMA_D8(j) WGMMA_D(j), WGMMA_D(j + 1), WGMMA_D(j + 2), WGMMA_D(j + 3), WGMMA_D(j + 4), WGMMA_D(j + 5), WGMMA_D(j + 6), WGMMA_D(j + 7)
 #define WGMMA_50 WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4)
 #define WGMMA_100 WGMMA_50 WGMMA_TEN(5) WGMMA_TEN(6) WGMMA_TEN(7) WGMMA_TEN(8) WGMMA_TEN(9)
-template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
-    const unsigned long long A = wgmma_matrix(a, 16, 1024), B = wgmma_matrix(b, BY_ROWS ? apart * 2 : 16, 1024);
+template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma_multiply(float (&d)[N / 8][4], unsigned long long A, unsigned long long B) {
 #define WGMMA(n, registers, a, b, by_rows, ...)                                                                                      \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" registers "}, %" #a ", %" #b ", 1, 1, 1, 0, %" #by_rows ";" \
                  : __VA_ARGS__ : "l"(A), "l"(B), "n"(BY_ROWS))
@@ -63,10 +76,23 @@ template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[
               WGMMA_D8(0), WGMMA_D(8), WGMMA_D(9));
     else if constexpr (N == 64)
         WGMMA(64, WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) "%30, %31", 32, 33, 34, WGMMA_D8(0));
+    else if constexpr (N == 48)
+        WGMMA(48, WGMMA_TEN() WGMMA_TEN(1) "%20, %21, %22, %23", 24, 25, 26, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2), WGMMA_D(3), WGMMA_D(4), WGMMA_D(5));
+    else if constexpr (N == 40)
+        WGMMA(40, WGMMA_TEN() "%10, %11, %12, %13, %14, %15, %16, %17, %18, %19", 20, 21, 22, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2), WGMMA_D(3),
+              WGMMA_D(4));
+    else if constexpr (N == 24) WGMMA(24, WGMMA_TEN() "%10, %11", 12, 13, 14, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2));
+    else if constexpr (N == 16) WGMMA(16, "%0, %1, %2, %3, %4, %5, %6, %7", 8, 9, 10, WGMMA_D(0), WGMMA_D(1));
     else {
-        static_assert(N == 32, "N is 32, 64, 80, 96, 128, 160, 192, 240 or 256");
+        static_assert(N == 32, "N is 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 240 or 256");
         WGMMA(32, WGMMA_TEN() "%10, %11, %12, %13, %14, %15", 16, 17, 18, WGMMA_D(0), WGMMA_D(1), WGMMA_D(2), WGMMA_D(3));
     }
+}
+template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
+    wgmma_multiply<N, BY_ROWS>(d, wgmma_matrix(a, 16, 1024), wgmma_matrix(b, BY_ROWS ? apart * 2 : 16, 1024));
+}
+template <int N> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], WgmmaRows a, WgmmaRows b, int = 64) {
+    wgmma_multiply<N, false>(d, a.bits(), b.bits());
 }
 
 #else  // ---- Other cards and the simulator: each lane computes its own sums, at once
@@ -81,11 +107,12 @@ __device__ __forceinline__ float wgmma_element(const __half* p) {
     const unsigned long long address = (unsigned long long)p;
     return __half2float(*(const __half*)(address ^ (address >> 7 & 7) << 4));
 }
-template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart) {
+template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart, int rows = 64) {
     const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+    if (row >= rows) return;
     float of_a[2][16];
     for (int k = 0; k < 16; ++k)
-        for (int i = 0; i < 2; ++i) of_a[i][k] = wgmma_element(a + (row + 8 * i) * 64 + k);
+        for (int i = 0; i < 2; ++i) of_a[i][k] = row + 8 * i < rows ? wgmma_element(a + (row + 8 * i) * 64 + k) : 0.0f;
     for (int j = 0; j < N / 8; ++j)
         for (int e = 0; e < 2; ++e) {
             const int n = 8 * j + column + e;
@@ -96,6 +123,15 @@ template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[
             }
             for (int i = 0; i < 2; ++i) d[j][2 * i + e] += sums[i];
         }
+}
+
+struct WgmmaRows {
+    const __half* p;
+    __device__ __forceinline__ explicit WgmmaRows(const __half* p) : p(p) {}
+    __device__ __forceinline__ WgmmaRows operator+(int halves) const { return WgmmaRows(p + halves); }
+};
+template <int N> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], WgmmaRows a, WgmmaRows b, int rows = 64) {
+    wgmma<N, false>(d, a.p, b.p, 0, rows);
 }
 
 #endif
