@@ -203,7 +203,26 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
     made += [(b, dataclasses.replace(t, chained=True)) for b, t in made if t.vector == vector and may_chain(b, dtype)]
     if dtype == np.float32:
         made += [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2 or t.chained]
+    elif cuda.backend() == "simulator" or cuda.compute_capability() == 90:
+        made += warpgroup_blocks()
     return made
+
+
+def warpgroup_blocks() -> list[tuple[Block, Tile]]:
+    """Tiles with warpgroups: several images, both strides, parts of an image, clusters with and without more memory."""
+    two, four = Tile(7, 7, warps=8, warpgroups=2, strip=4), Tile(7, 7, warps=16, warpgroups=4, strip=2)
+    seven, many = Block(7, 7, 32, 192, 32, residual=True), Block(7, 7, 80, 192, 320)
+    tall, strided = Block(9, 7, 32, 192, 32, residual=True), Block(11, 9, 80, 128, 96, 2)
+    return [
+        (seven, dataclasses.replace(two, images=2)),
+        (seven, dataclasses.replace(two, split=3)),
+        (many, dataclasses.replace(four, images=2, split=2)),
+        (many, two),
+        (tall, dataclasses.replace(two, tile_h=4)),
+        (tall, dataclasses.replace(four, tile_h=9, strip=7)),
+        (strided, dataclasses.replace(two, tile_h=6, tile_w=5)),
+        (strided, dataclasses.replace(four, tile_h=3, tile_w=5, strip=1)),
+    ]
 
 
 def may_chain(block: Block, dtype: type) -> bool:
@@ -221,7 +240,8 @@ def launch_fused(dtype: type) -> int:
     for block, tile in made:
         taps = {"pointwise": 1, "stem": 3, "none": 0}[block.expand]
         expand = nhwc(block.hidden, block.channels, taps, taps, scale=0.1) if taps else None
-        grid = tile.persistent * cuda.multiprocessors()  # of thread blocks that take two tiles and more
+        loops = tile.persistent or (tile.warpgroups > 0 and tile.split == 1)
+        grid = loops * cuda.multiprocessors()  # of thread blocks that take two tiles and more
         images = max(3, -(-5 * grid // (2 * Geometry(block, tile, np.dtype(dtype).itemsize).tiles)))
         x = nhwc(images, *block.input_shape)
         out = inverted_residual(

@@ -54,6 +54,7 @@ class Mutant:
         return next((file, text.replace(self.old, self.new)) for file, text in texts.items() if self.old in text)
 
 
+WARPGROUPS = "tests/optimize/test_warpgroups.py"
 ADD = "tests/kernels/test_kernels_elementwise.py"
 POOL = "tests/kernels/test_kernels_pool2d.py"
 GEMM = "tests/kernels/test_kernels_gemm.py"
@@ -422,6 +423,26 @@ MUTANTS = [
         "next-tile-early", "common/optimize/fused/block.h",
         "if (S::LOOPS && (!G::RESIDENT || S::ADDS_X || !AHEAD || is_last)) __syncthreads();", "",
         "the next tile's x comes while slow warps still add this one's", f"{BLOCK} -k many_images",
+    ),
+    Mutant(
+        "warpgroups-border", "common/optimize/fused/warpgroups.h",
+        "if (y_first * G::ST + in_tile - 1u >= (unsigned)S::H) bits[i] = 0;", "",
+        "hidden pixels above and below the image are not zero", f"{WARPGROUPS} -k kind",
+    ),
+    Mutant(
+        "warpgroups-weights", "common/optimize/fused/warpgroups.h",
+        "if (q > 1) bring_w3(q);", "if (q > 0) bring_w3(q + 1);",
+        "weights of project come where the products of the slice before still read", f"{WARPGROUPS} -k wrong",
+    ),
+    Mutant(
+        "warpgroups-next-tile", "common/optimize/fused/warpgroups.h",
+        "if (q + 1 < total) bar().w1", "if (s + 1 < count) bar().w1",
+        "the bias of the next tile's first slice is read before it is there", f"{WARPGROUPS} -k walk",
+    ),
+    Mutant(
+        "warpgroups-images", "common/optimize/fused/warpgroups.h",
+        "(S::IMAGES == 1 || n < N) &&", "",
+        "images behind the last one are written", f"{WARPGROUPS} -k wrong",
     ),
     Mutant(
         "stem-warps", "common/optimize/fused/image.h",

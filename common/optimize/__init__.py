@@ -6,7 +6,6 @@ What is where:
     fused/              an inverted-residual block on one multiprocessor, in CUDA C++: block.h, and warpgroups.h with
                         Hopper's wgmma; blocks.py launches it. The ladder in common/kernels/inverted_residual leads
                         there in eight steps
-    warpgroups          the sizes of warpgroups.h, and which tiles it can have
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu and their launcher
     head_int8           the end of a network in int8: head_int8.cu and few_rows_int8.cu and their launchers

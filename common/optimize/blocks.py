@@ -12,10 +12,9 @@ from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
-from .generate import Block, Geometry, Tile
+from .generate import WARPGROUP_SLICE, Block, Geometry, Tile, WarpgroupSizes
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
-from .warpgroups import WarpgroupSizes, tensor_maps
 
 
 @cuda.operator
@@ -131,9 +130,11 @@ def _of_warpgroups(
     read = [x, expand, expand_bias, depthwise, depthwise_bias, project, project_bias, out]
     if vectors.vector_width(*(array for array in read if array is not None)) < 8:
         raise ValueError(f"inverted_residual {block}: with warpgroups each array must begin at a multiple of 16 bytes")
-    maps = tensor_maps(
-        sizes, x.reshape(-1, block.channels), expand.reshape(block.hidden, -1), project.reshape(block.outputs, -1)
-    )
+    boxes = (
+        (x.reshape(-1, block.channels), sizes.pixels_in), (expand.reshape(block.hidden, -1), WARPGROUP_SLICE),
+        (project.reshape(block.outputs, -1), sizes.box),
+    )  # fmt: skip
+    maps = (cuda.TensorMap(matrix, (rows, WARPGROUP_SLICE)) for matrix, rows in boxes)
     return *maps, expand_bias, depthwise, depthwise_bias, project_bias, out
 
 

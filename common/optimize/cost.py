@@ -15,8 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .generate import Block, Geometry, Tile, ceil_div
-from .warpgroups import GROUPS as WARPGROUPS
+from .generate import WARPGROUPS, Block, Geometry, Tile, ceil_div
 
 # ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
 
@@ -82,7 +81,7 @@ TILE_ISSUE = 150  # instructions per tile and warp: its address
 WARPGROUP_TILE = 4800.0  # cycles of a tile besides its slices: its x, its last products, its y
 WARPGROUP_ROW = 130.0  # cycles of a row of hidden pixels that a warp convolves, beside the wavefronts
 WARPGROUP_BATCH = 64  # images, at least, for which they are candidates
-WARPGROUP_PIXELS = 196  # outputs of an image, at most
+WARPGROUP_OUTPUTS = 196  # outputs of an image, at most
 
 # Separate kernels, each measured alone
 SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
@@ -379,7 +378,7 @@ def warpgroup_candidates(
 ) -> Iterator[Tile]:
     """All tiles with warpgroups that fit and may be fast; none of them for a cluster. Arguments as of `candidates`."""
     out_h, out_w = block.out_size
-    if itemsize != 2 or not clusters or batch < WARPGROUP_BATCH or out_h * out_w > WARPGROUP_PIXELS:
+    if itemsize != 2 or not clusters or batch < WARPGROUP_BATCH or out_h * out_w > WARPGROUP_OUTPUTS:
         return
     for groups, h, images in itertools.product(WARPGROUPS, sorted({min(7, out_h), out_h}), (1, 2)):
         for strip in (n for n in (1, 2, 4, 7) if n <= h):

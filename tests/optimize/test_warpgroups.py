@@ -17,8 +17,7 @@ from common.cuda.device import as_if
 from common.kernels import vectors
 from common.optimize import blocks, cost, generate, persistent, search, tiles
 from common.optimize.blocks import inverted_residual
-from common.optimize.generate import Block, Geometry, Tile
-from common.optimize.warpgroups import WIDTHS
+from common.optimize.generate import WGMMA_WIDTHS, Block, Geometry, Tile
 
 on_gpu = cuda.backend() == "gpu"
 pytestmark = pytest.mark.skipif(on_gpu and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
@@ -120,7 +119,7 @@ def test_random_blocks(data):
     channels = 16 * draw(st.integers(1, 6))
     block = Block(
         draw(st.integers(2, 12)), draw(st.integers(2, 14)), channels, 64 * draw(st.integers(1, 4)),
-        channels if residual else draw(st.sampled_from([n * w for n in (1, 2, 4) for w in WIDTHS if w < 100])),
+        channels if residual else draw(st.sampled_from([n * w for n in (1, 2, 4) for w in WGMMA_WIDTHS if w < 100])),
         stride, residual=residual,
     )  # fmt: skip
     tile_h = draw(st.integers(1, block.out_size[0]))
@@ -208,6 +207,11 @@ def changed(place, **changes):
             "(16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 240, 256) output channels, got 72",
         ),
         (*changed(1, split=4), "split must leave a slice of 3 to each block, got 4"),
+        (*changed(1, split=9), "split must be from 1 to 8, the blocks of a cluster, got 9"),
+        (
+            Block(14, 14, 16, 128, 256), Tile(14, 14, split=2, warps=16, warpgroups=4),
+            "the sums of a cluster must fit where everything else was",
+        ),
         (
             Block(14, 14, 160, 576, 160), Tile(14, 14, warps=16, warpgroups=4),
             "needs 302,080 bytes of shared memory, there are 232,448",

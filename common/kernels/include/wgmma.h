@@ -107,7 +107,8 @@ __device__ __forceinline__ float wgmma_element(const __half* p) {
     const unsigned long long address = (unsigned long long)p;
     return __half2float(*(const __half*)(address ^ (address >> 7 & 7) << 4));
 }
-template <int N, bool BY_ROWS> __device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart, int rows = 64) {
+template <int N, bool BY_ROWS>
+__device__ __forceinline__ void wgmma(float (&d)[N / 8][4], const __half* a, const __half* b, int apart, int rows = 64) {
     const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
     if (row >= rows) return;
     float of_a[2][16];
