@@ -3,8 +3,8 @@
 //
 //   y[n, o] = (bias[o] + Σ weight[o, k] · x[n, k]) · multiplier[o]      x (N, K), weight (O, K), y (N, O) float
 //
-// A thread block takes 16 outputs, the rows of mma, for 8·TILES images, its columns. Its warps share the products of a sum:
-// each takes pieces of 64 of them, a lane 16 bytes of a row, of which mma's lanes need 4 at a time. Which product comes when
+// A thread block takes 16 outputs, the rows of mma, for 8·TILES images, its columns. Its warps share a sum's products:
+// each takes pieces of 64 of them, a lane 16 bytes of a row, of which mma's lanes need 4 at a time. Which comes when
 // does not matter to a sum, as long as x and weight have the same order. The warps' sums are added up in shared memory.
 //
 // Moves   weight once for every 8·TILES images, x once for every 16 outputs.
@@ -55,10 +55,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
 #pragma unroll
-    for (int j = 0; j < TILES; ++j) *(int4*)(columns + j * THREADS) = make_int4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
+    for (int j = 0; j < TILES; ++j)
+        *(int4*)(columns + j * THREADS) = make_int4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
     __syncthreads();
     const int* const sums = (const int*)(shared + PER * 2 * THREADS);  // [TILES][WARPS][32][4]
-    for (int i = threadIdx.x; i < TILES * 128; i += THREADS) {  // a lane's element: output g or g + 8, image 2t or 2t + 1
+    for (int i = threadIdx.x; i < TILES * 128; i += THREADS) {  // a lane's: output g or g + 8, image 2t or 2t + 1
         const int e = i % 4, from = i / 4 % 32;
         const int o = o0 + from / 4 + e / 2 * 8, n = n0 + i / 128 * 8 + from % 4 * 2 + e % 2;
         if (o >= O || n >= N) continue;

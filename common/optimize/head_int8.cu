@@ -5,15 +5,15 @@
 //   y = clamp(round((pool_bias + Σ of an image's codes) · pool_multiplier) + pool_zero_point)   as global_avg_pool_int8
 //   x (N, PIXELS, C), weight (O, C), y (N, O): NHWC.
 //
-// A thread block takes CHANNELS output channels of all pixels of an image, and walks over images, the next of which is on
-// its way. Weights are the rows of mma and stay in registers; pixels are its columns, so that a channel's sums lie in
+// A thread block takes CHANNELS output channels of all pixels of an image, and walks over images, the next of which is
+// on its way. Weights are the rows of mma and stay in registers; pixels are its columns, so that a channel's sums lie in
 // the four lanes of a quad. Four of their codes are packed to a register, and added up by one dp4a:
 //
 //   d (16 channels × 8 pixels), two of them  ──► codes of 4 pixels of a channel ──dp4a──► sum ──shuffles──► y
 //
 // WARPS_C warps lie side by side along the channels, each with 16·M of them, WARPS_P along the pixels.
 //
-// Moves   x once for every CHANNELS outputs, weight once per block, y: N·O bytes. The N·PIXELS·O codes stay in registers.
+// Moves   x once for every CHANNELS outputs, weight once per block, y: N·O bytes. N·PIXELS·O codes stay in registers.
 // Gains   7×7 pixels, 320 → 1280: 62,720 bytes an image are neither written nor read.
 // Costs   columns of no pixel: 49 pixels take 56.
 #include "epilogue_int8.h"
@@ -28,7 +28,8 @@ __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / 
 constexpr int THREADS = 32 * WARPS_C * WARPS_P, CHANNELS = 16 * M * WARPS_C, SLICES = ceil_div(O, CHANNELS);
 constexpr int K_STEPS = ceil_div(C, 32), DEEP = 32 * K_STEPS;
 constexpr int ROW = DEEP | 16;  // bytes: an odd number of 16, so that 8 rows lie in 8 groups of banks
-constexpr int TILES = ceil_div(PIXELS, 8), PER = ceil_div(TILES, WARPS_P), PAIRS = ceil_div(PER, 2);  // of 8 pixels; of a warp
+constexpr int TILES = ceil_div(PIXELS, 8), PER = ceil_div(TILES, WARPS_P);  // of 8 pixels; of a warp
+constexpr int PAIRS = ceil_div(PER, 2);
 constexpr int X_SIZE = PIXELS * ROW;
 static_assert(C % 8 == 0 && CHANNELS <= THREADS * 4 && M <= 2, "tile");
 
@@ -133,7 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
                 const int(&d)[4] = acc[i / 2][2 * j];
                 const int(&next)[4] = acc[i / 2][2 * j + 1 < PER ? 2 * j + 1 : 2 * j];
                 const int four[4] = {d[i % 2 * 2], d[i % 2 * 2 + 1], next[i % 2 * 2], next[i % 2 * 2 + 1]};
-                sum[i] = __dp4a((int)requantize_four<SMALL_SUMS>(four, s, s, s, s, zero_point, low, high), counted[j], sum[i]);
+                const int codes = (int)requantize_four<SMALL_SUMS>(four, s, s, s, s, zero_point, low, high);
+                sum[i] = __dp4a(codes, counted[j], sum[i]);
             }
             sum[i] += __shfl_xor_sync(0xffffffff, sum[i], 1);
             sum[i] += __shfl_xor_sync(0xffffffff, sum[i], 2);

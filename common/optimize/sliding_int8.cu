@@ -31,7 +31,7 @@
 //   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
 //   together (blocks_int8.py).
 //
-//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, which are integers,
+//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, integers,
 //   go by pieces to the blocks that finish them (cluster.h, Mailbox):
 //
 //     piece p of a thread's sums ──► block p % SPLIT, the same thread ──► + ──► y
@@ -527,7 +527,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             piece_of(sum, p / GROUPS, p % GROUPS);
 #pragma unroll
             for (int e = 0; e < NEAR; e += 4)
-                box->send((float4*)(mail + ((from * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4), p % SPLIT,
+                box->send((float4*)(mail + ((from * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4),
+                          p % SPLIT,
                           make_float4(__int_as_float(sum[e]), __int_as_float(sum[e + 1]), __int_as_float(sum[e + 2]),
                                       __int_as_float(sum[e + 3])));
         }
