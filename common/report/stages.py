@@ -5,6 +5,7 @@ stages.several(recorded)       of several GPUs, or a sentence that nobody has me
 stages.service(recorded)       latencies of the service, a row per offered rate
 stages.lanes(recorded, "fp16") when each copy and each computation ran, for draw.pipeline
 stages.busy(recorded, "fp16")  the share of the time in which the GPU computes
+stages.host(recorded, "fp16")  µs from a batch's end to the start of the copy into its buffer
 """
 
 import functools
@@ -72,11 +73,28 @@ def busy(recorded: Results, precision: str) -> dict[str, float]:
     return shares
 
 
+def host(recorded: Results, precision: str) -> float:
+    """With two buffers, the mean µs from the moment at which a batch is done to the start of the next copy.
+
+    This copy fills the buffer of the batch that is done, so it is of the batch after next. Before it, the host hands
+    over the logits of the batch that is done.
+    """
+    found = results.find(recorded, suite="pipeline", precision=precision, batch=256, copies="overlapped")
+    done = {r["number"]: r["start_us"] + r["us"] for r in found if r["stage"] == "wait"}
+    copied = {r["number"]: r["start_us"] for r in found if r["stage"] == "copy"}
+    late = [copied[number + 2] - end for number, end in done.items() if number + 2 in copied]
+    return sum(late) / len(late)
+
+
 def several(recorded: Results) -> str:
-    """A table of one GPU and several, with the efficiency; without records of several the sentence ALONE."""
+    """A table of one GPU and several, with the efficiency; without records of several the sentence ALONE before it."""
     found = results.find(recorded, suite="scaling")
-    if not any(r["gpus"] > 1 for r in found):
+    if not found:
         return ALONE
+    if all(r["gpus"] == 1 for r in found):
+        rows = [[r["case"], r["precision"], f"{r['pictures_per_s']:,.0f}"] for r in found]
+        table = markdown(["pictures", "precision", "pictures per second"], rows, 2)
+        return f"{ALONE} With one, {card_and_date(recorded, found)}, each number of one run:\n\n{table}"
     rows = [
         [r["case"], r["precision"], f"{r['pictures_per_s']:,.0f}", f"{r['efficiency']:.2f}" if r["gpus"] > 1 else DASH]
         for r in found

@@ -56,6 +56,17 @@ def test_the_share_of_the_time_in_which_the_gpu_computes():
     assert stages.busy(found, "fp16") == {"in turn": 4 / 6, "overlapped": 1.0}
 
 
+def test_the_time_before_the_next_copy_is_from_the_end_of_the_batch_whose_buffer_it_fills():
+    def interval(what, number, start, us, way="overlapped"):
+        slot = {"copies": way, "number": number, "start_us": start, "us": us}
+        return {"suite": "pipeline", "case": f"{way} {what} {number}", "stage": what, **slot}
+
+    waits = [interval("wait", i, 20.0 * i + 10, 5.0) for i in range(4)]  # done at 15, 35, 55, 75
+    copies = [interval("copy", i, start, 1.0) for i, start in enumerate((0.0, 1.0, 18.0, 40.0))]
+    others = [interval("wait", 0, 0.0, 1.0, "in turn"), interval("copy", 2, 90.0, 1.0, "in turn")]
+    assert stages.host(recorded(*waits, *copies, *others), "fp16") == 4.0
+
+
 def test_the_files_are_those_of_the_suite():
     height, width = pipeline.SIDES
     assert f"{width} × {height}" == stages.SIDES
@@ -66,7 +77,8 @@ def test_several_gpus_have_an_efficiency_and_one_alone_has_none():
         return {"suite": "scaling", "case": f"decoded, {gpus}", "gpus": gpus, "pictures_per_s": rate, **more}
 
     alone = scaled(1, 1000.0)
-    assert stages.several(recorded(alone)) == stages.ALONE
+    text = stages.several(recorded(alone))
+    assert text.startswith(stages.ALONE) and "| decoded, 1 | fp16 | 1,000 |" in text and "NVIDIA H200" in text
     text = stages.several(recorded(alone, scaled(2, 1960.0, efficiency=0.98)))
     assert "| decoded, 1 | fp16 | 1,000 | – |" in text and "| decoded, 2 | fp16 | 1,960 | 0.98 |" in text
 
