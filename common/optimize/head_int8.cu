@@ -6,7 +6,7 @@
 //   x (N, PIXELS, C), weight (O, C), y (N, O): NHWC.
 //
 // A thread block takes CHANNELS output channels of all pixels of an image, and walks over images, the next of which is
-// on its way. Weights are the rows of mma and stay in registers; pixels are its columns, so that a channel's sums lie in
+// on its way. Weights are the rows of mma and stay in registers; pixels are its columns: a channel's sums lie in
 // the four lanes of a quad. Four of their codes are packed to a register, and added up by one dp4a:
 //
 //   d (16 channels × 8 pixels), two of them  ──► codes of 4 pixels of a channel ──dp4a──► sum ──shuffles──► y
