@@ -47,7 +47,10 @@ def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
 
 
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:
-    """By batch size in int8: the times of ours and of fp16, their ratio, ONNX Runtime's time, energies per image."""
+    """By batch size in int8: the times of ours in int8 and in fp16, their ratio, ONNX Runtime's time, mJ of an image.
+
+    Both times of ours are of one process, where they were timed in turn, if its record has their ratio.
+    """
     fp16, energy8, energy16 = (
         _of(recorded, "network", "fp16", mode="hot"), _of(recorded, "energy", "int8"), _of(recorded, "energy", "fp16"),
     )  # fmt: skip
@@ -56,15 +59,13 @@ def rows(recorded: Results) -> Iterator[dict[str, Any]]:
         for r in find(recorded, suite="network", case=NETWORK, implementation="onnxruntime-cuda", precision="int8")
     }
     for batch, r in sorted(_of(recorded, "network", "int8", mode="hot").items()):
-        beside = r.get("ratios", {}).get("ours-fp16")  # timed in the same process, in turn
+        beside = r.get("ratios", {}).get("ours-fp16")
+        other = r["median_us"] / beside["median"] if beside else fp16[batch]["median_us"] if batch in fp16 else None
         yield {
             "batch": batch,
             "us": r["median_us"],
-            "ratio": beside["median"]
-            if beside
-            else r["median_us"] / fp16[batch]["median_us"]
-            if batch in fp16
-            else None,
+            "fp16_us": other,
+            "ratio": r["median_us"] / other if other else None,
             "onnxruntime_us": theirs[batch]["median_us"] if batch in theirs else None,
             "mj": energy8[batch]["mj_per_image"] if batch in energy8 else None,
             "fp16_mj": energy16[batch]["mj_per_image"] if batch in energy16 else None,
@@ -82,12 +83,24 @@ def table(recorded: Results) -> None:
         return "–" if value is None else f"{value:,.{digits}f}"
 
     print(card_and_date(recorded, list(_of(recorded, "network", "int8", mode="hot").values())))
-    print(f"{'batch':>5}{'int8, µs':>11}{'over fp16':>11}{'ONNX Runtime, µs':>18}{'mJ, int8':>10}{'mJ, fp16':>10}")
+    columns = {  # of a row: (head, digits)
+        "us": ("int8, µs", 1), "fp16_us": ("fp16, µs", 1), "ratio": ("int8 over fp16", 2),
+        "onnxruntime_us": ("ONNX Runtime int8, µs", 1), "mj": ("mJ, int8", 2), "fp16_mj": ("mJ, fp16", 2),
+    }  # fmt: skip
+    kept = [name for name in columns if any(row[name] is not None for row in found)]
+    if "mj" not in kept and "fp16_mj" in kept:
+        kept.remove("fp16_mj")  # it says nothing alone
+    print("batch" + "".join(f"{columns[name][0]:>{len(columns[name][0]) + 3}}" for name in kept))
     for row in found:
-        print(
-            f"{row['batch']:>5}{row['us']:>11,.1f}{shown(row['ratio'], 2):>11}{shown(row['onnxruntime_us'], 1):>18}"
-            f"{shown(row['mj'], 2):>10}{shown(row['fp16_mj'], 2):>10}"
-        )
+        cells = (f"{shown(row[name], columns[name][1]):>{len(columns[name][0]) + 3}}" for name in kept)
+        print(f"{row['batch']:>5}" + "".join(cells))
+    missing = [
+        text
+        for name, text in (("onnxruntime_us", "ONNX Runtime in int8"), ("mj", "energy in int8"))
+        if name not in kept
+    ]
+    if missing:
+        print(f"Not recorded on this card: {', '.join(missing)}.")
 
 
 def fp8(recorded: Results) -> None:

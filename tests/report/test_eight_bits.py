@@ -25,3 +25,27 @@ def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
     assert all(row["ratio"] > 0 for row in eight_bits.rows(recorded))
     eight_bits.fp8(recorded)
     assert "time of torch-fp8 over torch-fp16" in capsys.readouterr().out
+
+
+def test_a_column_that_nothing_was_recorded_for_is_left_out_and_named(capsys):
+    both = {
+        "suite": "network",
+        "case": tables.NETWORK,
+        "mode": "hot",
+        "batch": 32,
+        "run": "a",
+        "layout": "NHWC",
+        "launch": "graph",
+    }
+    ratios = {"ours-fp16": {"median": 0.8, "low": 0.79, "high": 0.81}}
+    ours = {**both, "implementation": "ours", "precision": "int8", "median_us": 80.0, "ratios": ratios}
+    theirs = {**both, "implementation": "onnxruntime-cuda", "precision": "int8", "median_us": 300.0}
+    runs = {"a": {"card": "a card", "date": "2026-01-01"}}
+    eight_bits.table(Results(runs, [ours]))
+    said = capsys.readouterr().out
+    assert said.splitlines()[1].split("   ") == ["batch", "int8, µs", "fp16, µs", "int8 over fp16"]
+    assert "100.0" in said and "0.80" in said  # µs in fp16 of the same process; the ratio
+    assert said.endswith("Not recorded on this card: ONNX Runtime in int8, energy in int8.\n")
+    eight_bits.table(Results(runs, [ours, theirs]))
+    said = capsys.readouterr().out
+    assert "300.0" in said and said.endswith("Not recorded on this card: energy in int8.\n")
