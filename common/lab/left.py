@@ -24,7 +24,7 @@ from ..optimize.generate import Block, Geometry, Tile
 from ..report import results, tables
 from ..report.results import Record, Results
 
-ROOFS = {"fp32": "3xtf32", "fp16": "fp16"}  # of ours, by precision
+ROOFS = {"fp32": "3xfp16", "fp16": "fp16"}  # what multiplies in our fused blocks, by precision
 DTYPES, ITEMSIZES = {"fp32": "float32", "fp16": "float16"}, {"fp32": 4, "fp16": 2}
 
 
