@@ -6,7 +6,7 @@ def round_e4m3(x):
 
     From 2^e up to 2^(e+1) the numbers are 2^(e−3) apart, for e from −6 to 8. Below 2⁻⁶ they
     are as far apart as just above it. The largest number is 448; what is beyond becomes ±448.
-    x: a float32 array of any shape, all finite. np.frexp(x) gives (m, e), x = m · 2^e with
+    x: a float32 array of any shape, all finite. np.frexp(x) gives (m, k), x = m · 2^k with
     0.5 ≤ |m| < 1.
     """
     # BEGIN SOLUTION
