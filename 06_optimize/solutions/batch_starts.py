@@ -2,10 +2,11 @@ def batch_starts(arrivals, window, most, busy):
     """[(start, pictures)] of each batch of a service with one worker.
 
     arrivals: when each picture arrives, ascending, in µs. The first picture of a batch opens a
-    window of `window` µs when it arrives, also if the worker is busy. The batch starts when
-    the window ends, or as soon as `most` pictures wait; but not before the worker has finished
-    the batch before. The batch takes the pictures that have arrived by its start, first come,
-    first served, at most `most`. busy(n): µs for a batch of n pictures.
+    window of `window` µs when it arrives, also if the worker is busy, or if the batch before
+    was full and left it over. The batch starts when the window ends, or as soon as `most`
+    pictures wait; but not before the worker has finished the batch before. The batch takes the
+    pictures that arrive before its start or at this moment, first come, first served, at most
+    `most`. busy(n): µs for a batch of n pictures.
     """
     # BEGIN SOLUTION
     # write: when each batch starts, and which pictures it takes

@@ -4,8 +4,7 @@ stages.pictures(recorded)      pictures per second of each stage, by precision
 stages.several(recorded)       of several GPUs, or a sentence that nobody has measured them
 stages.service(recorded)       latencies of the service, a row per offered rate
 stages.lanes(recorded, "fp16") when each copy and each computation ran, for draw.pipeline
-stages.busy(recorded, "fp16")  the share of the time in which the GPU computes
-stages.host(recorded, "fp16")  µs from a batch's end to the start of the copy into its buffer
+stages.hosts(recorded, "fp16") µs from each batch's end to the start of the next copy into its buffer
 """
 
 import functools
@@ -64,17 +63,8 @@ def lanes(recorded: Results, precision: str, batches: int = 8) -> dict[str, list
     return found
 
 
-def busy(recorded: Results, precision: str) -> dict[str, float]:
-    """For each of WAYS, the share of the time in which the GPU computes, from the first batch to the last one."""
-    shares = {}
-    for way, found in lanes(recorded, precision).items():
-        computed = [(start, end) for stage, _, start, end in found if stage == "compute"]
-        shares[way] = sum(end - start for start, end in computed) / (computed[-1][1] - computed[0][0])
-    return shares
-
-
-def host(recorded: Results, precision: str) -> float:
-    """With two buffers, the mean µs from the moment at which a batch is done to the start of the next copy.
+def hosts(recorded: Results, precision: str) -> list[float]:
+    """With two buffers, for each batch the µs from the moment at which it is done to the start of the next copy.
 
     This copy fills the buffer of the batch that is done, so it is of the batch after next. Before it, the host hands
     over the logits of the batch that is done.
@@ -82,8 +72,7 @@ def host(recorded: Results, precision: str) -> float:
     found = results.find(recorded, suite="pipeline", precision=precision, batch=256, copies="overlapped")
     done = {r["number"]: r["start_us"] + r["us"] for r in found if r["stage"] == "wait"}
     copied = {r["number"]: r["start_us"] for r in found if r["stage"] == "copy"}
-    late = [copied[number + 2] - end for number, end in done.items() if number + 2 in copied]
-    return sum(late) / len(late)
+    return [copied[number + 2] - end for number, end in done.items() if number + 2 in copied]
 
 
 def several(recorded: Results) -> str:
