@@ -595,10 +595,8 @@ def network_single(recorded: Results) -> str:
         " back. The first, the cold and the lone times are of one process; the other two columns are of one process"
         f" each. {ERROR}"
     )
-    notes = (
-        [f"{OTHER_PROGRAM} Measured on {' and '.join(sorted(dates))}, with the program of that day."] if dates else []
-    )
-    return _text(intro, [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()], notes)
+    blocks = [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()]
+    return _text(intro, blocks, _of_other_programs(dates))
 
 
 def cards(every: Sequence[Results]) -> str:
@@ -642,11 +640,24 @@ def network_called(recorded: Results) -> str:
     if not any(others):
         return NOT_YET
     rows = []
+    dates: set[str] = set()
+
+    def cell(r: Record | None, graph: Record | None) -> str:
+        """The time of a record, over the graph's if both are of the same program; else it is marked."""
+        if (
+            r is None
+            or graph is None
+            or recorded.runs[r["run"]].get("commit") == recorded.runs[graph["run"]].get("commit")
+        ):
+            return _times(r, graph)
+        dates.add(recorded.runs[r["run"]]["date"])
+        return us(r["median_us"]) + OTHER_PROGRAM
+
     for precision in ("fp32", "fp16"):
         for name, best in found.items():
             chosen = {batch: best.get((precision, "ours", batch)) for batch in BATCHES}
             if any(chosen.values()):
-                cells = (_times(r, alone.get((precision, "ours", batch))) for batch, r in chosen.items())
+                cells = [cell(r, alone.get((precision, "ours", batch))) for batch, r in chosen.items()]
                 used = [r for r in chosen.values() if r]
                 rows.append([f"{name}, {precision}", arithmetic(used), *cells, exact_error(used)])
     used = [r for best in found.values() for r in best.values()]
@@ -654,7 +665,14 @@ def network_called(recorded: Results) -> str:
         f"{provenance(recorded, used)}. Microseconds per batch, median, calls back to back; in brackets over the graph"
         f" alone. {ERROR}"
     )
-    return "\n\n".join([intro, markdown(["", "arithmetic", *_batches(BATCHES), "error"], rows, 2)])
+    table = markdown(["", "arithmetic", *_batches(BATCHES), "error"], rows, 2)
+    return "\n\n".join([intro, table, *_of_other_programs(dates)])
+
+
+def _of_other_programs(dates: Iterable[str]) -> list[str]:
+    """The note below a table with marks of another program; none without dates."""
+    named = " and ".join(sorted(dates))
+    return [f"{OTHER_PROGRAM} Measured on {named}, with an earlier version of this repository."] if named else []
 
 
 def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:

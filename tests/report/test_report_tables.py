@@ -297,7 +297,12 @@ def test_what_another_program_took_is_marked_beside_todays(path):
     saved(path, (before, [network("ours", 99.0, mode="rotating")]), [network("ours", 60.0, **single)])
     text = tables.network_single(results.load(path))
     assert rows(text)[2][3:5] == ["60.0", "99.0§"]
-    assert text.endswith("§ Measured on 2031-01-01, with the program of that day.")
+    assert text.endswith("§ Measured on 2031-01-01, with an earlier version of this repository.")
+    called = {"case": f"{tables.NETWORK}, called"}
+    saved(path, (before, [network("ours", 300.0, launch="eager") | called]))
+    text = tables.network_called(results.load(path))
+    assert [row[2] for row in rows(text)[2:]] == ["60.0", "300§"]  # and no ratio of two programs
+    assert text.endswith("§ Measured on 2031-01-01, with an earlier version of this repository.")
 
 
 def test_calls_from_python_are_compared_to_the_graph_alone(path):
