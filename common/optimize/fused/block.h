@@ -31,7 +31,7 @@
 //
 // Its parts:  numbers.h     ceil_div, clamping               load.h         weights, x, zeros into shared memory
 //             arithmetic.h  what a product is                image.h        a stem's x, and the scale of its halves
-//             expand.h, depthwise.h, project.h    the convolutions
+//             expand.h, depthwise.h, project.h    the convolutions; diagonal.h: depthwise on tensor cores
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
 //             chained.h, sliding.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel

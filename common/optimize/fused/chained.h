@@ -35,7 +35,7 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
             weights[k].load(slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + k * 16 + at.channel_of_b());
         unsigned diagonal[2][9];
         float hidden_bias[2][4], bias[2][4];
-        load_diagonals(diagonal, at, slice + G::W2 + channel * 9);
+        load_diagonals(diagonal, at.g, at.t, slice + G::W2 + channel * 9);
         load_bias(hidden_bias, at, slice + G::B1 + channel), load_bias(bias, at, slice + G::B2 + channel);
         // the warps of the same channels take rounds in turn, from one plane to the next
         const int first_round = (at.warp_p + j * (WARPS_P - ROUNDS % WARPS_P)) % WARPS_P;
@@ -82,23 +82,11 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                             hidden[kx][half][p] = min_halves(pack_relu(d[half][2 * p], d[half][2 * p + 1]), bound);
                     }
                 }
-#pragma unroll
-                for (int part = 0; part < 2; ++part)
-#pragma unroll
-                    for (int ky = 0; ky < 3; ++ky) {
-                        const int r = (y - ky) / S::STRIDE;
-                        if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
-#pragma unroll
-                            for (int half = 0; half < 2; ++half) {
-                                const unsigned(&taps)[9] = diagonal[half];
-                                const unsigned two[4] = {hidden[0][half][0], hidden[0][half][1], hidden[1][half][0],
-                                                         hidden[1][half][1]};
-                                float(&d)[4] = acc[r][half];
-                                if (part == 1) mma_f16_k8(d, hidden[2][half], taps[ky * 3 + 2]);
-                                else if (ky == 0) mma_f16(d, two, {taps[0], taps[1]}, bias[half]);
-                                else mma_f16(d, two, {taps[ky * 3], taps[ky * 3 + 1]});
-                            }
-                    }
+                const auto& h = hidden;
+                const unsigned two[2][4] = {{h[0][0][0], h[0][0][1], h[1][0][0], h[1][0][1]},
+                                            {h[0][1][0], h[0][1][1], h[1][1][0], h[1][1][1]}};
+                const unsigned third[4] = {h[2][0][0], h[2][0][1], h[2][1][0], h[2][1][1]};
+                add_row<S::STRIDE>(acc, y, two, third, diagonal, bias);
                 const int r = (y - 2) / S::STRIDE;
                 if (y >= 2 && r * S::STRIDE == y - 2) store_bounded(row + r * down, acc[r], w.low[1], w.high[1]);
             }

@@ -10,6 +10,7 @@
 //     outputs            └─0─────┘                    to the outputs that need it
 //                            └─1─────┘                stride 1
 #pragma once
+#include "fused/diagonal.h"
 #include "fused/load.h"
 
 template <class S, class Crew>
@@ -61,16 +62,6 @@ __device__ __forceinline__ void depthwise_lanes(const Workspace<S, Crew>& at, co
     }
 }
 
-// This lane's elements of 16 channels' diagonal matrices, of each tap and half of the channels.
-template <class S, class Crew>
-__device__ __forceinline__ void load_diagonals(unsigned (&diagonal)[2][9], const Workspace<S, Crew>& at,
-                                               const __half* taps) {
-    const unsigned here = at.g / 2 == at.t ? at.g % 2 ? 1u << 16 : 1u : 0u;  // where among two elements of b
-#pragma unroll
-    for (int i = 0; i < 18; ++i)
-        diagonal[i / 9][i % 9] = here * *(const unsigned short*)(taps + (i / 9 * 8 + at.g) * 9 + i % 9);
-}
-
 template <class S, class Crew>
 __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, const __half* slice,
                                               const Weights<Fp16>& w) {
@@ -81,7 +72,7 @@ __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, cons
         const int j = item / ROUNDS, i = item % ROUNDS * 16 + at.lane % 16, channel = (at.warp_c * G::PLANES + j) * 16;
         unsigned diagonal[2][9];
         float bias[2][4];
-        load_diagonals(diagonal, at, slice + G::W2 + channel * 9);
+        load_diagonals(diagonal, at.g, at.t, slice + G::W2 + channel * 9);
         load_bias(bias, at, slice + G::B2 + channel);
         unsigned first, to;
         G::column(smaller(i, G::COLUMNS - 1), first, to);
@@ -99,21 +90,7 @@ __device__ __forceinline__ void depthwise_mma(const Workspace<S, Crew>& at, cons
             ldmatrix_x4(two[0], of_two + y * G::IN_W * 8);
             ldmatrix_x4(two[1], of_two + y * G::IN_W * 8 + G::HALF_PLANE);
             ldmatrix_x4(third, of_third + y * G::IN_W * 8);
-#pragma unroll
-            for (int part = 0; part < 2; ++part)  // first those under two taps: no product waits for the one before it
-#pragma unroll
-                for (int ky = 0; ky < 3; ++ky) {
-                    const int r = (y - ky) / S::STRIDE;
-                    if (y >= ky && r * S::STRIDE == y - ky && r < S::STRIP)
-#pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            const unsigned(&taps)[9] = diagonal[half];
-                            float(&d)[4] = acc[r][half];
-                            if (part == 1) mma_f16_k8(d, {third[2 * half], third[2 * half + 1]}, taps[ky * 3 + 2]);
-                            else if (ky == 0) mma_f16(d, two[half], {taps[0], taps[1]}, bias[half]);
-                            else mma_f16(d, two[half], {taps[ky * 3], taps[ky * 3 + 1]});
-                        }
-                }
+            add_row<S::STRIDE>(acc, y, two, third, diagonal, bias);
             const int r = (y - 2) / S::STRIDE;
             if (y >= 2 && r * S::STRIDE == y - 2) store_bounded(row + r * down, acc[r], w.low[1], w.high[1]);
         }

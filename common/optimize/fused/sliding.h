@@ -39,7 +39,7 @@ template <class S> struct TapsOfHalves {
     float bias[2][4];
 
     template <class At> __device__ __forceinline__ void load(const At& at, const __half* slice, int channel) {
-        load_diagonals(diagonal, at, slice + Geometry<S>::W2 + channel * 9);
+        load_diagonals(diagonal, at.g, at.t, slice + Geometry<S>::W2 + channel * 9);
         load_bias(bias, at, slice + Geometry<S>::B2 + channel);
     }
     // d: the sums of expand, of this lane's two pixels; bound: what they are clamped to

@@ -9,7 +9,7 @@
 //
 //     slice                 s - 1          s            s + 1
 //     wgmma, by itself      project        ·            expand
-//     warps                 ·              depthwise    ·            mma.sync with diagonal matrices, as in depthwise.h
+//     warps                 ·              depthwise    ·            mma.sync with diagonal matrices: diagonal.h
 //     bulk copies                                       weights of s + 1 and s + 2
 //
 // One barrier a slice: hidden channels and dw lie twice in shared memory. A tile is TILE_H rows of IMAGES images, all
@@ -24,7 +24,7 @@
 #pragma once
 #include "bulk.h"
 #include "cluster.h"
-#include "fused/numbers.h"
+#include "fused/diagonal.h"
 #include "grid.h"
 #include "wgmma.h"
 
@@ -126,10 +126,9 @@ template <class S> struct Warpgroups {
             bulk_copy_tile(shared + k * G::X_TILE, x_map, k * ROW, row * S::W, bar().x);
     }
 
-    // The depthwise convolution of slice q, on tensor cores: a tap is a product with a diagonal matrix (depthwise.h).
+    // The depthwise convolution of slice q, on tensor cores: a tap is a product with a diagonal matrix (diagonal.h).
     __device__ __forceinline__ void convolve(int q, const Bounds& bounds, unsigned warp, unsigned lane) const {
         const unsigned stage = q & 1, g = lane / 4, t = lane % 4;
-        const unsigned one = g / 2 == t ? g % 2 ? 1u << 16 : 1u : 0u;  // where among two elements of b
 #pragma unroll 1
         for (unsigned item = warp; item < G::ITEMS; item += G::WARPS) {
             const unsigned pieces = item % (SLICE / 16) * 2, unit = item / (SLICE / 16) * 2 + lane % 16 / 8;
@@ -137,12 +136,9 @@ template <class S> struct Warpgroups {
             const bool there = G::UNITS % 2 == 0 || unit < G::UNITS, is_last = strip == G::STRIPS - 1;
             const unsigned image = there ? unit / (G::EIGHTS * G::STRIPS) : 0;
             const unsigned y0 = strip * S::STRIP - (is_last ? G::AGAIN : 0);
-            const __half* const taps = shared + G::TAPS_0 + stage * G::TAPS + (pieces * 8 + g) * 9;
             unsigned diagonal[2][9];
             float bias[2][4];
-#pragma unroll
-            for (int i = 0; i < 18; ++i)
-                diagonal[i / 9][i % 9] = one * *(const unsigned short*)(taps + i / 9 * 72 + i % 9);
+            load_diagonals(diagonal, g, t, shared + G::TAPS_0 + stage * G::TAPS + pieces * 72);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const __half* const two = shared + G::B2_0 + stage * SLICE + (pieces + half) * 8 + 2 * t;
@@ -166,21 +162,7 @@ template <class S> struct Warpgroups {
                 ldmatrix_x4(two[0], two_taps[0] + y * G::HID_W * ROW);
                 ldmatrix_x4(two[1], two_taps[1] + y * G::HID_W * ROW);
                 ldmatrix_x4(third, third_tap + y * G::HID_W * ROW);
-#pragma unroll
-                for (int part = 0; part < 2; ++part)  // no product waits for the one before it
-#pragma unroll
-                    for (int ky = 0; ky < 3; ++ky) {
-                        const int r = (y - ky) / G::ST;
-                        if (y >= ky && r * G::ST == y - ky && r < S::STRIP)
-#pragma unroll
-                            for (int half = 0; half < 2; ++half) {
-                                const unsigned(&of)[9] = diagonal[half];
-                                float(&d)[4] = acc[r][half];
-                                if (part == 1) mma_f16_k8(d, {third[2 * half], third[2 * half + 1]}, of[ky * 3 + 2]);
-                                else if (ky == 0) mma_f16(d, two[half], {of[0], of[1]}, bias[half]);
-                                else mma_f16(d, two[half], {of[ky * 3], of[ky * 3 + 1]});
-                            }
-                    }
+                add_row<G::ST>(acc, y, two, third, diagonal, bias);
                 const int r = (y - 2) / G::ST;
                 if (y >= 2 && r * G::ST == y - 2) {
                     const bool stored = there && !(r < G::AGAIN && is_last);
