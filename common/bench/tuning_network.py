@@ -13,7 +13,6 @@ import contextlib
 import csv
 import dataclasses
 import functools
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .. import cuda
-from ..cuda import cubin, graphs
+from ..cuda import cubin
 from ..measure import timing
 from ..network import Network
 from ..network.backends import Kernels
@@ -45,8 +44,8 @@ GAIN = 0.003  # share of the network's time that a tile must save, twice
 CLOSE = 0.01  # share that it may seem slower and yet be measured beside the best: clocks drift
 SLOW = 1.25  # times the fastest alone: slower ones are no candidates
 HOPELESS = 0.02  # share that it may lose and yet be tried again after other blocks have changed
-BUDGET_US = 15_000.0  # of samples, per program and measurement
-FEWEST = 5  # samples
+WARM_UP_US = 3_000.0  # before the samples of a program: the one before it has warmed the card
+SAMPLES = 30  # of a program, per measurement
 CHECKED = 8  # different pictures in a batch
 FIELDS = ("precision", "batch", "block", "tile", "us", "before_us", "verdict")  # of the file of trials
 
@@ -206,16 +205,9 @@ class Trial:
 
 def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     """Median µs of each launch, repeated in CUDA graphs, a sample of each in turn. NoGpu on the simulator."""
-    with graphs.on_stream():
-        benchmarks = {name: timing.Benchmark(launch, warm_up_us=BUDGET_US / 5) for name, launch in launches.items()}
-        samples: dict[str, list[float]] = {name: [] for name in launches}
-        for benchmark in benchmarks.values():
-            benchmark.prepare()
-        until = perf_counter() + BUDGET_US * len(launches) / 1e6
-        while len(samples[next(iter(samples))]) < FEWEST or perf_counter() < until:
-            for name, benchmark in benchmarks.items():
-                samples[name].append(benchmark.sample())
-    return {name: statistics.median(times) for name, times in samples.items()}
+    benchmarks = {name: timing.Benchmark(launch, warm_up_us=WARM_UP_US) for name, launch in launches.items()}
+    compared = timing.compare(benchmarks, samples=SAMPLES)
+    return {name: compared[name].median_us for name in launches}
 
 
 def descend(

@@ -1,12 +1,12 @@
 """The search of tiles within a network: what it keeps, what it never keeps, and what it writes."""
 
-import contextlib
 import csv
 import dataclasses
 import io
 import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -161,30 +161,19 @@ def test_what_the_network_no_longer_has_is_not_tried():
     assert {trial.block for trial in trials} == {A}
 
 
-@pytest.mark.parametrize(("sample_us", "samples"), [(20_000.0, 5), (600.0, 26)])
-def test_samples_of_programs_take_turns(monkeypatch, sample_us, samples):
-    """For the time that each has, and at least five."""
-    clock, taken = [0.0], []
+def test_programs_are_timed_in_turn_after_a_short_warm_up(monkeypatch):
+    seen = {}
 
-    class Benchmark:
-        def __init__(self, launch, warm_up_us):
-            self.us = launch()
+    def compare(benchmarks, *, samples):
+        seen.update({name: (benchmark.calls[0](), benchmark.warm_up_us) for name, benchmark in benchmarks.items()})
+        return {
+            name: SimpleNamespace(median_us=benchmark.calls[0]() + samples) for name, benchmark in benchmarks.items()
+        }
 
-        def prepare(self):
-            taken.append(None)
-
-        def sample(self):
-            clock[0] += sample_us / 1e6
-            taken.append(self.us)
-            return self.us + len(taken)
-
-    monkeypatch.setattr(tuning_network.timing, "Benchmark", Benchmark)
-    monkeypatch.setattr(tuning_network.graphs, "on_stream", contextlib.nullcontext)
-    monkeypatch.setattr(tuning_network, "perf_counter", lambda: clock[0])
-    assert tuning_network.medians({"a": lambda: 100.0, "b": lambda: 200.0}) == {
-        "a": 100.0 + 3 + samples - 1, "b": 200.0 + 4 + samples - 1,
-    }  # fmt: skip
-    assert taken == [None, None, *[100.0, 200.0] * samples]
+    monkeypatch.setattr(tuning_network.timing, "compare", compare)
+    found = tuning_network.medians({"a": lambda: 100.0, "b": lambda: 200.0})
+    assert found == {"a": 100.0 + tuning_network.SAMPLES, "b": 200.0 + tuning_network.SAMPLES}
+    assert seen == {"a": (100.0, tuning_network.WARM_UP_US), "b": (200.0, tuning_network.WARM_UP_US)}
 
 
 # Candidates
