@@ -112,10 +112,7 @@ def pointwise_pool_int8(
     if any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
         raise ValueError(f"{KERNEL}: x and weight must begin at multiples of {vectors.WIDEST} bytes")
     small = int(convolution.small and tuple(convolution.bounds) == (LOW, HIGH))
-    sizes = asdict(tile) | {"pixels": h * w, "c": c, "o": o, "small_sums": small}
-    del sizes["beside"]
-    options = (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
-    build = functools.partial(_compiled, KERNEL, options, cuda.backend())
+    build = functools.partial(_compiled, KERNEL, head_options(tile, h * w, c, o, small), cuda.backend())
     kernel = prepared(f"{KERNEL}/{tile.channels}_channels", build, programmatic)
     shared = tile.shared(h * w, c)
     cuda.allow_shared(kernel, shared)
@@ -124,6 +121,13 @@ def pointwise_pool_int8(
     grid, threads = tile.slices(o) * min(tile.beside, n), 32 * tile.warps_c * tile.warps_p
     kernel((grid,), (threads,), (*arrays, *numbers), shared_mem=shared)
     return out
+
+
+def head_options(tile: Int8HeadTile, pixels: int, c: int, o: int, small_sums: int = 0) -> tuple[str, ...]:
+    """The compiler's options for a tile of head_int8.cu and a convolution of c > o channels."""
+    sizes = asdict(tile) | {"pixels": pixels, "c": c, "o": o, "small_sums": small_sums}
+    del sizes["beside"]
+    return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 
 
 MOST_ROWS = 64  # images; for more, a tiled matrix product is faster
@@ -150,10 +154,9 @@ def few_rows_int8(
         raise ValueError(f"x must have at most {MOST_ROWS} rows, got {n}; kernels.linear_int8 takes more")
     if k % vectors.WIDEST or any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
         raise ValueError(f"rows of x and weight must begin at multiples of {vectors.WIDEST} bytes, got {k} columns")
-    pieces, tiles = ceil_div(k, 64), min(4, ceil_div(n, 8))
-    warps = ceil_div(pieces, ceil_div(pieces, MOST_WARPS))
-    options = (*header_options(), f"-DINPUTS={k}", f"-DWARPS={warps}", f"-DTILES={tiles}")
-    build = functools.partial(_compiled, FEW_ROWS, options, cuda.backend())
+    pieces = ceil_div(k, 64)
+    warps, tiles = _few_rows_tile(n, k)
+    build = functools.partial(_compiled, FEW_ROWS, few_rows_options(n, k), cuda.backend())
     kernel = prepared(f"{FEW_ROWS}/{tiles}_tiles", build, programmatic)
     shared = 512 * warps * ceil_div(pieces, warps) * (2 + tiles)
     if shared > cuda.shared_memory():
@@ -162,6 +165,18 @@ def few_rows_int8(
     grid = ceil_div(o, 16), ceil_div(n, 8 * tiles)
     kernel(grid, (32 * warps,), (x, weight, end.bias, end.multiplier, out, n, o), shared_mem=shared)
     return out
+
+
+def _few_rows_tile(n: int, k: int) -> tuple[int, int]:
+    """(warps, tiles of 8 images) of a thread block of few_rows_int8.cu."""
+    pieces = ceil_div(k, 64)
+    return ceil_div(pieces, ceil_div(pieces, MOST_WARPS)), min(4, ceil_div(n, 8))
+
+
+def few_rows_options(n: int, k: int) -> tuple[str, ...]:
+    """The compiler's options of few_rows_int8.cu for n rows of k columns."""
+    warps, tiles = _few_rows_tile(n, k)
+    return (*header_options(), f"-DINPUTS={k}", f"-DWARPS={warps}", f"-DTILES={tiles}")
 
 
 def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
