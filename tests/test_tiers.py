@@ -84,6 +84,13 @@ def test_notebooks_of_later_chapters_take_turns_unless_they_have_changed(monkeyp
     assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
 
 
+def test_the_cases_of_a_changed_kernel_need_no_turn(monkeypatch):
+    monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["common/kernels/gemm/9_wgmma.cu", "a/naive.py"]))
+    assert tiers.names_changed_kernel("tests/a.py::test_it[gemm/9_wgmma-float]")
+    assert not tiers.names_changed_kernel("tests/a.py::test_it[naive-float]"), "no kernel's file"
+    assert not tiers.names_changed_kernel("tests/a.py::test_9_wgmma"), "no case"
+
+
 def test_folders_and_files_that_take_turns_are_there():
     root = Path(__file__).parents[1]
     assert all((root / name).is_dir() if name.endswith("/") else (root / name).is_file() for name in tiers.SHARES)

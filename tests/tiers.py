@@ -151,6 +151,12 @@ def notebook_has_turn(name: str) -> bool:
     return name in changed_lately() or has_turn(name, NOTEBOOKS.get(name.partition("/")[0], 1))
 
 
+def names_changed_kernel(nodeid: str) -> bool:
+    """Whether a case's name has that of a kernel's file that the last commits have changed: such a case always runs."""
+    case = nodeid.partition("[")[2]
+    return any(Path(name).suffix == ".cu" and Path(name).stem in case for name in changed_lately())
+
+
 def share_of(nodeid: str) -> int:
     """The number of parts of a test's cases, by SHARES."""
     fitting = [name for name in SHARES if nodeid.startswith(name)]
