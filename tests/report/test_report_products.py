@@ -5,7 +5,7 @@ import pytest
 from common import kernels
 from common.kernels.gemm import ladder
 from common.measure.roofline import Peaks, arithmetic_us, gemm_work, memory_us
-from common.report import ladders, multiprocessor, plots, products, results, tables
+from common.report import ladders, multiprocessor, plots, products, results, sections, tables
 
 pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
 RUNGS = kernels.variants("gemm")
@@ -65,6 +65,19 @@ def test_clocks_of_l1_predict_the_classifier_whose_weight_is_transposed():
         pytest.skip("not measured")
     assert 32 * 1280 * 33 / products.clock_hz() * 1e6 == pytest.approx(us[32], rel=0.03)
     assert us[256] / us[32] == pytest.approx(2, rel=0.03)
+
+
+def test_clocks_are_counted_at_the_measured_peak_s_clock_and_the_card_s_own_was_two_percent_higher():
+    own = [sections.of("gemm", rung)["clock_hz"] for rung in RUNGS]
+    assert {round(100 * (hz / products.clock_hz() - 1)) for hz in own} <= {1, 2}
+    assert round(100 * (sum(own) / len(own) / products.clock_hz() - 1)) == 2
+
+
+def test_the_last_rung_is_more_than_ninety_times_as_fast_as_the_first():
+    us = [ladders.us(products.CASE, rung) for rung in (RUNGS[0], RUNGS[-1])]
+    if None in us:
+        pytest.skip("not measured")
+    assert us[0] > 90 * us[1]
 
 
 def test_every_rung_gains_on_large_matrices_and_tiles_lose_on_one_row():
