@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(256) conv(
     int t = threadIdx.y * 16 + threadIdx.x;
     float sums[2][2] = {};
     // BEGIN SOLUTION
-    // write: the pixel that this thread stages, taken apart (or delete this line)
+    // write: image, row and column of the pixel that this thread stages (or delete this line)
     int staged = pixel0 + t % TILE, image = staged / area;  // this thread's pixel
     int row0 = staged % area / out_width * stride - padding;
     int col0 = staged % out_width * stride - padding;
