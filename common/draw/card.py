@@ -80,7 +80,7 @@ def measured(recorded: Results | None = None) -> Card:
                       "computed")  # fmt: skip
     shared = Level("shared memory", sms * SHARED_BYTES_PER_SM, GUIDE,
                    sms * SHARED_BYTES_PER_CLOCK * clock, "computed")  # fmt: skip
-    cache = Level("L2 cache", l2, "read from the card", _l2_rate(recorded, l2), "measured")
+    cache = Level("L2 cache", l2, "read from the card", _l2_rate(peaks), "measured")
     memory = Level("global memory", MEMORY_BYTES, SHEET, copy, "measured")
     add, short_add = (
         results.one(recorded, suite="kernels", case=case, implementation="naive", batch=256, precision="fp32")
@@ -96,10 +96,8 @@ def _launch_us(recorded: Results) -> float:
     return from_python["median_us"] / from_python["steps"]
 
 
-def _l2_rate(recorded: Results, l2_bytes: int) -> float:
-    """B/s of the fastest addition whose arrays fit in half of the L2 cache, so that it needs no memory traffic."""
-    records = results.find(recorded, suite="kernels", operator="add", mode="hot")
-    rates = [r["bytes"] / r["median_us"] * 1e6 for r in records if r["bytes"] <= l2_bytes / 2]
-    if not rates:
-        raise ValueError("no addition that fits in the L2 is recorded: python -m common bench kernels --operator add")
-    return max(rates)
+def _l2_rate(peaks: Peaks) -> float:
+    """B/s of the fastest copy of an array that stays in the L2 cache. ValueError if none was measured."""
+    if peaks.l2_copy_bytes_per_s is None:
+        raise ValueError("no copy within the L2 cache is recorded: python -m common bench peaks")
+    return peaks.l2_copy_bytes_per_s

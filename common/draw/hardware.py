@@ -41,7 +41,7 @@ def memory(card: Card) -> Drawing:
         lines.append(f"{level.name}, {quantity(level.bytes_per_s, 'B/s')}")
     notes = (
         f"Sizes: registers and shared memory from the {registers.size_from}, L2 {cache.size_from}, global memory from\n"
-        f"the {far.size_from}. Measured on {card.date}. Computed: registers from the measured rate of multiply-adds,\n"
+        f"the {far.size_from}. Measured from {card.date} on. Computed: registers from the rate of multiply-adds,\n"
         "shared memory from its width and clock."
     )
     text(axes, 0.3, 10.15, notes, 10, ha="left", color=GREY)

@@ -10,6 +10,7 @@ import pytest
 from common import cuda, cudnn, kernels, topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
+from common.draw import card
 from common.measure.roofline import Peaks, Work, bound, roof_us, share
 from common.network.compare import TOLERANCES
 from common.network.steps import fuse
@@ -51,6 +52,26 @@ def shares(precision, batch, *kinds):
 
 def total(precision, batch):
     return sum(r["count"] * r["median_us"] for r in of(precision, batch))
+
+
+# ---- The chapter's page
+
+
+def test_the_linear_layer_is_a_product_of_cublas_in_fp32_and_in_fp16_another_engine_runs_it_at_batch_1():
+    linear = results.find(CONTENT, suite="operators", implementation="cudnn", kind="linear")
+    assert all("cuBLAS | add(bias)" in r["plan"] for r in linear if r["precision"] == "fp32")
+    one, many = (next(r for r in linear if (r["precision"], r["batch"]) == ("fp16", batch)) for batch in (1, 32))
+    engines = [r["plan"].rpartition(": ")[2].partition("_")[0] for r in (one, many)]
+    assert one["median_us"] > many["median_us"] and engines[0] != engines[1]
+    assert not any("|" in r["plan"] for r in (one, many))
+
+
+# ---- Notebook 0
+
+
+def test_the_memory_that_notebook_0_draws_has_the_bandwidths_of_the_chapters_page():
+    *_, cache, memory = card.measured(CONTENT).levels
+    assert (cache.bytes_per_s, memory.bytes_per_s) == (PEAKS.l2_copy_bytes_per_s, PEAKS.copy_bytes_per_s)
 
 
 # ---- Notebook 1
