@@ -178,7 +178,7 @@ def steps_in_words(records: Mapping[int, Sequence[Mapping[str, Any]]], precision
         parts.append(f"Batch {batch}: steps take {us[0]:.3g} to {us[-1]:.3g} µs; in multiples of their roofs, {kinds}.")
     return (
         "One row per different step, grouped by image size, one panel per batch size; x is µs, logarithmic. A dot is"
-        " the time, coloured by kind, a bar across the roof. " + " ".join(parts)
+        " the time, coloured by kind, a bar marks the roof. " + " ".join(parts)
     )
 
 
