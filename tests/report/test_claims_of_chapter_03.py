@@ -74,6 +74,11 @@ def test_the_memory_that_notebook_0_draws_has_the_bandwidths_of_the_chapters_pag
     assert (cache.bytes_per_s, memory.bytes_per_s) == (PEAKS.l2_copy_bytes_per_s, PEAKS.copy_bytes_per_s)
 
 
+def test_three_launches_have_returned_long_before_the_last_kernel_ends():
+    h200 = card.measured(CONTENT)
+    assert 3 * h200.launch_us < 0.6 * (h200.launch_us + 3 * h200.short_add["median_us"])
+
+
 # ---- Notebook 1
 
 POINTWISE = results.find(CONTENT, suite="plans", operator="pointwise 14×14 384>64", precision="fp16")
@@ -194,8 +199,8 @@ def test_fusing_explains_most_of_pytorchs_distance_in_nhwc():
     fused = sum(step.activation_bytes(2) for step in STEPS)
     measured = us("torch-graph", "fp16", 256) / us("cudnn", "fp16", 256)
     assert 1.8 < unfused / fused < measured < 3
-    nchw = us("torch-graph", "fp32", 32, layout="NCHW") / us("cudnn", "fp32", 32, layout="NCHW")
-    assert nchw < 1.05  # the case that PyTorch wins
+    for batch in (32, 256):  # where PyTorch wins
+        assert us("torch-graph", "fp32", batch, layout="NCHW") < us("cudnn", "fp32", batch, layout="NCHW")
     assert us("torch-graph", "fp32", 32, layout="NCHW") < us("torch-graph", "fp32", 32)
 
 
