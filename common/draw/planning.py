@@ -185,7 +185,7 @@ def live_ranges(ranges: Ranges, names: Iterable[str] = ()) -> Drawing:
         axes.barh(row, cut - first + 1, left=first - 0.5, height=0.66, color=SKY if last > until else COLOURS["expand"])
         more = f", until {last}" if last > until else ""
         axes.text(cut + 0.65, row, f"{size / 1e3:,.0f} kB{more}", va="center", fontsize=10, color=INK)
-        said.append(f"{name} from {first} to {last}")
+        said.append(f"{name}, {size / 1e3:,.0f} kB, from {first} to {last}")
     axes.set_yticks(range(len(shown)), shown, fontsize=10)
     axes.invert_yaxis()
     axes.set_xlim(-0.6, until + 2.2)

@@ -64,12 +64,19 @@ def test_the_notebook_shows_lines_of_it():
     assert len(own) == 2 and all(block in CODE for block in own)
 
 
-def test_the_answer_has_the_numbers_that_the_notebook_prints():
+def test_the_shares_and_bytes_that_the_notebook_names_are_right():
     cells = json.loads((CHAPTER / "6_your_own_network.ipynb").read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells)
     printed = "".join("".join(out.get("text", "")) for cell in cells for out in cell.get("outputs", []))
-    (answer,) = re.findall(r"^4\. 9 % .*", "\n".join("".join(cell["source"]) for cell in cells), re.MULTILINE)
-    one, fused, many, fused_many = re.findall(r"\d+,\d+(?= −| /|\))", re.sub(r"/ [\d,]+", "", answer))
-    assert f"{one} kB moved" in printed and f"{fused} kB moved" in printed
-    assert f"at batch 32: {many} kB, fused {fused_many} kB" in printed
-    shares = [1 - int(b.replace(",", "")) / int(a.replace(",", "")) for a, b in ((one, fused), (many, fused_many))]
-    assert [f"{share:.0%}" for share in shares] == ["9%", "31%"]
+    pairs = (
+        re.findall(r"launches, ([\d,]+) kB moved", printed),
+        *re.findall(r"at batch 32: ([\d,]+) kB, fused ([\d,]+) kB", printed),
+    )
+    one, many = (1 - int(fused.replace(",", "")) / int(apart.replace(",", "")) for apart, fused in pairs)
+    assert 0.05 < one < 0.1 and "less than a tenth at batch 1" in text
+    assert 0.3 < many < 1 / 3 and "nearly a third at batch 32" in text
+    assert (
+        "nn.Linear(576, 1024), HS()" in text
+        and "1,024 numbers of 4 bytes" in text
+        and f"{2 * 4 * 1024:,} bytes" in text
+    )

@@ -165,7 +165,7 @@ def arena(ranges, alignment=256):
     for name in sorted(ranges, key=lambda name: -ranges[name][0]):  # the largest first
         bytes, first, last = ranges[name]
         # BEGIN SOLUTION
-        # write: offset: the lowest one at which no tensor lies that lives at the same time
+        # write: offset, the lowest at which this tensor fits beside those that live with it
         meets = [o for o in offsets if ranges[o][1] <= last and first <= ranges[o][2]]
         offset = 0
         for other in sorted(meets, key=lambda other: offsets[other]):
