@@ -10,6 +10,7 @@ Experiments, each with cases of its own (kernels of multiprocessor.cu):
     loads       bytes per second from global memory, by threads per multiprocessor, loads per thread and their width
     waves       µs by the number of blocks, where a multiprocessor holds 1 block, and where it holds 2
     bounds      gemm/register_block with __launch_bounds__ for 1 to 4 blocks per multiprocessor: µs, registers
+    transposes  µs of a large transpose: naive, through a tile with rows of 32 floats, and of 33 (trace_kernels.cu)
 
 Cycles are read in the kernel and do not depend on the clock's frequency. A wrong result is an error.
 """
@@ -32,7 +33,7 @@ from ..cuda.graphs import NoGpu
 from ..kernels.gemm import ladder as gemm
 from ..measure import timing
 from ..report.results import rounded_us
-from . import driver
+from . import driver, trace
 from .driver import Measured
 
 SOURCE = Path(__file__).with_name("multiprocessor.cu")
@@ -69,6 +70,9 @@ STRIDE_STEPS, STRIDE_WARPS = 4096, 32
 
 BOUNDS = (1, 2, 3, 4)  # blocks per multiprocessor, as __launch_bounds__ asks for
 GEMM_SIZE = 4096
+
+TRANSPOSES = {"naive": "transpose_naive", "rows of 32": "transpose_32", "rows of 33": "transpose_33"}
+TRANSPOSE_SIZE = 8192  # a matrix is more than four times an H200's L2
 
 
 @functools.cache
@@ -201,6 +205,22 @@ def run_bounded(kernel: Any, a: Any, b: Any, out: Any) -> None:
     kernel((grid,), (threads,), (a, b, None, out, n, n, n, *bounds))
 
 
+def run_transposed(name: str, given: Any, out: Any) -> Callable[[], None]:
+    """A launch of a transpose of TRANSPOSES, from one square matrix to another. Its result is checked once, now."""
+    n = given.shape[0]
+    tiles = -(-n // 32)
+    kernel = trace.module().get_function(TRANSPOSES[name])
+
+    def launch() -> None:
+        kernel((tiles, tiles), (32, 32), (given, out, n))
+
+    out.fill(np.nan)
+    launch()
+    if not bool((out == given.T).all()):
+        raise RuntimeError(f"trace_kernels.cu: {TRANSPOSES[name]} is wrong")
+    return launch
+
+
 # ---- The records
 
 
@@ -296,9 +316,21 @@ def measure_bounds(samples: int) -> Iterator[dict[str, Any]]:
                       local_bytes=int(kernel.local_size_bytes), median_us=us)  # fmt: skip
 
 
+def measure_transposes(samples: int) -> Iterator[dict[str, Any]]:
+    """µs of each transpose; a matrix is read once and written once."""
+    import cupy
+
+    given = cupy.random.standard_normal((TRANSPOSE_SIZE, TRANSPOSE_SIZE), cupy.float32)
+    out = cupy.empty_like(given)
+    for name in TRANSPOSES:
+        us = _timed(run_transposed(name, given, out), samples)
+        yield _record("transposes", name, bytes=2 * given.nbytes, median_us=us)
+
+
 EXPERIMENTS: Mapping[str, Callable[[int], Iterator[dict[str, Any]]]] = {
     "latency": measure_latency, "fma": measure_fma, "divergence": measure_divergence, "strides": measure_strides,
     "loads": measure_loads, "waves": measure_waves, "bounds": measure_bounds,
+    "transposes": measure_transposes,
 }  # fmt: skip
 
 

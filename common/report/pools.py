@@ -3,6 +3,7 @@
     traced("naive", 64, 49, blocks=1, threads=64)
     findings(source, "total")                            of one warp
     profiled("warp_per_channel").instructions            of a warp per channel, counted by the profiler at batch 256
+    taken("sequential")                                  share of an SM's places for warps that have one, at batch 32
     order("warp_per_channel")                            loads and additions of the machine code, between branches
     sectors((0, 32), (32, 49))                           of a row's requests for these pixels, mean over the row's place
     issued("warp_per_channel", "fall jump split")        instructions of a warp on one way through the branches
@@ -12,6 +13,7 @@ Times and counts of the profiler are records of the H200.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -120,13 +122,19 @@ class Profiled:
     """What the profiler counted of a rung at batch 256.
 
     instructions: of warps, per channel. issue: share of the issue slots used. requested: bytes of the sectors that
-    loads requested from L1. dram: bytes that DRAM delivered or took.
+    loads requested from L1. dram: bytes that DRAM delivered or took. waits: a warp's cycles per instruction, by what
+    it waits for.
     """
 
     instructions: float
     issue: float
     requested: int
     dram: int
+    waits: Mapping[str, float]
+
+    def waiting(self, reason: str) -> float:
+        """The share of a warp's cycles that it waits for this: "long_scoreboard" is a load, "lg_throttle" its queue."""
+        return self.waits[reason] / sum(self.waits.values())
 
 
 def profiled(rung: str) -> Profiled:
@@ -137,4 +145,10 @@ def profiled(rung: str) -> Profiled:
         raise ValueError(f"the results hold no profile of {rung}")
     record = found[0]
     per_channel = record["instructions"] / (record["batch"] * CHANNELS)
-    return Profiled(per_channel, record["issue"], 32 * record["sectors"], record["dram_bytes"])
+    return Profiled(per_channel, record["issue"], 32 * record["sectors"], record["dram_bytes"], record["waits"])
+
+
+def taken(rung: str) -> float:
+    """The share of the places for warps that had one, averaged over a launch for 32 images, by the profiler."""
+    keys = {"suite": "inspect", "case": f"global_avg_pool/{rung} fp32 NCHW"}
+    return results.one(results.load(tables.CARD), **keys)["achieved"]

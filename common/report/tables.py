@@ -42,7 +42,7 @@ ROWS = {"ours": "ours", "ours-fma": "ours, FMA only"} | IMPLEMENTATIONS  # of ta
 LIBRARIES = {"cudnn": "cuDNN", "cublas": "cuBLAS"}  # implementations of the suite "kernels" that are not rungs
 FMA_ONLY = f"{NETWORK}, FMA only"  # the case of ours in fp32 without tensor cores
 PRECISIONS = {
-    "fp32": "fp32 in memory; products by FMA, or of several shorter parts",
+    "fp32": "fp32 in memory; products by FMA, or on tensor cores, each number as a sum of shorter ones",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
     "int8": "int8 in memory, sums in int32; of the network quantized after training",
@@ -1142,8 +1142,9 @@ def trace(recorded: Results) -> str:
     found = [  # of compute-sanitizer, without its remark on an option
         [r["case"].removeprefix("wrong: "), r["trace"], r["compute-sanitizer"].partition(". Use ")[0]] for r in wrong
     ]
+    table = markdown(["launch", *TRACED], rows, 1)
     return "\n\n".join([
-        intro, markdown(["launch", *TRACED], rows, 1), *explained,
+        intro, f"<details>\n<summary>All launches</summary>\n\n{table}\n\n</details>", *explained,
         "Wrong kernels, under the trace and under `compute-sanitizer`:",
         markdown(["kernel", "the trace says", "compute-sanitizer says"], found, 3),
     ])  # fmt: skip

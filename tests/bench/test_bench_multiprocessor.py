@@ -61,6 +61,14 @@ def test_the_bounded_product_is_right():
     assert np.allclose(cuda.asnumpy(out), cuda.asnumpy(a) @ cuda.asnumpy(b), atol=1e-3)
 
 
+@pytest.mark.parametrize("name", suite.TRANSPOSES)
+def test_every_transpose_is_right_also_at_the_edges(name):
+    given = cuda.asarray(np.random.default_rng(5).standard_normal((70, 70), np.float32))
+    suite.run_transposed(name, given, cuda.full((70, 70), 0))()
+    with pytest.raises(RuntimeError, match=f"{suite.TRANSPOSES[name]} is wrong"):
+        suite.run_transposed(name, cuda.full((70, 70), np.nan), cuda.full((70, 70), 0))
+
+
 def test_without_a_gpu_it_says_where_the_cycles_are(monkeypatch):
     monkeypatch.setattr(cuda, "backend", lambda: "simulator")
     with pytest.raises(NoGpu, match="06_optimize/results"):

@@ -85,6 +85,28 @@ def test_a_warp_needs_one_barrier_per_step():
         assert found and found[0].kind == "race"
 
 
+def test_the_places_of_the_trees_are_not_taken_where_their_blocks_are_short():
+    """All four start as many blocks per ns; only interleaved's last long enough to take most of the places."""
+    if not results.find(results.load(pools.tables.CARD), suite="inspect"):
+        pytest.skip("not profiled")
+    short = [pools.taken(rung) for rung in (*TREES[1:], "warp_shuffle")]
+    assert max(short) < 0.5 < pools.taken("interleaved")
+
+
+def test_rung_1_waits_for_the_queue_to_l1_and_rung_6_for_its_loads():
+    naive, per_warp = pools.profiled("naive"), pools.profiled("warp_per_channel")
+    assert naive.waiting("lg_throttle") > 0.6 > naive.waiting("long_scoreboard")
+    assert 0.45 < per_warp.waiting("long_scoreboard") < 0.6 < per_warp.issue
+
+
+def test_the_remainder_of_interleaved_is_about_twenty_instructions():
+    pytest.importorskip("nvidia.cuda_nvrtc", reason="NVRTC is not installed")
+    code = {rung: kernels.inspect("global_avg_pool", rung).code for rung in TREES[:2]}
+    kinds = {rung: {i.kind for i in every} for rung, every in code.items()}
+    assert "IABS" in kinds["interleaved"] and "IABS" not in kinds["strided_index"]
+    assert 15 < len(code["interleaved"]) - len(code["strided_index"]) < 30
+
+
 def test_what_was_not_profiled_is_named():
     with pytest.raises(ValueError, match="no profile of nothing"):
         pools.profiled("nothing")
