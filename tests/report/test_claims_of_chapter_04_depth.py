@@ -23,6 +23,7 @@ def test_depthwise_rungs_in_the_order_that_the_text_says():
     naive, rows, tile = (us("depthwise 56×56 144", r, 32, layout="NCHW") for r in ("naive", "rows", "tile"))
     assert rows < tile < naive
     assert naive / tile < tile / rows  # closer to naive than to rows
+    assert naive < us("depthwise 56×56 144", "naive", 32, layout="NHWC") < 1.1 * naive  # 32 sectors, but 3 clocks
     for case in ("depthwise 56×56 144", "depthwise 112×112 32"):
         best, register, vectorised = (us(case, r, 256) for r in ("async_tile", "register_tile", "vectorised"))
         assert best < register < vectorised
