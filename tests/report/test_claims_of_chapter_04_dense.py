@@ -54,6 +54,11 @@ def test_the_naive_pointwise_rung_takes_four_times_as_long_in_nhwc():
     assert times[0] / times[1] == pytest.approx(4.2, abs=0.1)
 
 
+def test_fp16_gains_the_naive_pointwise_rung_nothing_in_nchw_and_half_the_time_in_nhwc():
+    for layout, low, high in (("NCHW", 1, 1.5), ("NHWC", 0.45, 0.6)):
+        assert low < us(WIDE, "naive", 256, "fp16", layout) / us(WIDE, "naive", 256, "fp32", layout) < high
+
+
 def test_dense_rungs_in_the_order_that_the_text_says():
     times = [us(CASE, f"conv2d/{r}", 32) for r in ("tensor_cores", "implicit_gemm", "direct", "naive")]
     assert times == sorted(times)

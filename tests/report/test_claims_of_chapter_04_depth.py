@@ -23,6 +23,7 @@ def test_depthwise_rungs_in_the_order_that_the_text_says():
     naive, rows, tile = (us("depthwise 56×56 144", r, 32, layout="NCHW") for r in ("naive", "rows", "tile"))
     assert rows < tile < naive
     assert naive / tile < tile / rows  # closer to naive than to rows
+    assert naive < us("depthwise 56×56 144", "naive", 32, layout="NHWC") < 1.1 * naive  # 32 sectors, but 3 clocks
     for case in ("depthwise 56×56 144", "depthwise 112×112 32"):
         best, register, vectorised = (us(case, r, 256) for r in ("async_tile", "register_tile", "vectorised"))
         assert best < register < vectorised
@@ -79,6 +80,10 @@ def test_the_length_of_a_chain_decides_in_both_first_rungs_of_the_weight():
     ]  # fmt: skip
     times = [us(f"{WEIGHT} {hw}×{hw} {c}", "atomics", 32, layout="NCHW") for hw, c in LAYERS]
     assert max(per_product) < 3 * min(per_product) and max(times) > 100 * min(times)
+    chains = [round(1000 * one / (32 * hw * hw)) for one, (hw, _) in zip(times, LAYERS, strict=True)]
+    assert (min(chains), max(chains)) == (105, 192)  # ns per product of a sum, as the text says
+    each = [1000 * one / (32 * hw * hw * c * 9) for one, (hw, c) in zip(times, LAYERS, strict=True)]
+    assert (round(min(each), 3), round(max(each), 3)) == (0.020, 0.363)
     case = f"{WEIGHT} 56×56 144"
     rungs = {r: us(case, r, 32, layout="NCHW") for r in ("naive", "atomics", "block_reduction", "tiles")}
     assert rungs["atomics"] > rungs["naive"] > rungs["block_reduction"] > rungs["tiles"]
