@@ -113,10 +113,10 @@ def fp8(recorded: Results) -> None:
     by: dict[tuple[str, int], dict[str, Record]] = {}
     for r in found:
         by.setdefault((r["case"], r["batch"]), {})[r["implementation"]] = r
-    print(f"{'':<34}" + "".join(f"{name:>12}" for name in FP8))
+    print(f"{'':<36}" + "".join(f"{name:>12}" for name in FP8))
     for (case, batch), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
-        print(f"{f'{case}, batch {batch}':<34}" + "".join(f"{text:>12}" for text in cells))
+        print(f"{f'{case}, b{batch}':<36}" + "".join(f"{text:>12}" for text in cells))
     most = max(batch for _, batch in by)
     ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16", "ours-int8": "ours-fp16"}
     for name, beside in ways.items():
