@@ -424,8 +424,8 @@ class Beside:
         """The paragraphs below the tables."""
         notes = [NOT_BESIDE] if self.apart else []
         if self._earlier:
-            also = ", or TF32, whose errors are of the same size" if self._in_tf32 else ""
-            notes.append(f"‡ Another run was faster{also}: {'; '.join(self._earlier)}.")
+            also = ", or in TF32, whose errors are of the same size" if self._in_tf32 else ""
+            notes.append(f"‡ Shorter in another run{also}: {'; '.join(self._earlier)}.")
         return notes + self._marks.footnotes()
 
 
@@ -474,7 +474,10 @@ ERROR = "The error is the relative error of the logits against the network in fl
 
 
 NAMED = {"half": "fp16", "single": "fp32"}  # of CLASSES: the precision that the front page calls them by
-SIZES = "What is called fp32 has errors up to 1e-5, what is called fp16 up to 1e-2."
+SIZES = (
+    "The table sorts by errors: up to 1e-5 stands under fp32, up to 1e-2 under fp16."
+    " (The course allows its own engine less in fp16.)"
+)
 
 
 def headline_short(recorded: Results) -> str:
