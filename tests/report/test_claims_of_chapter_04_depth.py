@@ -5,6 +5,7 @@ import math
 import pytest
 
 from common import cuda, kernels
+from common.draw import card
 from common.kernels.winograd import TILE, ladder
 from common.measure.roofline import Peaks
 from common.report import convolutions, ladders, products, results, sections, tables
@@ -89,6 +90,16 @@ def test_the_length_of_a_chain_decides_in_both_first_rungs_of_the_weight():
     assert rungs["atomics"] > rungs["naive"] > rungs["block_reduction"] > rungs["tiles"]
     assert rungs["naive"] / rungs["block_reduction"] > rungs["block_reduction"] / rungs["tiles"]
     assert us(case, "atomics", 32, layout="NHWC") < 0.6 * rungs["atomics"]
+
+
+@pytest.mark.parametrize(("rung", "low", "high"), [("block_reduction", 0.5, 0.7), ("tiles", 0.3, 0.36)])
+def test_instructions_of_the_two_last_steps_of_the_weight(rung, low, high):
+    grad, h200 = cuda.zeros((32, 144, 56, 56)), card.measured()
+    found = kernels.inspect("depthwise_backward_weight", rung, grad, grad, 3, 1, 1)
+    loop = max((one.instructions for one in found.loops), key=lambda one: one.total())
+    assert loop["FFMA"] == {"block_reduction": 1, "tiles": 126}[rung]
+    slots = loop.total() / loop["FFMA"] * 9 * grad.size / 32 / (4 * h200.sms * h200.clock_hz)
+    assert low < 1e6 * slots / us(f"{WEIGHT} 56×56 144", rung, 32, layout="NCHW") < high
 
 
 @pytest.mark.parametrize("which", ["input", "weight"])
