@@ -48,6 +48,15 @@ def test_the_cards_records_can_be_drawn(monkeypatch):
     assert "fp16 depthwise" in alt
 
 
+def test_most_products_in_nchw_and_fp32_are_fastest_as_a_convolution_on_tensor_cores():
+    recorded, fastest = results.load(tables.CARD), {}
+    for r in results.find(recorded, suite="kernels", precision="fp32", batch=32, layout="NCHW"):
+        if r["case"].split()[0] in ("expand", "project", "head") and r["implementation"] != "cudnn":
+            fastest[r["case"]] = min(fastest.get(r["case"], r), r, key=lambda one: one["median_us"])
+    rungs = [r["implementation"] for r in fastest.values()]
+    assert rungs.count("conv2d/tensor_cores") > len(rungs) / 2
+
+
 def test_cudnn_loses_some_layers():
     losses, of = layouts.cudnn_losses(results.load(tables.CARD), "fp32", 1)
     assert 0 < len(losses) < of and all(nhwc["median_us"] > nchw["median_us"] for nchw, nhwc in losses)
