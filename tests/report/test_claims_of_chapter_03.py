@@ -145,6 +145,9 @@ def test_at_batch_1_the_host_is_slower_than_the_gpu():
         assert us("torch-eager", precision, 1, "eager") > 1.8 * us("torch-graph", precision, 1)
     assert 1.5 < us("cudnn", "fp16", 1) / len(STEPS) < 6  # µs per step
     assert 3.5 < us("cudnn", "fp16", 1, "eager") / us("cudnn", "fp16", 1) < 4.5  # "a factor of four"
+    found = [r for r in HOT if (r["implementation"], r["precision"], r["layout"]) == ("cudnn", "fp16", "NHWC")]
+    changes = [max(a / b, b / a) for a, b in ((r["median_us"], r["previous_median_us"]) for r in found)]
+    assert len(changes) == 8 and max(changes) < 1.4  # "runs of this program differ by far less"
 
 
 def test_graphs_repeat_better_than_launches_from_python():
