@@ -70,16 +70,12 @@ def ladder(recorded: Results, name: str) -> str:
     )
 
 
-def _fold(summary: str, body: str) -> str:
-    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
-
-
 def _case(recorded: Results, case: str, batch: int, precision: str, operator: str | None) -> str:
     records = ladders.chosen(recorded, case, batch, precision, operator=operator)
     if not records:
         return ""
     title, heads, rows = ladders.titled(recorded, records, f"{case}, batch {batch}, {precision}")
-    return _fold(title, tables.markdown(heads, rows, heads.index("µs")))
+    return tables.fold(title, tables.markdown(heads, rows, heads.index("µs")))
 
 
 def _layers(recorded: Results, name: str) -> str:
@@ -100,7 +96,7 @@ def _layers(recorded: Results, name: str) -> str:
     rows.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
     heads = ["layer", *(f"{precision}, batch {batch}" for precision, batch in columns)]
     summary = f"every {EVERY[name]}: the faster library's time over the fastest rung's, each shape once"
-    return _fold(summary, tables.markdown(heads, rows, 1))
+    return tables.fold(summary, tables.markdown(heads, rows, 1))
 
 
 def _ratio(recorded: Results, case: str, precision: str, batch: int) -> float | None:

@@ -83,6 +83,16 @@ def _text(intro: str, parts: Iterable[Titled], footnotes: Iterable[str] = ()) ->
     return "\n\n".join([intro, *shown, *footnotes])
 
 
+def fold(summary: str, body: str) -> str:
+    """A part of a page that is folded until the reader clicks its summary."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _folded(parts: Iterable[Titled]) -> list[str]:
+    """Tables, each folded below its title; tables without rows are left out."""
+    return [fold(title, markdown(heads, rows, texts)) for title, heads, rows, texts in parts if rows]
+
+
 def _batches(batches: Iterable[int]) -> list[str]:
     return [f"batch {batch}" for batch in batches]
 
@@ -137,37 +147,43 @@ def peak(recorded: Results, name: str) -> str:
 
 
 def peaks(recorded: Results) -> str:
-    """Sentences with all peaks that were measured, the card and the date."""
+    """A table of the peaks that were measured, and folded where they come from."""
     found = results.find(recorded, suite="peaks")
     if not found:
         return NOT_YET
     copy, fma, tf32, fp16 = (peak(recorded, name) for name in PEAKS)
+    rows = [
+        ["copying in global memory, read + written", copy], ["fp32 multiply-adds", fma],
+        ["products on tensor cores, TF32", tf32], ["products on tensor cores, fp16", fp16],
+    ]  # fmt: skip
     roofs = roofs_of(recorded)
-    text = (
-        f"{provenance(recorded, found)}: copies at {copy} (read + written), fp32 multiply-adds at {fma}, tensor cores"
-        f" at {tf32} in tf32 and {fp16} in fp16."
-    )
     if roofs is not None:
-        others = {
-            "reading memory {:.1f} TB/s": roofs.read_bytes_per_s, "copying in the L2 cache {:.1f} TB/s":
-            roofs.l2_copy_bytes_per_s, "reading in it {:.1f} TB/s": roofs.l2_read_bytes_per_s,
-            "products of int8 {:,.0f} TOP/s": roofs.tensor_int8, "of fp8 {:,.0f} TFLOP/s": roofs.tensor_fp8,
-        }  # fmt: skip
-        if said := [words.format(value / 1e12) for words, value in others.items() if value is not None]:
-            text += f" Also {', '.join(said)}."
-    sizes = [f"{r['precision']} {_by_size(r)}" for r in found if r.get("by_size")]
+        others = [
+            (1, "reading global memory", "{:.1f} TB/s", roofs.read_bytes_per_s),
+            (2, "copying in the L2 cache, read + written", "{:.1f} TB/s", roofs.l2_copy_bytes_per_s),
+            (3, "reading in the L2 cache", "{:.1f} TB/s", roofs.l2_read_bytes_per_s),
+            (7, "products on tensor cores, int8", "{:,.0f} TOP/s", roofs.tensor_int8),
+            (8, "products on tensor cores, fp8", "{:,.0f} TFLOP/s", roofs.tensor_fp8),
+        ]
+        for place, name, words, value in others:
+            if value is not None:
+                rows.insert(place, [name, words.format(value / 1e12)])
+    sizes = [row for r in found if r.get("by_size") for row in _by_size(r)]
+    how = f"{provenance(recorded, found)}."
     if sizes:
-        text += f" The peaks of tensor cores are of the fastest of several square products: {'; '.join(sizes)}."
-    return text
+        heads = ["square product", "size", "TFLOP/s or TOP/s", "MHz", "W"]
+        how += " Of these products several sizes were timed, and the fastest is the peak. Clock and power: while timed."
+        how += "\n\n" + markdown(heads, sizes, 1)
+    return "\n\n".join([markdown(["measured at best", "rate"], rows, 1), fold("How they were measured", how)])
 
 
-def _by_size(r: Record) -> str:
-    """A tensor peak by the size of its matrices, with clock and power: "8,192: 658 at 1,425 MHz and 690 W, …"."""
-    parts = []
-    for size, one in r["by_size"].items():
-        at = [f"{one[key]:,.0f} {unit}" for key, unit in (("sm_mhz", "MHz"), ("watts", "W")) if one.get(key)]
-        parts.append(f"{int(size):,}: {one['tera']:,.0f}" + (f" at {' and '.join(at)}" if at else ""))
-    return ", ".join(parts)
+def _by_size(r: Record) -> list[list[str]]:
+    """The rows of a tensor peak: one per size of its matrices, with clock and power, or dashes without them."""
+    return [
+        [r["precision"], f"{int(size):,}", f"{one['tera']:,.0f}"]
+        + [f"{one[key]:,.0f}" if one.get(key) else DASH for key in ("sm_mhz", "watts")]
+        for size, one in r["by_size"].items()
+    ]
 
 
 # ---- The length of the course
@@ -310,7 +326,7 @@ def race(recorded: Results, error_class: str, batch: int) -> dict[str, Rival]:
 
 
 def network_peers(recorded: Results) -> str:
-    """µs per batch of every implementation in every way, one table per class of errors."""
+    """µs per batch of every implementation in every way, one folded table per class of errors."""
     found = _of_network(recorded)
     if not found:
         return NOT_YET
@@ -329,7 +345,8 @@ def network_peers(recorded: Results) -> str:
         (title, heads, _peers([r for r in found if class_of(r) == name], marks, own), 4)
         for name, (_, title) in CLASSES.items()
     ]
-    return _text(intro, parts, [*([NOT_BESIDE] if apart and own else []), *marks.footnotes()])
+    notes = "\n\n".join([*([NOT_BESIDE] if apart and own else []), *marks.footnotes(), intro])
+    return "\n\n".join([*_folded(parts), fold("The marks, how the times were taken, and what was not measured", notes)])
 
 
 NOT_BESIDE = (
@@ -344,10 +361,21 @@ PICKED = {
 
 def missing(records: Iterable[Record]) -> str:
     """Sentences on the libraries that users would pick and that none of these records is of; what that means."""
-    names = {r["implementation"] for r in records}
-    left = [words for name, words in PICKED.items() if name not in names]
+    left = _left_out(records)
     said = f"Not measured: {'; '.join(left)}. " if left else ""
     return f"{said}The table says nothing about libraries that are not in it."
+
+
+def _left_out(records: Iterable[Record]) -> list[str]:
+    """Those of PICKED that none of these records is of, in words."""
+    names = {r["implementation"] for r in records}
+    return [words for name, words in PICKED.items() if name not in names]
+
+
+def not_measured(recorded: Results) -> str:
+    """The libraries that users would pick and that were not timed on the network, within a sentence; or "none"."""
+    found = _of_network(recorded)
+    return " and ".join(_left_out(found)) or "none" if found else NOT_YET
 
 
 def _of_network(recorded: Results, **keys: Any) -> list[Record]:
@@ -825,7 +853,7 @@ def step_shortest(recorded: Results) -> str:
 
 
 def operators_cudnn(recorded: Results) -> str:
-    """Tables of MobileNetV2's distinct layers on cuDNN: µs, and the share of the roof."""
+    """Folded tables of MobileNetV2's distinct layers on cuDNN: µs, and the share of the roof."""
     found = results.find(recorded, suite="operators", implementation="cudnn")
     if not found:
         return NOT_YET
@@ -842,23 +870,44 @@ def operators_cudnn(recorded: Results) -> str:
         how = precision if arithmetic == precision else f"{precision} ({arithmetic})"
         title = f"{how}, {layout}, launched from {LAUNCHED[launch]}, {mode} buffers"
         parts.append((title, heads, _operators([r for r in group if r["mode"] == mode], precision, roofs), 2))
-    return _text(intro, parts)
+    return "\n\n".join([intro, *_folded(parts)])
 
 
-def roofline_shares(recorded: Results) -> str:
-    """The lowest and highest share of the roof of cuDNN for each kind of layer, in fp16 at batch 256."""
+def operators_kinds(recorded: Results) -> str:
+    """A table of the kinds of MobileNetV2's steps on cuDNN in fp16: µs, share of the time, share of the roof."""
     found = results.find(
-        recorded, suite="operators", implementation="cudnn", precision="fp16", layout="NHWC", batch=256, mode="hot"
+        recorded, suite="operators", implementation="cudnn", precision="fp16", layout="NHWC", mode="hot"
     )
-    roofs = roofs_of(recorded)
+    roofs, last = roofs_of(recorded), OPERATOR_BATCHES[-1]
     if not found or roofs is None:
         return NOT_YET
-    ranges = []
+    times = {(kind, batch): sum(r["count"] * r["median_us"] for r in group)
+             for (kind, batch), group in grouped(found, "kind", "batch").items()}  # fmt: skip
+    sums = {batch: sum(time for (_, of), time in times.items() if of == batch) for batch in OPERATOR_BATCHES}
+
+    def cell(kind: str, batch: int) -> str:
+        if (kind, batch) not in times:
+            return DASH
+        return f"{us(times[kind, batch])} ({_percent(times[kind, batch] / sums[batch])})"
+
+    rows = []
     for (kind,), group in grouped(found, "kind").items():
-        shares = [share(Work(r["bytes"], r["flops"]), "fp16", roofs, r["median_us"]) for r in group]
-        low, high = (f"{100 * end(shares):.0f}" for end in (min, max))
-        ranges.append(f"{kind} {low} %" if low == high else f"{kind} {low} to {high} %")
-    return ", ".join(ranges)
+        steps = sum(layer[0]["count"] for layer in grouped(group, "case").values())
+        shares = [
+            share(Work(r["bytes"], r["flops"]), "fp16", roofs, r["median_us"]) for r in group if r["batch"] == last
+        ]
+        rows.append([kind, str(steps), *(cell(kind, batch) for batch in OPERATOR_BATCHES), _range(shares)])
+    total = [us(sums[batch]) if sums[batch] else DASH for batch in OPERATOR_BATCHES]
+    rows.append(["all", str(sum(int(row[1]) for row in rows)), *total, ""])
+    return markdown(["kind", "steps", *_batches(OPERATOR_BATCHES), f"of the roof, batch {last}"], rows, 1)
+
+
+def _range(shares: Sequence[float]) -> str:
+    """The lowest and the highest of some shares in per cent; a dash without any."""
+    if not shares:
+        return DASH
+    low, high = (f"{100 * end(shares):.0f}" for end in (min, max))
+    return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def roofs_of(recorded: Results) -> Peaks | None:
@@ -991,11 +1040,20 @@ def kernels(recorded: Results) -> str:
         ], 2)
         for precision, meaning in PRECISIONS.items()
     ]  # fmt: skip
-    folded = [
-        f"<details>\n<summary>{title}</summary>\n\n{markdown(heads, rows, texts)}\n\n</details>"
-        for title, heads, rows, texts in parts if rows
-    ]  # fmt: skip
-    return "\n\n".join([intro, *folded])
+    return "\n\n".join([intro, *_folded(parts)])
+
+
+def kernels_network(recorded: Results) -> str:
+    """The speed relative to the libraries of the kinds that were timed in both precisions at the same batch sizes."""
+    every = grouped(map(vars, standings(results.find(recorded, suite="kernels"))), "kind", "precision", "batch")
+    columns = [(precision, batch) for precision in ("fp32", "fp16") for batch in OPERATOR_BATCHES]
+    rows = [
+        [kind, *(f"{every[kind, precision, batch][0]['ratio']:.2f}" for precision, batch in columns)]
+        for kind in dict.fromkeys(kind for kind, *_ in every)
+        if all((kind, *column) in every for column in columns)
+    ]
+    heads = ["", *(f"{precision}, batch {batch}" for precision, batch in columns)]
+    return markdown(heads, rows, 1) if rows else NOT_YET
 
 
 # ---- Sparse convolutions (chapter 06)
@@ -1229,6 +1287,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     **{name: functools.partial(peak, name=name) for name in PEAKS},
     "peaks": peaks,
     "network-peers": network_peers,
+    "not-measured": not_measured,
     "headline": headline,
     "headline-short": headline_short,
     "headline-card": headline_card,
@@ -1242,9 +1301,10 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "energy-ratio": energy_ratio,
     "step-shortest": step_shortest,
     "operators-cudnn": operators_cudnn,
-    "roofline-shares": roofline_shares,
+    "operators-kinds": operators_kinds,
     "kernels-bandwidth": kernels_bandwidth,
     "kernels": kernels,
+    "kernels-network": kernels_network,
     "sparse-break-even": sparse_break_even,
     "trace": trace,
     "inspect": inspections,

@@ -60,11 +60,19 @@ def test_the_texts_that_the_course_asks_for():
     assert wanted | {"operators-cudnn"} <= set(tables.TEXTS)
 
 
-def test_the_range_of_the_roofs_shares(path):
+def test_kinds_of_steps_with_their_shares_of_the_time_and_of_the_roof(path):
     at = {"precision": "fp16", "batch": 256, "mode": "hot"}
-    wide = operator("depthwise", 40.0, **at) | {"case": "depthwise 28x28"}
-    saved(path, peaks(), [operator("stem", 20.0, **at), operator("depthwise", 20.0, **at), wide])
-    assert tables.roofline_shares(results.load(path)) == "stem 50 %, depthwise 25 to 50 %"
+    wide = operator("depthwise", 40.0, count=2, **at) | {"case": "depthwise 28x28"}
+    at_1 = operator("stem", 5.0, precision="fp16", mode="hot")
+    saved(path, peaks(), [operator("stem", 20.0, **at), operator("depthwise", 20.0, **at), wide, at_1])
+    assert rows(tables.operators_kinds(results.load(path))) == [
+        ["kind", "steps", "batch 1", "batch 32", "batch 256", "of the roof, batch 256"],
+        ["---"] + ["---:"] * 5,
+        ["stem", "1", "5.00 (100 %)", "–", "20.0 (17 %)", "50 %"],
+        ["depthwise", "3", "–", "–", "100 (83 %)", "25 to 50 %"],
+        ["all", "4", "5.00", "–", "120", ""],
+    ]
+    assert tables.operators_kinds(results.load(path.parent / "none")) == NOT_YET
 
 
 @pytest.mark.parametrize(
@@ -79,10 +87,13 @@ def test_peaks(path):
     saved(path, peaks())
     values = [tables.peak(results.load(path), name) for name in tables.PEAKS]
     assert values == ["4.2 TB/s", "60.0 TFLOP/s", "400 TFLOP/s", "790 TFLOP/s"]
-    assert tables.peaks(results.load(path)) == (
-        "NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0: copies at 4.2 TB/s (read + written), fp32"
-        " multiply-adds at 60.0 TFLOP/s, tensor cores at 400 TFLOP/s in tf32 and 790 TFLOP/s in fp16."
-    )
+    text = tables.peaks(results.load(path))
+    assert rows(text) == [
+        ["measured at best", "rate"], ["---", "---:"], ["copying in global memory, read + written", "4.2 TB/s"],
+        ["fp32 multiply-adds", "60.0 TFLOP/s"], ["products on tensor cores, TF32", "400 TFLOP/s"],
+        ["products on tensor cores, fp16", "790 TFLOP/s"],
+    ]  # fmt: skip
+    assert "NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0." in text.splitlines()
 
 
 # ---- The network
@@ -133,8 +144,11 @@ def test_rows_by_implementation_columns_by_batch(peers):
 def test_each_class_of_errors_has_a_table_and_a_name(peers):
     text = tables.network_peers(results.load(peers))
     lines = text.splitlines()
-    assert [line for line in lines if line.endswith(":")] == [f"{tables.CLASSES[k][1]}:" for k in ("single", "half")]
-    assert lines[0].startswith("NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds per batch")
+    folds = [line for line in lines if line.startswith("<summary>")]
+    assert folds[:-1] == [f"<summary>{tables.CLASSES[k][1]}</summary>" for k in ("single", "half")]
+    assert lines.count("<details>") == lines.count("</details>") == 3
+    begin = "NVIDIA H200, 2031-02-03, driver 999.1, CUDA 13.2, cuDNN 9.19.0. Microseconds per batch"
+    assert any(line.startswith(begin) for line in lines)
     assert tables.NOT_BESIDE in lines  # of cuDNN's in tf32
     # Markdown: a table needs an empty line before it
     starts = [i for i, line in enumerate(lines) if line.startswith("|  |")]
@@ -157,6 +171,14 @@ def test_a_library_that_users_would_pick_is_named_where_it_is_missing(path):
         assert "Not measured" not in text(results.load(path)) and "that are not in it" in text(results.load(path))
 
 
+def test_what_was_not_timed_within_a_sentence(path):
+    assert tables.not_measured(results.load(path)) == NOT_YET
+    saved(path, [network("ours", 61.3), network("tensorrt", 90.0)])
+    assert tables.not_measured(results.load(path)) == "ONNX Runtime's CUDA provider"
+    saved(path, [network("onnxruntime-cuda", 300.0)])
+    assert tables.not_measured(results.load(path)) == "none"
+
+
 def test_rotating_buffers_do_not_compete(path):
     saved(path, [network("ours", 61.3), network("ours", 80.0, mode="rotating"), network("xla", 90.0, mode="rotating")])
     assert [(row[0], row[3], row[4]) for row in rows(tables.network_peers(results.load(path)))[2:]] == [
@@ -174,10 +196,10 @@ def test_another_network_is_not_in_the_table(path):
 def test_where_several_runs_are_shown_all_are_named(path):
     newer = H200 | {"date": "2031-03-04", "driver": "999.2", "torch": "2.11.0"}
     saved(path, [network("xla", 978.0)], (newer, [network("ours", 61.3)]))
-    first = tables.network_peers(results.load(path)).splitlines()[0]
-    assert first.startswith(
-        "NVIDIA H200, 2031-02-03 to 2031-03-04, driver 999.2 and 999.1, CUDA 13.2, cuDNN 9.19.0, PyTorch 2.11.0."
-    )
+    text = tables.network_peers(results.load(path))
+    assert (
+        "\nNVIDIA H200, 2031-02-03 to 2031-03-04, driver 999.2 and 999.1, CUDA 13.2, cuDNN 9.19.0, PyTorch 2.11.0."
+    ) in text
 
 
 def to_ours(median):
@@ -411,7 +433,8 @@ def test_layers_with_their_share_of_the_roof(path):
         ["expand", "expand shape", "3", "12.5 (80 %)", "–", "–", "1e-06"],
         ["all", "", "3", "37.5", "–", "–", "1e-06"],
     ]
-    assert "fp32 (FMA), NHWC, launched from a CUDA graph, rotating buffers:" in text.splitlines()
+    title = "fp32 (FMA), NHWC, launched from a CUDA graph, rotating buffers"
+    assert f"<summary>{title}</summary>" in text.splitlines()
     assert "share of the roof" in text.splitlines()[0]
 
 
@@ -419,7 +442,7 @@ def test_without_peaks_there_is_no_share(path):
     saved(path, [operator("stem", 20.0, mode="hot")])
     text = tables.operators_cudnn(results.load(path))
     assert rows(text)[2] == ["stem", "stem shape", "1", "20.0", "–", "–", "1e-06"]
-    assert "roof" not in text and "hot buffers:" in text
+    assert "roof" not in text and "hot buffers</summary>" in text
 
 
 # ---- The rungs beside the libraries
@@ -455,6 +478,18 @@ def test_the_standings_are_a_table_a_precision(path):
         head, ["pointwise 1×1", "5", "1.52 (vector)", "–", "–"], ["depthwise", "3", "–", "1.50 (naive)", "–"],
         head, ["gemm 512×512×512", "1", "0.75 (naive)", "–", "–"],
     ]  # fmt: skip
+
+
+def test_the_kinds_that_were_timed_in_both_precisions_at_every_batch(path):
+    assert tables.kernels_network(results.load(saved(path, RUNGS))) == NOT_YET
+    every = [
+        rung(name, us * batch, order, precision=precision, batch=batch)
+        for precision, us_of in (("fp32", (10.0, 15.0)), ("fp16", (8.0, 4.0)))
+        for batch in tables.OPERATOR_BATCHES
+        for order, (name, us) in enumerate(zip(("naive", "cudnn"), us_of, strict=True), 1)
+    ]
+    text = tables.kernels_network(results.load(saved(path.parent / "full", every)))
+    assert rows(text)[2:] == [["depthwise", *["1.50"] * 3, *["0.50"] * 3]]
 
 
 def test_the_bandwidth_of_depthwise_layers(path):
