@@ -1,10 +1,7 @@
 // grid_stride_add: out[i] = a[i] + b[i] for n numbers, with any grid: the launch may have far
-// fewer threads than n, or more.
+// fewer threads than n, or more. It moves too many sectors; any line may change.
 extern "C" __global__ void grid_stride_add(const float* a, const float* b, float* out, int n) {
     unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
-    // BEGIN SOLUTION
-    // write: each thread adds its share, whatever the grid
     // i + threads may pass 2³¹ − 1, the largest int
     for (unsigned i = thread; i < n; i += threads) out[i] = a[i] + b[i];
-    // END SOLUTION
 }
