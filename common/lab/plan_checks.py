@@ -12,9 +12,17 @@ from .cases import hard_swishes, shortcuts, small_resnet
 from .engine_judging import DRAWN, FUNCTIONS, arena_flaw, drawn_ranges, judge_engine, plan_flaw, unfused
 from .judging import MODULES
 from .matching import Flaw, errors_located
-from .step_judging import judge_inputs, judge_joins, judge_kernel_of
+from .step_judging import (
+    judge_arguments,
+    judge_inputs,
+    judge_joins,
+    judge_kernel_of,
+    judge_parameters,
+    judge_resized,
+)
 
 ALONE = {"inputs": judge_inputs, "kernel_of": judge_kernel_of, "joins": judge_joins}  # without a network
+PARTS = {"parameters": judge_parameters, "arguments": judge_arguments, "resized": judge_resized}  # of engine.py
 NETWORKS = {"a network with many shortcuts": shortcuts, "a small ResNet": small_resnet}
 
 
@@ -68,10 +76,19 @@ def _lifetimes() -> Iterator[tuple[str, list[Lifetime]]]:
         yield f"{2 * DRAWN} networks drawn at random", [Lifetime(name, *one) for name, one in ranges.items()]
 
 
-def try_engine() -> None:
-    """Print the first flaw of this session's engine on two small networks, or that there is none."""
+def try_engine(function: str = "") -> None:
+    """Print the first flaw of this session's engine on two small networks, or that there is none.
+
+    function: "parameters", "arguments" or "resized", to judge it alone, before the rest of engine.py is written.
+    ValueError for another one.
+    """
+    if function not in ("", *PARTS):
+        raise ValueError(f"function: must be one of {', '.join(PARTS)}, got {function!r}")
     try:
         modules = _modules(*MODULES[5])
+        if function:
+            _say(function, {PARTS[function](modules["engine"], modules["plan"]): ""})
+            return
         flaws = {}
         for name, network in NETWORKS.items():
             found = judge_engine(_model(network), modules)[1]

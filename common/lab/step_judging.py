@@ -1,7 +1,8 @@
-"""Judge the small functions of a learner's plan.py one by one, on layers and steps made for it (chapter 05).
+"""Judge small functions of a learner's plan.py and engine.py one by one, on layers and steps made for it (chapter 05).
 
 Step.inputs, kernel_of and joins: what they have to answer follows from the kernels of chapter 04. And the steps of fuse
-beside those that the rules of the notebook give.
+beside those that the rules of the notebook give. Of engine.py parameters, arguments and resized, before the rest of it
+is written.
 """
 
 import importlib
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import cuda, topology
+from .cases import shortcuts
 from .matching import Flaw, as_list, as_python, errors_located
 
 
@@ -191,3 +194,99 @@ def judge_fused(graph: Any, arrays: Any, steps: Sequence[Any]) -> None:
             raise Flaw(f"fuse: step {number} is {own}, which writes {step.layers[-1].output!r}, expected {wanted}")
         if step.kernel != one.kernel:
             raise Flaw(f"fuse: step {number} ({own}) has the kernel {step.kernel!r}, expected {one.kernel!r}")
+
+
+# ---- engine.py: parameters, arguments, resized
+
+
+def judge_parameters(engine: Any, _: Any) -> str:
+    """Check parameters on four layers. Returns what was tried, in words; raises Flaw."""
+    random = np.random.default_rng(5)
+    arrays = {role: random.uniform(0.5, 2, 16).astype(np.float32) for role in ("gamma", "beta", "mean", "var")}
+    scale = arrays["gamma"].astype(np.float64) / np.sqrt(arrays["var"].astype(np.float64) + 0.25)
+    shift = arrays["beta"] - arrays["mean"] * scale
+    weight, bias = random.standard_normal((16, 1, 3, 3), dtype=np.float32), np.arange(16, dtype=np.float32)
+    norm = ("gamma / sqrt(var + eps), of shape (channels, 1, 1, 1)", "beta − mean · gamma / sqrt(var + eps)")
+    cases: tuple[tuple[Layer, dict[str, np.ndarray], tuple[np.ndarray, np.ndarray], tuple[str, str]], ...] = (
+        (Layer("ReLU", ["x"], "a"), {}, (np.ones((16, 1, 1, 1)), np.zeros(16)), ("1", "0")),
+        (Layer("Conv2d", ["x"], "a"), {"weight": weight}, (weight, np.zeros(16)), ("the file's", "0")),
+        (Layer("Conv2d", ["x"], "a"), {"weight": weight, "bias": bias}, (weight, bias), ("the file's", "the file's")),
+        (Layer("BatchNorm2d", ["x"], "a", {"eps": 0.25}), arrays, (scale.reshape(-1, 1, 1, 1), shift), norm),
+    )
+    for layer, given, wanted, words in cases:
+        with errors_located():
+            pair = [cuda.asnumpy(one) for one in engine.parameters(layer, dict(given))]
+        for role, found, expected, word in zip(("weight", "bias"), pair, wanted, words, strict=True):
+            if found.shape != expected.shape or not np.allclose(found, expected, rtol=1e-5, atol=1e-6):
+                numbers = f"{_first(found)}, expected {_first(expected)}"
+                raise Flaw(f"parameters: the {role} of a {layer.op} is not {word}: {numbers}")
+    return f"{len(cases)} layers"
+
+
+def _first(array: np.ndarray) -> str:
+    return f"shape {array.shape}, first {array.ravel()[0]:.4g}" if array.size else f"shape {array.shape}"
+
+
+ADD = ("a", "b", "out", "n")
+POINTWISE = (
+    "in", "weight", "bias", "residual", "out", "low", "high", "images", "in_channels", "out_channels", "area",
+)  # fmt: skip
+
+
+def judge_arguments(engine: Any, plan: Any) -> str:
+    """Check arguments on steps of add and pointwise. Returns what was tried, in words; raises Flaw."""
+    deep, wide = (2, 3, 4, 5), (2, 7, 4, 5)
+    shapes = {"x": deep, "r": wide, "s": deep, "a": wide, "b": wide, "c": wide, "sum": deep}
+    tensors = {name: cuda.empty(shape, np.float32) for name, shape in shapes.items()}
+    weight, bias = cuda.empty((7, 3, 1, 1), np.float32), cuda.empty(7, np.float32)
+    plain = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
+    conv = Layer("Conv2d", ["x"], "a", plain, shape=wide)
+    added = [conv, Layer("ResidualAdd", ["r", "a"], "b", shape=wide)]
+    begin, end, free = ("x", weight, bias), (2, 3, 7, 20), (-np.inf, np.inf)
+    steps: tuple[tuple[str, list[Layer], tuple[Any, ...]], ...] = (
+        ("add", [Layer("ResidualAdd", ["x", "s"], "sum", shape=deep)], ("x", "s", "sum", 120)),
+        ("pointwise", [conv], (*begin, None, "a", *free, *end)),
+        ("pointwise", [conv, Layer("ReLU6", ["a"], "b", shape=wide)], (*begin, None, "b", 0, 6, *end)),
+        ("pointwise", added, (*begin, "r", "b", *free, *end)),
+        ("pointwise", [*added, Layer("ReLU", ["b"], "c", shape=wide)], (*begin, "r", "c", 0, np.inf, *end)),
+    )
+    for kernel, layers, wanted in steps:
+        given = (None, None) if kernel == "add" else (weight, bias)
+        with errors_located():
+            found = as_list(engine.arguments(plan.Step(kernel, layers), shapes, tensors, *given), "arguments")
+        names = ADD if kernel == "add" else POINTWISE
+        label = f"arguments of {kernel}, for {_chain(layers)}"
+        if len(found) != len(names):
+            raise Flaw(f"{label}: {len(found)} arguments, expected {len(names)}: {', '.join(names)}")
+        known = {id(tensor): f"the tensor {name!r}" for name, tensor in tensors.items()}
+        known |= {id(weight): "the weight", id(bias): "the bias"}
+        for name, one, expected in zip(names, found, wanted, strict=True):
+            right = tensors[expected] if isinstance(expected, str) else expected
+            if not (one is right or (isinstance(right, int | float) and np.isscalar(one) and one == right)):
+                told = [known.get(id(each), repr(each) if np.isscalar(each) or each is None else "another array")
+                        for each in (one, right)]  # fmt: skip
+                raise Flaw(f"{label}: {name} is {told[0]}, expected {told[1]}")
+    return f"{len(steps)} steps"
+
+
+def judge_resized(engine: Any, _: Any) -> str:
+    """Check resized on a small network. Returns what was tried, in words; raises Flaw."""
+    model = topology.write_onnx(*shortcuts())
+    before = model.SerializeToString()
+    n, channels, height, width = (dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim)
+    wanted = (n + 1, channels, height + 2, width + 3)
+    with errors_located():
+        copy = engine.resized(model, wanted)
+    if model.SerializeToString() != before:
+        raise Flaw("resized changes the model that it gets, expected that it changes a copy")
+    if not hasattr(copy, "graph"):
+        raise Flaw(f"resized returns {copy!r}, expected the copy, an onnx.ModelProto")
+    found = tuple(dim.dim_value for dim in copy.graph.input[0].type.tensor_type.shape.dim)
+    if found != wanted:
+        raise Flaw(f"resized: the copy's input has the shape {found}, expected {wanted}")
+    with errors_located():
+        try:
+            engine.resized(model, (n, channels + 1, height, width))
+        except ValueError:
+            return "a network with many shortcuts"
+    raise Flaw(f"resized raises no error, expected a ValueError for {channels + 1} channels: the model has {channels}")

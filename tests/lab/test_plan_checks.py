@@ -165,6 +165,43 @@ def test_an_engine_is_tried(name, said, opened, capsys):
     assert out.startswith("✗ ") and said in out
 
 
+@pytest.mark.parametrize(
+    ("function", "name", "said"),
+    [
+        ("parameters", "epsilon_forgotten", "the weight of a BatchNorm2d is not gamma / sqrt(var + eps)"),
+        ("parameters", "mean_forgotten", "the bias of a BatchNorm2d is not beta − mean · gamma / sqrt(var + eps)"),
+        ("parameters", "bias_forgotten", "the bias of a Conv2d is not the file's"),
+        ("arguments", "wrong_residual", "residual is the tensor 'x', expected the tensor 'r'"),
+        ("arguments", "residual_forgotten", "residual is None, expected the tensor 'r'"),
+        ("arguments", "batch_ignored_by_pointwise", "images is 1, expected 2"),
+        ("arguments", "activation_ignored", "low is "),
+        ("arguments", "output_in_the_input", "out is the tensor 'x', expected the tensor 'sum'"),
+        ("resized", "model_of_the_caller_changed", "resized changes the model that it gets"),
+        ("resized", "any_number_of_channels", "resized raises no error, expected a ValueError for 4 channels"),
+    ],
+)
+def test_a_part_of_an_engine_is_tried(function, name, said, opened, capsys):
+    opened(engine=wrong("engine", name))
+    try_engine(function)
+    out = capsys.readouterr().out
+    assert out.startswith("✗ engine.py: ") and said in out
+
+
+def test_parts_are_tried_before_the_rest_is_written(opened, capsys):
+    before, rest, _ = engine.reference_text("engine.py").partition("# -- part: program")
+    assert rest
+    opened(engine=before)
+    for function in ("parameters", "arguments", "resized"):
+        try_engine(function)
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ parameters: right on 4 layers",
+        "✓ arguments: right on 5 steps",
+        "✓ resized: right on a network with many shortcuts",
+    ]
+    with pytest.raises(ValueError, match="function: must be one of parameters, arguments, resized, got 'run'"):
+        try_engine("run")
+
+
 # A fusion of the learner's own
 
 
