@@ -210,6 +210,7 @@ def make(source: Path, target: Path, root: Path = REPOSITORY) -> str:
     if source.suffix != ".ipynb":
         return path.read_text(encoding="utf-8")
     notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("records", None)  # see common/report/cells.py
     notebook.metadata |= {"kernelspec": dict(KERNEL), "language_info": dict(LANGUAGE)}
     exporter = NotebookExporter()
     exercises = {exercise.name: exercise for exercise in find_all(root)}

@@ -1,13 +1,15 @@
 """Cells of notebooks that show records: found in the source, executed anew when records have changed.
 
     of_records(notebook)      by index of a code cell: the names of records that it reads
-    refresh(path)             executes the notebook, and stores what these cells show now
+    refresh(path)             executes the notebook, and stores what these cells show now, and of which records
+    digest(root)              of the records; that of those which a notebook shows is in its metadata, as "records"
 
 A cell reads records if it uses a function of `common.report` that loads them, or a name that was computed from one,
 here or in a cell above. `python -m common generate --all` refreshes every notebook that has such a cell.
 """
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from . import generated
+from . import generated, results
 
 # what loads records: modules of common.report, and names of others
 MODULES = (
@@ -33,6 +35,9 @@ PLAIN = {
     "oracle": ("of_this_card", "curves", "counted", "H200"),
 }
 NAMES = {"common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left")}
+# the files of records, whose digest a notebook that shows them has in its metadata
+FILES = ("06_optimize/results/**/*", "common/optimize/tiles*.json")
+DIGEST = "records"
 # tags: never compared; compared where the compiler is the pinned one, see conftest.py
 IGNORED, COMPILED = "nbval-ignore-output", "machine-code"
 
@@ -171,6 +176,14 @@ def constant_alts(notebook: Mapping[str, Any]) -> list[int]:
     return found
 
 
+def digest(root: Path) -> str:
+    """A digest of all records, and of the tiles that were found on a card."""
+    made = hashlib.sha256()
+    for path in sorted({path for pattern in FILES for path in root.glob(pattern) if path.is_file()}):
+        made.update(f"{path.relative_to(root).as_posix()}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return made.hexdigest()[:16]
+
+
 # ---- Executing them
 
 
@@ -213,7 +226,7 @@ def refresh(path: Path, check: bool = False, timeout: int = 900) -> Refreshed:
     fresh = nbformat.reads(before, as_version=4)
     client = NotebookClient(
         fresh, timeout=timeout, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
+        record_timing=False, extra_arguments=["--log-level=40"],
     )  # fmt: skip
     done = Refreshed(path)
     with _settings(path):
@@ -238,6 +251,8 @@ def refresh(path: Path, check: bool = False, timeout: int = 900) -> Refreshed:
             done.changed.append(i)
         if not same or (i in recorded and _pictures(cell["outputs"]) != _pictures(outputs)):
             cell["outputs"] = outputs
+    if recorded:
+        notebook["metadata"][DIGEST] = digest(results.course())
     after = generated.dumped(notebook)
     if not check and after != before:
         with replacing(path, "w", encoding="utf-8", newline="\n") as file:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from common.report import cells, generated, plots
+from common.report import cells, generated, plots, results
 
 
 def notebook(*sources, tags=()):
@@ -106,8 +106,27 @@ def test_outputs_are_refreshed_where_records_changed_and_only_there(tmp_path):
 
 
 def test_every_notebook_with_records_is_refreshed_by_the_command():
-    from common.report import results
-
     names = {path.name for path in cells.notebooks(results.course())}
     assert {"9_the_race.ipynb", "5_gemm.ipynb", "4_precision.ipynb", "2_time_it_fairly.ipynb"} <= names
     assert "2_read_an_onnx_graph.ipynb" not in names
+
+
+@pytest.mark.parametrize("path", cells.notebooks(results.course()), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_notebook_shows_the_records_that_are_there(path):
+    """Not all notebooks are executed in each run of the tests: this one sees new records at once."""
+    assert json.loads(path.read_text())["metadata"].get(cells.DIGEST) == cells.digest(results.course()), (
+        "made of other records: python -m common generate --all"
+    )
+
+
+def test_other_records_have_another_digest(tmp_path):
+    (tmp_path / "06_optimize/results/a").mkdir(parents=True)
+    files = [tmp_path / "06_optimize/results/a/b.csv", tmp_path / "06_optimize/results/a/c.csv"]
+    found = {cells.digest(tmp_path)}
+    for path, text in zip([*files, files[0]], ("1", "1", "2"), strict=True):
+        path.write_text(text)
+        found.add(cells.digest(tmp_path))
+    files[0].write_text("1")
+    files[1].rename(files[1].with_name("d.csv"))
+    found.add(cells.digest(tmp_path))
+    assert len(found) == 5
