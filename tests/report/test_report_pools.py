@@ -96,7 +96,7 @@ def test_the_places_of_the_trees_are_not_taken_where_their_blocks_are_short():
 def test_rung_1_waits_for_the_queue_to_l1_and_rung_6_for_its_loads():
     naive, per_warp = pools.profiled("naive"), pools.profiled("warp_per_channel")
     assert naive.waiting("lg_throttle") > 0.6 > naive.waiting("long_scoreboard")
-    assert 0.45 < per_warp.waiting("long_scoreboard") < 0.6 < per_warp.issue
+    assert 0.45 < per_warp.waiting("long_scoreboard") < 0.6 < per_warp.issue < 0.72  # about two thirds of the slots
 
 
 def test_the_remainder_of_interleaved_is_about_twenty_instructions():
