@@ -7,7 +7,8 @@ import pytest
 
 from common import cuda, kernels
 from common.kernels.add import ladder
-from common.report import ladders
+from common.measure.roofline import Peaks
+from common.report import ladders, results, sections, tables
 
 # case, batch, precision, elements per image: arrays that stay in the L2 cache, and arrays that do not
 IN_L2 = [
@@ -75,3 +76,10 @@ def test_in_fp16_fewer_threads_of_rung_3_fit_on_a_multiprocessor_and_in_fp32_as_
             warps[rung, dtype] = found.occupancy("H200").warps
     assert warps["unrolled", np.float32] == warps["vectorised", np.float32] == warps["vectorised", np.float16] == 64
     assert warps["unrolled", np.float16] < 64
+
+
+def test_notebook_6_tells_from_a_rate_that_l2_is_not_the_limit_although_its_share_is_larger():
+    r = sections.of("add", "vectorised")
+    assert r["dram"] < r["l2"] and r["l2"] == max(r[name] for name in ("issue", "l1", "l2", "dram"))
+    l2_copy = Peaks.recorded(results.load(tables.CARD)).l2_copy_bytes_per_s
+    assert 2 < l2_copy / (r["dram_bytes"] / r["us"] * 1e6) < 2.2
