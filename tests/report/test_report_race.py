@@ -82,6 +82,24 @@ def test_the_sums_are_in_the_layout_of_the_whole_network():
     assert own == [1.0] * 6 and all(ratio is None or ratio > 1 for _, ratios in others for ratio in ratios)
 
 
+def test_in_fp32_cudnn_has_two_kernels_for_most_1x1_layers():
+    """Chapter 05, notebook 5, section 1."""
+    for batch in race.BATCHES:
+        of_1x1 = [
+            record for record in race.steps(RECORDED, "cudnn", "fp32", batch).values()
+            if record["kind"] in ("expand", "project", "head")
+        ]  # fmt: skip
+        two = sum(record["count"] for record in of_1x1 if "cuBLAS | " in record["plan"])
+        assert 2 * two > sum(record["count"] for record in of_1x1) == 34
+
+
+def test_the_whole_network_of_notebook_5_is_an_older_record_than_that_of_notebook_1():
+    keys = {"suite": "network", "case": race.STEP_BY_STEP, "implementation": "ours", "launch": "graph"}
+    old = results.find(RECORDED, **keys)
+    new = tables.kernel_per_step(RECORDED, "graph", "fp16", batch=1)
+    assert old and max(record["run"][:10] for record in old) < new["run"][:10]
+
+
 def test_the_drawing_says_each_ratio(monkeypatch):
     shown = []
     monkeypatch.setattr(plots, "show", lambda figure, alt: shown.append((figure, alt)))
