@@ -276,6 +276,24 @@ def test_eager_pytorch_starts_one_kernel_per_layer_and_one_for_the_bias_of_each_
     assert sum(kinds[kind] for kind in ("stem", "expand", "project", "head")) == 2 * len(no_depthwise)
 
 
+def test_in_fp16_pytorch_adds_the_bias_of_every_convolution_in_a_kernel_of_its_own():
+    for implementation in ("torch-eager", "torch-graph"):
+        found = results.find(CONTENT, suite="timeline", implementation=implementation, precision="fp16", batch=1)
+        kinds = Counter(r["kind"] for r in found)
+        convolutions = [layer for layer in topology.build() if isinstance(layer, topology.Conv2d)]
+        assert len(found) == len(topology.build().layers) + len(convolutions)
+        kinds_of_convolutions = ("stem", "expand", "depthwise", "project", "head")
+        assert sum(kinds[kind] for kind in kinds_of_convolutions) == 2 * len(convolutions)
+
+
+def test_the_libraries_errors_in_fp32_are_smaller_than_ours():
+    errors = {}
+    for r in HOT:
+        if (r["precision"], r["case"]) == ("fp32", tables.NETWORK):
+            errors.setdefault(r["implementation"] == "ours", []).append(r["error"])
+    assert max(errors[False]) < min(errors[True])
+
+
 def test_a_recorded_timeline_is_as_long_as_its_network_takes():
     for (precision, batch), found in results.grouped(CONTENT.suite("timeline"), "precision", "batch").items():
         lanes = measuring.lanes(found)
