@@ -1,7 +1,13 @@
 """Figures that prose of several chapters names are those of the records; typed_figures.toml refers to these tests."""
 
+import json
+import math
+
+import pytest
+
 from common.measure.roofline import Peaks, gemm_work
-from common.report import ladders, results, sections, tables
+from common.optimize import tiles
+from common.report import ladders, layouts, results, sections, tables
 
 RECORDED = results.load(tables.CARD)
 PEAKS = Peaks.recorded(RECORDED)
@@ -43,3 +49,39 @@ def test_the_shortest_step_takes_one_to_two_microseconds():
     assert 1 <= min(r["median_us"] for r in steps if r["implementation"] == "ours") <= 2
     added = [r["median_us"] for r in steps if r["implementation"] == "ours" and r["kind"] == "add"]
     assert not added or 1.4 < min(added) < 2.6
+
+
+def test_whose_kernels_are_the_fastest_1x1_convolutions():
+    """Notebook 2 of chapter 06: for most of them cuDNN's, but in fp32 and NHWC all are ours, on tensor cores."""
+    for precision, layout in (("fp32", "NCHW"), ("fp16", "NCHW"), ("fp16", "NHWC")):
+        found = _fastest(precision, layout)
+        assert 2 * found.count("cudnn") > len(found)
+    assert "cudnn" not in _fastest("fp32", "NHWC") and not {"naive", "tiled"} & set(_fastest("fp32", "NHWC"))
+
+
+def _fastest(precision, layout):
+    best = {}
+    for r in results.find(RECORDED, suite="kernels", batch=32, precision=precision, layout=layout):
+        if r["operator"] in layouts.OPERATORS and r["kind"] in ("expand", "project", "head"):
+            best[r["case"]] = min(r, best.get(r["case"], r), key=lambda one: one["median_us"])
+    return [r["implementation"] for r in best.values()]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_the_chain_of_batch_32_is_of_an_earlier_engine(precision):
+    """Chapter 06's page, notebooks 3 and 6: one run for all rungs, which the network's own record beats."""
+    chain = results.find(RECORDED, suite="network", case=f"{tables.NETWORK}, chain", precision=precision, batch=32)
+    ours = results.find(
+        RECORDED, suite="network", case=tables.NETWORK, implementation="ours", precision=precision, batch=32, mode="hot"
+    )
+    now = min(ours, key=lambda r: r["median_us"])
+    assert len({r["run"] for r in chain}) == 1
+    assert RECORDED.runs[chain[0]["run"]]["date"] < RECORDED.runs[now["run"]]["date"]
+    assert min(r["median_us"] for r in chain) > 1.1 * now["median_us"]
+
+
+def test_one_two_and_four_small_images_fill_64_rows_alike():
+    """Notebook 7 of chapter 06: of the tile that was found for the late block, and wgmma's rows."""
+    shares = {images * 49 / (64 * math.ceil(images * 49 / 64)) for images in (1, 2, 4)}
+    found = json.loads(tiles.SHIPPED.read_text(encoding="utf-8"))["found"]["float16"]
+    assert len(shares) == 1 and found["7×7 160>960>160 +residual"]["256"]["tile"]["warpgroups"]
