@@ -22,7 +22,7 @@ from pathlib import Path
 import forked_kernels
 import pytest
 from _pytest.assertion import rewrite
-from tiers import covering, has_turn, names_changed_kernel, notebook_has_turn, part, share_of, turn
+from tiers import covering, has_turn, names_changed, notebook_has_turn, part, share_of, turn
 
 # What takes long in one file begins first, so that two workers end together
 FIRST = ["tests/check/test_exercises.py", "tests/browser/", "tests/many/test_on_ray.py", "tests/kernels/",
@@ -150,7 +150,7 @@ def left_out(items: list[pytest.Item]) -> set[pytest.Item]:
         if number is not None and (share := share_of(name)) > 1:
             # (not every test's first part at once; of one that runs seldom, another part each time)
             chosen = part([combination(item) for item in taken], share, number // paces.get(name, 1) + len(name))
-            taken = [item for i, item in enumerate(taken) if i in chosen or names_changed_kernel(item.nodeid)]
+            taken = [item for i, item in enumerate(taken) if i in chosen or names_changed(item.nodeid)]
         left |= set(several) - set(taken)
     return left
 

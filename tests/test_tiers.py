@@ -72,7 +72,7 @@ def test_each_of_a_few_runs_has_its_turn_once(monkeypatch):
     assert tiers.has_turn(name, 4)
 
 
-def test_notebooks_of_later_chapters_take_turns_unless_they_have_changed(monkeypatch):
+def test_notebooks_take_turns_unless_they_have_changed(monkeypatch):
     monkeypatch.setattr(tiers, "ALL", False)
     monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["04_kernels/b.ipynb"]))
     had = {name: [] for name in ("01_topology/a.ipynb", "04_kernels/a.ipynb", "04_kernels/b.ipynb")}
@@ -80,19 +80,27 @@ def test_notebooks_of_later_chapters_take_turns_unless_they_have_changed(monkeyp
         monkeypatch.setenv("COURSE_TURN", str(number))
         for name, turns in had.items():
             turns.append(tiers.notebook_has_turn(name))
-    assert [sum(turns) for turns in had.values()] == [6, 2, 6]
+    assert [sum(turns) for turns in had.values()] == [3, 2, 6]
     assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
 
 
-def test_the_cases_of_a_changed_kernel_need_no_turn(monkeypatch):
-    monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["common/kernels/gemm/9_wgmma.cu", "a/naive.py"]))
-    assert tiers.names_changed_kernel("tests/a.py::test_it[gemm/9_wgmma-float]")
-    assert not tiers.names_changed_kernel("tests/a.py::test_it[naive-float]"), "no kernel's file"
-    assert not tiers.names_changed_kernel("tests/a.py::test_9_wgmma"), "no case"
+def test_the_cases_of_what_has_changed_need_no_turn(monkeypatch):
+    changed = [
+        "common/kernels/gemm/9_wgmma.cu", "a/naive.py", "04_kernels/exercises/to_mend/skeleton.cu",
+        "tests/answers/02_weights/folded.toml", "05_network/2_memory.ipynb", "01_topology/exercises/hints.md",
+    ]  # fmt: skip
+    monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(changed))
+    for case in ("gemm/9_wgmma-float", "to_mend", "folded-wrong 1", "05_network/2_memory"):
+        assert tiers.names_changed(f"tests/a.py::test_it[{case}]")
+    for case in ("naive", "another/skeleton-float", "hints", "exercises"):
+        assert not tiers.names_changed(f"tests/a.py::test_it[{case}]")
+    assert not tiers.names_changed("tests/a.py::test_9_wgmma"), "no case"
 
 
 def test_folders_and_files_that_take_turns_are_there():
     root = Path(__file__).parents[1]
-    assert all((root / name).is_dir() if name.endswith("/") else (root / name).is_file() for name in tiers.SHARES)
+    for name in tiers.SHARES:
+        path, _, test = name.partition("::")
+        assert (root / path).is_dir() if path.endswith("/") else f"def {test}" in (root / path).read_text(), name
     assert tiers.share_of("tests/bench/test_bench_chain.py::test_a") == tiers.SHARES["tests/bench/"]
     assert tiers.share_of("tests/test_tiers.py::test_a") == 1

@@ -9,7 +9,8 @@ Where many cases are alike and each costs much (SHARES), a run takes one part of
 commit runs the next one, COURSE_TURN=3 the part of that number, COURSE_TURN=every all of them. `make test-all` takes
 every combination.
 
-Notebooks of the later chapters take turns, too (NOTEBOOKS).
+Notebooks take turns, too (NOTEBOOKS). What the last commits have changed, a notebook, a kernel, an exercise, needs no
+turn.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ ALL = os.environ.get("COURSE_TESTS") == "all"  # set by `pytest --all`, see conf
 
 EVERY = "every"  # of COURSE_TURN
 
-# Of a test's cases in these folders and files, `make test` runs one in so many; the longest name holds
+# Of a test's cases in these folders, files and tests, `make test` runs one in so many; the longest name holds
 SHARES = {
     "tests/kernels/": 8,
     "tests/optimize/": 8,
@@ -48,7 +49,9 @@ SHARES = {
     "tests/quantize/": 2,
     "tests/test_faults.py": 2,
     "tests/check/test_child.py": 2,
+    "tests/check/test_copies.py::test_a_copy_filled_with_its_solutions_is_its_source": 4,
     "tests/check/test_copies_run.py": 4,
+    "tests/check/test_exercises.py::test_the_skeleton_fails_cleanly": 4,
     "tests/check/test_kernel_checks.py": 2,
     "tests/check/test_own_rung.py": 3,
 }
@@ -62,7 +65,9 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
-NOTEBOOKS = {"04_kernels": 3, "05_network": 3, "06_optimize": 3}
+NOTEBOOKS = {
+    "01_topology": 2, "02_weights": 2, "03_cudnn_baseline": 2, "04_kernels": 3, "05_network": 3, "06_optimize": 3,
+}  # fmt: skip
 LATELY = 5  # commits
 
 
@@ -151,10 +156,25 @@ def notebook_has_turn(name: str) -> bool:
     return name in changed_lately() or has_turn(name, NOTEBOOKS.get(name.partition("/")[0], 1))
 
 
-def names_changed_kernel(nodeid: str) -> bool:
-    """Whether a case's name has that of a kernel's file that the last commits have changed: such a case always runs."""
+def names_changed(nodeid: str) -> bool:
+    """Whether a case's name has that of a kernel, a notebook or an exercise that the last commits have changed.
+
+    Such a case always runs.
+    """
     case = nodeid.partition("[")[2]
-    return any(Path(name).suffix == ".cu" and Path(name).stem in case for name in changed_lately())
+    return any(name in case for name in _names(changed_lately()))
+
+
+@functools.cache
+def _names(files: frozenset[str]) -> frozenset[str]:
+    """The names of kernels, notebooks and exercises by their files."""
+    names = set()
+    for path in map(Path, files):
+        if "exercises" in path.parts[:-2]:  # 04_kernels/exercises/NAME/…
+            names.add(path.parts[path.parts.index("exercises") + 1])
+        elif path.suffix in (".cu", ".ipynb") or {"solutions", "answers"} & set(path.parts):
+            names.add(path.stem)
+    return frozenset(names)
 
 
 def share_of(nodeid: str) -> int:
