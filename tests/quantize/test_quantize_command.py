@@ -65,6 +65,7 @@ def test_a_file_that_both_run(quantized, invoke, tmp_path, rng):
     assert all(len(grid.scale) == 1 for name, grid in t.read_onnx(tmp_path / "out.onnx").grids if "weight" in name)
 
 
+@seldom(4)
 def test_layers_by_sensitivity(folder, tmp_path, rng):
     from common.quantize.files import quantize_file
 
@@ -114,6 +115,7 @@ def test_a_folder_that_may_not_be_read(quantized, tmp_path):
     assert result.exit_code == 2 and "closed" in result.stderr
 
 
+@seldom(4)
 def test_weights_of_seven_bits(quantized, tmp_path):
     result = quantized("--weight-bits", 7)
     assert result.exit_code == 0 and "by ONNX Runtime on this processor: the same class for" in result.output

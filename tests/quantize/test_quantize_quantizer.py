@@ -158,6 +158,7 @@ def test_layers_that_stay_in_float(block):
     assert relative_error(ours, theirs) < 0.02
 
 
+@seldom(4)
 def test_the_most_sensitive_layers_come_first(block):
     graph, parameters, x = block
     narrow = dict(calibrated(graph, parameters, x, "minmax"))
@@ -238,6 +239,7 @@ def test_pictures_and_networks_that_do_not_fit(block):
         quantize(made.graph, made.parameters, x)
 
 
+@seldom(4)
 def test_onnx_runtime_reads_digits_as_well_with_weights_of_seven_bits():
     """By default, without its option for exact sums, which quantized_models.session sets."""
     import onnxruntime
@@ -250,6 +252,7 @@ def test_onnx_runtime_reads_digits_as_well_with_weights_of_seven_bits():
     assert (scores.argmax(1) == split.test_labels).mean() >= 0.98
 
 
+@seldom(4)
 def test_errors_by_layer():
     from common.quantize.sensitivity import layer_errors
 
