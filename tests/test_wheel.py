@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tiers import long
+from tiers import long, seldom
 
 ROOT = Path(__file__).parents[1]
 
@@ -214,6 +214,7 @@ def test_the_wheel_carries_its_license_and_what_it_needs(built):
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 
+@seldom(4)
 def test_every_operator_runs_in_a_project_that_has_its_own_package_common(python, tmp_path):
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "__init__.py").write_text("MINE = True\n")
