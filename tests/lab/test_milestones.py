@@ -171,6 +171,7 @@ def test_the_judges_padding_is_never_the_largest_and_parts_have_an_order():
 # Right engines
 
 
+@seldom(2)
 @pytest.mark.parametrize("chapter", NETWORKS)
 def test_the_reference_passes(chapter, tmp_path):
     for case, outcome in zip(CASES[chapter], judged(write_engine(tmp_path / "engine"), chapter), strict=True):
@@ -553,6 +554,7 @@ def test_chapters_without_a_milestone_say_so(work):
         milestones.run(7)
 
 
+@seldom(2)
 def test_the_command(work):
     answer = CliRunner().invoke(app, ["milestone"])
     assert answer.exit_code == 0 and f"✓ milestone 1: all {len(CASES[1])} cases" in answer.output
