@@ -43,7 +43,7 @@ def test_a_structure_that_differs_is_refused(case, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda kinds: {**kinds, "NEW": len(kinds)}, r"FindingKind: \(13, 0\) here, \(12, 0\) in the runtime"),
+        (lambda kinds: {**kinds, "NEW": len(kinds)}, r"FindingKind: \(14, 0\) here, \(13, 0\) in the runtime"),
         (lambda kinds: dict(zip(["BAD_INDEX" if k == "RACE" else "RACE" if k == "BAD_INDEX" else k for k in kinds],
                                 kinds.values(), strict=True)), r"FindingKind\.(RACE|BAD_INDEX)"),
     ],

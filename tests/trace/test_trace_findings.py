@@ -51,6 +51,39 @@ class Wrong:
 
 WRONG = [
     Wrong(
+        "a load by __ldg from shared memory",
+        "out-of-bounds",
+        """
+    __shared__ float s[64];
+    s[t] = in[t];
+    __syncthreads();
+    out[t] = __ldg(&s[63 - t]);  // HERE""",
+        "s",
+        ("reads s[", "shared memory, with an instruction for global memory alone"),
+    ),
+    Wrong(
+        "a wide load by __ldg from dynamic shared memory",
+        "out-of-bounds",
+        """
+    extern __shared__ float4 d[];
+    if (t < 16) d[t] = ((const float4*)in)[t];
+    __syncthreads();
+    if (t < 16) ((float4*)out)[t] = __ldg(&d[15 - t]);  // HERE""",
+        "d",
+        ("shared memory, with an instruction for global memory alone",),
+        shared=256,
+    ),
+    Wrong(
+        "a store with a cache hint to a local array",
+        "out-of-bounds",
+        """
+    volatile float own[4] = {0, 1, 2, 3};
+    __stcs((float*)&own[t % 4], in[t]);  // HERE
+    out[t] = own[t % 4];""",
+        None,
+        ("writes a local variable, with an instruction for global memory alone",),
+    ),
+    Wrong(
         "shared, write then read",
         "race",
         """

@@ -135,6 +135,7 @@ class FindingKind(enum.IntEnum):
     LOCAL_OVERRUN = enum.auto()
     BAD_COPY = enum.auto()
     MISSED_BARRIER = enum.auto()  # no mistake by itself: Report.missed
+    NOT_GLOBAL = enum.auto()
 
 
 class TracedArray(ctypes.Structure):

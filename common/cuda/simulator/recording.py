@@ -16,7 +16,7 @@ _IN_SHARED, _IN_NOTHING = -1, -2  # in place of an array's index
 _KINDS = ("load", "store", "atomic")  # indexed by AccessKind
 _FINDINGS = (  # indexed by FindingKind
     "race", "out-of-bounds", "uninitialised-read", "divergent-barrier", "deadlock", "misaligned", "absent-block",
-    "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds", "missed-barrier",
+    "absent-block", "out-of-bounds", "out-of-bounds", "out-of-bounds", "missed-barrier", "out-of-bounds",
 )  # fmt: skip
 _SEVERAL = 0xFFFF  # in place of a thread: more than one
 _ENGINE = 1024  # from there on: not a thread, but the bulk copies that an mbarrier counts
@@ -241,6 +241,9 @@ class Reader:
             where += f" of block {self._block_index(f.owner)}"
         if f.kind == FindingKind.BAD_COPY:
             message = f"{who} {verb} {f.offset} bytes of a local array, which has {f.length} from there on{times}"
+        elif f.kind == FindingKind.NOT_GLOBAL:
+            place = f"{where}, which is shared memory" if f.array == _IN_SHARED else "a local variable"
+            message = f"{who} {verb} {place}, with an instruction for global memory alone{times}"
         elif f.kind == FindingKind.LOCAL_OVERRUN:
             message = f"{who} {verb} beyond its own local variables{times}"
         elif kind == "out-of-bounds" and not array and 0 <= f.offset < 4096:

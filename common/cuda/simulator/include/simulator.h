@@ -92,6 +92,7 @@ void sim_barrier();
 void sim_barrier_at(long place, const void* caller);
 void sim_note_fence();
 void sim_note_atomic(const void* address, int size, const void* caller);
+void sim_note_global(const void* address, int size, int kind);
 int sim_barrier_reduce(int predicate, int operation);  // 0 counts, 1 ands, 2 ors
 int sim_barrier_reduce_at(int predicate, int operation, long place);
 void sim_cluster_barrier();
@@ -124,8 +125,10 @@ void* sim_memset(void*, int, size_t, size_t to_room) noexcept;
 #ifdef SIM_TRACE
 #define SIM_NOTE_FENCE() sim_note_fence()
 #define SIM_NOTE_ATOMIC(p) sim_note_atomic(p, sizeof *(p), __builtin_return_address(0))
+#define SIM_NOTE_GLOBAL(p, kind) sim_note_global(p, sizeof *(p), kind)
 #else
 #define SIM_NOTE_FENCE() ((void)0)
+#define SIM_NOTE_GLOBAL(p, kind) ((void)0)
 #define SIM_NOTE_ATOMIC(p) ((void)0)
 #endif
 
@@ -163,15 +166,15 @@ SIM_INLINE void __nanosleep(unsigned) { sim_pause(); }  // (the other threads of
 #define __trap() sim_stop_trap(__LINE__)
 #define assert(...) ((__VA_ARGS__) ? (void)0 : sim_stop_assertion(#__VA_ARGS__, __FILE__, __LINE__))
 
-// ---- Loads with a cache hint are loads: there is no such cache here.
-template <class T> static SIM_MEMBER T __ldg(const T* p) { return *p; }
-template <class T> static SIM_MEMBER T __ldcs(const T* p) { return *p; }
-template <class T> static SIM_MEMBER T __ldcg(const T* p) { return *p; }
-template <class T> static SIM_MEMBER T __ldca(const T* p) { return *p; }
+// ---- Accesses with a cache hint are accesses, of global memory alone: there is no such cache here. (kind: 0 load, 1 store)
+template <class T> static SIM_MEMBER T __ldg(const T* p) { SIM_NOTE_GLOBAL(p, 0); return *p; }
+template <class T> static SIM_MEMBER T __ldcs(const T* p) { SIM_NOTE_GLOBAL(p, 0); return *p; }
+template <class T> static SIM_MEMBER T __ldcg(const T* p) { SIM_NOTE_GLOBAL(p, 0); return *p; }
+template <class T> static SIM_MEMBER T __ldca(const T* p) { SIM_NOTE_GLOBAL(p, 0); return *p; }
 template <class T> struct SimSame { typedef T type; };  // a parameter that takes no part in choosing T
-template <class T> static SIM_MEMBER void __stcs(T* p, typename SimSame<T>::type value) { *p = value; }
-template <class T> static SIM_MEMBER void __stcg(T* p, typename SimSame<T>::type value) { *p = value; }
-template <class T> static SIM_MEMBER void __stwt(T* p, typename SimSame<T>::type value) { *p = value; }
+template <class T> static SIM_MEMBER void __stcs(T* p, typename SimSame<T>::type value) { SIM_NOTE_GLOBAL(p, 1); *p = value; }
+template <class T> static SIM_MEMBER void __stcg(T* p, typename SimSame<T>::type value) { SIM_NOTE_GLOBAL(p, 1); *p = value; }
+template <class T> static SIM_MEMBER void __stwt(T* p, typename SimSame<T>::type value) { SIM_NOTE_GLOBAL(p, 1); *p = value; }
 
 #include "simulator/vectors.h"
 #include "simulator/arithmetic.h"

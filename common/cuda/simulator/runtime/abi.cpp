@@ -61,6 +61,7 @@ static const AbiEntry abi[] = {
     KIND(FindingKind, DIVERGENT_BARRIER), KIND(FindingKind, DEADLOCKED), KIND(FindingKind, MISALIGNED),
     KIND(FindingKind, NOT_STARTED), KIND(FindingKind, RETURNED), KIND(FindingKind, BAD_INDEX),
     KIND(FindingKind, LOCAL_OVERRUN), KIND(FindingKind, BAD_COPY), KIND(FindingKind, MISSED_BARRIER),
+    KIND(FindingKind, NOT_GLOBAL),
 };
 #undef STRUCTURE
 #undef FIELD

@@ -246,6 +246,23 @@ EXPORTED void sim_note_atomic(const void* p, int size, const void* pc) {
     if (t->fenced) t->published[t->block] = 1;
     t->acquired = true;
 }
+// Before an access with a cache hint, whose instruction takes addresses of global memory alone.
+EXPORTED void sim_note_global(const void* p, int size, int kind) {
+    Block* b = this_block();
+    if (!b || !b->trace) return;
+    const Trace* t = b->trace;
+    const uint64_t address = (uint64_t)p, statics = t->shared_high - t->shared_low;
+    uint64_t offset = address, end;
+    int array = IN_SHARED, rank = -1;
+    if (address - t->shared_low < statics) offset = address - t->shared_low;
+    else if (address - t->dynamic_low < t->dynamic_high - t->dynamic_low) offset = statics + (address - t->dynamic_low);
+    else if (b->team && (rank = owner_of(b, address, &offset, &end)) >= 0) array = IN_SHARED;
+    else if (address - (uint64_t)b->stacks < stack_stride() * b->capacity) array = IN_NOTHING;
+    else return;
+    Finding* f = find(b->trace, NOT_GLOBAL, RETURN_PC, array, kind, (uint32_t)size, (int64_t)offset);
+    if (f && rank >= 0) f->owner = t->block - b->rank + rank;
+    end_this_thread(b);
+}
 EXPORTED void sim_note_fence() {
     Block* b = this_block();
     if (b && b->trace) b->trace->fenced = true;
