@@ -33,8 +33,7 @@ CHAPTERS = (
             tuple(f"kernels/{name}.cu" for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise"))),
     Chapter("05", "Network", "layers, weights\nand kernels", "an engine: an image in,\nscores of classes out",
             ("plan.py", "engine.py")),
-    Chapter("06", "Optimize", "the engine, and where\nits time is spent", "the same scores\nin less time",
-            ("kernels/block.cu",)),
+    Chapter("06", "Optimize", "the engine, and where\nits time is spent", "the same scores\nin less time"),
 )  # fmt: skip
 _COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, PURPLE)
 _HIGH = 3.0  # units per chapter

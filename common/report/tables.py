@@ -1201,9 +1201,8 @@ def trace(recorded: Results) -> str:
     found = [  # of compute-sanitizer, without its remark on an option
         [r["case"].removeprefix("wrong: "), r["trace"], r["compute-sanitizer"].partition(". Use ")[0]] for r in wrong
     ]
-    table = markdown(["launch", *TRACED], rows, 1)
     return "\n\n".join([
-        intro, f"<details>\n<summary>All launches</summary>\n\n{table}\n\n</details>", *explained,
+        intro, fold("All launches", markdown(["launch", *TRACED], rows, 1)), *explained,
         "Wrong kernels, under the trace and under `compute-sanitizer`:",
         markdown(["kernel", "the trace says", "compute-sanitizer says"], found, 3),
     ])  # fmt: skip
