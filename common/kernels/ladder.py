@@ -37,7 +37,8 @@ EITHER = ("multiply<scalar_t>(", "multiply_rows<scalar_t>(")  # wrappers of mma 
 # Of include/tf32x3.h and include/pair_of_halves.h: what a rung calls that multiplies floats on tensor cores
 THREE_TF32 = ("mma_tf32(", "mma_tf32x3(", *EITHER)
 HALVES = "mma_halves("
-OF_HALVES = " of halves"  # after the name of a rung that has other arithmetic as well
+ON_FMA = "#define FMA 0"  # in the text of a rung of tensor cores that can do without
+OF_HALVES, BY_FMA = " of halves", " by FMA"  # after the name of a rung that has other arithmetic as well
 OLDEST = 75  # the compute capability that every kernel runs on unless it asks for more
 
 
@@ -128,7 +129,7 @@ class Ladder:
             return False
         text = self.source(variant)
         able = {"tf32x3": any(word in text for word in THREE_TF32), "halves": HALVES in text}
-        return able.get(arithmetic, not any(able.values()))
+        return able.get(arithmetic, ON_FMA in text or not any(able.values()))
 
     def takes(self, variant: str, dtype: Any, layout: str = "NCHW") -> bool:
         """Whether a rung runs on the card at hand for arrays of that dtype and layout."""
@@ -194,7 +195,9 @@ class Ladder:
         origin = functools.partial(
             self._origin, variant, np.dtype(dtype), tuple(sorted(switches.items())), programmatic
         )
-        name = f"{self.operator}/{variant}" + (OF_HALVES if switches.get("PAIRS") else "")
+        name = f"{self.operator}/{variant}" + (
+            OF_HALVES if switches.get("PAIRS") else BY_FMA if switches.get("FMA") else ""
+        )
         return prepared(name, compiled, programmatic, origin)
 
     def _origin(

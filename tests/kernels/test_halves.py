@@ -101,6 +101,18 @@ def test_the_named_arithmetic_chooses_the_rung(operator, arithmetic):
     assert name == operator and kernels.arithmetic(operator, variant, "fp32") == words[arithmetic]
 
 
+@pytest.mark.parametrize(("channels", "outputs", "size"), [(33, 19, 5), (960, 160, 7), (24, 48, 12)])
+def test_split_k_without_tensor_cores(rng, channels, outputs, size):
+    x, weight = draw(rng, 1, channels, size, size), draw(rng, outputs, channels, 1, 1)
+    how = {"variant": "split_k", "arithmetic": "fma"}
+    y = pointwise(x, cuda.asarray(weight), **how)
+    with kernels.recorded() as launches:
+        pointwise(x, cuda.asarray(weight), **how)
+    assert [launch.name for launch in launches] == ["pointwise/split_k by FMA"]
+    exact = np.einsum("nchw,oc->nohw", x.astype(float), weight[:, :, 0, 0].astype(float))
+    assert np.linalg.norm(y - exact) <= 5e-7 * np.linalg.norm(exact)
+
+
 def test_a_launch_of_halves_says_so(rng):
     weight = cuda.asarray(draw(rng, 8, 16, 1, 1))
     with kernels.recorded() as launches:

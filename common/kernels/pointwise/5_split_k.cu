@@ -12,6 +12,7 @@
 // Costs   the warps' sums meet in shared memory: one barrier, and WARPS_K numbers per output. With many pixels the small
 //         tiles move too many bytes.
 // PAIRS   as in rung 4.
+// FMA     fp32 without tensor cores: a lane has the outputs that mma would give it, and reads their rows 16 bytes at a time.
 #include "pair_of_halves.h"
 #include "tf32x3.h"
 #include "vec.h"
@@ -22,6 +23,9 @@
 #ifndef PAIRS
 #define PAIRS 0
 #endif
+#ifndef FMA
+#define FMA 0
+#endif
 constexpr int E = 16 / sizeof(scalar_t);            // elements in 16 bytes
 constexpr int BM = 16 * TM * WARPS_M, BN = 8 * TN;  // pixels and outputs of a block
 constexpr int THREADS = 32 * WARPS_M * WARPS_K;
@@ -29,6 +33,16 @@ constexpr int ROWS = 2 * TM + TN;                             // of 8 pixels or 
 constexpr int SHARE = BM * BN / THREADS;                      // outputs for each thread, or 0 if there are more threads
 constexpr int V = SHARE >= E ? E : SHARE >= 4 ? 4 : SHARE >= 2 ? 2 : 1;  // neighbours that a thread adds up and stores
 constexpr int PARTS = (BM * BN / V - 1) / THREADS + 1;            // so often
+
+// 16 bytes of one of the 8 rows of a group in a warp's tile.
+__device__ __forceinline__ uint4 of(const uint4* tile, int group, int row, int piece) {
+    return tile[group * 32 + 4 * row + (piece ^ row / 2)];
+}
+
+__device__ __forceinline__ void add_products(float& sum, const uint4& a, const uint4& b) {
+#pragma unroll
+    for (int e = 0; e < E; ++e) sum = fmaf((float)((const scalar_t*)&a)[e], (float)((const scalar_t*)&b)[e], sum);
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, const scalar_t* __restrict__ bias,
@@ -92,10 +106,25 @@ pointwise(const scalar_t* __restrict__ x, const scalar_t* __restrict__ weight, c
         __syncwarp();
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            unsigned b[TN][4];
+            [[maybe_unused]] unsigned b[TN][4];
+            if constexpr (!FMA) {
 #pragma unroll
-            for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], &tile[(u * ROWS + n) * 32 + 4 * (lane % 8) + (lane / 8 ^ lane % 8 / 2)]);
-            if constexpr (PAIRS) {
+                for (int n = 0; n < TN; ++n) ldmatrix_x4(b[n], &tile[(u * ROWS + n) * 32 + 4 * (lane % 8) + (lane / 8 ^ lane % 8 / 2)]);
+            }
+            if constexpr (FMA) {
+#pragma unroll
+                for (int piece = 0; piece < 4; ++piece) {
+                    uint4 column[TN][2];
+#pragma unroll
+                    for (int i = 0; i < 2 * TN; ++i) column[i / 2][i % 2] = of(tile, u * ROWS + i / 2, 2 * t + i % 2, piece);
+#pragma unroll
+                    for (int r = 0; r < 2 * TM; ++r) {
+                        const uint4 row = of(tile, u * ROWS + TN + r, g, piece);
+#pragma unroll
+                        for (int i = 0; i < 2 * TN; ++i) add_products(acc[r / 2][i / 2][r % 2 * 2 + i % 2], row, column[i / 2][i % 2]);
+                    }
+                }
+            } else if constexpr (PAIRS) {
                 unsigned a[TM][4], a_low[TM][4];
 #pragma unroll
                 for (int m = 0; m < TM; ++m) {

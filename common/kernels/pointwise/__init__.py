@@ -308,6 +308,8 @@ def pointwise(
         options |= scales
     elif isinstance(arithmetic, Halves):
         options["PAIRS"], weight = 1, arithmetic.words
+    elif products == "fma" and variant == "split_k":
+        options["FMA"] = 1
     if variant == "naive":
         options["NHWC"] = int(where == "NHWC")
     elif variant == "persistent":
