@@ -1,8 +1,8 @@
 """The suite "profile": hardware counters of each kernel of the network, and the stall reasons of its warps.
 
-This program runs again under ncu (Nsight Compute), which replays every kernel alone, with flushed caches, once for each
-group of counters. So its times are longer than those of the suite "network", most of all at small batches; its
-purpose is the shares and the stalls.
+This program runs again under ncu (Nsight Compute), which replays every kernel alone, once for each group of counters.
+Caches are as the replay before left them, which is closer to calls back to back than ncu's default, flushed ones. The
+times are still longer than those of the suite "network", where kernels overlap; its purpose is the shares and stalls.
 
     us, registers, instructions     of the kernel; per thread; of all warps
     issue       instructions issued per scheduler and cycle, at most 1; a multiprocessor has four schedulers
@@ -133,7 +133,8 @@ def launch(precision: str, batch: int) -> None:
 def profiled(precision: str, batch: int) -> list[dict[str, Any]]:
     """Profile the network: one record per kernel. RuntimeError if ncu is missing or fails."""
     metrics = [*METRICS.values(), *(_WAIT.format(name) for name in WAITS)]
-    output = ncu(metrics, [__spec__.name, precision, str(batch)], "--profile-from-start", "off")
+    options = "--profile-from-start", "off", "--cache-control", "none"
+    output = ncu(metrics, [__spec__.name, precision, str(batch)], *options)
     steps = program(precision, batch).steps
     return records(parse(output), [str(getattr(s, "title", s.layer.name)) for s in steps], precision, batch)
 

@@ -68,6 +68,12 @@ class Sensors:
             "reasons": self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._card),
         }
 
+    @property
+    def uuid(self) -> str | None:
+        """The beginning of the card's UUID, "GPU-" and eight hexadecimal digits: enough to tell two cards apart."""
+        whole = self._ask("nvmlDeviceGetUUID", self._card)
+        return None if whole is None else (whole.decode() if isinstance(whole, bytes) else whole)[:12]
+
     def energy_j(self) -> float | None:
         """Energy of the board in J since the driver was loaded, updated about every 100 ms; None before Volta."""
         millijoules = self._ask("nvmlDeviceGetTotalEnergyConsumption", self._card)
@@ -208,7 +214,7 @@ def _card() -> dict[str, Any]:
         return found | {"driver": _driver_of_nvidia_smi(), "nvml": str(error)}
     now = sensors.read()
     now.pop("reasons")
-    return found | {"driver": sensors.driver} | now | sensors.highest()
+    return found | {"driver": sensors.driver, "uuid": sensors.uuid} | now | sensors.highest()
 
 
 def _cuda_version(number: int) -> str:

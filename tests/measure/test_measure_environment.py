@@ -61,6 +61,7 @@ def gpu(monkeypatch):
         nvmlDeviceGetClockInfo=lambda card, kind: {1: 1980, 2: 3201}[kind],
         nvmlDeviceGetMaxClockInfo=lambda card, kind: {1: 1981, 2: 3202}[kind],
         nvmlDeviceGetTemperature=lambda card, kind: 41,
+        nvmlDeviceGetUUID=lambda card: "GPU-5e1ec7ed-0000-4000-8000-000000000001",
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda card: 0x1 | 0x4,
     ))  # fmt: skip
     return module
@@ -75,7 +76,7 @@ def test_a_run_on_a_card(gpu, monkeypatch):
     expected = {
         "card": "NVIDIA H200", "compute_capability": "9.0", "sms": 132, "l2_bytes": 62914560, "driver": "580.1",
         "cuda": "13.2", "cupy": "14.2.0", "cublas": "13.1.0", "sm_mhz": 1980, "mem_mhz": 3201, "max_sm_mhz": 1981,
-        "max_mem_mhz": 3202, "power_w": 312.45, "temperature_c": 41, "commit": "abc1234",
+        "max_mem_mhz": 3202, "power_w": 312.45, "temperature_c": 41, "commit": "abc1234", "uuid": "GPU-5e1ec7ed",
     }  # fmt: skip
     assert {key: found.get(key) for key in expected} == expected
     assert found["date"].count("-") == 2 and found["python"].startswith(f"{sys.version_info[0]}.")
