@@ -183,13 +183,17 @@ def run(options: Options, console: Console, model: Model | None = None, checked:
 
 
 def superseded(records: Sequence[dict[str, Any]]) -> driver.Superseded:
-    """A predicate for older records of the same chain that were launched from Python, or are no rung any more."""
+    """A predicate for older records of the same chain: launched from Python, no rung any more, or a rung's former ones.
+
+    A rung's former record may be of another arithmetic, so that the new one does not replace it.
+    """
     of = {(r["case"], r["precision"], r["batch"]) for r in records if r["launch"] == "graph"}
     names = {rung.name for rung in rungs()}
+    again = driver.same(records, "suite", "case", "implementation", "precision", "batch")
 
     def old(r: dict[str, Any]) -> bool:
         here = tuple(r.get(key) for key in ("case", "precision", "batch")) in of  # records of other suites lack some
-        return here and (r["launch"] != "graph" or r["implementation"] not in names)
+        return again(r) or (here and (r["launch"] != "graph" or r["implementation"] not in names))
 
     return old
 

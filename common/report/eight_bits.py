@@ -49,11 +49,12 @@ def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:
     """By batch size in int8: the times of ours in int8 and in fp16, their ratio, ONNX Runtime's time, mJ of an image.
 
-    Both times of ours are of one process, where they were timed in turn, if its record has their ratio.
+    Both times of ours are of one process, where they were timed in turn, if its record has their ratio. Both energies
+    are of one process, metered in turn.
     """
-    fp16, energy8, energy16 = (
-        _of(recorded, "network", "fp16", mode="hot"), _of(recorded, "energy", "int8"), _of(recorded, "energy", "fp16"),
-    )  # fmt: skip
+    fp16 = _of(recorded, "network", "fp16", mode="hot")
+    energy8 = _of(recorded, "energy", "int8")
+    energy16 = {r["batch"]: r for r in find(recorded, suite="energy", implementation="ours-fp16", precision="int8")}
     theirs = {
         r["batch"]: r
         for r in find(recorded, suite="network", case=NETWORK, implementation="onnxruntime-cuda", precision="int8")
@@ -88,17 +89,13 @@ def table(recorded: Results) -> None:
         "onnxruntime_us": ("ONNX Runtime int8, µs", 1), "mj": ("mJ, int8", 2), "fp16_mj": ("mJ, fp16", 2),
     }  # fmt: skip
     kept = [name for name in columns if any(row[name] is not None for row in found)]
-    if "mj" not in kept and "fp16_mj" in kept:
-        kept.remove("fp16_mj")  # it says nothing alone
     print("batch" + "".join(f"{columns[name][0]:>{len(columns[name][0]) + 3}}" for name in kept))
     for row in found:
         cells = (f"{shown(row[name], columns[name][1]):>{len(columns[name][0]) + 3}}" for name in kept)
         print(f"{row['batch']:>5}" + "".join(cells))
-    missing = [
-        text
-        for name, text in (("onnxruntime_us", "ONNX Runtime in int8"), ("mj", "energy in int8"))
-        if name not in kept
-    ]
+    unknown = [f"{row['batch']}" for row in found if row["mj"] is None]
+    energies = f"energy in int8 at batch {', '.join(unknown)}"
+    missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]
     if missing:
         print(f"Not recorded on this card: {', '.join(missing)}.")
 

@@ -108,12 +108,21 @@ def draw(recorded: Results) -> None:
 
 
 class Sum(NamedTuple):
-    """µs per batch of all steps, each timed alone and summed, and of the whole network, by side."""
+    """µs per batch of all steps, each timed alone and summed, and of the whole network, by side.
+
+    other: the sides whose steps were timed with another arithmetic than the network, so that the two are of two programs.
+    """
 
     precision: str
     batch: int
     summed: dict[str, float]
     whole: dict[str, float]
+    other: frozenset[str]
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """The whole over the sum, by side, where both are of one program."""
+        return {side: self.whole[side] / self.summed[side] for side in SIDES if side not in self.other}
 
 
 def sums(recorded: Results) -> list[Sum]:
@@ -121,7 +130,7 @@ def sums(recorded: Results) -> list[Sum]:
     rows = []
     for precision in PRECISIONS:
         for batch in BATCHES:
-            summed, whole = {}, {}
+            summed, whole, other = {}, {}, set()
             for side in SIDES:
                 case = STEP_BY_STEP if side == "ours" else tables.NETWORK
                 keys = {"suite": "network", "case": case, "implementation": side, "launch": "graph", "mode": "hot"}
@@ -131,13 +140,15 @@ def sums(recorded: Results) -> list[Sum]:
                 alone = steps(recorded, side, precision, batch, layout=fastest["layout"])
                 summed[side] = sum(r["count"] * r["median_us"] for r in alone.values())
                 whole[side] = fastest["median_us"]
-            rows.append(Sum(precision, batch, summed, whole))
+                if fastest["arithmetic"] not in {r["arithmetic"] for r in alone.values()}:
+                    other.add(side)
+            rows.append(Sum(precision, batch, summed, whole, frozenset(other)))
     return rows
 
 
 def whole_over_sum(recorded: Results) -> str:
     """By how much the whole network takes longer than the sum of its steps, at most, at batches 1 and 32: "11 %"."""
-    more = [row.whole[side] / row.summed[side] - 1 for row in sums(recorded) if row.batch < 256 for side in SIDES]
+    more = [ratio - 1 for row in sums(recorded) if row.batch < 256 for ratio in row.ratios.values()]
     return f"{100 * max(more):.0f} %"
 
 

@@ -67,7 +67,7 @@ def show(recorded: Results) -> None:
     print(textwrap.fill(missing, WIDTH))
 
 
-def from_host(recorded: Results, batches: Sequence[int] = (1, 256)) -> dict[tuple[str, int], tuple[float, float]]:
+def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tuple[str, int], tuple[float, float]]:
     """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
 
     Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its

@@ -119,6 +119,7 @@ COLUMNS = {
     "off": "of a network in families, the relative error against ONNX Runtime in fp32",
     "source": "where the pictures come from: decoded, memory or disk",
     "gpus": "how many GPUs, each with a process of its own",
+    "efficiency": "pictures per second over those of one GPU times the number of GPUs",
     "pictures_per_s": "pictures per second",
     "stage": "decode, copy, compute, or all together",
     "copies": "in turn with computation, overlapped with it, or decoded on the GPU",

@@ -112,7 +112,8 @@ def test_the_program_from_python_stands_beside_the_chain(model, said):
 def test_records_from_python_and_of_rungs_that_are_gone_are_replaced():
     base = {"case": "n, chain", "precision": "fp32", "batch": 1, "launch": "graph", "implementation": "naive"}
     old = chain.superseded([base])
-    assert old({**base, "launch": "eager"}) and old({**base, "implementation": "graph"}) and not old(base)
+    assert old({**base, "launch": "eager"}) and old({**base, "implementation": "graph"})
+    assert old({**base, "arithmetic": "another"}) and not old({**base, "suite": "operators"})
     assert not old({**base, "implementation": "fused blocks"})
     for other in ({"batch": 32}, {"precision": "fp16"}, {"case": "n, from Python"}):
         assert not old({**base, "launch": "eager", **other})

@@ -13,12 +13,12 @@ def timeline(implementation, precision):
     return results.find(RECORDED, suite="timeline", implementation=implementation, precision=precision, batch=1)
 
 
-def test_ours_is_slower_than_cudnn_on_the_multiply_add_units_alone():
+def test_ours_takes_less_than_half_of_cudnns_time_on_the_multiply_add_units_alone():
     ours = results.one(RECORDED, case=tables.FMA_ONLY, precision="fp32", batch=1, mode="hot")
     keys = {"implementation": "cudnn", "precision": "fp32", "batch": 1, "mode": "hot", "launch": "graph"}
     cudnn = results.find(RECORDED, suite="network", case=tables.NETWORK, **keys)
     assert {r["arithmetic"] for r in [ours, *cudnn]} == {"fp32"}
-    assert ours["median_us"] > max(r["median_us"] for r in cudnn)
+    assert ours["median_us"] < min(r["median_us"] for r in cudnn) / 2
 
 
 def test_cudnn_in_fp32_leaves_bias_and_relu6_of_many_steps_to_a_second_kernel():

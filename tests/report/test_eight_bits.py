@@ -45,7 +45,22 @@ def test_a_column_that_nothing_was_recorded_for_is_left_out_and_named(capsys):
     said = capsys.readouterr().out
     assert said.splitlines()[1].split("   ") == ["batch", "int8, µs", "fp16, µs", "int8 over fp16"]
     assert "100.0" in said and "0.80" in said  # µs in fp16 of the same process; the ratio
-    assert said.endswith("Not recorded on this card: ONNX Runtime in int8, energy in int8.\n")
+    assert said.endswith("Not recorded on this card: ONNX Runtime in int8, energy in int8 at batch 32.\n")
     eight_bits.table(Results(runs, [ours, theirs]))
     said = capsys.readouterr().out
-    assert "300.0" in said and said.endswith("Not recorded on this card: energy in int8.\n")
+    assert "300.0" in said and said.endswith("Not recorded on this card: energy in int8 at batch 32.\n")
+
+
+def test_both_energies_are_of_one_process(capsys):
+    keys = {"case": tables.NETWORK, "batch": 256, "run": "a", "layout": "NHWC", "launch": "graph"}
+    timed = {**keys, "suite": "network", "mode": "hot", "implementation": "ours", "median_us": 80.0}
+    metered = [
+        {**keys, "suite": "energy", "implementation": name, "precision": precision, "mj_per_image": mj}
+        for name, precision, mj in (("ours", "int8", 1.5), ("ours-fp16", "int8", 2.0), ("ours", "fp16", 9.0))
+    ]
+    runs = {"a": {"card": "a card", "date": "2026-01-01"}}
+    found = Results(runs, [{**timed, "precision": "int8"}, {**timed, "precision": "fp16"}, *metered])
+    (row,) = eight_bits.rows(found)
+    assert (row["mj"], row["fp16_mj"]) == (1.5, 2.0)
+    eight_bits.table(found)
+    assert "energy" not in capsys.readouterr().out
