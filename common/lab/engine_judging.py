@@ -586,7 +586,10 @@ def _judge_step(judged: Judged, program: Any, number: int, values: Numbers) -> t
     label = _label(steps, number)
     launches, got, want = _launched(judged, program, number, values, traced=True)
     findings = [finding for launch in launches for finding in launch.report.findings]
-    error, most = relative_error(got, want), OWN * math.sqrt(max(_terms(judged.layers[one.output]) for one in steps[number].layers))
+    error, most = (
+        relative_error(got, want),
+        OWN * math.sqrt(max(_terms(judged.layers[one.output]) for one in steps[number].layers)),
+    )
     found = f"the kernel {launches[0].name}: {findings[0]}" if findings else ""
     if not error <= most:
         problem = "holds NaN" if np.isnan(got).any() else f"has the error {error:.0e}, {most:.0e} is allowed"

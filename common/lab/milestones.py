@@ -336,8 +336,10 @@ def launched(outcomes: Sequence[Any], reference_files: Sequence[str]) -> str:
         return ""
     counts = ", ".join(f"{name} {times}" for name, times in sorted(kernels.items(), key=lambda one: -one[1]))
     theirs = [name for name in kernels if f"kernels/{name}.cu" in reference_files]
-    whose = f"the course's: {', '.join(theirs)}; the others are yours" if theirs else "all of them are yours"
-    return f"One inference launches {counts}: {whose}."
+    others = "all of them" if not theirs else "the others"
+    parts = [f"the course's: {', '.join(theirs)}"] * bool(theirs)
+    parts += [f"{others} are yours"] * (len(theirs) < len(kernels))
+    return f"One inference launches {counts}; {'; '.join(parts)}."
 
 
 def _show(

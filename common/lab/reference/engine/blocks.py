@@ -48,26 +48,23 @@ def fuse_blocks(net, steps):
     return made
 
 
-# -- part: of_block
+# -- part: prepare
 def of_block(step, shapes, tensors, *arrays):
     """The arguments of block. arrays: weight, bias of expand, of depthwise, of project."""
     x, out = step.inputs[0], step.output
-    (images, channels, *size), (_, outputs, *out_size) = shapes[x], shapes[out]
+    (images, inside, *size), (_, outputs, *out_size) = shapes[x], shapes[out]
     _, window, _ = (layer for layer in step.layers if layer.op == "Conv2d")
-    channels = channels, window.shape[1], outputs
-    stride, residual = window.attributes["stride"][0], len(step.inputs) - 1
-    return tensors[x], *arrays, tensors[out], images, *channels, *size, *out_size, stride, residual
+    channels = inside, window.shape[1], outputs
+    last = window.attributes["stride"][0], len(step.inputs) - 1  # stride, residual
+    return tensors[x], *arrays, tensors[out], images, *channels, *size, *out_size, *last
 
 
-engine.ARGUMENTS["block"] = of_block
-
-
-# -- part: prepare
 def prepare(own, shape):
     """As engine.prepare, for a plan with blocks, whose weights and biases are six arrays."""
     net = plan.dead_code(graph.read(own.model))
     net, arrays = weights.fold(net, weights.extract(own.model, net))
     plan.PASSES.append(fuse_blocks)
+    engine.ARGUMENTS["block"] = of_block
     try:
         for step in plan.make_plan(net, arrays).steps:
             if step.kernel == "block" and step.layers[0].output not in own.weights:
