@@ -63,7 +63,8 @@ def _pointwise(layer: Layer) -> bool:
 
 def runs_of_layers(layers: list[Layer]) -> bool:
     """Whether the layers of a step are an inverted residual, with or without its addition."""
-    return len(layers) in (5, 6) and _is_chain(*layers[:5])
+    added = len(layers) == 6 and isinstance(layers[5], ResidualAdd)
+    return (len(layers) == 5 or added) and _is_chain(*layers[:5])
 
 
 def judge_blocks(judged: Any, program: Any, label: Callable[[Any, int], str]) -> int:

@@ -287,14 +287,15 @@ def inverted_residuals(images: int = 2, size: tuple[int, int] = (22, 17)) -> tup
     second = block("second", first, 9, stride=2)[0]
     third = add("add3", second, block("third", second, 9, wide=54)[0])  # the residual comes first
     fourth = block("fourth", third, 7)[0]  # no residual
-    other = add("other.add", block("other", fourth, 7)[0], net.conv("beside", "beside.norm", 7, 1, 1, 1, fourth))
+    beside = net.conv("beside", "beside.norm", 7, 1, 1, 1, fourth)
+    other = add("other.add", block("other", fourth, 7)[0], beside)  # not the block's input is added
     bounded = net.add(topology.ReLU6, "bounded.act", block("bounded", other, 7)[0])
     late = net.add(topology.ReLU, "late.act", add("late.add", block("late", bounded, 7)[0], bounded))
     relu = block("relu", late, 7, kinds=(topology.ReLU, topology.ReLU6))[0]
     relu = block("relu2", relu, 7, kinds=(topology.ReLU6, topology.ReLU))[0]
     large = block("five", relu, 7, kernel=5)[0]
-    before = block("before", large, 7, padding=((1, 0), (1, 0)))[0]
-    four = block("four", before, 7, kernel=4, stride=2, padding=((1, 1), (1, 1)))[0]
+    unpadded = block("unpadded", large, 7, padding=((0, 0), (0, 0)))[0]
+    four = block("four", unpadded, 7, kernel=4, stride=2, padding=((1, 1), (1, 1)))[0]
     x = four
     for which, name in ((1, "hidden"), (2, "filtered")):  # a tensor within the block is read twice
         found = block(name, x, 7)
@@ -303,7 +304,8 @@ def inverted_residuals(images: int = 2, size: tuple[int, int] = (22, 17)) -> tup
     doubled = block("doubled", x, 8)[0]
     add("doubled.add", doubled, doubled)  # project's output is read twice: an addition of its own
     graph = net.finish_with_classifier("classifier", "inverted residuals")
-    return graph, drawn(graph)
+    biases = (".norm1.bias", ".norm2.bias")  # large ones: hidden values go beyond both bounds of ReLU6
+    return graph, {name: array * (20 if name.endswith(biases) else 1) for name, array in drawn(graph).items()}
 
 
 def one_other(name: str, kernel: tuple[int, int] = (3, 3), out_channels: int = 8, **fields: Any) -> Network:

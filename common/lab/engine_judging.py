@@ -66,6 +66,10 @@ def judge_engine(
     try:
         judged = _folded(model, modules)
         _judge_plan(judged, modules["plan"])
+        if hasattr(own, "fuse_blocks"):  # else what is wrong with it is seen in the plan
+            with errors_located():
+                steps = matching.as_list(modules["plan"].fuse(judged.graph, judged.arrays), "fuse: the result")
+                _judge_passes(judged, steps, [own.fuse_blocks])
         with errors_located():
             bound = own.bind(model)
             program = own.prepare(bound, tuple(judged.exact.input_shape))
@@ -672,7 +676,8 @@ def _reason(
     if wrong := _wrong_address(judged, program, step, launches) or _wrong_norm(judged, step, launches):
         return wrong
     if runs_of_layers([judged.layers[layer.output] for layer in step.layers]):
-        return _slip(judged, step, given, got, most)
+        without = relative_error(got, _chain(judged, step, given, bias=False)) <= most
+        return "its biases are not added" if without else _slip(judged, step, given, got, most)
     for layers, words in _mistakes(step):
         mistaken = _chain(judged, step, given, layers)
         if mistaken.shape == got.shape and relative_error(got, mistaken) <= most:
@@ -696,7 +701,8 @@ def _slip(judged: Judged, step: Any, given: Mapping[str, np.ndarray], got: np.nd
         arrays[f"{role}_bias"] = np.zeros(len(weight)) if conv.bias is None else judged.parameters[conv.bias]
     height, width = convs[1].output_shape[2:]
     dims = {"out_height": height, "out_width": width, "stride": convs[1].stride[0], "residual": len(step.layers) - 5}
-    for slip, words in SLIPS.items():
+    other = "block adds its own input, and this ResidualAdd adds another tensor: they cannot share a step"
+    for slip, words in {"": other, **SLIPS}.items():
         mistaken = inverted_residual(arrays, dims, slip)
         if mistaken.shape == got.shape and relative_error(got, mistaken) <= most:
             return words
