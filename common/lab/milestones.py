@@ -331,7 +331,7 @@ def _taken(place: Path, file: str, chapter: int) -> str:
 
 def launched(outcomes: Sequence[Any], reference_files: Sequence[str]) -> str:
     """The kernels that the last network of some outcomes launches, and whose they are, in words; "" for no launches."""
-    kernels = next((one.kernels for one in reversed(outcomes) if one.kernels), {})
+    kernels: dict[str, int] = next((one.kernels for one in reversed(outcomes) if one.kernels), {})
     if not kernels:
         return ""
     counts = ", ".join(f"{name} {times}" for name, times in sorted(kernels.items(), key=lambda one: -one[1]))

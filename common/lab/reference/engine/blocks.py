@@ -41,7 +41,7 @@ def fuse_blocks(net, steps):
     for step in steps:
         before = writer.get(step.inputs[0])  # None for the network's input
         first = writer.get(before.inputs[0]) if before else None
-        if first and is_block(first, before, step, readers):
+        if before and first and is_block(first, before, step, readers):
             made = [one for one in made if one is not first and one is not before]
             step = plan.Step("block", [*first.layers, *before.layers, *step.layers])
         made.append(step)
