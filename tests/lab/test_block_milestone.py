@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import answers
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +17,7 @@ from rich.console import Console
 from tiers import seldom
 
 from common import topology
+from common.check.exercises import REPOSITORY, find
 from common.lab import block_judging, engine, engine_judging, judging, milestones, plan_checks, progress
 from common.lab.cases import CASES, KernelCase
 from common.lab.engine_files import FILES
@@ -240,6 +242,17 @@ def test_a_wrong_kernel_is_named(name, opened):
     assert not alone.passed and alone.flaw.startswith("images = 1, in_channels = 16"), alone.flaw
     assert not network.passed and "step 1 (Conv2d + ReLU6 + Conv2d + ReLU6 + Conv2d + ResidualAdd" in network.flaw
     assert said in alone.flaw + network.flaw, network.flaw
+
+
+BLOCK = find("engine_block", REPOSITORY)
+
+
+@seldom(4)
+@pytest.mark.parametrize("answer", [*answers.right(BLOCK), *answers.wrong(BLOCK)], ids=lambda answer: answer.name)
+def test_the_milestone_and_the_exercise_agree_on_a_kernel(answer):
+    """What the exercise refuses fails on the held-out shapes, too; a slow right kernel passes there."""
+    outcome = judge(6, KERNEL, {KERNEL.file: answer.text})
+    assert outcome.passed == (not answer.expect or "right, and not yet" in answer.expect), outcome.flaw
 
 
 @seldom(2)
