@@ -7,7 +7,7 @@ import numpy as np
 
 from ..cuda.report import Report
 from ..lab import launch_lines
-from ..lab.operators import NONE, OPERATORS, RELU6, Arrays, Dims, Operator, worded
+from ..lab.operators import NONE, OPERATORS, RELU6, SLIPS, Arrays, Dims, Operator, inverted_residual, worded
 from .answers import Wrong
 from .kernels import compare, launch, sprinkled, target
 from .trials import numpy_random
@@ -127,6 +127,10 @@ def _mistakes(
         )
         yield plain * np.minimum(plain / 6 + 0.5, 1), "up to −3 the hard-swish is 0: the gate is at least 0"
         yield np.nan_to_num(want), "a NaN is lost: a comparison with NaN is false, so a branch may store 0"
+    if operator.name == "block":
+        exact = {name: array.astype(np.float64) for name, array in inputs.items()}
+        with np.errstate(invalid="ignore", over="ignore"):
+            yield from [(inverted_residual(exact, dims, slip), words) for slip, words in SLIPS.items()]
     if operator.name == "depthwise":
         yield from _depthwise_mistakes(operator, inputs, dims, bounds)
     if operator.bounded and np.isnan(want).any():

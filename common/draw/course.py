@@ -33,7 +33,8 @@ CHAPTERS = (
             tuple(f"kernels/{name}.cu" for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise"))),
     Chapter("05", "Network", "layers, weights\nand kernels", "an engine: an image in,\nscores of classes out",
             ("plan.py", "engine.py")),
-    Chapter("06", "Optimize", "the engine, and where\nits time is spent", "the same scores\nin less time"),
+    Chapter("06", "Optimize", "the engine, and where\nits time is spent", "the same scores\nin less time",
+            ("kernels/block.cu", "blocks.py")),
 )  # fmt: skip
 _COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, PURPLE)
 _HIGH = 3.0  # units per chapter
@@ -85,10 +86,11 @@ def _engine(axes: Any, y: float, boxes: list[tuple[str, int]], row: int) -> None
     """Draw the files that exist after a chapter: three per line, the chapter's own in its colour."""
     if not boxes:
         return
+    pitch = 1.2 if len(boxes) <= 6 else 0.92  # three lines fit into the row, too
     for i, (label, made) in enumerate(boxes):
-        x, top, new = 25.3 + 3.85 * (i % 3), y + 0.05 + 1.2 * (i // 3), made == row
-        cell(axes, x, top, 3.7, 1.05, _COLOURS[row] if new else PAPER)
-        text(axes, x + 1.85, top + 0.52, label, 10, color=INK if new else GREY)
+        x, top, new = 25.3 + 3.85 * (i % 3), y + 0.05 + pitch * (i // 3), made == row
+        cell(axes, x, top, 3.7, pitch - 0.15, _COLOURS[row] if new else PAPER)
+        text(axes, x + 1.85, top + (pitch - 0.15) / 2, label, 10, color=INK if new else GREY)
 
 
 # ---- The architecture
@@ -171,7 +173,7 @@ def _records(_: Any) -> list[dict[str, Any]]:
     return [
         {"number": c.number, "name": c.name, "takes": c.takes, "makes": c.makes, "files": list(c.files)}
         for c in CHAPTERS
-    ] + [{"look": 2}]
+    ] + [{"look": 3}]
 
 
 def _parts(_: Any) -> list[dict[str, Any]]:

@@ -31,7 +31,8 @@ class Case:
     opset      ONNX operator set
     refused    True if no layer expresses the network, so that an engine must raise an error; in chapter 05, if no
                kernel of chapter 04 computes one of its layers: an engine raises an error, or its logits are right
-    digits     the number of held-out digits that an engine has to read with it
+    digits     the number of held-out digits that an engine has to read with it; in chapter 06, by kernels that are all
+               the learner's own
     """
 
     name: str
@@ -258,6 +259,55 @@ def hard_swishes(images: int = 2, size: tuple[int, int] = (17, 14)) -> tuple[Gra
     return graph, drawn(graph)
 
 
+def inverted_residuals(images: int = 2, size: tuple[int, int] = (22, 17)) -> tuple[Graph, Numbers]:
+    """Inverted residuals of stride 1 and 2, and every neighbourhood in which their three steps must stay apart."""
+    net = Builder(images, 3, size, 5)
+
+    def block(
+        name: str, source: Layer, channels: int, kernel: int = 3, stride: int = 1, wide: int = 20,
+        kinds: tuple[type[Layer], type[Layer]] = (topology.ReLU6, topology.ReLU6), **window: Any,
+    ) -> tuple[Layer, Layer, Layer]:  # fmt: skip
+        expanded = net.conv(f"{name}.expand", f"{name}.norm1", wide, 1, 1, 1, source)
+        x = hidden = net.add(kinds[0], f"{name}.act1", expanded)
+        if window:
+            fields = {"kernel_size": (kernel, kernel), "stride": (stride, stride), "groups": wide, **window}
+            names = {"weight": f"{name}.depthwise.weight", "bias": f"{name}.depthwise.bias"}
+            sides = {"in_channels": wide, "out_channels": wide}
+            x = net.add(Conv2d, f"{name}.depthwise", x, **sides, **fields, **names)
+        else:
+            x = net.conv(f"{name}.depthwise", f"{name}.norm2", wide, kernel, stride, wide, x)
+        x = net.add(kinds[1], f"{name}.act2", x)
+        return net.conv(f"{name}.project", f"{name}.norm3", channels, 1, 1, 1, x), hidden, x
+
+    def add(name: str, *sources: Layer) -> Layer:
+        return net.add(topology.ResidualAdd, name, *sources)
+
+    stem = net.add(topology.ReLU6, "stem.act", net.conv("stem", "stem.norm", 6, 3, 2))
+    first = add("add1", block("first", stem, 6, wide=37)[0], stem)
+    second = block("second", first, 9, stride=2)[0]
+    third = add("add3", second, block("third", second, 9, wide=54)[0])  # the residual comes first
+    fourth = block("fourth", third, 7)[0]  # no residual
+    beside = net.conv("beside", "beside.norm", 7, 1, 1, 1, fourth)
+    other = add("other.add", block("other", fourth, 7)[0], beside)  # not the block's input is added
+    bounded = net.add(topology.ReLU6, "bounded.act", block("bounded", other, 7)[0])
+    late = net.add(topology.ReLU, "late.act", add("late.add", block("late", bounded, 7)[0], bounded))
+    relu = block("relu", late, 7, kinds=(topology.ReLU, topology.ReLU6))[0]
+    relu = block("relu2", relu, 7, kinds=(topology.ReLU6, topology.ReLU))[0]
+    large = block("five", relu, 7, kernel=5)[0]
+    unpadded = block("unpadded", large, 7, padding=((0, 0), (0, 0)))[0]
+    four = block("four", unpadded, 7, kernel=4, stride=2, padding=((1, 1), (1, 1)))[0]
+    x = four
+    for which, name in ((1, "hidden"), (2, "filtered")):  # a tensor within the block is read twice
+        found = block(name, x, 7)
+        again = net.conv(f"{name}.again", f"{name}.norm", 7, 1, 1, 1, found[which])
+        x = add(f"{name}.sum", add(f"{name}.add", found[0], x), again)
+    doubled = block("doubled", x, 8)[0]
+    add("doubled.add", doubled, doubled)  # project's output is read twice: an addition of its own
+    graph = net.finish_with_classifier("classifier", "inverted residuals")
+    biases = (".norm1.bias", ".norm2.bias")  # large ones: hidden values go beyond both bounds of ReLU6
+    return graph, {name: array * (20 if name.endswith(biases) else 1) for name, array in drawn(graph).items()}
+
+
 def one_other(name: str, kernel: tuple[int, int] = (3, 3), out_channels: int = 8, **fields: Any) -> Network:
     """A network with one convolution, called `name`, that no kernel of chapter 04 computes, between two that they do.
 
@@ -382,6 +432,12 @@ CASES: dict[int, tuple[Any, ...]] = {
         Case("two groups", one_other("grouped", groups=2, **at_each_side(1)), refused=True),
         Case("multiplier", one_other("multiplied", out_channels=12, groups=6, **at_each_side(1)), refused=True),
         Case("3 × 1 kernel", one_other("tall", (3, 1)), refused=True),
+        Case("382 digits", digits, digits=382),
+    ),
+    6: (
+        KernelCase("block"),
+        Case("inverted residuals", inverted_residuals),
+        Case("MobileNetV2 0.35", mobilenet(0.35, (48, 33), 7, batch_norm=True)),
         Case("382 digits", digits, digits=382),
     ),
     4: tuple(KernelCase(name) for name in ("add", "pool", "gemm", "conv", "pointwise", "depthwise")),

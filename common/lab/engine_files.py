@@ -81,6 +81,13 @@ def _kernel(name: str, notebook: str, chapter: int = 4) -> EngineFile:
     return EngineFile(chapter, f"{notebook}.ipynb", {operator.signature: operator.meaning}, exercise=f"engine_{name}")
 
 
+_BLOCKS = {
+    "bind(model) -> engine": "as that of engine.py, which it may use: each inverted residual is one step",
+    "prepare(engine, shape) -> program": "as that of engine.py; the launch of such a step is one launch of the kernel"
+    " block. Inverted residual: Conv2d 1×1, ReLU6, depthwise Conv2d 3×3 (padding 1, stride 1 or 2), ReLU6, Conv2d 1×1;"
+    " and the ResidualAdd that adds the input of the first, if one does",
+    "run(engine, x) -> logits": "as that of engine.py",
+}
 _LIST = "01_topology/3_list_any_network.ipynb"
 _FOLD = "02_weights/2_fold_the_batch_norm.ipynb"
 _OWN = "05_network/6_your_own_network.ipynb"
@@ -114,7 +121,8 @@ FILES: dict[str, EngineFile] = {
     "kernels/hard_swish.cu": _kernel("hard_swish", "05_network/6_your_own_network", 5),
     "kernels/conv_hard_swish.cu": _kernel("conv_hard_swish", "05_network/6_your_own_network", 5),
     "kernels/depthwise_hard_swish.cu": _kernel("depthwise_hard_swish", "05_network/6_your_own_network", 5),
-    "kernels/block.cu": EngineFile(
-        6, "06_optimize/5_fusion.ipynb", {"block(in, weights, out, sizes)": "an inverted residual in one launch"}
+    "kernels/block.cu": _kernel("block", "06_optimize/5_fusion", 6),
+    "blocks.py": EngineFile(
+        6, "06_optimize/5_fusion.ipynb", _BLOCKS, ("graph.py", "weights.py", "plan.py", "engine.py")
     ),
 }  # fmt: skip

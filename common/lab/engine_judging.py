@@ -20,9 +20,10 @@ from .. import cuda, topology, weights
 from ..measure import timing
 from ..topology import Conv2d, Graph, Layer, Linear
 from . import engine, matching
+from .block_judging import KERNEL, judge_blocks, judge_run, runs_of_layers
 from .engine_kernels import Launch, watched
 from .matching import Flaw, errors_located, relative_error
-from .operators import OPERATORS
+from .operators import OPERATORS, SLIPS, inverted_residual
 from .step_judging import judge_fused
 
 ALIGNMENT = 256  # bytes, of arrays that kernels get
@@ -52,24 +53,38 @@ class Judged:
     names: dict[str, str]
 
 
-def judge_engine(model: Any, modules: Mapping[str, Any], digits: int = 0) -> tuple[dict[str, float], list[str]]:
-    """Scores and flaws of the files plan.py and engine.py on an onnx.ModelProto.
+def judge_engine(
+    model: Any, modules: Mapping[str, Any], digits: int = 0, launched: Counter[str] | None = None
+) -> tuple[dict[str, float], list[str]]:
+    """Scores and flaws of the files plan.py and engine.py on an onnx.ModelProto, or of blocks.py if modules has it.
 
-    digits: the number of held-out digits that the network is to read; 0: it reads none.
+    digits     the number of held-out digits that the network is to read; 0: it reads none
+    launched   gets the kernels that one inference launches, {name: times}, of blocks.py
     """
     scores: dict[str, float] = {}
+    own = modules.get("blocks", modules["engine"])
     try:
         judged = _folded(model, modules)
         _judge_plan(judged, modules["plan"])
+        if hasattr(own, "fuse_blocks"):  # else what is wrong with it is seen in the plan
+            with errors_located():
+                steps = matching.as_list(modules["plan"].fuse(judged.graph, judged.arrays), "fuse: the result")
+                _judge_passes(judged, steps, [own.fuse_blocks])
         with errors_located():
-            bound = modules["engine"].bind(model)
-            program = modules["engine"].prepare(bound, tuple(judged.exact.input_shape))
+            bound = own.bind(model)
+            program = own.prepare(bound, tuple(judged.exact.input_shape))
         _judge_program(judged, program)
         scores |= _judge_steps(judged, program)
-        _judge_resized(model, judged, modules["engine"])
-        _judge_runs(model, judged, bound, modules["engine"])
+        if "blocks" in modules:
+            found = judge_blocks(judged, program, _label)
+            counted = judge_run(bound, own, _images(judged.exact.input_shape), found)
+            if launched is not None:
+                launched.update(counted)
+        else:
+            _judge_resized(model, judged, own)
+        _judge_runs(model, judged, bound, own)
         if digits:
-            scores["digits"] = _judge_digits(model, bound, modules["engine"], digits)
+            scores["digits"] = _judge_digits(model, bound, own, digits)
         if cuda.backend() == "gpu":
             scores["µs"] = _timed(program)
     except Flaw as flaw:
@@ -575,7 +590,10 @@ def _judge_step(judged: Judged, program: Any, number: int, values: Numbers) -> t
     label = _label(steps, number)
     launches, got, want = _launched(judged, program, number, values, traced=True)
     findings = [finding for launch in launches for finding in launch.report.findings]
-    error, most = relative_error(got, want), OWN * math.sqrt(_terms(judged.layers[steps[number].layers[0].output]))
+    error, most = (
+        relative_error(got, want),
+        OWN * math.sqrt(max(_terms(judged.layers[one.output]) for one in steps[number].layers)),
+    )
     found = f"the kernel {launches[0].name}: {findings[0]}" if findings else ""
     if not error <= most:
         problem = "holds NaN" if np.isnan(got).any() else f"has the error {error:.0e}, {most:.0e} is allowed"
@@ -657,6 +675,9 @@ def _reason(
         return f"it is the kernel {launches[0].name} that runs, expected {' or '.join(expected)}"
     if wrong := _wrong_address(judged, program, step, launches) or _wrong_norm(judged, step, launches):
         return wrong
+    if runs_of_layers([judged.layers[layer.output] for layer in step.layers]):
+        without = relative_error(got, _chain(judged, step, given, bias=False)) <= most
+        return "its biases are not added" if without else _slip(judged, step, given, got, most)
     for layers, words in _mistakes(step):
         mistaken = _chain(judged, step, given, layers)
         if mistaken.shape == got.shape and relative_error(got, mistaken) <= most:
@@ -670,8 +691,28 @@ def _reason(
     return ""
 
 
+def _slip(judged: Judged, step: Any, given: Mapping[str, np.ndarray], got: np.ndarray, most: float) -> str:
+    """The usual mistake of a kernel that computes an inverted residual, in words; "" for another one."""
+    convs = [one for one in (judged.layers[layer.output] for layer in step.layers) if isinstance(one, Conv2d)]
+    arrays = {"in": given[step.inputs[0]].astype(np.float64)}
+    for role, conv in zip(("expand", "depthwise", "project"), convs, strict=True):
+        weight = judged.parameters[conv.weight]
+        arrays[role] = weight[:, 0] if role == "depthwise" else weight[:, :, 0, 0]
+        arrays[f"{role}_bias"] = np.zeros(len(weight)) if conv.bias is None else judged.parameters[conv.bias]
+    height, width = convs[1].output_shape[2:]
+    dims = {"out_height": height, "out_width": width, "stride": convs[1].stride[0], "residual": len(step.layers) - 5}
+    other = "block adds its own input, and this ResidualAdd adds another tensor: they cannot share a step"
+    for slip, words in {"": other, **SLIPS}.items():
+        mistaken = inverted_residual(arrays, dims, slip)
+        if mistaken.shape == got.shape and relative_error(got, mistaken) <= most:
+            return words
+    return ""
+
+
 def _kernel_for(judged: Judged, step: Any) -> tuple[str, ...]:
-    """The kernels that can run a step's first layer, of those of chapter 04; () for other layers."""
+    """The kernels that can run a step's first layer, of those of chapter 04, or block; () for other layers."""
+    if runs_of_layers([judged.layers[layer.output] for layer in step.layers]):
+        return (KERNEL,)
     match judged.layers[step.layers[0].output]:
         case Conv2d(groups=1, kernel_size=(1, 1), stride=(1, 1)):
             return ("pointwise", "conv", "gemm", "im2col")

@@ -44,12 +44,18 @@ MEMORY = 8 << 30  # bytes of address space; libraries use up to half of it
 
 @dataclass
 class Outcome:
-    """The result of a case: scores by column, and the first flaw in words ("" if there is none)."""
+    """The result of a case.
+
+    scores    by column
+    flaw      the first one in words, "" if there is none
+    kernels   of chapter 06: how often one inference launches each kernel of the engine
+    """
 
     case: str
     passed: bool
     scores: dict[str, float] = field(default_factory=dict)
     flaw: str = ""
+    kernels: dict[str, int] = field(default_factory=dict)
 
 
 def judge(chapter: int, case: Case | KernelCase, modules: Mapping[str, Any] | None = None) -> Outcome:
@@ -62,10 +68,16 @@ def judge(chapter: int, case: Case | KernelCase, modules: Mapping[str, Any] | No
             with errors_located():
                 source = modules[case.file] if modules else _engine_kernel(case.name)
             scores, flaws = judge_kernel(source, case.name)
+            if chapter == 6:  # its columns are those of networks
+                named = {"error": "own error", "findings": "findings", "µs": "µs", "roof": "roof"}
+                scores = {named[key]: score for key, score in scores.items() if key in named}
             return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
-        if chapter == 5:
-            scores, flaws = _run_engine(case, modules)
-            return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "")
+        if chapter in (5, 6):
+            launched: Counter[str] = Counter()
+            scores, flaws = _run_engine(chapter, case, modules, launched)
+            if chapter == 6 and case.digits and not flaws:
+                flaws = not_own(launched)
+            return Outcome(case.name, not flaws, scores, flaws[0] if flaws else "", dict(launched))
         if case.refused:
             return Outcome(case.name, not (flaw := _accepted(case.model(), modules)), {}, flaw)
         scores, flaws = _run_judge(chapter, case.model(), modules)
@@ -160,15 +172,32 @@ def _run_judge(
         return JUDGES[chapter](model, modules)
 
 
-def _run_engine(case: Case, modules: Mapping[str, Any] | None) -> tuple[dict[str, float], list[str]]:
-    """Scores and flaws of an engine that runs a held-out network."""
+def not_own(launched: Iterable[str]) -> list[str]:
+    """The flaw of an engine that launches kernels of the course: [] if all of these are the learner's own."""
+    module = importlib.import_module("engine.kernels")
+    taken = [name for name in launched if engine.whose(getattr(module, name).path) == "reference"]
+    if not taken:
+        return []
+    file = f"kernels/{taken[0]}.cu"
+    names = " and ".join(filter(None, [", ".join(taken[:-1]), taken[-1]]))
+    return [
+        f"right, and not yet what was asked: {names} {'is' if len(taken) == 1 else 'are'} the course's, and the last"
+        f" milestone asks for kernels that are all your own. {FILES[file].notebook} writes {file}; if you have written"
+        f' it, use_own("kernels/{taken[0]}") in a notebook brings yours back'
+    ]
+
+
+def _run_engine(
+    chapter: int, case: Case, modules: Mapping[str, Any] | None, launched: Counter[str]
+) -> tuple[dict[str, float], list[str]]:
+    """Scores and flaws of an engine that runs a held-out network. launched: gets its kernels, in chapter 06."""
     with errors_located():
-        modules = modules or {name: importlib.import_module(f"engine.{name}") for name in MODULES[5]}
+        modules = modules or {name: importlib.import_module(f"engine.{name}") for name in MODULES[chapter]}
     with np.errstate(all="ignore"):
         if case.refused:
             flaw = engine_judging.runs_or_refuses(case.model(), modules)
             return {}, [flaw] if flaw else []
-        return engine_judging.judge_engine(case.model(), modules, case.digits)
+        return engine_judging.judge_engine(case.model(), modules, case.digits, launched)
 
 
 @contextlib.contextmanager
@@ -319,6 +348,7 @@ def _entries_flaw(graph: Any, arrays: Any) -> str:
 
 MODULES: dict[int, tuple[str, ...]] = {
     1: ("graph",), 2: ("graph", "weights"), 5: ("graph", "weights", "plan", "engine"),
+    6: ("graph", "weights", "plan", "engine", "blocks"),
 }  # fmt: skip
 # the files of the engine that a chapter's milestone runs
 RUN: dict[int, tuple[str, ...]] = {
@@ -326,6 +356,7 @@ RUN: dict[int, tuple[str, ...]] = {
     4: tuple(case.file for case in CASES[4]),
 }
 RUN[5] += RUN[4]
+RUN[6] = (*RUN[5], "kernels/block.cu", "blocks.py")
 FUSION = tuple(file for file, one in FILES.items() if one.notebook == FILES["kernels/hard_swish.cu"].notebook)
 JUDGES: dict[int, Callable[[Any, Mapping[str, Any]], tuple[dict[str, float], list[str]]]] = {
     1: judge_graph,

@@ -25,7 +25,7 @@ from .engine_files import FILES
 
 SECONDS = 30.0  # time limit per case; the reference takes less than one
 SECONDS_OF_DIGITS = 600.0  # of a case that reads all held-out digits; the reference takes ten
-CHAPTERS = (1, 2, 4, 5)  # those with a milestone
+CHAPTERS = (1, 2, 4, 5, 6)  # those with a milestone
 LAST = 6
 WIDTH = 95
 
@@ -82,6 +82,17 @@ COLUMNS: dict[int, dict[str, Column]] = {
         "digits": Column("digits"),
         "µs": Column("µs"),
     },
+    6: {
+        "launches": Column("launches"),
+        "bytes moved": Column("kB moved", "{:,.0f}", 1e-3),
+        "peak memory": Column("arena, kB", "{:,.0f}", 1e-3),
+        "own error": Column("own", "{:.0e}", alone=True),
+        "error": Column("so far", "{:.0e}", alone=True),
+        "findings": Column("findings", alone=True),
+        "digits": Column("digits"),
+        "µs": Column("µs"),
+        "roof": Column("roof, %", "{:.0f}", 100),
+    },
 }
 
 
@@ -120,6 +131,9 @@ def run(chapter: int | None = None, console: Any = None, engine: Path | None = N
     say = console or _console()
     if chapter is None:
         chapter = following(work)
+        if chapter > LAST:
+            say.print("✓ all milestones are passed. To run one again, name its chapter.")
+            return Milestone(LAST, True, {})
     if chapter not in range(1, LAST + 1):
         raise ValueError(f"chapter: must be 1 to {LAST}, got {chapter!r}")
     if chapter not in CHAPTERS:
@@ -163,9 +177,7 @@ def examine(chapter: int, place: Path) -> tuple[Milestone, list[Any]]:
 
 def none_yet(chapter: int) -> str:
     """The message for a chapter without a milestone."""
-    if chapter == 3:
-        return "Chapter 03 has no milestone: it measures libraries, and writes no file of the engine."
-    return f"Chapter {chapter:02} has no milestone yet."
+    return f"Chapter {chapter:02} has no milestone: it measures libraries, and writes no file of the engine."
 
 
 def following(work: Path | None) -> int:
@@ -264,11 +276,12 @@ def reference(chapter: int, place: Path | None = None, outcomes: Sequence[Any] =
     """
     from . import judging
 
-    if chapter == 5:  # its files import each other as the package `engine`
+    if chapter in (5, 6):  # their files import each other as the package `engine`
         if place is not None and _is_reference(place, judging.RUN[chapter]):
             return {one.case: one.scores for one in outcomes}
         with tempfile.TemporaryDirectory() as temporary:
-            _write_reference(Path(temporary) / PACKAGE, judging.RUN[chapter] + judging.FUSION)
+            more = judging.FUSION if chapter == 5 else ()
+            _write_reference(Path(temporary) / PACKAGE, judging.RUN[chapter] + more)
             return {one.case: one.scores for one in _judged(chapter, Path(temporary) / PACKAGE)}
     modules: dict[str, Any]
     if chapter in judging.MODULES:
@@ -316,6 +329,19 @@ def _taken(place: Path, file: str, chapter: int) -> str:
     return Path(file).name if len(names) == len(these) else f"{Path(file).name} ({', '.join(names)})"
 
 
+def launched(outcomes: Sequence[Any], reference_files: Sequence[str]) -> str:
+    """The kernels that the last network of some outcomes launches, and whose they are, in words; "" for no launches."""
+    kernels: dict[str, int] = next((one.kernels for one in reversed(outcomes) if one.kernels), {})
+    if not kernels:
+        return ""
+    counts = ", ".join(f"{name} {times}" for name, times in sorted(kernels.items(), key=lambda one: -one[1]))
+    theirs = [name for name in kernels if f"kernels/{name}.cu" in reference_files]
+    others = "all of them" if not theirs else "the others"
+    parts = [f"the course's: {', '.join(theirs)}"] * bool(theirs)
+    parts += [f"{others} are yours"] * (len(theirs) < len(kernels))
+    return f"One inference launches {counts}; {'; '.join(parts)}."
+
+
 def _show(
     result: Milestone, outcomes: list[Any], reference: dict[str, dict[str, float]], taken: list[str], say: Any
 ) -> None:
@@ -338,6 +364,8 @@ def _show(
         ]
         table.add_row("✓" if one.passed else "✗", one.case, *scores)
     say.print(table)
+    if result.chapter == 6 and (words := launched(outcomes, result.reference_files)):
+        say.print(words, markup=False)
     if taken:
         say.print(f"With the reference's {' and '.join(taken)}.")
     failed = [one for one in outcomes if not one.passed]

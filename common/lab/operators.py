@@ -27,12 +27,13 @@ class Operator:
     output       the name of the output
     sizes        the integer parameters, in the kernel's order
     compute      (arrays in float64, dims, (low, high)) → the output
-    terms        number of products or numbers that are summed per element
+    terms        number of products or numbers that are summed per element; of several sums in a row the largest
     tried        dims that an exercise tries
     held_out     dims of the milestone
     timed        dims that are timed on a GPU, of MobileNetV2
     bounded      whether it takes `float low, float high` between arrays and sizes
     optional     the input that may be null
+    products     all multiply-adds, where they are not `terms` per element of the output
     """
 
     name: str
@@ -48,6 +49,7 @@ class Operator:
     bounded: bool = False
     optional: str = ""
     ladder: str = ""
+    products: Callable[[Dims], int] | None = None
 
     @property
     def signature(self) -> str:
@@ -102,6 +104,8 @@ class Operator:
 
     def multiply_adds(self, dims: Dims) -> int:
         """Multiply-adds, or additions of an operator without products."""
+        if self.products is not None:
+            return self.products(dims)
         return self.terms(dims) * math.prod(self.arrays[self.output](dims))
 
 
@@ -150,6 +154,46 @@ def _hard_swish(x: np.ndarray) -> np.ndarray:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
 
+SLIPS = {  # of an inverted residual: usual mistakes in words, by the name that `inverted_residual` takes
+    "border": "the depthwise convolution's padding is 0, not what expand makes of zeros, ReLU6 of expand_bias",
+    "expand": "ReLU6 follows expand, with both bounds",
+    "depthwise": "ReLU6 follows the depthwise convolution, with both bounds, before project sums over the channels",
+    "project": "nothing follows project but the residual: no ReLU6",
+    "residual": "where residual is 1, in is added to the output",
+    "stride": "with stride 2, the windows of neighbouring outputs begin two pixels apart",
+    "origin": "the window of an output begins one row and one column before its pixel, in the padding",
+    "nan": "a NaN is lost: fminf and fmaxf give the number when the other argument is NaN. Compare and choose,"
+    " `v < 0.0f ? 0.0f : v > 6.0f ? 6.0f : v`",
+}
+
+
+def inverted_residual(a: Arrays, d: Dims, slip: str = "") -> np.ndarray:
+    """The output of an inverted residual from arrays in float64; slip: a key of SLIPS, to compute what it makes."""
+    hidden = np.einsum("oc,nchw->nohw", a["expand"], a["in"]) + a["expand_bias"][:, None, None]
+    hidden = hidden if slip == "expand" else np.clip(hidden, 0, 6)
+    hidden = np.nan_to_num(hidden) if slip == "nan" else hidden
+    padded = _padded(hidden, 1)
+    if slip == "border":
+        border = np.clip(a["expand_bias"], 0, 6)[:, None, None]
+        padded = _padded(hidden - border, 1) + border
+    if slip == "origin":
+        padded = np.pad(padded[:, :, 1:, 1:], ((0, 0), (0, 0), (0, 1), (0, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    step = 1 if slip == "stride" else d["stride"]
+    windows = windows[:, :, ::step, ::step][:, :, : d["out_height"], : d["out_width"]]
+    dw = np.einsum("nchwyx,cyx->nchw", windows, a["depthwise"]) + a["depthwise_bias"][:, None, None]
+    dw = dw if slip == "depthwise" else np.clip(dw, 0, 6)
+    out = np.einsum("oc,nchw->nohw", a["project"], dw) + a["project_bias"][:, None, None]
+    out = out + a["in"] if d["residual"] and slip != "residual" else out
+    return np.clip(out, 0, 6) if slip == "project" else out
+
+
+def _block_products(d: Dims) -> int:
+    pixels = d["images"] * d["out_height"] * d["out_width"]
+    expand = d["images"] * d["height"] * d["width"] * d["in_channels"] * d["hidden_channels"]
+    return expand + pixels * d["hidden_channels"] * (9 + d["out_channels"])
+
+
 def _backward_input(a: Arrays, d: Dims) -> np.ndarray:
     stride, padding = d["stride"], d["padding"]
     grown = np.zeros((d["images"], d["channels"], d["height"] + 2 * padding, d["width"] + 2 * padding))
@@ -182,6 +226,15 @@ def _dense(images: int, channels: int, size: tuple[int, int], out: int, kernel: 
     dims = window(images, channels, *size, kernel, stride)
     order = {"images": images, "in_channels": channels, "height": size[0], "width": size[1], "out_channels": out}
     return order | {name: dims[name] for name in ("out_height", "out_width", "kernel", "stride", "padding")}
+
+
+def _block(
+    images: int, size: tuple[int, int], channels: tuple[int, int, int], stride: int = 1, residual: int = 0
+) -> dict[str, int]:
+    """Dims of an inverted residual, in the kernel's order. channels: of the input, hidden, of the output."""
+    inside, hidden, out = channels
+    out_size = [(one - 1) // stride + 1 for one in size]
+    return dict(zip(_BLOCK, (images, inside, hidden, out, *size, *out_size, stride, residual), strict=True))
 
 
 def _columned(
@@ -218,6 +271,10 @@ def _filters(d: Dims) -> tuple[int, ...]:
 
 
 _WINDOW = ("height", "width", "out_height", "out_width", "kernel", "stride", "padding")
+_BLOCK = (
+    "images", "in_channels", "hidden_channels", "out_channels", "height", "width", "out_height", "out_width", "stride",
+    "residual",
+)  # fmt: skip
 _DENSE = ("images", "in_channels", "height", "width", "out_channels", *_WINDOW[2:])
 
 OPERATORS: dict[str, Operator] = {
@@ -343,6 +400,24 @@ OPERATORS: dict[str, Operator] = {
             (window(2, 5, 9, 11, 3, 1), window(1, 1, 1, 1, 3, 1), window(2, 3, 10, 7, 3, 2), window(1, 4, 12, 40, 5, 1),
              window(3, 2, 6, 6, 1, 1)),
             (), window(32, 120, 28, 28, 5, 1),
+        ),
+        Operator(
+            "block",
+            "an inverted residual: expand (1×1), bias, ReLU6; depthwise (3×3, padding 1), bias, ReLU6; project (1×1),"
+            " bias; then + in if residual is 1",
+            {"in": lambda d: _plane(d, "in_channels"), "expand": lambda d: (d["hidden_channels"], d["in_channels"]),
+             "expand_bias": lambda d: (d["hidden_channels"],), "depthwise": lambda d: (d["hidden_channels"], 3, 3),
+             "depthwise_bias": lambda d: (d["hidden_channels"],),
+             "project": lambda d: (d["out_channels"], d["hidden_channels"]),
+             "project_bias": lambda d: (d["out_channels"],), "out": lambda d: _out_plane(d, "out_channels")},
+            "out", _BLOCK, inverted_residual, lambda d: max(d["in_channels"], 9, d["hidden_channels"]),
+            (_block(1, (16, 16), (8, 48, 8), 1, 1), _block(2, (7, 9), (5, 37, 7)), _block(1, (10, 13), (3, 20, 6), 2),
+             _block(1, (1, 1), (1, 1, 1), 1, 1), _block(2, (5, 18), (4, 17, 4), 1, 1),
+             _block(1, (9, 6), (6, 33, 40), 2), _block(1, (6, 11), (3, 18, 3), 1, 1)),
+            (_block(1, (14, 14), (16, 96, 16), 1, 1), _block(2, (13, 7), (6, 35, 11)), _block(1, (1, 1), (1, 1, 1)),
+             _block(1, (12, 19), (5, 30, 9), 2), _block(3, (3, 10), (7, 50, 7), 1, 1),
+             _block(1, (8, 5), (4, 9, 70), 2)),
+            _block(32, (56, 56), (24, 144, 24), 1, 1), products=_block_products,
         ),
     )
 }  # fmt: skip

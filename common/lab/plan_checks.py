@@ -1,4 +1,4 @@
-"""What the notebooks of chapter 05 show about the learner's planner and engine, on two small networks."""
+"""What notebooks of chapters 05 and 06 show about the learner's planner and engine, on small networks."""
 
 import importlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from .. import topology
 from ..network.arena import Lifetime, place
 from ..network.program import lives
 from ..network.steps import fuse
-from .cases import hard_swishes, shortcuts, small_resnet
+from .cases import hard_swishes, inverted_residuals, shortcuts, small_resnet
 from .engine_judging import DRAWN, FUNCTIONS, arena_flaw, drawn_ranges, judge_engine, plan_flaw, unfused
 from .judging import MODULES
 from .matching import Flaw, errors_located
@@ -122,6 +122,26 @@ def try_fusion() -> None:
         return
     print(
         f"✓ own fusion: right, {fused['launches']:.0f} launches in place of {apart['launches']:.0f},"
+        f" {fused['bytes moved'] / 1e3:.0f} kB in place of {apart['bytes moved'] / 1e3:.0f}"
+    )
+
+
+def try_blocks() -> None:
+    """Print the first flaw of this session's blocks.py, or what its blocks save, on a small network."""
+    model = topology.write_onnx(*inverted_residuals(1, (19, 25)))
+    try:
+        found = []
+        for chapter in (5, 6):
+            scores, flaws = judge_engine(model, _modules(*MODULES[chapter]))
+            if flaws:
+                raise Flaw(flaws[0])
+            found.append(scores)
+        apart, fused = found
+    except Flaw as flaw:
+        print(f"✗ blocks: {flaw}")
+        return
+    print(
+        f"✓ blocks: right, {fused['launches']:.0f} launches in place of {apart['launches']:.0f},"
         f" {fused['bytes moved'] / 1e3:.0f} kB in place of {apart['bytes moved'] / 1e3:.0f}"
     )
 

@@ -360,8 +360,9 @@ def test_the_references_file_is_own_again_once_every_part_is(work, shell):
     assert progress.load()["engine"] == {"weights.py": "own"}
 
 
-def test_what_the_reference_does_not_have(work):
-    with pytest.raises(ValueError, match=r"no kernels/block.cu yet: it comes with chapter 06"):
+def test_what_the_reference_does_not_have(work, tmp_path, monkeypatch):
+    with monkeypatch.context() as without, pytest.raises(ValueError, match=r"no kernels/block.cu yet: it comes with"):
+        without.setattr(engine, "REFERENCE", tmp_path / "nowhere")
         engine.use_reference("kernels/block")
     with pytest.raises(ValueError, match=r"no graph.py of your own is kept aside"):
         engine.use_own("graph")

@@ -545,11 +545,10 @@ def test_a_dying_engine_is_an_answer(body, said, work):
     assert said in milestones.run(1, console()).flaw
 
 
-def test_chapters_without_a_milestone_say_so(work):
-    for chapter, said in ((3, "it measures libraries"), (6, "no milestone yet")):
-        say = console()
-        assert not milestones.run(chapter, say)
-        assert said in say.export_text()
+def test_a_chapter_without_a_milestone_says_so(work):
+    say = console()
+    assert not milestones.run(3, say)
+    assert "it measures libraries" in say.export_text()
     with pytest.raises(ValueError, match="chapter: must be 1 to 6, got 7"):
         milestones.run(7)
 
