@@ -110,7 +110,7 @@ def draw(recorded: Results) -> None:
 class Sum(NamedTuple):
     """µs per batch of all steps, each timed alone and summed, and of the whole network, by side.
 
-    other: the sides whose steps were timed with another arithmetic than the network, so that the two are of two programs.
+    other: the sides whose steps were timed with another arithmetic than the network: the two are of two programs.
     """
 
     precision: str

@@ -24,8 +24,6 @@ def pictures(recorded: Results) -> str:
     found: list[Mapping[str, Any]] = [r for r in results.find(recorded, suite="pipeline") if "pictures_per_s" in r]
     if not found:
         return NOT_YET
-    ray = [r for r in results.find(recorded, suite="scaling", gpus=1) if r["source"].endswith("on Ray")]
-    found += [{**r, "case": r["source"]} for r in ray]
     columns = sorted({(r["precision"], r["batch"]) for r in found})
     rates = {(r["case"], r["precision"], r["batch"]): f"{r['pictures_per_s']:,.0f}" for r in found}
     cases = dict.fromkeys(r["case"] for r in found)

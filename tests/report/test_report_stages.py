@@ -27,19 +27,11 @@ def test_a_row_per_stage_and_a_column_per_precision():
             stage("decode, 1 threads", 300.4, threads=1),
             stage("decode, 8 threads", 1200.0, threads=8, precision="fp32"),
             stage("decode on the GPU", 15000.0, pixels_off=1.49, pixels_off_most=20),
-            {
-                "suite": "scaling",
-                "case": "disk, on Ray, 1 GPU",
-                "source": "disk, on Ray",
-                "gpus": 1,
-                "pictures_per_s": 7.0,
-            },
         )
     )
     assert "NVIDIA H200, 2026-01-02, a machine with 8 cores" in text
     assert "| pictures per second | fp16, batch 256 | fp32, batch 256 |" in text
     assert "| decode, 1 thread | 300 | – |" in text and "| decode, 8 threads | – | 1,200 |" in text
-    assert "| disk, on Ray | 7 | – |" in text
     assert "by 1.5 of 255 on average, by 20 at most" in text
 
 
