@@ -100,6 +100,8 @@ def judged_together(exercise: Exercise) -> dict[str, list[tuple[bool, str]]] | c
                         break
         return said
 
+    if exercise.is_cuda:
+        check.runner._prepare()  # or each fork imports elftools and asks the compiler for its version
     seconds = check.runner.SECONDS * ATTEMPTS * (len(expected) + len(right))
     return child.forked(judge_all, seconds, limit_addresses=False)
 

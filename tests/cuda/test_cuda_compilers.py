@@ -95,21 +95,50 @@ def test_processes_that_compile_the_same_at_once_leave_one_file(tmp_path):
     assert [name for name in names if name != ("headers", "")] == libraries  # g++ precompiles headers there
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_precompiled_headers_are_used_and_made_anew_if_damaged(tmp_path, monkeypatch, traced):
+@pytest.mark.parametrize(("traced", "halves"), [(False, False), (True, False), (False, True), (True, True)])
+def test_precompiled_headers_are_used_and_made_anew_if_damaged(tmp_path, monkeypatch, traced, halves):
     found = find_compiler()
     if found.family != "gcc":
         pytest.skip("only g++ precompiles the simulator's headers")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
-    (option,) = compiler.precompiled(traced)
+    (option,) = compiler.precompiled(traced, halves)
     made = Path(option.removeprefix("-I"), "simulator.h.gch")
     flags = compiler.traced_flags(found) if traced else [*compiler._flags(found), "-w"]
     command = [*found.command, option, *flags, f"-I{compiler.INCLUDE}", "-H", "-fsyntax-only", "-x", "c++", "-"]
-    told = compiler._run(command, '#include "simulator.h"\n').stderr
+    told = compiler._run(command, '#include "simulator.h"\n#include <cuda_fp16.h>\n__half x;\n').stderr
     assert f"! {made}" in told and f" {compiler.INCLUDE / 'simulator.h'}\n" not in told
+    assert "error" not in told
     made.write_bytes(made.read_bytes()[:1000])
     compiler._precompiled.cache_clear()
-    assert compiler.precompiled(traced) == [option] and made.stat().st_size > 1000
+    assert compiler.precompiled(traced, halves) == [option] and made.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("source", "begins"), [
+    ("// half\n#include <cuda_fp16.h>\n__half x;", True),
+    ('#include "empty.h"\n#include "halves.h"', True),
+    ('#include "halves.h"\n__half x;', True),
+    ('#include "code.h"\n#include "halves.h"', False),
+    ("__half x;\n#include <cuda_fp16.h>", False),
+    ("#if 0\n#include <cuda_fp16.h>\n#endif\n__half x;", False),
+    ("/* #include <cuda_fp16.h> */ __half x;", False),
+    ('#include "empty.h"\n#include "empty.h"', False),
+    ("", False),
+])  # fmt: skip
+def test_halves_are_precompiled_if_nothing_comes_before_them(tmp_path, monkeypatch, source, begins):
+    """As code before that header does not see it, a kernel's error would be missed."""
+    (tmp_path / "empty.h").write_text("#pragma once  // nothing\n")
+    (tmp_path / "halves.h").write_text('#pragma once\n#include "empty.h"\n#include <cuda_fp16.h>\n')
+    (tmp_path / "code.h").write_text("#pragma once\nint three = 3;\n")
+    assert compiler._begins_with_halves(source, [tmp_path]) is begins
+    asked = []
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(compiler, "precompiled", lambda *given: asked.append(given) or [])
+    try:
+        compiler.build_kernels(source, [], [f"-I{tmp_path}"])
+        compiled = True
+    except cuda.CompileError:
+        compiled = False
+    assert asked[0] == (False, begins) and compiled == (begins or "__half x" not in source)
 
 
 @seldom(4)

@@ -2,11 +2,12 @@
 
 import functools
 import re
+import struct
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 SOURCE = "kernel.cu"  # the file name that compiler.py gives to the learner's source
 _OURS = re.compile(r"(?:^|\d)(?:sim_|Sim[A-Z])|^completed\.|^__")  # names of the simulator's headers, mangled or not
 _WRITABLE = 1  # SHF_WRITE
+_OBJECT, _THREADS_OWN = 1, 6  # STT_OBJECT, STT_TLS
+_NO_SECTION = (0, 0xFFF1, 0xFFF2)  # SHN_UNDEF, SHN_ABS, SHN_COMMON
 _LEADS_ON = ("DW_AT_type", "DW_AT_abstract_origin", "DW_AT_specification")
 
 
@@ -26,6 +29,28 @@ def prepare() -> type["ELFFile"]:
 
 def _elf(file: IO[bytes]) -> "ELFFile":
     return prepare()(file)
+
+
+class Symbol(NamedTuple):
+    """An entry of a library's table of symbols; kind is STT_…"""
+
+    name: str
+    value: int
+    size: int
+    kind: int
+    section: int
+
+
+def _symbols(elf: "ELFFile") -> list[Symbol]:
+    """The table of symbols, read as Elf64_Sym lays it out: pyelftools takes milliseconds, for an object of each."""
+    table: Any = elf.get_section_by_name(".symtab")
+    if table is None:
+        return []
+    names = table.stringtable.data()
+    return [
+        Symbol(names[name : names.index(0, name)].decode("utf-8", "replace"), value, size, info & 15, section)
+        for name, info, _, section, value, size in struct.iter_unpack("<IBBHQQ", table.data())
+    ]
 
 
 def _plain_name(symbol: str) -> str:
@@ -50,14 +75,13 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
     """The arrays (name, bytes) of static shared memory by function; "" for those outside of functions."""
     found: dict[str, list[tuple[str, int]]] = {}
     with library.open("rb") as file:
-        table: Any = _elf(file).get_section_by_name(".symtab")
-        for symbol in table.iter_symbols() if table else ():
+        for symbol in _symbols(_elf(file)):
             name = symbol.name
-            if symbol["st_info"]["type"] != "STT_TLS" or name.startswith("_ZGV") or _OURS.search(name):
+            if symbol.kind != _THREADS_OWN or name.startswith("_ZGV") or _OURS.search(name):
                 continue
             function = re.match(r"_ZZN?L?(\d+)(\w+)", name)
             inside = function[2][: int(function[1])] if function else ""
-            found.setdefault(inside, []).append((_plain_name(name), symbol["st_size"]))
+            found.setdefault(inside, []).append((_plain_name(name), symbol.size))
     return found
 
 
@@ -65,16 +89,15 @@ def static_shared(library: Path) -> dict[str, list[tuple[str, int]]]:
 def shared_arrays(library: Path) -> tuple[tuple[int, int, str], ...]:
     """The arrays of static shared memory as (offset of the first byte, offset of the end, name), sorted."""
     with library.open("rb") as file:
-        table: Any = _elf(file).get_section_by_name(".symtab")
-        return _shared_among(table.iter_symbols() if table else ())
+        return _shared_among(_symbols(_elf(file)))
 
 
-def _shared_among(symbols: Iterable[Any]) -> tuple[tuple[int, int, str], ...]:
+def _shared_among(symbols: Iterable[Symbol]) -> tuple[tuple[int, int, str], ...]:
     found = []
     for symbol in symbols:
         name = symbol.name
-        if symbol["st_info"]["type"] == "STT_TLS" and not name.startswith("_ZGV") and not _OURS.search(name):
-            found.append((symbol["st_value"], symbol["st_value"] + symbol["st_size"], _plain_name(name)))
+        if symbol.kind == _THREADS_OWN and not name.startswith("_ZGV") and not _OURS.search(name):
+            found.append((symbol.value, symbol.value + symbol.size, _plain_name(name)))
     return tuple(sorted(found))
 
 
@@ -110,8 +133,7 @@ class Symbols:
                         self._read_inlined(dwarf, ours, unit, die)
                     elif die.tag == "DW_TAG_variable":
                         self._read_element(die)
-            table: Any = elf.get_section_by_name(".symtab")
-            symbols = list(table.iter_symbols()) if table else []
+            symbols = _symbols(elf)
             self.shared = _shared_among(symbols)
             self._read_symbols(elf, symbols)
         self._rows.sort()
@@ -143,14 +165,14 @@ class Symbols:
         if len(where) == 10 and where[0] == 0x0E and where[9] in (0x9B, 0xE0):  # DW_OP_const8u, a thread's variable
             self.alignments[int.from_bytes(where[1:9], "little")] = _alignment(die)
 
-    def _read_symbols(self, elf: "ELFFile", symbols: list[Any]) -> None:
+    def _read_symbols(self, elf: "ELFFile", symbols: list[Symbol]) -> None:
         for symbol in symbols:
-            low, high, kind = symbol["st_value"], symbol["st_value"] + symbol["st_size"], symbol["st_info"]["type"]
-            if kind == "STT_TLS" and symbol.name.startswith("_ZGV"):
+            low, high = symbol.value, symbol.value + symbol.size
+            if symbol.kind == _THREADS_OWN and symbol.name.startswith("_ZGV"):
                 self.guards.append(low)
-            elif kind != "STT_OBJECT" or _OURS.search(symbol.name) or low >= high:
+            elif symbol.kind != _OBJECT or _OURS.search(symbol.name) or low >= high:
                 continue
-            elif _is_writable(elf, symbol["st_shndx"]):
+            elif _is_writable(elf, symbol.section):
                 each = self._elements.get(low) or min(4, high - low)
                 self.variables.append((low, high, _plain_name(symbol.name), each))
 
@@ -178,8 +200,8 @@ def _our_files(program: Any) -> set[int]:
     return {i + first for i, entry in enumerate(program["file_entry"]) if entry.name.decode() == SOURCE}
 
 
-def _is_writable(elf: "ELFFile", section: Any) -> bool:
-    if not isinstance(section, int):
+def _is_writable(elf: "ELFFile", section: int) -> bool:
+    if section in _NO_SECTION:
         return False
     found: Any = elf.get_section(section)
     name = found.name
