@@ -1,6 +1,8 @@
 """The rows that stand for a product of parameters: every two values meet, in few rows; and what takes turns."""
 
 import itertools
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,12 +78,36 @@ def test_notebooks_take_turns_unless_they_have_changed(monkeypatch):
     monkeypatch.setattr(tiers, "ALL", False)
     monkeypatch.setattr(tiers, "changed_lately", lambda: frozenset(["04_kernels/b.ipynb"]))
     had = {name: [] for name in ("01_topology/a.ipynb", "04_kernels/a.ipynb", "04_kernels/b.ipynb")}
-    for number in range(6):
+    for number in range(8):
         monkeypatch.setenv("COURSE_TURN", str(number))
         for name, turns in had.items():
             turns.append(tiers.notebook_has_turn(name))
-    assert [sum(turns) for turns in had.values()] == [3, 2, 6]
+    assert [sum(turns) for turns in had.values()] == [4, 2, 8]
     assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
+
+
+def test_a_notebook_has_changed_if_the_source_of_a_cell_has(tmp_path):
+    def commit(name, source, output, **metadata):
+        cell = {"cell_type": "code", "source": [source], "outputs": [output]}
+        (tmp_path / name).write_text(json.dumps({"cells": [cell], "metadata": metadata}))
+
+    def git(*arguments):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    for name in ("same.ipynb", "edited.ipynb", "gone.ipynb"):
+        commit(name, "1 + 1", "2", records="a")
+    git("add", ".")
+    git("commit", "-qm", "a")
+    commit("same.ipynb", "1 + 1", "two", records="b")
+    commit("edited.ipynb", "1 + 2", "3", records="b")
+    commit("new.ipynb", "1 + 1", "2")
+    (tmp_path / "gone.ipynb").unlink()
+    (tmp_path / "a.py").write_text("a = 1")
+    git("add", ".")
+    git("commit", "-qm", "b")
+    assert tiers.changed_lately(tmp_path, 1) == {"edited.ipynb", "new.ipynb", "gone.ipynb", "a.py"}
 
 
 def test_the_cases_of_what_has_changed_need_no_turn(monkeypatch):

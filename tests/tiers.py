@@ -17,6 +17,7 @@ import contextlib
 import functools
 import heapq
 import itertools
+import json
 import os
 import random
 import subprocess
@@ -32,9 +33,9 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders, files and tests, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 8,
-    "tests/optimize/": 8,
-    "tests/network/": 8,
+    "tests/kernels/": 12,
+    "tests/optimize/": 12,
+    "tests/network/": 12,
     "tests/cuda/inspect/test_machine_code.py": 6,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 5,
@@ -43,10 +44,10 @@ SHARES = {
     "tests/lab/test_milestones.py": 6,
     "tests/lab/test_error_checks.py": 4,
     "tests/lab/test_plan_checks.py": 4,
-    "tests/bench/": 3,
+    "tests/bench/": 4,
     "tests/draw/": 2,
-    "tests/trace/": 3,
-    "tests/quantize/": 2,
+    "tests/trace/": 4,
+    "tests/quantize/": 3,
     "tests/test_faults.py": 2,
     "tests/check/test_child.py": 2,
     "tests/check/test_copies.py::test_a_copy_filled_with_its_solutions_is_its_source": 4,
@@ -66,7 +67,7 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
 NOTEBOOKS = {
-    "01_topology": 2, "02_weights": 2, "03_cudnn_baseline": 2, "04_kernels": 3, "05_network": 3, "06_optimize": 3,
+    "01_topology": 2, "02_weights": 2, "03_cudnn_baseline": 2, "04_kernels": 4, "05_network": 4, "06_optimize": 4,
 }  # fmt: skip
 LATELY = 5  # commits
 
@@ -142,13 +143,44 @@ def has_turn(name: str, share: int) -> bool:
 
 
 @functools.cache
-def changed_lately() -> frozenset[str]:
-    """The files that the last commits have changed, merged branches included, and what is not committed."""
-    command = ["git", "diff", "--name-only", f"HEAD~{LATELY}"]
+def changed_lately(root: Path = Path(__file__).parents[1], commits: int = LATELY) -> frozenset[str]:
+    """The files that the last commits have changed, merged branches included, and what is not committed.
+
+    A notebook counts if the source of a cell has changed. New records change outputs of most notebooks at once, and
+    `python -m common generate --all`, which writes those, has just executed them.
+    """
+    command = ["git", "diff", "--name-only", "--no-renames", f"HEAD~{commits}"]
     with contextlib.suppress(OSError):  # no git
-        done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
-        return frozenset(done.stdout.splitlines())
+        names = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout.splitlines()
+        notebooks = [name for name in names if name.endswith(".ipynb") and (root / name).is_file()]
+        before = _committed([f"HEAD~{commits}:{name}" for name in notebooks], root)
+        same = {
+            name for name, text in zip(notebooks, before, strict=True)
+            if text is not None and _sources(text) == _sources((root / name).read_bytes())
+        }  # fmt: skip
+        return frozenset(names) - same
     return frozenset()
+
+
+def _committed(objects: Sequence[str], root: Path) -> list[bytes | None]:
+    """The contents of committed files, "HEAD~5:README.md"; None for one that is not there."""
+    asked = "".join(f"{name}\n" for name in objects).encode()
+    said = subprocess.run(["git", "cat-file", "--batch"], input=asked, cwd=root, capture_output=True, check=True).stdout
+    found: list[bytes | None] = []
+    for _ in objects:
+        head, _, said = said.partition(b"\n")
+        if head.endswith(b" missing"):
+            found.append(None)
+            continue
+        size = int(head.rpartition(b" ")[2])
+        found.append(said[:size])
+        said = said[size + 1 :]
+    return found
+
+
+def _sources(text: bytes) -> list[tuple[str, str]]:
+    """The kind and source of each cell of a notebook."""
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
 
 
 def notebook_has_turn(name: str) -> bool:
