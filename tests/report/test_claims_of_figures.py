@@ -85,3 +85,25 @@ def test_one_two_and_four_small_images_fill_64_rows_alike():
     shares = {images * 49 / (64 * math.ceil(images * 49 / 64)) for images in (1, 2, 4)}
     found = json.loads(tiles.SHIPPED.read_text(encoding="utf-8"))["found"]["float16"]
     assert len(shares) == 1 and found["7×7 160>960>160 +residual"]["256"]["tile"]["warpgroups"]
+
+
+def test_of_the_energies_only_the_engines_and_two_peers_in_fp16_at_batch_256_are_new():
+    """Notebook 11 of chapter 06, section 5: which energies are of an earlier day."""
+    metered = results.find(RECORDED, suite="energy", case=tables.NETWORK)
+    rows = [r for r in metered if r["precision"] in ("fp32", "fp16")]
+    newest = max(r["run"][:10] for r in rows)
+    new = {(r["precision"], r["batch"], r["implementation"]) for r in rows if r["run"][:10] == newest}
+    assert new == {("fp16", 256, name) for name in ("ours", "cudnn", "torch-graph")}
+    old = {(r["precision"], r["batch"], r["implementation"]) for r in rows if r["run"][:10] != newest}
+    assert {case for case in old if case[:2] == ("fp16", 256)} == {("fp16", 256, "torch-compile")}
+
+
+def test_at_batch_1_twice_the_bytes_add_little_to_the_way_from_host_to_host():
+    """Notebook 7 of chapter 06, section 6."""
+    keys = {"suite": "network", "implementation": "ours", "batch": 1}
+    more = []
+    for precision in ("fp16", "fp32"):
+        card = results.one(RECORDED, case=tables.NETWORK, mode="rotating", precision=precision, **keys)
+        host = results.one(RECORDED, case=f"{tables.NETWORK}, host to host", precision=precision, **keys)
+        more.append(host["median_us"] - card["median_us"])
+    assert 1 < more[1] / more[0] < 1.25
