@@ -78,6 +78,8 @@ def several(recorded: Results) -> str:
     found = results.find(recorded, suite="scaling")
     if not found:
         return ALONE
+    order = list(dict.fromkeys(r["source"] for r in found))
+    found.sort(key=lambda r: (order.index(r["source"]), r["precision"], r["batch"], r["gpus"]))
     if all(r["gpus"] == 1 for r in found):
         rows = [[r["case"], r["precision"], f"{r['pictures_per_s']:,.0f}"] for r in found]
         table = markdown(["pictures", "precision", "pictures per second"], rows, 2)
@@ -87,7 +89,7 @@ def several(recorded: Results) -> str:
         for r in found
     ]
     heads = ["pictures", "precision", "pictures per second", "efficiency"]
-    return f"{card_and_date(recorded, found)}.\n\n{markdown(heads, rows, 2)}"
+    return f"{card_and_date(recorded, found)}, each number of one run.\n\n{markdown(heads, rows, 2)}"
 
 
 def service(recorded: Results) -> str:

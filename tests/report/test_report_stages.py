@@ -64,14 +64,15 @@ def test_the_files_are_those_of_the_suite():
 
 
 def test_several_gpus_have_an_efficiency_and_one_alone_has_none():
-    def scaled(gpus, rate, **more):
-        return {"suite": "scaling", "case": f"decoded, {gpus}", "gpus": gpus, "pictures_per_s": rate, **more}
+    def scaled(gpus, rate, source="decoded", **more):
+        keys = {"case": f"{source}, {gpus}", "source": source, "gpus": gpus, "pictures_per_s": rate}
+        return {"suite": "scaling", **keys, **more}
 
     alone = scaled(1, 1000.0)
     text = stages.several(recorded(alone))
     assert text.startswith(stages.ALONE) and "| decoded, 1 | fp16 | 1,000 |" in text and "NVIDIA H200" in text
-    text = stages.several(recorded(alone, scaled(2, 1960.0, efficiency=0.98)))
-    assert "| decoded, 1 | fp16 | 1,000 | – |" in text and "| decoded, 2 | fp16 | 1,960 | 0.98 |" in text
+    text = stages.several(recorded(alone, scaled(1, 9.0, "disk"), scaled(2, 1960.0, efficiency=0.98)))
+    assert "| decoded, 1 | fp16 | 1,000 | – |\n| decoded, 2 | fp16 | 1,960 | 0.98 |\n| disk, 1 |" in text
 
 
 def test_a_row_per_rate_and_a_dash_where_a_window_has_none():
