@@ -504,7 +504,7 @@ ERROR = "The error is the relative error of the logits against the network in fl
 NAMED = {"half": "fp16", "single": "fp32"}  # of CLASSES: the precision that the front page calls them by
 SIZES = (
     "The table sorts by errors: up to 1e-5 stands under fp32, up to 1e-2 under fp16."
-    " (The course allows its own engine less in fp16.)"
+    " (In fp16 the course allows its own engine smaller errors only.)"
 )
 
 
