@@ -334,18 +334,28 @@ def network_peers(recorded: Results) -> str:
     apart = any(process_of(r) not in own for r in found)
     intro = (
         f"{provenance(recorded, found)}. Microseconds per batch, median of the newest run. Inputs and weights lie in"
-        " the GPU's memory; every call uses the same buffers, except in the rows with rotating buffers. Every result"
-        " was checked before its time counted: the errors are the largest of the row, against ONNX Runtime in fp32 and"
+        " the GPU's memory; every call uses the same buffers, except in the rows with rotating buffers, which are of"
+        " other processes. Every result was checked before its time counted: the errors are the largest of the row,"
+        " against ONNX Runtime on the CPU, in fp32, and"
         " against the same network in float64. Bold is the fastest of a column, rows with rotating buffers left out."
         f" {missing(found)}"
     )
     marks = _Marks()
+    program = {r["run"]: recorded.runs[r["run"]].get("commit") for r in found}
+    now = {(r["implementation"], r["precision"], r["batch"], program[r["run"]]) for r in found if r["mode"] == "hot"}
+    earlier = {  # ids of records of another program than that of the same calls over hot buffers
+        id(r): recorded.runs[r["run"]]["date"]
+        for r in found
+        if r["mode"] != "hot" and (r["implementation"], r["precision"], r["batch"], program[r["run"]]) not in now
+        and any(one[:3] == (r["implementation"], r["precision"], r["batch"]) for one in now)
+    }  # fmt: skip
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error", "against float64"]
     parts = [
-        (title, heads, _peers([r for r in found if class_of(r) == name], marks, own), 4)
+        (title, heads, _peers([r for r in found if class_of(r) == name], marks, own, earlier), 4)
         for name, (_, title) in CLASSES.items()
     ]
-    notes = "\n\n".join([*([NOT_BESIDE] if apart and own else []), *marks.footnotes(), intro])
+    beside = [NOT_BESIDE] if apart and own else []
+    notes = "\n\n".join([*beside, *_of_other_programs(earlier.values()), *marks.footnotes(), intro])
     return "\n\n".join([*_folded(parts), fold("The marks, how the times were taken, and what was not measured", notes)])
 
 
@@ -396,8 +406,13 @@ def exact_error(records: Iterable[Record]) -> str:
     return f"{max(errors):.0e}" if errors else DASH
 
 
-def _peers(records: Sequence[Record], marks: "_Marks", own: Collection[tuple[str, str, int]]) -> list[list[str]]:
-    """The rows of one class: one per implementation, layout, arithmetic, launch and mode; one column per batch."""
+def _peers(
+    records: Sequence[Record], marks: "_Marks", own: Collection[tuple[str, str, int]], earlier: Collection[int]
+) -> list[list[str]]:
+    """The rows of one class: one per implementation, layout, arithmetic, launch and mode; one column per batch.
+
+    own: the processes that ours was timed in. earlier: the ids of the records to mark as of another program.
+    """
     ways = grouped(records, "implementation", "layout", "arithmetic", "launch", "mode")
     best = {
         key: min(r["median_us"] for r in group)
@@ -408,6 +423,7 @@ def _peers(records: Sequence[Record], marks: "_Marks", own: Collection[tuple[str
 
     def cell(r: Record) -> str:
         apart = APART if own and process_of(r) not in own else ""
+        apart += OTHER_PROGRAM if id(r) in earlier else ""
         return _bold(us(r["median_us"]) + apart + marks(r), r["median_us"] == best.get((r["mode"], r["batch"])))
 
     rows = []
@@ -622,9 +638,10 @@ def network_single(recorded: Results) -> str:
         " same buffers, by the GPU's clock. *Rotating*: the same over sets of buffers that together are more than twice"
         " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
         " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
-        " with copies of the pictures, which already have the precision and the layout, to the card and of the logits"
-        " back. The first, the cold and the lone times are of one process; the other two columns are of one process"
-        f" each. {ERROR}"
+        " calls in a row, without idle gaps, each with copies of the pictures, which already have the precision and the"
+        " layout, to the card and of the logits back. The first, the cold and the lone times are of one process; the"
+        " other two columns are of one process each."
+        f" {ERROR}"
     )
     blocks = [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()]
     return _text(intro, blocks, _of_other_programs(dates))
@@ -700,7 +717,7 @@ def network_called(recorded: Results) -> str:
 
 def _of_other_programs(dates: Iterable[str]) -> list[str]:
     """The note below a table with marks of another program; none without dates."""
-    named = " and ".join(sorted(dates))
+    named = " and ".join(sorted(set(dates)))
     return [f"{OTHER_PROGRAM} Measured on {named}, with an earlier version of this repository."] if named else []
 
 
@@ -750,7 +767,7 @@ STARTED = {"from a CUDA graph or a loop on the device": ("graph", "loop"), "by a
 
 
 def network_repeat(recorded: Results) -> str:
-    """Sentences on how well the two newest runs agree, and which times do not, though no host takes part in them.
+    """Sentences on how well the two newest runs agree, and which times do not, though no Python starts their kernels.
 
     Ours and cuDNN's are compared only between runs of the same commit, as other commits are other programs; the largest
     difference between those is given separately.
@@ -782,7 +799,7 @@ def network_repeat(recorded: Results) -> str:
     beyond = [pair for pair in pairs if pair[0] > REPEATS and pair[1]["launch"] not in STARTED["by a host"]]
     if beyond:
         said.append(
-            "No host takes part, and yet further apart: "
+            f"From a CUDA graph or a loop, and more than {100 * REPEATS:.0f} % apart: "
             + ", ".join(
                 f"{IMPLEMENTATIONS[r['implementation']]} {r['precision']} {r['layout']} at batch {r['batch']}"
                 f" ({us(r['previous_median_us'])} and {us(r['median_us'])} µs)"
