@@ -24,6 +24,11 @@ def test_eager_times_do_not_grow_with_the_batch():
     assert max(few) < 1.15 * min(few) and eager(256) > 2 * max(few)
 
 
+def test_eager_pytorch_takes_forty_times_as_long_as_ours():
+    found = tables.network_times(RECORDED, "fp16", 1)
+    assert max(found, key=found.__getitem__) == "torch-eager" and 37 < found["torch-eager"] / found["ours"] < 43
+
+
 def test_the_times_of_two_rungs_of_add():
     case = "add 56×56 24"
     (record,) = results.find(
