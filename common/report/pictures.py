@@ -95,4 +95,5 @@ def texts() -> dict[str, Callable[[], str]]:
     recorded = results.load(tables.CARD)
     lines: dict[str, Callable[[], str]]
     lines = {f"picture-{name.partition('.')[0]}": functools.partial(line, name, recorded) for name in PICTURES}
-    return lines | {"whole-over-sum": functools.partial(race.whole_over_sum, recorded)}
+    lines["whole-over-sum"] = functools.partial(race.whole_over_sum, recorded)
+    return lines | {"whole-twice": functools.partial(race.whole_twice, recorded)}
