@@ -175,6 +175,7 @@ def environment(watch: Watch | None = None) -> dict[str, Any]:
     found |= {
         "torch": _loaded("torch", "__version__") or _installed("torch"),
         "jax": _loaded("jax", "__version__") or _installed("jax"),
+        "onnxruntime": _loaded("onnxruntime", "__version__"),
         "python": platform.python_version(),
         "date": datetime.date.today().isoformat(),
         "commit": commit(),

@@ -121,7 +121,10 @@ def card_and_date(recorded: Results, records: Sequence[Record]) -> str:
 def provenance(recorded: Results, records: Sequence[Record]) -> str:
     """Card, date, driver and library versions of the records' runs, as the beginning of a sentence."""
     runs = results.runs(recorded, records)
-    named = {"driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX"}
+    named = {
+        "driver": "driver", "cuda": "CUDA", "cudnn": "cuDNN", "cublas": "cuBLAS", "torch": "PyTorch", "jax": "JAX",
+        "onnxruntime": "ONNX Runtime",
+    }  # fmt: skip
     seen = {key: list(dict.fromkeys(str(run[key]) for run in runs if run.get(key))) for key in named}
     versions = [f"{name} {' and '.join(seen[key])}" for key, name in named.items() if seen[key]]
     return ", ".join([card_and_date(recorded, records), *versions])

@@ -83,6 +83,13 @@ def test_a_run_on_a_card(gpu, monkeypatch):
     assert "reasons" not in found and None not in found.values()
 
 
+def test_a_library_that_ran_is_named_with_its_version(gpu, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace(__version__="1.31.1"))
+    assert environment()["onnxruntime"] == "1.31.1"
+    monkeypatch.delitem(sys.modules, "onnxruntime")
+    assert "onnxruntime" not in environment()
+
+
 def test_a_card_without_nvml(gpu, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)  # an import of it fails
     said = SimpleNamespace(stdout="580.159.04\n")
