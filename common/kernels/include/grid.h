@@ -7,7 +7,7 @@
 //   wait_for_inputs()        in a kernel that is launched with programmatic=True: what kernels before it have written may
 //                            be read, and what they read be overwritten, from here on. Every thread of it calls this.
 //   launch_dependents()      the next kernel, if launched with programmatic=True, may begin once all blocks have called
-//                            this or returned; it only has to wait before it reads
+//                            this or returned; before its wait it must not read what they write, nor write what they use
 //
 //   PROGRAMMATIC             whether there are such launches: from sm_90 on; elsewhere both functions do nothing
 #pragma once
