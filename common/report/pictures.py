@@ -9,7 +9,7 @@ The plots themselves are those of figures.py.
 
 import functools
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import median_high
 
 from . import figures, race, results, tables
 from .results import Record, Results, grouped
@@ -60,7 +60,7 @@ def sparse(records: Sequence[Record]) -> str:
     said = []
     for (precision, pattern), found in needed(list(records)).items():
         known = [one for one in found if one is not None]
-        middle = f", half of these from {100 * median(known):.0f} % on" if known else ""
+        middle = f", half of these from {100 * median_high(known):.0f} % on" if known else ""
         said.append(f"{precision}, zero {pattern}: {len(known)} of {len(found)} shapes{middle}")
     return (
         "Left, the share of shapes for which a kernel that skips zeros beats every kernel that skips none, against the"
