@@ -124,6 +124,12 @@ def test_processes_share_the_pictures_and_more_gpus_have_an_efficiency(task, rng
     assert "efficiency" in console.export_text()
 
 
+def test_by_default_a_gpu_has_as_many_batches_as_notebook_16_says():
+    from common.bench import scaling
+
+    assert scaling.Options().repeats == 20
+
+
 def test_a_process_that_fails_is_an_error(task, tmp_path):
     from common.bench import scaling
 
