@@ -33,8 +33,12 @@ PLAIN = {
     "products": ("lines", "traced", "STEPS"),
     "results": ("fastest", "find"),
     "oracle": ("of_this_card", "curves", "counted", "H200"),
+    "card": ("MEMORY_LATENCY_NS",),
 }
-NAMES = {"common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left")}
+NAMES = {
+    "common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left"),
+    "common.draw": ("card", "measured_levels"), "common.draw.card": ("measured",),
+}  # fmt: skip
 # the files of records, whose digest a notebook that shows them has in its metadata
 FILES = ("06_optimize/results/**/*", "common/optimize/tiles*.json")
 DIGEST = "records"

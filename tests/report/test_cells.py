@@ -1,6 +1,7 @@
 """Cells that show records are found, whatever way the records take, and executed anew; others keep what they show."""
 
 import json
+import re
 
 import pytest
 
@@ -37,11 +38,25 @@ IMPORT = "from common.report import ladders, plots, results, tables"
         ([IMPORT, "print(tables.us(3.0), tables.CARD)", "ladders.excerpt('a', 'b', 'c')"], []),
         (["from common.report.race import draw", "draw(1)"], [1]),
         (["from common.optimize import tiles", "print(tiles.SHIPPED)"], [1]),
+        (["from common.draw import card", "card.MEMORY_LATENCY_NS", "h200 = card.measured()", "print(h200)"], [2, 3]),
         (["%%rung add\nnot python", "!ls", "(", IMPORT, "ladders.table('x')"], [4]),
     ],
 )
 def test_cells_that_read_records(sources, reading):
     assert list(cells.of_records(notebook(*sources))) == reading
+
+
+def test_what_loads_records_outside_of_the_reports_is_known():
+    """Whoever adds a module that loads records, and that notebooks may use, names it in cells.py."""
+    root = results.course() / "common"
+    found = {
+        path.relative_to(root).as_posix() for path in root.rglob("*.py")
+        if path.relative_to(root).parts[0] not in ("report", "bench", "commands")
+        and re.search(r"results\.load\(|Peaks\.recorded\(", path.read_text(encoding="utf-8"))
+    }  # fmt: skip
+    known = {"draw/card.py", "draw/multiprocessor.py", "lab/oracle.py", "lab/layouts.py"}
+    no_cell = {"lab/kernel_judging.py", "measure/roofline.py"}  # prints of a milestone on a GPU; a docstring
+    assert found == known | no_cell
 
 
 def test_what_nothing_compares_is_found():
