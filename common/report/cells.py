@@ -33,7 +33,7 @@ PLAIN = {
     "products": ("lines", "traced", "STEPS"),
     "results": ("fastest", "find"),
     "oracle": ("of_this_card", "curves", "counted", "H200"),
-    "card": ("MEMORY_LATENCY_NS",),
+    "card": ("MEMORY_LATENCY_NS", "L2_LATENCY_NS", "THREADS_PER_SM", "SHARED_BYTES_PER_SM", "SCHEDULERS_PER_SM"),
 }
 NAMES = {
     "common.optimize.tiles": ("SHIPPED",), "common.optimize": ("tiles",), "common.lab": ("oracle", "left"),
