@@ -82,18 +82,8 @@ COLUMNS: dict[int, dict[str, Column]] = {
         "digits": Column("digits"),
         "µs": Column("µs"),
     },
-    6: {
-        "launches": Column("launches"),
-        "bytes moved": Column("kB moved", "{:,.0f}", 1e-3),
-        "peak memory": Column("arena, kB", "{:,.0f}", 1e-3),
-        "own error": Column("own", "{:.0e}", alone=True),
-        "error": Column("so far", "{:.0e}", alone=True),
-        "findings": Column("findings", alone=True),
-        "digits": Column("digits"),
-        "µs": Column("µs"),
-        "roof": Column("roof, %", "{:.0f}", 100),
-    },
 }
+COLUMNS[6] = {**COLUMNS[5], "roof": COLUMNS[4]["roof"]}
 
 
 @dataclass(frozen=True)

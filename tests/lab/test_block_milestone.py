@@ -13,8 +13,8 @@ import answers
 import numpy as np
 import onnx
 import pytest
-from rich.console import Console
 from tiers import seldom
+from whole_engine import at_work, console, own, write
 
 from common import topology
 from common.check.exercises import REPOSITORY, find
@@ -24,11 +24,6 @@ from common.lab.engine_files import FILES
 from common.lab.judging import judge
 
 KERNEL, RESIDUALS, NETWORK, DIGITS = CASES[6]
-
-
-def own(file: str) -> str:
-    """The reference's text of a file, as a learner's own."""
-    return engine.reference_text(file).replace(" (reference)", "")
 
 
 def changed(file: str, *edits: tuple[str, str]) -> str:
@@ -43,11 +38,7 @@ def changed(file: str, *edits: tuple[str, str]) -> str:
 def write_engine(place: Path, **files: str) -> Path:
     """The reference engine as a learner's own; files: the texts of blocks.py and kernels/block.cu in their place."""
     names = {"blocks": "blocks.py", "block": "kernels/block.cu"}
-    texts = {file: own(file) for file in judging.RUN[6]} | {names[name]: text for name, text in files.items()}
-    for file, text in {"__init__.py": "", **texts}.items():
-        (place / file).parent.mkdir(parents=True, exist_ok=True)
-        (place / file).write_text(text, encoding="utf-8")
-    return place
+    return write(place, judging.RUN[6], {names[name]: text for name, text in files.items()})
 
 
 @pytest.fixture
@@ -313,17 +304,8 @@ def test_whose_kernels_were_launched_is_said():
 
 @pytest.fixture
 def work(tmp_path, monkeypatch) -> Iterator[Path]:
-    (tmp_path / progress.MARKER).touch()
-    write_engine(tmp_path / "engine")
-    (tmp_path / "06_optimize").mkdir()
-    monkeypatch.chdir(tmp_path / "06_optimize")
-    engine.open_engine()
-    yield tmp_path
-    engine.open_engine()
-
-
-def console() -> Console:
-    return Console(width=95, highlight=False, force_terminal=False, record=True)
+    with at_work(tmp_path, "06_optimize", judging.RUN[6], monkeypatch) as folder:
+        yield folder
 
 
 @pytest.mark.long

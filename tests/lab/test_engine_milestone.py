@@ -9,8 +9,8 @@ import answers
 import numpy as np
 import onnx
 import pytest
-from rich.console import Console
 from tiers import seldom
+from whole_engine import at_work, console, write
 
 from common import topology, weights
 from common.lab import engine, engine_judging, judging, matching, milestones, progress
@@ -34,11 +34,7 @@ def name_of(value: object) -> str | None:
 
 def write_engine(place: Path, **files: str) -> Path:
     """The reference engine as a learner's own, those files given by name in place of it."""
-    texts = {f: engine.reference_text(f).replace(" (reference)", "") for f in (*judging.RUN[5], *judging.FUSION)}
-    for file, text in {"__init__.py": "", **texts, **{FILE[name]: text for name, text in files.items()}}.items():
-        (place / file).parent.mkdir(parents=True, exist_ok=True)
-        (place / file).write_text(text, encoding="utf-8")
-    return place
+    return write(place, (*judging.RUN[5], *judging.FUSION), {FILE[name]: text for name, text in files.items()})
 
 
 @pytest.fixture
@@ -336,17 +332,8 @@ def test_bytes_moved_are_those_of_arrays_that_are_there(opened):
 
 @pytest.fixture
 def work(tmp_path, monkeypatch) -> Iterator[Path]:
-    (tmp_path / progress.MARKER).touch()
-    write_engine(tmp_path / "engine")
-    (tmp_path / "05_network").mkdir()
-    monkeypatch.chdir(tmp_path / "05_network")
-    engine.open_engine()
-    yield tmp_path
-    engine.open_engine()
-
-
-def console() -> Console:
-    return Console(width=95, highlight=False, force_terminal=False, record=True)
+    with at_work(tmp_path, "05_network", (*judging.RUN[5], *judging.FUSION), monkeypatch) as folder:
+        yield folder
 
 
 @pytest.mark.long
@@ -355,7 +342,7 @@ def test_the_command_runs_all_networks_and_records_them(work):
     result = milestones.run(5, say)
     text = say.export_text()
     assert result.passed and result.reference_files == (), text
-    assert f"✓ milestone 5: all {len(CASES[5])} cases" in text and "376 / 376" in text
+    assert f"✓ milestone 5: all {len(judging.cases(5, work / 'engine'))} cases" in text and "376 / 376" in text
     assert max(map(len, text.splitlines())) <= 95
     assert progress.load()["milestones"]["5"]["passed"] is True
 

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from rich.console import Console
 from tiers import seldom
 from typer.testing import CliRunner
+from whole_engine import console
 
 from common import topology, weights
 from common.__main__ import app
@@ -68,10 +68,6 @@ def first_failed(place: Path, chapter: int) -> judging.Outcome | None:
         return next((one for case in CASES[chapter] if not (one := judge(chapter, case)).passed), None)
     finally:
         engine.open_engine()
-
-
-def console() -> Console:
-    return Console(width=95, highlight=False, force_terminal=False, record=True)
 
 
 @pytest.fixture
