@@ -205,7 +205,27 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
         made += [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2 or t.chained]
     elif cuda.backend() == "simulator" or cuda.compute_capability() == 90:
         made += warpgroup_blocks()
-    return made
+    return made + (single_warp_blocks() if dtype == np.float16 else [])
+
+
+def single_warp_blocks() -> list[tuple[Block, Tile]]:
+    """Tiles of single warps: all ways in which x lies in shared memory, both strides, stems of one strip and of two."""
+
+    def tile(strip: int, stages: int = 1) -> Tile:
+        return Tile(
+            strip, 14, slice=16, strip=strip, vector=0, stages=stages, warps=2, pixel_warps=2, persistent=1, alone=True
+        )
+
+    stem = Block(9, 10, 3, 32, 16, 1, "stem", (17, 20))
+    return [
+        (Block(8, 14, 24, 32, 24, residual=True), tile(7, 2)),
+        (Block(9, 17, 32, 48, 32, residual=True), tile(4)),
+        (Block(6, 28, 64, 32, 16), tile(2, 2)),
+        (Block(8, 28, 16, 32, 24, 2), tile(2, 2)),
+        (Block(7, 31, 24, 48, 32, 2), tile(3)),
+        (stem, tile(4)),
+        (stem, tile(10)),
+    ]
 
 
 def warpgroup_blocks() -> list[tuple[Block, Tile]]:
@@ -241,7 +261,8 @@ def launch_fused(dtype: type) -> int:
         taps = {"pointwise": 1, "stem": 3, "none": 0}[block.expand]
         expand = nhwc(block.hidden, block.channels, taps, taps, scale=0.1) if taps else None
         loops = tile.persistent or (tile.warpgroups > 0 and tile.split == 1)
-        grid = loops * cuda.multiprocessors()  # of thread blocks that take two tiles and more
+        at_once = tile.warps if tile.alone else 1
+        grid = loops * at_once * cuda.multiprocessors()  # of thread blocks, or warps, that take two tiles and more
         images = max(3, -(-5 * grid // (2 * Geometry(block, tile, np.dtype(dtype).itemsize).tiles)))
         x = nhwc(images, *block.input_shape)
         out = inverted_residual(

@@ -11,7 +11,7 @@ from ..cuda import checks
 from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
-from . import generate
+from . import alone, generate
 from .generate import WARPGROUP_SLICE, Block, Geometry, Tile, WarpgroupSizes
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
@@ -57,7 +57,8 @@ def inverted_residual(
     fp32 accuracy) or float16, accumulated in float32. Channels and hidden channels must be multiples of 16 bytes, of 8
     elements with "halves", O of 4 elements. With "halves", expand and project are split when this is called: a launch
     that is recorded keeps their values. Returns out.
-    A tile with warpgroups needs arrays that begin at multiples of 16 bytes.
+    A tile with warpgroups or of single warps needs arrays that begin at multiples of 16 bytes; of single warps, the
+    weights are put in order when this is called, and a recorded launch keeps their values.
     ValueError and TypeError name the argument that does not fit; ValueError if no tile fits the card.
     """
     allowed = ("NHWC",)
@@ -96,7 +97,7 @@ def inverted_residual(
     adds_x = residual is None or vectors.address(residual) == vectors.address(x)
     if tile is None:
         tile = chosen(block, n, dtype)
-        if tile is None or (tile.warpgroups and not adds_x):
+        if tile is None or ((tile.warpgroups or tile.alone) and not adds_x):
             tile = rule(block, n, x.dtype.itemsize)
         if tile is None:
             raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")
@@ -106,9 +107,11 @@ def inverted_residual(
     further: tuple[Any, ...] = ()
     if geometry.halves:
         expand, project, further = _halves(block, expand, project, input_bound)
-    if geometry.warpgroups is not None and not adds_x:
-        raise ValueError(f"inverted_residual {block}: warpgroups add no residual but x")
-    variant = "warpgroups" if tile.warpgroups else "cluster" if tile.split > 1 else "fused"
+    if (tile.warpgroups or tile.alone) and not adds_x:
+        raise ValueError(
+            f"inverted_residual {block}: {'single warps' if tile.alone else 'warpgroups'} add no residual but x"
+        )
+    variant = "alone" if tile.alone else "warpgroups" if tile.warpgroups else "cluster" if tile.split > 1 else "fused"
     text = generate.source(block, tile, dtype, block.adds_input and adds_x)
     build = functools.partial(generate.compiled, text, generate.KERNEL)
     kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
@@ -117,6 +120,10 @@ def inverted_residual(
     stored = tuple(array if array is None else layouts.as_stored(array) for array in arrays)
     if geometry.warpgroups is not None:
         stored = _of_warpgroups(geometry.warpgroups, block, *stored)
+    elif tile.alone:
+        if vectors.vector_width(stored[0], stored[-1]) < 8:
+            raise ValueError(f"inverted_residual {block}: x and out must begin at a multiple of 16 bytes, single warps")
+        stored = (stored[0], alone.fragments(block, *stored[1:7]), stored[-1])
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)
     return out

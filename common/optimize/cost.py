@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from . import alone
 from .generate import WARPGROUPS, Block, Geometry, Tile, ceil_div
 
 # ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
@@ -82,6 +83,15 @@ WARPGROUP_TILE = 4800.0  # cycles of a tile besides its slices: its x, its last 
 WARPGROUP_ROW = 130.0  # cycles of a row of hidden pixels that a warp convolves, beside the wavefronts
 WARPGROUP_BATCH = 64  # images, at least, for which they are candidates
 WARPGROUP_OUTPUTS = 196  # outputs of an image, at most
+
+# Tiles of single warps, instructions of a warp; fitted to 80 times of batches 1 to 256
+ALONE_ROW, ALONE_STEP, ALONE_FRAGMENT = 7, 8, 3  # of a row of hidden pixels; of 16 of them; of 16 channels of expand
+ALONE_OUTPUT, ALONE_PLANE = 26, 25  # of a row of outputs, besides project; of 16 hidden channels
+ALONE_STORED, ALONE_ITEM = 40, 150  # of a row of outputs stored; of an item
+ALONE_STEM_ROW = 140  # of a row of hidden pixels of a stem
+ALONE_CYCLES, ALONE_SHARED_CYCLES = 3.0, 2.4  # of an instruction: of a warp alone; of one of several on a scheduler
+ALONE_STRIPS = (1, 2, 4, 7)  # which candidates have
+ALONE_STEM_STRIPS = (4, 10, 16, 28)
 
 # Separate kernels, each measured alone
 SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
@@ -201,6 +211,8 @@ def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: i
     """As `predicted`, with `blocks` resident thread blocks per multiprocessor instead of tile.blocks."""
     if g.warpgroups is not None:
         return _predicted_of_warpgroups(g, batch, multiprocessors)
+    if g.alone is not None:
+        return _predicted_of_single_warps(g, batch, multiprocessors, blocks)
     block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
@@ -237,6 +249,24 @@ def _predicted_of_warpgroups(g: Geometry, batch: int, multiprocessors: int) -> f
     a_tile = WARPGROUP_TILE + ceil_div(sizes.slices, tile.split) * a_slice + (CLUSTER if tile.split > 1 else 0)
     launched = ceil_div(batch, tile.images) * g.tiles * tile.split
     return (ceil_div(launched, multiprocessors) * a_tile + START) / CLOCK_GHZ / 1000
+
+
+def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, blocks: int) -> float:
+    assert g.alone is not None
+    block, tile, stride, rows = g.block, g.tile, g.block.stride, g.alone.rows
+    if g.alone.stem:
+        issue = rows * ALONE_STEM_ROW + ALONE_ITEM
+    else:
+        a_row = ALONE_ROW + stride * (ALONE_STEP + ALONE_FRAGMENT * ceil_div(block.channels, 16))
+        plane = rows * a_row + tile.strip * (ALONE_OUTPUT + block.outputs // 8) + ALONE_PLANE
+        issue = block.hidden // 16 * plane + tile.strip * ALONE_STORED + ALONE_ITEM
+    launched = batch * g.alone.items
+    at_once = min(blocks, ceil_div(launched, multiprocessors * tile.warps))  # thread blocks of a multiprocessor
+    sharing = ceil_div(min(tile.warps * at_once, launched), SCHEDULERS)
+    an_item = issue * max(ALONE_CYCLES, ALONE_SHARED_CYCLES * sharing)
+    weights = 4 * alone.size(block) * at_once / L2_BYTES
+    cycles = ceil_div(launched, tile.warps * at_once * multiprocessors) * an_item + LATENCY + weights + START
+    return cycles / CLOCK_GHZ / 1000
 
 
 def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
@@ -387,6 +417,24 @@ def warpgroup_candidates(
                 yield tile
 
 
+def alone_candidates(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+) -> Iterator[Tile]:
+    """All tiles of single warps that fit and may be fast. Arguments as of `candidates`."""
+    stem = block.expand == "stem"
+    for strip, warps, blocks in itertools.product(ALONE_STEM_STRIPS if stem else ALONE_STRIPS, (4, 8), (1, 2)):
+        for stages in (1,) if stem else alone.BUFFERS:
+            tile = Tile(
+                strip, alone.COLUMNS, 1, 16, 1, strip, 0, stages, warps, warps, blocks=blocks, persistent=blocks,
+                alone=True,
+            )  # fmt: skip
+            g = Geometry(block, tile, itemsize)
+            if g.problem(shared_memory) or resident_blocks(g, shared_memory, blocks) < blocks or warps * blocks > 8:
+                continue
+            if batch * g.tiles > (blocks - 1) * multiprocessors * warps:
+                yield tile
+
+
 class _Way(NamedTuple):
     """One choice of project_n, expand_m and vector for a tile: its cost, and the registers per thread."""
 
@@ -460,19 +508,20 @@ def ranked(
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
     card = multiprocessors, shared_memory, clusters
-    kinds = candidates, chained_candidates, warpgroup_candidates
+    kinds = candidates, chained_candidates, warpgroup_candidates, alone_candidates
     return sorted(itertools.chain(*(of(block, batch, itemsize, *card) for of in kinds)), key=key)
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
     """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two with other warps.
 
-    Tiles with warpgroups are looked at apart.
+    Tiles with warpgroups and of single warps are looked at apart.
     """
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:
-        others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split, tile.warpgroups > 0), set())
+        kind = tile.warpgroups > 0, tile.alone
+        others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split, kind), set())
         if len(others) < 2 and (tile.slice, tile.warps) not in others:
             others.add((tile.slice, tile.warps))
             picked.append(tile)

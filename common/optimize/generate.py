@@ -3,7 +3,7 @@
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
 source(block, tile, "float16")            CUDA C++ that includes fused/block.h, or for a tile with warpgroups
-                                          fused/warpgroups.h, and defines the sizes
+                                          fused/warpgroups.h, of single warps fused/alone.h, and defines the sizes
 Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 from .. import cuda
 from ..cuda.checks import blocks as ceil_div
 from ..kernels.ladder import header_options
+from . import alone
 
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
@@ -115,6 +116,10 @@ class Tile:
     arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
                      inputs with a bound, and for a stem, which measures its own; float16 has one arithmetic and leaves
                      this aside
+    alone            fused/alone.h: each warp computes strip × 14 outputs by itself, in float16, of a pointwise expand
+                     or MobileNetV2's stem that is clamped below at 0. tile_h is strip, tile_w 14, slice 16, pixel_warps
+                     warps; stages: buffers for a warp's x, 1 or 2; vector, expand_m and project_n are left aside; a
+                     residual is x; `blocks` thread blocks per multiprocessor loop over all items
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
                      4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and
@@ -138,6 +143,7 @@ class Tile:
     arithmetic: str = "tf32x3"
     chained: bool = False
     warpgroups: int = 0
+    alone: bool = False
 
 
 def arithmetic(tile: Tile, dtype: str) -> str:
@@ -315,8 +321,10 @@ class Geometry:
         self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers per thread for the sums of y
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
         self.warpgroups = WarpgroupSizes(block, tile) if tile.warpgroups else None
-        if self.warpgroups is not None:
-            self.shared = self.warpgroups.shared
+        self.alone = alone.Sizes(block, tile) if tile.alone else None
+        for other in (self.warpgroups, self.alone):
+            if other is not None:
+                self.shared = other.shared
 
     @property
     def recomputed(self) -> float:
@@ -327,7 +335,9 @@ class Geometry:
     def grid(self, batch: int, multiprocessors: int) -> int:
         """Number of thread blocks of a launch."""
         tiles = ceil_div(batch, self.tile.images) * self.tiles
-        if self.warpgroups is not None and self.tile.split == 1:
+        if self.alone is not None:
+            tiles = min(ceil_div(tiles, self.tile.warps), self.tile.blocks * multiprocessors)
+        elif self.warpgroups is not None and self.tile.split == 1:
             tiles = min(tiles, multiprocessors)
         elif self.tile.persistent:
             tiles = min(tiles, self.tile.persistent * multiprocessors)
@@ -338,7 +348,11 @@ class Geometry:
         return next(self._problems(shared_memory), None)
 
     def _problems(self, shared_memory: int) -> Iterator[str]:
-        if self.warpgroups is not None:
+        if self.alone is not None:
+            if self.itemsize != 2:
+                yield "single warps multiply float16 alone"
+            yield from self.alone.problems()
+        elif self.warpgroups is not None:
             if self.itemsize != 2:
                 yield "warpgroups multiply float16 alone"
             yield from self.warpgroups.problems()
@@ -466,8 +480,11 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
 
     adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
     With tile.arithmetic "halves" the kernel has the parameters SCALES as well, float, and expand and project are arrays
-    as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS.
+    as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS, with tile.alone
+    ALONE_PARAMETERS.
     """
+    if tile.alone:
+        return _source_of_single_warps(block, tile)
     if tile.warpgroups:
         return _source_of_warpgroups(block, tile)
     scales = SCALES if arithmetic(tile, dtype) == ARITHMETICS["halves"] else ()
@@ -528,6 +545,38 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, 1)
         {{{lows}}},
         {{{highs}}}}};
     block.run(bounds, y, N, {rank}, blockIdx.x / {tile.split}, gridDim.x / {tile.split});
+}}
+"""
+
+
+ALONE_PARAMETERS = """
+    const __half* __restrict__ x, const uint4* __restrict__ fragments, __half* __restrict__ y, int N"""
+
+
+def _source_of_single_warps(block: Block, tile: Tile) -> str:
+    lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
+    flags = {"STEM": block.expand == "stem", "ADDS_X": block.adds_input}
+    sizes = {
+        "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
+        "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1], "STRIP": tile.strip,
+        "THREADS": 32 * tile.warps, "BUFFERS": tile.stages,
+    }  # fmt: skip
+    return f"""// requires: sm_80
+#include "fused/alone.h"
+
+struct Shape {{  // {block}
+    static constexpr bool {", ".join(f"{name} = {str(value).lower()}" for name, value in flags.items())};
+{_constants(sizes)}
+}};
+
+extern "C" __global__ void __launch_bounds__({32 * tile.warps}, {tile.blocks})
+{KERNEL}({ALONE_PARAMETERS}) {{
+    extern __shared__ uint4 shared[];
+    const AloneBounds bounds = {{
+        {{{lows}}},
+        {{{highs}}}}};
+    Alone<Shape> block(shared, fragments, bounds);
+    block.run(x, y, N);
 }}
 """
 

@@ -268,7 +268,7 @@ def _read(path: Path) -> dict[str, Any]:
                     if (arithmetic := tile.pop("arithmetic")) != allowed:
                         raise ValueError(f"a tile's arithmetic for {kind} must be {allowed}, got {arithmetic!r}")
                     for name, n in tile.items():
-                        least = 0 if name in ("vector", "persistent", "chained", "warpgroups") else 1
+                        least = 0 if name in ("vector", "persistent", "chained", "warpgroups", "alone") else 1
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content
@@ -277,7 +277,8 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def sources() -> str:
     """A digest of the headers and the generator of the kernels."""
-    files = [*generate.headers(), generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]
+    own = (generate.FOLDER / name for name in ("generate.py", "alone.py"))
+    files = [*generate.headers(), *own, *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
@@ -406,6 +407,7 @@ def describe(tile: Tile | None) -> str:
         "pairs of halves" if tile.arithmetic == "halves" else "",
         "chained" if tile.chained else "",
         f"{tile.warpgroups} warpgroups" if tile.warpgroups else "",
+        "single warps" if tile.alone else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]

@@ -35,7 +35,8 @@
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
 //             chained.h, sliding.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
-// warpgroups.h is another way to compute the same, with Hopper's wgmma: for halves and many images.
+// warpgroups.h is another way to compute the same, with Hopper's wgmma: for halves and many images. alone.h is a third
+// one, for halves and many pixels: no warp waits for another one.
 #pragma once
 #include "fused/chained.h"
 #include "fused/cluster_sum.h"
