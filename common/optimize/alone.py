@@ -48,7 +48,7 @@ def size(block: "Block") -> int:
 class Sizes:
     """The sizes of a tile of single warps. rows: of hidden pixels; items: of an image; shared: bytes of a thread block.
 
-    sums: registers of a lane for the outputs of an item.
+    sums: registers of a lane for the outputs of an item. parts: warps that share an item's hidden channels.
     """
 
     def __init__(self, block: "Block", tile: "Tile") -> None:
@@ -59,8 +59,10 @@ class Sizes:
         self.items = ceil_div(out_w, COLUMNS) * ceil_div(out_h, max(1, tile.strip))
         self.x = 0 if self.stem else self.rows * 16 * stride * block.channels  # halves
         self.sums = 8 if self.stem else tile.strip * block.outputs // 2
-        of_warp = STEM_WARP if self.stem else tile.stages * self.x * 2
-        self.shared = 4 * size(block) + tile.warps * of_warp
+        self.parts = tile.warps // tile.pixel_warps
+        of_item = STEM_WARP if self.stem else tile.stages * self.x * 2
+        added = tile.warps * 64 * tile.strip * block.outputs if self.parts > 1 else 0
+        self.shared = 4 * size(block) + tile.pixel_warps * of_item + added
 
     def problems(self) -> Iterator[str]:
         """Why the tile is not possible but for shared memory, in words."""
@@ -91,8 +93,11 @@ class Sizes:
             yield f"single warps take strip × {COLUMNS} outputs, got {t.tile_h}×{t.tile_w}, strip {t.strip}"
         if not 1 <= t.strip <= b.out_size[0] + (STEM_ROWS if stem else 0):
             yield f"strip must be from 1 to {b.out_size[0]} rows, got {t.strip}"
-        if t.pixel_warps != t.warps or not 1 <= t.warps <= 32:
-            yield f"pixel_warps must be all of at most 32 warps, got {t.pixel_warps} of {t.warps}"
+        if not 1 <= t.warps <= 32 or t.warps % t.pixel_warps:
+            yield f"pixel_warps must divide at most 32 warps, got {t.pixel_warps} of {t.warps}"
+        if self.parts > (1 if stem else b.hidden // 16):
+            most = 1 if stem else b.hidden // 16
+            yield f"at most {most} single warps can share {b.hidden} hidden channels, got {self.parts}"
         if t.stages not in BUFFERS or (stem and t.stages != 1):
             yield f"stages must be 1{'' if stem else ' or 2'} for single warps, got {t.stages}"
         if stem and self.rows % STEM_ROWS:

@@ -88,9 +88,11 @@ WARPGROUP_OUTPUTS = 196  # outputs of an image, at most
 ALONE_ROW, ALONE_STEP, ALONE_FRAGMENT = 7, 8, 3  # of a row of hidden pixels; of 16 of them; of 16 channels of expand
 ALONE_OUTPUT, ALONE_PLANE = 26, 25  # of a row of outputs, besides project; of 16 hidden channels
 ALONE_STORED, ALONE_ITEM = 40, 150  # of a row of outputs stored; of an item
+ALONE_ADDED, ALONE_MEETING = 4, 60  # where warps share an item: of 8 channels of a row of outputs; of an item
 ALONE_STEM_ROW = 140  # of a row of hidden pixels of a stem
 ALONE_CYCLES, ALONE_SHARED_CYCLES = 3.0, 2.4  # of an instruction: of a warp alone; of one of several on a scheduler
 ALONE_STRIPS = (1, 2, 4, 7)  # which candidates have
+ALONE_SHARED_BATCH = 32  # images, at most, for which several warps share an item
 ALONE_STEM_STRIPS = (4, 10, 16, 28)
 
 # Separate kernels, each measured alone
@@ -259,13 +261,15 @@ def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, bl
     else:
         a_row = ALONE_ROW + stride * (ALONE_STEP + ALONE_FRAGMENT * ceil_div(block.channels, 16))
         plane = rows * a_row + tile.strip * (ALONE_OUTPUT + block.outputs // 8) + ALONE_PLANE
-        issue = block.hidden // 16 * plane + tile.strip * ALONE_STORED + ALONE_ITEM
-    launched = batch * g.alone.items
-    at_once = min(blocks, ceil_div(launched, multiprocessors * tile.warps))  # thread blocks of a multiprocessor
-    sharing = ceil_div(min(tile.warps * at_once, launched), SCHEDULERS)
+        issue = ceil_div(block.hidden // 16, g.alone.parts) * plane + tile.strip * ALONE_STORED + ALONE_ITEM
+        if g.alone.parts > 1:
+            issue += ALONE_ADDED * tile.strip * block.outputs // 8 + ALONE_MEETING
+    launched, at_a_time = batch * g.alone.items, tile.pixel_warps
+    at_once = min(blocks, ceil_div(launched, multiprocessors * at_a_time))  # thread blocks of a multiprocessor
+    sharing = ceil_div(min(tile.warps * at_once, launched * g.alone.parts), SCHEDULERS)
     an_item = issue * max(ALONE_CYCLES, ALONE_SHARED_CYCLES * sharing)
     weights = 4 * alone.size(block) * at_once / L2_BYTES
-    cycles = ceil_div(launched, tile.warps * at_once * multiprocessors) * an_item + LATENCY + weights + START
+    cycles = ceil_div(launched, at_a_time * at_once * multiprocessors) * an_item + LATENCY + weights + START
     return cycles / CLOCK_GHZ / 1000
 
 
@@ -422,16 +426,20 @@ def alone_candidates(
 ) -> Iterator[Tile]:
     """All tiles of single warps that fit and may be fast. Arguments as of `candidates`."""
     stem = block.expand == "stem"
-    for strip, warps, blocks in itertools.product(ALONE_STEM_STRIPS if stem else ALONE_STRIPS, (4, 8), (1, 2)):
+    shapes = itertools.product(ALONE_STEM_STRIPS if stem else ALONE_STRIPS, (1, 2, 4, 8), (1, 2), (1, 2, 3, 4, 6, 9))
+    for strip, items, blocks, parts in shapes:
+        warps = items * parts
+        if not 3 <= warps * blocks <= 12 or (parts > 1 and (stem or batch > ALONE_SHARED_BATCH)):
+            continue
         for stages in (1,) if stem else alone.BUFFERS:
             tile = Tile(
-                strip, alone.COLUMNS, 1, 16, 1, strip, 0, stages, warps, warps, blocks=blocks, persistent=blocks,
+                strip, alone.COLUMNS, 1, 16, 1, strip, 0, stages, warps, items, blocks=blocks, persistent=blocks,
                 alone=True,
             )  # fmt: skip
             g = Geometry(block, tile, itemsize)
-            if g.problem(shared_memory) or resident_blocks(g, shared_memory, blocks) < blocks or warps * blocks > 8:
+            if g.problem(shared_memory) or resident_blocks(g, shared_memory, blocks) < blocks:
                 continue
-            if batch * g.tiles > (blocks - 1) * multiprocessors * warps:
+            if batch * g.tiles > (blocks - 1) * multiprocessors * items:
                 yield tile
 
 

@@ -116,9 +116,10 @@ class Tile:
     arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
                      inputs with a bound, and for a stem, which measures its own; float16 has one arithmetic and leaves
                      this aside
-    alone            fused/alone.h: each warp computes strip × 14 outputs by itself, in float16, of a pointwise expand
-                     or MobileNetV2's stem that is clamped below at 0. tile_h is strip, tile_w 14, slice 16, pixel_warps
-                     warps; stages: buffers for a warp's x, 1 or 2; vector, expand_m and project_n are left aside; a
+    alone            fused/alone.h: a warp computes an item, strip × 14 outputs, by itself, in float16, of a pointwise
+                     expand or MobileNetV2's stem that is clamped below at 0. tile_h is strip, tile_w 14, slice 16;
+                     pixel_warps: items of a thread block at a time, whose hidden channels warps / pixel_warps warps
+                     share; stages: buffers for an item's x, 1 or 2; vector, expand_m and project_n are left aside; a
                      residual is x; `blocks` thread blocks per multiprocessor loop over all items
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
@@ -336,7 +337,7 @@ class Geometry:
         """Number of thread blocks of a launch."""
         tiles = ceil_div(batch, self.tile.images) * self.tiles
         if self.alone is not None:
-            tiles = min(ceil_div(tiles, self.tile.warps), self.tile.blocks * multiprocessors)
+            tiles = min(ceil_div(tiles, self.tile.pixel_warps), self.tile.blocks * multiprocessors)
         elif self.warpgroups is not None and self.tile.split == 1:
             tiles = min(tiles, multiprocessors)
         elif self.tile.persistent:
@@ -559,7 +560,7 @@ def _source_of_single_warps(block: Block, tile: Tile) -> str:
     sizes = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1], "STRIP": tile.strip,
-        "THREADS": 32 * tile.warps, "BUFFERS": tile.stages,
+        "THREADS": 32 * tile.warps, "PARTS": tile.warps // tile.pixel_warps, "BUFFERS": tile.stages,
     }  # fmt: skip
     return f"""// requires: sm_80
 #include "fused/alone.h"

@@ -24,7 +24,7 @@ H200 = 132, 232_448  # multiprocessors, bytes of shared memory
 
 def tile_of(strip, warps=2, stages=1, **more):
     fields = {"slice": 16, "strip": strip, "vector": 0, "stages": stages, "warps": warps, "pixel_warps": warps}
-    return Tile(strip, 14, **fields, alone=True, **more)
+    return Tile(strip, 14, **(fields | more), alone=True)
 
 
 def check(rng, block, batch, tile, launches=1):
@@ -53,6 +53,9 @@ TILES = [
     (STEM, tile_of(4)),
     (STEM_ODD, tile_of(4, warps=3)),
     (STEM_ODD, tile_of(10, warps=1)),
+    (EVEN, tile_of(4, warps=4, pixel_warps=2)),
+    (ODD, tile_of(2, warps=3, pixel_warps=1, stages=2)),
+    (STRIDED_ODD, tile_of(3, warps=4, pixel_warps=2)),
 ]
 
 
@@ -75,12 +78,12 @@ def test_no_access_goes_wrong(block, tile):
 
 
 @seldom(4)
-@pytest.mark.parametrize("place", [0, 1, 2, 5, 7, 9])
+@pytest.mark.parametrize("place", [0, 1, 2, 5, 7, 9, 10, 11])
 def test_many_items_walk_through_few_warps(rng, monkeypatch, place):
     """A warp takes item after item: what one leaves behind must not reach the next, nor copies overtake it."""
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 1)
     block, tile = TILES[place]
-    assert Geometry(block, tile, 2).grid(9, 1) == 1 < 9 * Geometry(block, tile, 2).alone.items / tile.warps
+    assert Geometry(block, tile, 2).grid(9, 1) == 1 < 9 * Geometry(block, tile, 2).alone.items / tile.pixel_warps
     check(rng, block, 9, tile)
     if not on_gpu:
         report = traced(block, 5, "float16", tile)
@@ -105,7 +108,8 @@ def test_random_blocks(data):
         outputs = channels if residual else 8 * draw(st.integers(1, 8))
         block = Block(height, width, channels, 16 * draw(st.integers(1, 4)), outputs, stride, residual=residual)
     strip = draw(st.sampled_from([4, 10]) if stem else st.integers(1, 8))
-    tile = tile_of(strip, draw(st.integers(1, 5)), 1 if stem else draw(st.integers(1, 2)))
+    items, parts = draw(st.integers(1, 4)), 1 if stem else draw(st.integers(1, 4))
+    tile = tile_of(strip, items * parts, 1 if stem else draw(st.integers(1, 2)), pixel_warps=items)
     if Geometry(block, tile, 2).problem(cuda.shared_memory()) is None:
         problem = tiles.Problem(block, draw(st.integers(1, 4)), "float16")
         arrays = search.Arrays(problem)
@@ -115,7 +119,7 @@ def test_random_blocks(data):
 
 
 @seldom(4)
-@pytest.mark.parametrize("place", [0, 2, 5, 7])
+@pytest.mark.parametrize("place", [0, 2, 5, 7, 11])
 def test_without_biases(rng, place):
     block, tile = TILES[place]
     arrays = drawn(rng, block, 2, np.float16)
@@ -195,7 +199,9 @@ def other(place, **changes):
         (*changed(0, images=2), "single warps take 1 image, all hidden channels, 16 at a time: got Tile("),
         (*changed(0, tile_w=7), "single warps take strip × 14 outputs, got 4×7, strip 4"),
         (*changed(0, strip=9, tile_h=9), "strip must be from 1 to 8 rows, got 9"),
-        (*changed(0, pixel_warps=1), "pixel_warps must be all of at most 32 warps, got 1 of 2"),
+        (*changed(10, pixel_warps=3), "pixel_warps must divide at most 32 warps, got 3 of 4"),
+        (*changed(10, pixel_warps=1), "at most 2 single warps can share 32 hidden channels, got 4"),
+        (*changed(7, pixel_warps=1), "at most 1 single warps can share 32 hidden channels, got 2"),
         (*changed(0, stages=3), "stages must be 1 or 2 for single warps, got 3"),
         (*changed(7, stages=2), "stages must be 1 for single warps, got 2"),
         (*changed(7, strip=5, tile_h=5), "strip + 2 must be a multiple of 6 for a stem of single warps, got strip 5"),
@@ -250,7 +256,7 @@ def test_arrays_begin_where_16_bytes_can_be_read(rng):
 @pytest.mark.parametrize("card", ["sm_90", "sm_80"])
 def test_nvrtc_compiles_it(card):
     options = [option for option in generate.options() if not option.startswith("-std")]
-    for block, tile in (TILES[i] for i in (1, 5, 7)):
+    for block, tile in (TILES[i] for i in (1, 5, 7, 10)):
         assert compile_with_nvrtc(generate.source(block, tile, "float16"), card, options) is None
 
 

@@ -1,10 +1,10 @@
 // alone.h - a whole inverted-residual block by single warps: no warp waits for another one. Halves.
 //
 //   Alone<S> block(shared, fragments, bounds);      S: a struct of numbers, which generate.py writes
-//   block.run(x, y, N);                             a warp takes one item after the other
+//   block.run(x, y, N);                             a warp, or PARTS warps, take one item after the other
 //
-// A warp takes 14 columns of outputs, STRIP rows of them. Of each row of hidden pixels it expands 16 channels, convolves
-// them and projects them, and what one step makes is in registers already as the next one needs it:
+// A warp takes 14 columns of outputs, STRIP rows of them: an item. Of each row of hidden pixels it expands 16 channels,
+// convolves and projects them, and what one step makes is in registers already as the next one needs it:
 //
 //     16 pixels of x × C  ──expand──►  16 pixels × 16 hidden  ──depthwise──►  16 outputs × 16  ──project──►  sums
 //     shared, ldmatrix        mma      registers, shuffles        mma         registers          mma        registers
@@ -13,20 +13,26 @@
 // weights, which the host has put in order (alone.py), so that a lane reads what it needs 16 bytes at a time; and x.
 // Compared with block.h: no barrier, dw is never stored, and project's operands are read once a strip.
 //
-//     hidden pixels        0 │ 1  2  …  13  14 │ 15      rows 0 … 7 of a product are the even ones, rows 8 … 15 the odd
-//     outputs, stride 1      │ 0  1  …  12  13 │         ones: a lane's two pixels are neighbours (sliding.h)
-//     outputs, stride 2: of output o hidden pixels 2o, 2o + 1 and 2o + 2; the even and the odd ones are two products, and
-//                        the third is the first of the next output
+// Where there are fewer items than warps, PARTS warps share one: each takes every PARTS-th 16 hidden channels, and in the
+// end they add up their sums in shared memory. All threads of a block then wait for each other, three times an item.
+//
+//     hidden pixels        0 │ 1  2  …  13  14 │ 15      rows 0 … 7 of a product are the even ones, rows 8 … 15 the
+//     outputs, stride 1      │ 0  1  …  12  13 │         odd ones: a lane's two pixels are neighbours (sliding.h)
+//     outputs, stride 2: of output o hidden pixels 2o, 2o + 1 and 2o + 2; the even and the odd ones are two products,
+//                        and the third is the first of the next output
 //
 // A tap is a product with a diagonal matrix (diagonal.h). Two of the three taps in a row lie side by side in a product;
 // the third ones of two rows do so as well; the third one of the last row is half a product. Which of a row is that
 // third one is chosen so that few registers must be copied: at stride 1 a lane's pixels e and o are
 //
-//     under taps 0, 1, 2 of its two outputs:  (left, e)  (e, o)  (o, right)     the third one is tap 1; left, e, o, right
-//                                                                               then are a product's operand as they are
+//     under taps 0, 1, 2 of its two outputs:  (left, e)  (e, o)  (o, right)    the third one is tap 1: left, e, o, right
+//                                                                              are a product's operand as they are
+//
+// So two registers a product are copied: by an AND with bits of which no compiler knows that all are ones. A move, which
+// it may repeat, it repeats before each product that reads the copy.
 //
 // A stem takes all its 32 hidden channels at once: no sums wait, and the strip may be as high as the image. Its rows of
-// pixels come one pair after the other into a ring; under a row of taps 9 numbers lie side by side, and one before them.
+// pixels come one pair after the other into a ring; under a row of taps lie 9 numbers side by side, and one before them.
 #pragma once
 #include "fused/numbers.h"
 #include "grid.h"
@@ -47,6 +53,7 @@ constexpr int ALONE_COLUMNS = 14;  // outputs of a row
 
 template <class S> struct AloneSizes {
     static constexpr int ST = S::STRIDE, C = S::C, O = S::O, WARPS = S::THREADS / 32;
+    static constexpr int PARTS = S::PARTS, SLOTS = WARPS / PARTS;  // warps of an item; items of a block at a time
     static constexpr bool STEM = S::STEM;
     static constexpr int OUT_H = (S::H - 1) / ST + 1, OUT_W = (S::W - 1) / ST + 1;
     static constexpr int SEGMENTS = ceil_div(OUT_W, ALONE_COLUMNS), STRIPS = ceil_div(OUT_H, S::STRIP);
@@ -74,23 +81,26 @@ template <class S> struct AloneSizes {
 
     // of a stem's ring, in words: a row is 8 bytes of each lane, of which 26 bring what is needed
     static constexpr int ROW = 66, PAIR = 2 * ROW, PAIRS = 8, RING = PAIRS * PAIR, STAGED = 128, CONSTANTS = 4;
-    static constexpr int OF_WARP = STEM ? 2 * (RING + STAGED + CONSTANTS) : S::BUFFERS * X;  // halves
-    static constexpr int SHARED = ALL_WORDS * 4 + WARPS * OF_WARP * 2;  // bytes
+    static constexpr int OF_SLOT = STEM ? 2 * (RING + STAGED + CONSTANTS) : S::BUFFERS * X;  // halves
+    static constexpr int SUMS = S::STRIP * NO * 32;                                          // float4, of a warp
     static_assert(S::HIDDEN % 16 == 0 && O % 8 == 0 && (STEM || C % 8 == 0), "channels");
+    static_assert(WARPS % PARTS == 0 && PARTS <= PLANES && (!STEM || PARTS == 1), "parts");
     static_assert(STEM || X >= S::STRIP * 16 * O, "y is put where x was");
     static_assert(!STEM || (PLANES == 2 && O == 16 && ROWS % 6 == 0), "stem");
 };
 
-// The depthwise convolution of 8·NB channels, a row of hidden pixels after the other: `put` and then `add` of its rows of
-// taps ky, 2 first. Between two of them the sums of an output row that is over may be read.
+// The depthwise convolution of 8·NB channels, a row of hidden pixels after the other: `put` and then `add` of its rows
+// of taps ky, 2 first. Between two of them the sums of an output row that is over may be read.
 template <int ST, int NB> struct AloneDepthwise {
     float acc[3][NB][4];        // of outputs, by their row % 3
     unsigned two[NB][4];        // of the row that was put: under two taps
     unsigned thirds[NB][2][2];  // under the third one, of an even and of an odd row
 
-    // d: a row's sums, [the even pixels, the odd ones at stride 2][eight of channels], to be clamped from 0 to `bound`
+    // d: a row's sums, [the even pixels, the odd ones at stride 2][eight of channels], to be clamped from 0 to `bound`.
+    // every: all bits.
     template <int Y>
-    __device__ __forceinline__ void put(const float (&d)[ST][NB][4], const unsigned (&bound)[ST][2], int lane) {
+    __device__ __forceinline__ void put(const float (&d)[ST][NB][4], const unsigned (&bound)[ST][2], int lane,
+                                        unsigned every) {
 #pragma unroll
         for (int h = 0; h < NB; ++h) {
             unsigned v[ST][2];
@@ -102,10 +112,10 @@ template <int ST, int NB> struct AloneDepthwise {
             unsigned(&third)[2] = thirds[h][Y % 2];
             if (ST == 1) {
                 two[h][0] = from_left(v[0][1], lane), two[h][1] = v[0][0], two[h][2] = v[0][1], two[h][3] = right;
-                third[0] = v[0][0], third[1] = v[0][1];
+                third[0] = v[0][0] & every, third[1] = v[0][1] & every;  // copies, made once
             } else {
                 two[h][0] = v[0][0], two[h][1] = v[0][1], two[h][2] = v[ST - 1][0], two[h][3] = v[ST - 1][1];
-                third[0] = v[0][1], third[1] = right;
+                third[0] = v[0][1] & every, third[1] = right;
             }
         }
     }
@@ -142,15 +152,20 @@ template <class S> struct Alone {
 
     const uint4* fragments;
     const float* bias;
-    __half* mine;
+    __half* mine;  // of this warp's item
+    float4* sums_of_slot;
     AloneBounds w;
-    int lane, g, t, warp;
+    int lane, g, t, warp, slot, part;
+    unsigned every;  // all bits, which no compiler knows
 
     __device__ __forceinline__ Alone(void* shared, const uint4* from, const AloneBounds& w) : w(w) {
         lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+        slot = warp / G::PARTS, part = warp % G::PARTS;
         fragments = (const uint4*)shared, bias = (const float*)shared + G::FRAGMENTS;
-        mine = (__half*)((unsigned*)shared + G::ALL_WORDS) + warp * G::OF_WARP;
+        __half* const items = (__half*)((unsigned*)shared + G::ALL_WORDS);
+        mine = items + slot * G::OF_SLOT;
+        sums_of_slot = (float4*)(items + G::SLOTS * G::OF_SLOT) + slot * (G::PARTS * G::SUMS) + lane;
         for (int i = threadIdx.x; i < G::ALL_WORDS / 4; i += S::THREADS) cp_async_16((uint4*)shared + i, from + i);
         cp_async_commit();
     }
@@ -194,14 +209,14 @@ template <class S> struct Alone {
         a[3] = bounded_halves(second[2], second[3], w.low[1], w.high[1]);
     }
 
-    __device__ __forceinline__ void run(const __half* x, __half* y, int N) const {
+    __device__ __forceinline__ void run(const __half* x, __half* y, int N) {
         if constexpr (G::STEM) run_stem(x, y, N);
         else run_items(x, y, N);
     }
 
     // ---- Blocks with a 1×1 convolution
 
-    // x of an item into `to`
+    // Of x of an item, this warp's part of the rows, into `to`.
     __device__ __forceinline__ void fetch(const __half* x, int index, __half* to) const {
         constexpr int P = G::PX * G::CHUNKS, U = P % 32 ? 2 : 1, J = U * P / 32;
         static_assert(U * P % 32 == 0, "pieces");
@@ -214,9 +229,10 @@ template <class S> struct Alone {
             const __half* const from = x + ((item.image * S::H + y0 + (int)row) * S::W + x0 + (int)q) * C + piece * 8;
             __half* const there = to + row * G::X_ROW + G::place(q) * C + G::exchanged(q / (2 * ST), piece) * 8;
 #pragma unroll
-            for (int r = 0; r < G::ROWS; r += U) {
+            for (int first = 0; first < G::ROWS; first += U * G::PARTS) {
+                const int r = first + (G::PARTS > 1 ? part * U : 0);
                 const bool inside = column && (unsigned)(y0 + (int)row + r) < S::H;
-                if (G::ROWS % U == 0 || r + (int)row < G::ROWS)
+                if (G::ROWS % (U * G::PARTS) == 0 || r + (int)row < G::ROWS)
                     cp_async_16(there + r * G::X_ROW, from + r * S::W * C, inside);
             }
         }
@@ -280,7 +296,7 @@ template <class S> struct Alone {
             unsigned bounds[ST][2];
 #pragma unroll
             for (int i = 0; i < 2 * ST; ++i) bounds[i / 2][i % 2] = inside ? bound[i / 2][i % 2] : 0;
-            depthwise.template put<Y>(hidden, bounds, at.lane);
+            depthwise.template put<Y>(hidden, bounds, at.lane, at.every);
         }
         template <int Y> __device__ __forceinline__ void step() {
             constexpr bool IS_OVER = Y >= 3 && (Y - 3) % ST == 0;  // an output row, since the step before
@@ -302,88 +318,133 @@ template <class S> struct Alone {
         }
     };
 
-    __device__ __forceinline__ void run_items(const __half* x, __half* y, int N) const {
-        const int all = N * G::ITEMS, step = gridDim.x * G::WARPS;
-        int index = blockIdx.x * G::WARPS + warp;
-        const unsigned top = pack(w.high[0], w.high[0]);
+    // All warps of an item have come here: one, or PARTS of them and those of the block's other items.
+    __device__ __forceinline__ static void meet() {
+        if constexpr (G::PARTS == 1) __syncwarp();
+        else __syncthreads();
+    }
+
+    __device__ __forceinline__ void run_items(const __half* x, __half* y, int N) {
+        const int all = N * G::ITEMS, step = gridDim.x * G::SLOTS;
+        int index = blockIdx.x * G::SLOTS + slot;
+        every = N >= 0 ? 0xffffffffu : 0;
         wait_for_inputs();
         if (index < all) fetch(x, index, mine);
         cp_async_commit();
         cp_async_wait<1>();
         __syncthreads();  // the weights are there
         launch_dependents();
-        for (int turn = 0; index < all; index += step, turn ^= 1) {
+        // those who wait for each other take as many turns
+        for (int turn = 0, first = G::PARTS == 1 ? index : blockIdx.x * G::SLOTS; first < all; first += step) {
             __half* const here = mine + (S::BUFFERS > 1 ? turn * G::X : 0);
+            const bool busy = G::PARTS == 1 || index < all, more = index + step < all;
             cp_async_wait<0>();
-            __syncwarp();
+            meet();
             if (S::BUFFERS > 1) {
-                if (index + step < all) fetch(x, index + step, mine + (turn ^ 1) * G::X);
+                if (more) fetch(x, index + step, mine + (turn ^ 1) * G::X);
                 cp_async_commit();
             }
-            const Item item(index);
-            unsigned bound[ST][2];
-#pragma unroll
-            for (int p = 0; p < ST; ++p)
-#pragma unroll
-                for (int i = 0; i < 2; ++i)
-                    bound[p][i] = (unsigned)(item.x0() + (2 * g + i) * ST + p) < S::W ? top : 0;
+            const Item item(busy ? index : 0);
             float sums[S::STRIP][NO][4];
-#pragma unroll
-            for (int n = 0; n < NO; ++n) {
-                const float2 two = *(const float2*)(bias + 8 * n + 2 * t);
-#pragma unroll
-                for (int r = 0; r < S::STRIP; ++r)
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        float more[2] = {};
-                        if (S::ADDS_X)
-                            unpack(more[0], more[1], *(const unsigned*)(here + ((r + 1) * 16 + i * 8 + g) * C +
-                                                                       G::exchanged(g, n) * 8 + 2 * t));
-                        sums[r][n][2 * i] = two.x + more[0], sums[r][n][2 * i + 1] = two.y + more[1];
-                    }
+            if (busy) compute(sums, item, here);
+            if (G::PARTS > 1 && busy) give_sums(sums);
+            meet();  // nobody reads x any more
+            if constexpr (G::PARTS == 1) put_sums(sums, here);
+            else if (busy) add_sums(here);
+            meet();
+            if (busy) copy_out(y, item, here);
+            if (S::BUFFERS == 1) {
+                meet();
+                if (more) fetch(x, index + step, mine);
+                cp_async_commit();
             }
-            const __half* const from = here + lane % 16 * C;
-#pragma unroll 1
-            for (int plane = 0; plane < G::PLANES; ++plane) {
-                unsigned words[G::WORDS];
-                get_words(words, plane);
-                Strip strip{*this, words, bound, from, item.y0(), sums};
-                get_taps(strip.taps, strip.bias, 0, words);
-                strip.template step<0>();
-            }
-            // y, through where x was
-            __syncwarp();
-            const int odd = lane / 8 % 2, pixel = 2 * (lane % 8) + odd;
+            index += step, turn ^= 1;
+        }
+    }
+
+    // The sums of an item's outputs, over this warp's hidden channels.
+    __device__ __forceinline__ void compute(float (&sums)[S::STRIP][NO][4], const Item& item, const __half* here) const {
+        const unsigned top = pack(w.high[0], w.high[0]);
+        unsigned bound[ST][2];
+#pragma unroll
+        for (int p = 0; p < ST; ++p)
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                bound[p][i] = (unsigned)(item.x0() + (2 * g + i) * ST + p) < S::W ? top : 0;
+#pragma unroll
+        for (int n = 0; n < NO; ++n) {
+            float2 two = *(const float2*)(bias + 8 * n + 2 * t);
+            if (G::PARTS > 1 && part > 0) two = make_float2(0, 0);
 #pragma unroll
             for (int r = 0; r < S::STRIP; ++r)
 #pragma unroll
-                for (int n = 0; n < NO; n += 2) {
-                    unsigned v[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const float(&d)[4] = sums[r][n + i / 2 < NO ? n + i / 2 : n];
-                        v[i] = bounded_halves(d[i % 2 * 2], d[i % 2 * 2 + 1], w.low[2], w.high[2]);
-                    }
-                    __half* const to = here + (r * 16 + pixel) * O + n * 8;
-                    if (n + 1 < NO) stmatrix_x4(to + lane / 16 * 8, v);
-                    else stmatrix_x2(to, {v[0], v[1]});
+                for (int i = 0; i < 2; ++i) {
+                    float more[2] = {};
+                    if (S::ADDS_X && (G::PARTS == 1 || part == 0))
+                        unpack(more[0], more[1], *(const unsigned*)(here + ((r + 1) * 16 + i * 8 + g) * C +
+                                                                   G::exchanged(g, n) * 8 + 2 * t));
+                    sums[r][n][2 * i] = two.x + more[0], sums[r][n][2 * i + 1] = two.y + more[1];
                 }
-            __syncwarp();
-            constexpr int OF_ROW = ALONE_COLUMNS * NO, FIRST = ST == 1 ? O : 0;
-            __half* const y_item = y + ((item.image * G::OUT_H + item.oy) * G::OUT_W + item.ox) * O;
+        }
+#pragma unroll 1
+        for (int plane = part; plane < G::PLANES; plane += G::PARTS) {
+            unsigned words[G::WORDS];
+            get_words(words, plane);
+            Strip strip{*this, words, bound, here + lane % 16 * C, item.y0(), sums};
+            get_taps(strip.taps, strip.bias, 0, words);
+            strip.template step<0>();
+        }
+    }
+
+    // y where x was: [row][pixel][channel], of 16 pixels.
+    __device__ __forceinline__ void put_sums(const float (&sums)[S::STRIP][NO][4], __half* here) const {
+        const int pixel = 2 * (lane % 8) + lane / 8 % 2;
+#pragma unroll
+        for (int r = 0; r < S::STRIP; ++r)
+#pragma unroll
+            for (int n = 0; n < NO; n += 2) {
+                unsigned v[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float(&d)[4] = sums[r][n + i / 2 < NO ? n + i / 2 : n];
+                    v[i] = bounded_halves(d[i % 2 * 2], d[i % 2 * 2 + 1], w.low[2], w.high[2]);
+                }
+                __half* const to = here + (r * 16 + pixel) * O + n * 8;
+                if (n + 1 < NO) stmatrix_x4(to + lane / 16 * 8, v);
+                else stmatrix_x2(to, {v[0], v[1]});
+            }
+    }
+    // The same of several warps: each gives its sums to all of them, and adds up some.
+    __device__ __forceinline__ void give_sums(const float (&sums)[S::STRIP][NO][4]) const {
+#pragma unroll
+        for (int i = 0; i < S::STRIP * NO; ++i) {
+            const float(&d)[4] = sums[i / NO][i % NO];
+            sums_of_slot[part * G::SUMS + i * 32] = make_float4(d[0], d[1], d[2], d[3]);
+        }
+    }
+    __device__ __forceinline__ void add_sums(__half* here) const {
+        for (int i = part; i < S::STRIP * NO; i += G::PARTS) {
+            float d[4] = {};
+#pragma unroll
+            for (int p = 0; p < G::PARTS; ++p) {
+                const float4 more = sums_of_slot[p * G::SUMS + i * 32];
+                d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
+            }
+            unsigned* const to = (unsigned*)(here + (i / NO * 16 + 2 * g) * O + i % NO * 8 + 2 * t);
+            to[0] = bounded_halves(d[0], d[1], w.low[2], w.high[2]);
+            to[O / 2] = bounded_halves(d[2], d[3], w.low[2], w.high[2]);
+        }
+    }
+    __device__ __forceinline__ void copy_out(__half* y, const Item& item, const __half* here) const {
+        constexpr int OF_ROW = ALONE_COLUMNS * NO, FIRST = ST == 1 ? O : 0;
+        __half* const y_item = y + ((item.image * G::OUT_H + item.oy) * G::OUT_W + item.ox) * O;
 #pragma unroll 2
-            for (unsigned i = lane; i < S::STRIP * OF_ROW; i += 32) {
-                const unsigned r = i / OF_ROW, rest = i - r * OF_ROW;
-                if ((G::OUT_H % S::STRIP == 0 || item.oy + (int)r < G::OUT_H) &&
-                    (G::OUT_W % ALONE_COLUMNS == 0 || item.ox + (int)rest / NO < G::OUT_W))
-                    *(uint4*)(y_item + r * (G::OUT_W * O) + rest * 8) =
-                        *(const uint4*)(here + r * 16 * O + FIRST + rest * 8);
-            }
-            __syncwarp();
-            if (S::BUFFERS == 1) {
-                if (index + step < all) fetch(x, index + step, mine);
-                cp_async_commit();
-            }
+        for (unsigned i = lane + 32 * (G::PARTS > 1 ? part : 0); i < S::STRIP * OF_ROW; i += 32 * G::PARTS) {
+            const unsigned r = i / OF_ROW, rest = i - r * OF_ROW;
+            if ((G::OUT_H % S::STRIP == 0 || item.oy + (int)r < G::OUT_H) &&
+                (G::OUT_W % ALONE_COLUMNS == 0 || item.ox + (int)rest / NO < G::OUT_W))
+                *(uint4*)(y_item + r * (G::OUT_W * O) + rest * 8) =
+                    *(const uint4*)(here + r * 16 * O + FIRST + rest * 8);
         }
     }
 
@@ -461,7 +522,7 @@ template <class S> struct Alone {
         }
         template <int Y> __device__ __forceinline__ void put(const unsigned (&bound)[2], bool inside) {
             const unsigned bounds[1][2] = {{inside ? bound[0] : 0, inside ? bound[1] : 0}};
-            depthwise.template put<Y>(hidden, bounds, at.lane);
+            depthwise.template put<Y>(hidden, bounds, at.lane, at.every);
         }
         // Row Y of the hidden pixels, of those that are unrolled. A row of outputs that was over goes to `to`, if
         // `stored`.
@@ -500,9 +561,10 @@ template <class S> struct Alone {
         }
     };
 
-    __device__ __forceinline__ void run_stem(const __half* x, __half* y, int N) const {
+    __device__ __forceinline__ void run_stem(const __half* x, __half* y, int N) {
         const int all = N * G::ITEMS, step = gridDim.x * G::WARPS;
         int index = blockIdx.x * G::WARPS + warp;
+        every = N >= 0 ? 0xffffffffu : 0;
         const unsigned top = pack(w.high[0], w.high[0]);
         unsigned* const constants = (unsigned*)mine + G::RING + G::STAGED;
         __half* const staged = mine + 2 * G::RING;
