@@ -55,6 +55,7 @@ class Mutant:
 
 
 WARPGROUPS = "tests/optimize/test_warpgroups.py"
+ALONE = "tests/optimize/test_alone.py"
 ADD = "tests/kernels/test_kernels_elementwise.py"
 POOL = "tests/kernels/test_kernels_pool2d.py"
 GEMM = "tests/kernels/test_kernels_gemm.py"
@@ -445,6 +446,32 @@ MUTANTS = [
         "images behind the last one are written", f"{WARPGROUPS} -k wrong",
     ),
     Mutant(
+        "alone-border", "common/optimize/fused/alone.h",
+        "const bool inside = (Y > 0 && Y < G::ROWS - 1 && G::OUT_H % S::STRIP == 0) || (unsigned)(y0 + Y) < S::H;",
+        "const bool inside = true;",
+        "hidden pixels above and below the image are not zero", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "alone-third-taps", "common/optimize/fused/alone.h",
+        "{of[Y % 2 ? 6 : 10], of[Y % 2 ? 7 : 11]}", "{of[6], of[7]}",
+        "two rows of thirds change places, and their taps do not", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "alone-ring", "common/optimize/fused/alone.h",
+        "cp_async_wait<AHEAD>();", "cp_async_wait<AHEAD + 1>();",
+        "a row of a stem's pixels is read before it has come", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "alone-next-item", "common/optimize/fused/alone.h",
+        "if (S::BUFFERS == 1) {\n                meet();", "if (S::BUFFERS == 1) {",
+        "the next item's x comes where other lanes still read y", f"{ALONE} -k walk",
+    ),
+    Mutant(
+        "alone-parts", "common/optimize/fused/alone.h",
+        "if (G::PARTS > 1 && part > 0) two = make_float2(0, 0);", "",
+        "each of the warps that share an item adds project's bias", f"{ALONE} -k kind",
+    ),
+    Mutant(
         "stem-warps", "common/optimize/fused/image.h",
         "at.maxima[smaller(at.lane, G::WARPS - 1)]", "at.maxima[0]",
         "the scale is that of the first warp's pixels", f"{BLOCK} -k pixels_of_all",
@@ -779,7 +806,7 @@ MUTANTS = [
     ),
     Mutant(
         "tiles-digest", "common/optimize",
-        ', generate.FOLDER / "generate.py", *sorted(INCLUDE.glob("*.h"))]', ', generate.FOLDER / "generate.py"]',
+        '*own, *sorted(INCLUDE.glob("*.h"))]', '*own]',
         "a changed shared header leaves tuned tiles as they were", "tests/optimize/test_search.py",
     ),
     # ---- cuDNN, as far as it is checked without a GPU

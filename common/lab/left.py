@@ -53,9 +53,14 @@ def errors(recorded: Results) -> list[tuple[str, str, float, int, int]]:
 
 
 def agreement(recorded: Results) -> list[tuple[float, Record]]:
-    """(how far the two newest runs of a library's network are apart, its record), the nearest first."""
+    """(how far two runs of a library's network at one commit are apart, its record), the nearest first."""
     rows = results.find(recorded, suite="network", case=tables.NETWORK, mode="hot")
-    twice = [r for r in rows if r.get("previous_median_us") and not r["implementation"].startswith("ours")]
+
+    def is_repeated(r: Record) -> bool:
+        now, before = recorded.runs[r["run"]], recorded.runs.get(r.get("previous_run", ""))
+        return before is not None and before.get("commit") == now.get("commit")
+
+    twice = [r for r in rows if is_repeated(r) and not r["implementation"].startswith("ours")]
     apart = [(abs(r["median_us"] / r["previous_median_us"] - 1), r) for r in twice]
     return sorted(apart, key=lambda pair: pair[0])
 

@@ -6,7 +6,7 @@ What is where:
     fused/              an inverted-residual block on one multiprocessor, in CUDA C++: block.h, warpgroups.h with
                         Hopper's wgmma, alone.h for single warps; blocks.py launches it. The ladder in
                         common/kernels/inverted_residual leads to block.h in eight steps
-    alone               sizes of tiles of single warps, and weights in the order in which their lanes read them
+    fragments           weights in the order in which the lanes of single warps read them
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu and their launcher
     head_int8           the end of a network in int8: head_int8.cu and few_rows_int8.cu and their launchers

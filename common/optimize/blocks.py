@@ -11,7 +11,8 @@ from ..cuda import checks
 from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
-from . import alone, generate
+from . import generate
+from .fragments import fragments
 from .generate import WARPGROUP_SLICE, Block, Geometry, Tile, WarpgroupSizes
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
@@ -47,7 +48,8 @@ def inverted_residual(
     residual      of the shape and layout of out, or None
     activations   after each of the three convolutions, as in pointwise; the residual is added before the last one
     out           (N, O, OH, OW), NHWC; None: a new array
-    tile          default: `tiles.chosen`, else `tiles.rule`
+    tile          default: `tiles.chosen`, else `tiles.rule`; none of single warps, for which the host puts the weights
+                  in order at each call (networks do it once)
     input_bound   for a tile of arithmetic "halves", if expand is 1×1: no element of x is larger in magnitude. What is
                   computed from larger ones may be NaN. A stem needs none: each tile measures what it reads
     programmatic  programmatic dependent launch: the kernel may start before the previous one on the stream has ended,
@@ -97,7 +99,7 @@ def inverted_residual(
     adds_x = residual is None or vectors.address(residual) == vectors.address(x)
     if tile is None:
         tile = chosen(block, n, dtype)
-        if tile is None or ((tile.warpgroups or tile.alone) and not adds_x):
+        if tile is None or tile.alone or (tile.warpgroups and not adds_x):
             tile = rule(block, n, x.dtype.itemsize)
         if tile is None:
             raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")
@@ -123,7 +125,7 @@ def inverted_residual(
     elif tile.alone:
         if vectors.vector_width(stored[0], stored[-1]) < 8:
             raise ValueError(f"inverted_residual {block}: x and out must begin at a multiple of 16 bytes, single warps")
-        stored = (stored[0], alone.fragments(block, *stored[1:7]), stored[-1])
+        stored = (stored[0], fragments(block, *stored[1:7]), stored[-1])
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)
     return out

@@ -15,8 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import alone
-from .generate import WARPGROUPS, Block, Geometry, Tile, ceil_div
+from .generate import ALONE_BUFFERS, ALONE_COLUMNS, WARPGROUPS, Block, Geometry, Tile, alone_size, ceil_div
 
 # ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
 
@@ -268,8 +267,9 @@ def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, bl
     at_once = min(blocks, ceil_div(launched, multiprocessors * at_a_time))  # thread blocks of a multiprocessor
     sharing = ceil_div(min(tile.warps * at_once, launched * g.alone.parts), SCHEDULERS)
     an_item = issue * max(ALONE_CYCLES, ALONE_SHARED_CYCLES * sharing)
-    weights = 4 * alone.size(block) * at_once / L2_BYTES
-    cycles = ceil_div(launched, at_a_time * at_once * multiprocessors) * an_item + LATENCY + weights + START
+    weights = 4 * alone_size(block) * at_once / L2_BYTES
+    # weights are on their way before the kernel in front has ended: no START
+    cycles = ceil_div(launched, at_a_time * at_once * multiprocessors) * an_item + LATENCY + weights
     return cycles / CLOCK_GHZ / 1000
 
 
@@ -431,9 +431,9 @@ def alone_candidates(
         warps = items * parts
         if not 3 <= warps * blocks <= 12 or (parts > 1 and (stem or batch > ALONE_SHARED_BATCH)):
             continue
-        for stages in (1,) if stem else alone.BUFFERS:
+        for stages in (1,) if stem else ALONE_BUFFERS:
             tile = Tile(
-                strip, alone.COLUMNS, 1, 16, 1, strip, 0, stages, warps, items, blocks=blocks, persistent=blocks,
+                strip, ALONE_COLUMNS, 1, 16, 1, strip, 0, stages, warps, items, blocks=blocks, persistent=blocks,
                 alone=True,
             )  # fmt: skip
             g = Geometry(block, tile, itemsize)

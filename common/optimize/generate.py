@@ -19,7 +19,6 @@ from typing import Any
 from .. import cuda
 from ..cuda.checks import blocks as ceil_div
 from ..kernels.ladder import header_options
-from . import alone
 
 FOLDER = Path(__file__).parent
 KERNEL = "inverted_residual"
@@ -263,6 +262,94 @@ class WarpgroupSizes:
             yield "the sums of a cluster must fit where everything else was"
 
 
+# ---- Tiles of single warps
+
+ALONE_COLUMNS = 14  # outputs of a row
+ALONE_SUMS = 112  # registers of a lane for the sums of its outputs, at most
+_STEM_HIDDEN, _STEM_OUTPUTS, _STEM_ROWS = 32, 16, 6  # of a stem: its channels, and rows that are unrolled
+_STEM_WARP = 4 * (8 * 132 + 128 + 4)  # bytes of a stem's warp: 8 pairs of rows, an output row, constants
+ALONE_BUFFERS = (1, 2)  # of a warp's x
+
+
+def alone_steps(block: Block) -> int:
+    """Products of 16 channels of expand, the last one of 8 perhaps."""
+    return 2 if block.expand == "stem" else ceil_div(block.channels, 16)
+
+
+def alone_words(block: Block) -> int:
+    """Words of a lane for 16 hidden channels: WORDS of the header."""
+    biases = 8 if block.expand == "stem" else 16
+    return ceil_div(4 * alone_steps(block) + 24 + biases + 2 * (block.outputs // 8), 4) * 4
+
+
+def alone_size(block: Block) -> int:
+    """Words of all hidden channels, and of project's bias: ALL_WORDS of the header."""
+    return block.hidden // 16 * alone_words(block) * 32 + ceil_div(block.outputs, 4) * 4
+
+
+class AloneSizes:
+    """The sizes of a tile of single warps. rows: of hidden pixels; items: of an image; shared: bytes of a thread block.
+
+    sums: registers of a lane for the outputs of an item. parts: warps that share an item's hidden channels.
+    """
+
+    def __init__(self, block: Block, tile: Tile) -> None:
+        self.block, self.tile, stride = block, tile, block.stride
+        out_h, out_w = block.out_size
+        self.stem = block.expand == "stem"
+        self.rows = (tile.strip - 1) * stride + 3
+        self.items = ceil_div(out_w, ALONE_COLUMNS) * ceil_div(out_h, max(1, tile.strip))
+        self.x = 0 if self.stem else self.rows * 16 * stride * block.channels  # halves
+        self.sums = 8 if self.stem else tile.strip * block.outputs // 2
+        self.parts = tile.warps // tile.pixel_warps
+        of_item = _STEM_WARP if self.stem else tile.stages * self.x * 2
+        added = tile.warps * 64 * tile.strip * block.outputs if self.parts > 1 else 0
+        self.shared = 4 * alone_size(block) + tile.pixel_warps * of_item + added
+
+    def problems(self) -> Iterator[str]:
+        """Why the tile is not possible but for shared memory, in words."""
+        b, t, stem = self.block, self.tile, self.stem
+        if b.expand not in ("pointwise", "stem"):
+            yield f'single warps need a "pointwise" expand or a "stem", got "{b.expand}"'
+        if b.stride not in ((1,) if stem else (1, 2)):
+            yield f"stride must be 1{'' if stem else ' or 2'} for single warps, got {b.stride}"
+        if b.bounds[0][0] != 0:
+            yield f"single warps need an expand that is clamped below at 0, got bounds {b.bounds[0]}"
+        if b.hidden % 16:
+            yield f"hidden channels must be a multiple of 16 for single warps, got {b.hidden}"
+        if not stem and b.channels % 8:
+            yield f"channels must be a multiple of 8 for single warps, got {b.channels}"
+        if b.outputs % 8:
+            yield f"output channels must be a multiple of 8 for single warps, got {b.outputs}"
+        if stem and (b.channels, b.hidden, b.outputs) != (3, _STEM_HIDDEN, _STEM_OUTPUTS):
+            yield f"a stem of single warps has 3>{_STEM_HIDDEN}>{_STEM_OUTPUTS} channels, got {b}"
+        if stem and b.image[1] % 4:
+            yield f"the width of a stem's image must be a multiple of 4 for single warps, got {b.image[1]}"
+        if b.residual and not b.adds_input:
+            yield "single warps add no residual but x"
+        if t.chained or t.warpgroups:
+            yield "tiles of single warps are neither chained nor have warpgroups"
+        if (t.images, t.split, t.slice) != (1, 1, 16):
+            yield f"single warps take 1 image, all hidden channels, 16 at a time: got {t}"
+        if t.tile_w != ALONE_COLUMNS or t.tile_h != t.strip:
+            yield f"single warps take strip × {ALONE_COLUMNS} outputs, got {t.tile_h}×{t.tile_w}, strip {t.strip}"
+        if not 1 <= t.strip <= b.out_size[0] + (_STEM_ROWS if stem else 0):
+            yield f"strip must be from 1 to {b.out_size[0]} rows, got {t.strip}"
+        if not 1 <= t.warps <= 32 or t.warps % t.pixel_warps:
+            yield f"pixel_warps must divide at most 32 warps, got {t.pixel_warps} of {t.warps}"
+        if self.parts > (1 if stem else b.hidden // 16):
+            most = 1 if stem else b.hidden // 16
+            yield f"at most {most} single warps can share {b.hidden} hidden channels, got {self.parts}"
+        if t.stages not in ALONE_BUFFERS or (stem and t.stages != 1):
+            yield f"stages must be 1{'' if stem else ' or 2'} for single warps, got {t.stages}"
+        if stem and self.rows % _STEM_ROWS:
+            yield f"strip + 2 must be a multiple of {_STEM_ROWS} for a stem of single warps, got strip {t.strip}"
+        if self.sums > ALONE_SUMS:
+            yield f"strip · outputs / 2 must be at most {ALONE_SUMS} registers, got {self.sums}"
+        if not stem and self.x < t.strip * 16 * b.outputs:
+            yield f"y must fit where x was: {t.strip * 16 * b.outputs} elements into {self.x}"
+
+
 # ---- All tiles
 
 
@@ -322,7 +409,7 @@ class Geometry:
         self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers per thread for the sums of y
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
         self.warpgroups = WarpgroupSizes(block, tile) if tile.warpgroups else None
-        self.alone = alone.Sizes(block, tile) if tile.alone else None
+        self.alone = AloneSizes(block, tile) if tile.alone else None
         for other in (self.warpgroups, self.alone):
             if other is not None:
                 self.shared = other.shared

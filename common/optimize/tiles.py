@@ -277,7 +277,7 @@ def _read(path: Path) -> dict[str, Any]:
 @functools.cache
 def sources() -> str:
     """A digest of the headers and the generator of the kernels."""
-    own = (generate.FOLDER / name for name in ("generate.py", "alone.py"))
+    own = (generate.FOLDER / name for name in ("generate.py", "fragments.py"))
     files = [*generate.headers(), *own, *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 

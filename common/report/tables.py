@@ -346,12 +346,12 @@ def network_peers(recorded: Results) -> str:
     marks = _Marks()
     program = {r["run"]: recorded.runs[r["run"]].get("commit") for r in found}
     now = {(r["implementation"], r["precision"], r["batch"], program[r["run"]]) for r in found if r["mode"] == "hot"}
-    earlier = {  # ids of records of another program than that of the same calls over hot buffers
+    earlier = {  # ids of records of another program than that of the same calls over hot buffers, or of ours' newest
         id(r): recorded.runs[r["run"]]["date"]
         for r in found
         if r["mode"] != "hot" and (r["implementation"], r["precision"], r["batch"], program[r["run"]]) not in now
         and any(one[:3] == (r["implementation"], r["precision"], r["batch"]) for one in now)
-    }  # fmt: skip
+    } | {id(r): recorded.runs[r["run"]]["date"] for r in _outdated(recorded, found)}  # fmt: skip
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error", "against float64"]
     parts = [
         (title, heads, _peers([r for r in found if class_of(r) == name], marks, own, earlier), 4)
@@ -445,12 +445,26 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
     return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
 
 
+def _outdated(recorded: Results, records: Iterable[Record]) -> list[Record]:
+    """Of the records of ours over hot buffers those of an earlier program than the newest one of their precision."""
+    age = {run: i for i, run in enumerate(recorded.runs)}
+    own = [r for r in records if r["implementation"] == "ours" and r["mode"] == "hot"]
+    found: list[Record] = []
+    for group in grouped(own, "precision").values():
+        newest = recorded.runs[max((r["run"] for r in group), key=lambda run: age[run])]
+        found += [r for r in group if recorded.runs[r["run"]].get("commit") != newest.get("commit")]
+    return found
+
+
 class Beside:
     """Cells of Rivals, and the footnotes that they need."""
 
     def __init__(self, recorded: Results) -> None:
         self._recorded, self._marks = recorded, _Marks()
         self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
+        outdated = _outdated(recorded, results.find(recorded, suite="network", case=NETWORK))
+        self._outdated = {id(r): recorded.runs[r["run"]]["date"] for r in outdated}
+        self._older: dict[str, None] = {}
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
@@ -465,7 +479,11 @@ class Beside:
                 f"{ROWS[r['implementation']]}, {precision}, batch {r['batch']}: {us(before)} µs"
                 f" ({self._recorded.runs[run]['date']})"
             ] = None
-        return us(rival.us) + APART * apart + "‡" * (rival.earlier is not None) + self._marks(rival.record)
+        older = self._outdated.get(id(rival.record))
+        if older:
+            self._older[older] = None
+        marks = APART * apart + "‡" * (rival.earlier is not None) + OTHER_PROGRAM * bool(older)
+        return us(rival.us) + marks + self._marks(rival.record)
 
     def footnotes(self) -> list[str]:
         """The paragraphs below the tables."""
@@ -473,7 +491,7 @@ class Beside:
         if self._earlier:
             also = ", or in TF32, whose errors are of the same size" if self._in_tf32 else ""
             notes.append(f"‡ Shorter in another run{also}: {'; '.join(self._earlier)}.")
-        return notes + self._marks.footnotes()
+        return notes + _of_other_programs(self._older) + self._marks.footnotes()
 
 
 def _times_ours(rival: Rival | None) -> str:

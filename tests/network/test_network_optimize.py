@@ -339,10 +339,18 @@ def of_warpgroups(block, batch, dtype):
     return tile if Geometry(block, tile, 2).problem(cuda.shared_memory()) is None else None
 
 
+def of_single_warps(block, batch, dtype):
+    """A tile of single warps for a block that can have one; else none."""
+    tile = Tile(2, 14, slice=16, strip=2, vector=0, stages=1, warps=2, pixel_warps=2, alone=True)
+    return tile if Geometry(block, tile, 2).problem(cuda.shared_memory()) is None else None
+
+
 @seldom(4)
 @pytest.mark.skipif(cuda.backend() == "gpu" and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
-def test_blocks_with_warpgroups(rng):
-    """Their tensor maps hold addresses: of buffers, other ones for another batch or in another context."""
+@pytest.mark.parametrize("choose", [of_warpgroups, of_single_warps])
+def test_blocks_of_other_kinds(rng, choose):
+    """Tensor maps hold addresses: of buffers, other ones for another batch or in another context. Of single warps the
+    network puts the weights in order when it records the launch, for each context anew."""
     net = Nodes(rng)
 
     def block(x, channels, outputs, **attributes):
@@ -353,8 +361,9 @@ def test_blocks_with_warpgroups(rng):
     first = net("Add", block("x", 16, 16), "x")
     second = block(net("Add", block(first, 16, 16), first), 16, 32, strides=[2, 2])
     model = net.model(net("Add", block(second, 32, 32), second), ("n", 16, 7, 6))
-    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=of_warpgroups, head=False))
-    assert [step.tile.warpgroups for step in optimized.plan((3, 16, 7, 6)).steps] == [2] * 4
+    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=choose, head=False))
+    kinds = [(step.tile.warpgroups, step.tile.alone) for step in optimized.plan((3, 16, 7, 6)).steps]
+    assert kinds == [(0, True) if choose is of_single_warps else (2, False)] * 4
     inputs = [rng.standard_normal((n, 16, 7, 6), dtype=np.float32) for n in (3, 3, 2, 5, 3)]
     for x in inputs:
         assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]
@@ -368,14 +377,15 @@ def test_blocks_with_warpgroups(rng):
 
 
 @seldom(4)
-def test_a_block_that_adds_another_tensor_has_no_warpgroups(rng):
+@pytest.mark.parametrize("choose", [of_warpgroups, of_single_warps])
+def test_a_block_that_adds_another_tensor_is_not_of_other_kinds(rng, choose):
     net = Nodes(rng)
     other = net("Relu", net.conv("x", 16, 16, k=1))
     first = net("Relu", net.conv("x", 16, 16, k=1))
     hidden = net("Relu", net.conv(first, 16, 64, k=1))
     convolved = net("Relu", net.conv(hidden, 64, 64, group=64, pads=[1, 1, 1, 1]))
     model = net.model(net("Add", net.conv(convolved, 64, 16, k=1), other), ("n", 16, 7, 6))
-    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=of_warpgroups, head=False))
+    optimized = Network(model, dtype="fp16", optimize=Composition("mine", fuse=choose, head=False))
     assert "they add no residual but the block's input" in optimized.explain()
     x = rng.standard_normal((2, 16, 7, 6), dtype=np.float32)
     assert relative_error(optimized(x), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]

@@ -14,9 +14,10 @@ from tiers import ALL, examples, seldom
 
 from common import cuda, kernels
 from common.cuda.device import as_if
-from common.optimize import alone, blocks, cost, generate, persistent, search, tiles
+from common.optimize import blocks, cost, generate, persistent, search, tiles
 from common.optimize.blocks import inverted_residual
-from common.optimize.generate import Block, Geometry, Tile
+from common.optimize.fragments import fragments
+from common.optimize.generate import Block, Geometry, Tile, alone_size, alone_words
 
 on_gpu = cuda.backend() == "gpu"
 H200 = 132, 232_448  # multiprocessors, bytes of shared memory
@@ -157,9 +158,9 @@ def test_each_weight_lies_where_a_product_reads_it(rng):
     """Each parameter of a plane stands once in its words: a bias twice as often, taps also in the other order."""
     for block in (EVEN, STRIDED, STEM):
         arrays = [nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, block, 1, np.float16)]
-        found = cuda.asnumpy(alone.fragments(block, *arrays[1:]))
-        assert found.shape == (alone.size(block),) and found.dtype == np.uint32
-        last = found[block.hidden // 16 * alone.words(block) * 32 :].view(np.float32)
+        found = cuda.asnumpy(fragments(block, *arrays[1:]))
+        assert found.shape == (alone_size(block),) and found.dtype == np.uint32
+        last = found[block.hidden // 16 * alone_words(block) * 32 :].view(np.float32)
         assert np.array_equal(last[: block.outputs], cuda.asnumpy(arrays[6]).astype(np.float32))
         halves = found[: -len(last)].view(np.float16)
         for array in (arrays[1], arrays[5]):
@@ -226,7 +227,8 @@ def test_floats_have_no_such_tile():
     assert Geometry(block, tile, 4).problem(232_448) == "single warps multiply float16 alone"
 
 
-def test_another_residual_is_refused_or_computed_by_another_tile(rng, monkeypatch):
+def test_another_residual_is_refused_and_a_call_without_a_tile_takes_another_one(rng, monkeypatch):
+    """Of single warps the host puts the weights in order, which takes longer than the kernel: networks do it once."""
     block, tile = TILES[0]
     x, *others = (nhwc(a) if a.ndim == 4 else cuda.asarray(a) for a in drawn(rng, block, 1, np.float16))
     given = nhwc(rng.standard_normal(x.shape).astype(np.float16))
@@ -234,8 +236,8 @@ def test_another_residual_is_refused_or_computed_by_another_tile(rng, monkeypatc
         inverted_residual(x, *others, residual=given, tile=tile)
     monkeypatch.setattr(blocks, "chosen", lambda *_: tile)
     with kernels.recorded() as launches:
-        inverted_residual(x, *others, residual=given)
         inverted_residual(x, *others, residual=x)
+        inverted_residual(x, *others, residual=x, tile=tile)
     assert [launch.name.split("/")[1] for launch in launches] == ["fused", "alone"]
 
 

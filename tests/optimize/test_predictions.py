@@ -43,7 +43,7 @@ def test_predictions_of_fused_blocks_go_with_what_was_measured(dtype):
     predicted = [cost.predicted(b, tile, np.dtype(dtype).itemsize, n, *H200) for b, n, tile, _ in found]
     ranks, mean, spread = compared(predicted, [entry["us"] for *_, entry in found])
     # (tiles that were chosen within the network are not always those that are fastest alone, which the model predicts)
-    assert len(found) >= 40 and ranks >= 0.92 and 0.75 <= mean <= 1.05 and spread <= 1.45, (ranks, mean, spread)
+    assert len(found) >= 40 and ranks >= 0.92 and 0.75 <= mean <= 1.1 and spread <= 1.45, (ranks, mean, spread)
     # what the file says of the model is what the model says: the two are to be changed together
     assert predicted == pytest.approx([entry["predicted_us"] for *_, entry in found], rel=0.002, abs=0.005)
 

@@ -26,7 +26,7 @@ def test_eager_times_do_not_grow_with_the_batch():
 
 def test_eager_pytorch_takes_forty_times_as_long_as_ours():
     found = tables.network_times(RECORDED, "fp16", 1)
-    assert max(found, key=found.__getitem__) == "torch-eager" and 37 < found["torch-eager"] / found["ours"] < 43
+    assert max(found, key=found.__getitem__) == "torch-eager" and 37 < found["torch-eager"] / found["ours"] < 45
 
 
 def test_the_times_of_two_rungs_of_add():

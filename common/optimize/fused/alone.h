@@ -9,12 +9,12 @@
 //     16 pixels of x × C  ──expand──►  16 pixels × 16 hidden  ──depthwise──►  16 outputs × 16  ──project──►  sums
 //     shared, ldmatrix        mma      registers, shuffles        mma         registers          mma        registers
 //
-// What a warp holds: the sums of all its outputs, STRIP · 16 pixels × O. What it reads anew for each 16 channels: their
-// weights, which the host has put in order (alone.py), so that a lane reads what it needs 16 bytes at a time; and x.
+// What a warp holds: the sums of all its outputs, STRIP · 16 pixels × O. What it reads anew for 16 channels: x, and
+// their weights. The host has put these in order (fragments.py), so that a lane reads what it needs 16 bytes at a time.
 // Compared with block.h: no barrier, dw is never stored, and project's operands are read once a strip.
 //
-// Where there are fewer items than warps, PARTS warps share one: each takes every PARTS-th 16 hidden channels, and in the
-// end they add up their sums in shared memory. All threads of a block then wait for each other, three times an item.
+// Where there are fewer items than warps, PARTS warps share one: each takes every PARTS-th 16 hidden channels, and at
+// the end they add up their sums in shared memory. All threads of a block then meet, three times an item.
 //
 //     hidden pixels        0 │ 1  2  …  13  14 │ 15      rows 0 … 7 of a product are the even ones, rows 8 … 15 the
 //     outputs, stride 1      │ 0  1  …  12  13 │         odd ones: a lane's two pixels are neighbours (sliding.h)
@@ -25,14 +25,14 @@
 // the third ones of two rows do so as well; the third one of the last row is half a product. Which of a row is that
 // third one is chosen so that few registers must be copied: at stride 1 a lane's pixels e and o are
 //
-//     under taps 0, 1, 2 of its two outputs:  (left, e)  (e, o)  (o, right)    the third one is tap 1: left, e, o, right
-//                                                                              are a product's operand as they are
+//     under taps 0, 1, 2 of its two outputs:  (left, e)  (e, o)  (o, right)   the third one is tap 1: left, e, o, right
+//                                                                             are a product's operand as they are
 //
-// So two registers a product are copied: by an AND with bits of which no compiler knows that all are ones. A move, which
-// it may repeat, it repeats before each product that reads the copy.
+// So two registers a product are copied: by an AND with bits of which no compiler knows that all are ones. Moves it may
+// repeat before each product that reads a copy, and it does.
 //
 // A stem takes all its 32 hidden channels at once: no sums wait, and the strip may be as high as the image. Its rows of
-// pixels come one pair after the other into a ring; under a row of taps lie 9 numbers side by side, and one before them.
+// pixels come one pair after the other into a ring. Under a row of taps 9 numbers lie side by side, one before them.
 #pragma once
 #include "fused/numbers.h"
 #include "grid.h"
@@ -73,7 +73,7 @@ template <class S> struct AloneSizes {
     }
     static constexpr int X_ROW = PX * C, X = STEM ? 0 : ROWS * X_ROW;  // halves
 
-    // words of a lane for 16 channels, as in alone.py
+    // words of a lane for 16 channels, as in fragments.py
     static constexpr int K_STEPS = STEM ? 2 : ceil_div(C, 16);
     static constexpr int BIAS_0 = 4 * K_STEPS, TAPS_0 = BIAS_0 + (STEM ? 0 : 8), DW_BIAS_0 = TAPS_0 + 24;
     static constexpr int PROJECT_0 = DW_BIAS_0 + 8, WORDS = ceil_div(PROJECT_0 + 2 * NO, 4) * 4;
@@ -363,7 +363,8 @@ template <class S> struct Alone {
     }
 
     // The sums of an item's outputs, over this warp's hidden channels.
-    __device__ __forceinline__ void compute(float (&sums)[S::STRIP][NO][4], const Item& item, const __half* here) const {
+    __device__ __forceinline__ void compute(float (&sums)[S::STRIP][NO][4], const Item& item,
+                                            const __half* here) const {
         const unsigned top = pack(w.high[0], w.high[0]);
         unsigned bound[ST][2];
 #pragma unroll

@@ -1,0 +1,101 @@
+"""A block's weights in the order in which the lanes of fused/alone.h read them: fragments of mma, 16 bytes of a lane.
+
+fragments(block, expand, expand_bias, …)      one array of 32-bit words, for the kernel's parameter `fragments`
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .. import cuda
+from ..cuda.arrays import are_shapes_only
+from .generate import Block, alone_size, alone_steps, alone_words, ceil_div
+
+# Taps of a lane's words, by stride: two of each row, the third ones of two rows as they follow, that of the last row,
+# one that is read in vain, and those of two rows in the other order.
+TAPS = {1: (0, 2, 3, 5, 6, 8, 1, 4, 7, None, 4, 1), 2: (0, 1, 3, 4, 6, 7, 2, 5, 8, None, 5, 2)}
+BIAS = 27  # of the columns of a stem's matrix: 27 weights, then the bias
+
+
+def _column_of_stem(k: int) -> int:
+    """Which column of a stem's weights row k of its matrix is; -1: zero.
+
+    Under each row of taps lie 10 numbers, the first of which belongs to the pixel before: 8 of each row, then the last
+    two of each.
+    """
+    row, number = (k // 8, k % 8) if k < 24 else ((k - 24) // 2, 8 + k % 2)
+    if k == 30:
+        return BIAS
+    return -1 if k == 31 or number == 0 else row * 9 + number - 1
+
+
+@functools.lru_cache(maxsize=32)
+def _table(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """(halves, floats): of each word the places of its two halves, or of a float, among all parameters; 0: zero.
+
+    halves: (planes of 16 hidden channels, words / 4, lanes, 4, 2). floats: the same without the last dimension.
+    """
+    stem = block.expand == "stem"
+    columns = BIAS if stem else block.channels
+    counts = 1, block.hidden * columns, block.hidden, block.hidden * 9, block.hidden
+    expand, expand_bias, depthwise, depthwise_bias, project = np.cumsum(counts).tolist()
+    planes = block.hidden // 16
+    halves, floats = (np.zeros((planes, alone_words(block), 32, *of), np.int32) for of in ((2,), ()))
+    g, t, e = np.ogrid[:8, :4, :2]  # of lane 4g + t the element e of a word: fragments of mma, see ptx.h
+    g, t, e = (part.reshape(32, 2) for part in np.broadcast_arrays(g, t, e))
+    column_of_stem = np.array([_column_of_stem(k) for k in range(32)])
+    for plane in range(planes):
+        channel = 16 * plane
+        found: list[np.ndarray] = []  # halves of one word after the other
+
+        def biases(first: int, channel: int = channel, plane: int = plane, found: list[np.ndarray] = found) -> None:
+            for i in range(8):  # four of each eight channels, two of them twice: a product's sums begin as they are
+                floats[plane, len(found)] = first + channel + i // 4 * 8 + 2 * t[:, 0] + i % 2
+                found.append(np.zeros((32, 2), np.int32))
+
+        for i in range(4 * alone_steps(block)):
+            row, k = channel + i // 2 % 2 * 8 + g, i // 4 * 16 + i % 2 * 8 + 2 * t + e
+            if stem:
+                column = column_of_stem[k]
+                place = np.where(column == BIAS, expand_bias + row, expand + row * BIAS + column)
+                found.append(np.where(column < 0, 0, place))
+            else:
+                found.append(np.where(k < columns, expand + row * columns + k, 0))
+        if not stem:
+            biases(expand_bias)
+        for half in range(2):
+            for tap in TAPS[block.stride]:
+                diagonal = depthwise + (channel + half * 8 + g) * 9 + (tap or 0)
+                found.append(np.where((2 * t + e == g) & (tap is not None), diagonal, 0))
+        biases(depthwise_bias)
+        for i in range(block.outputs // 8 * 2):
+            found.append(project + (i // 2 * 8 + g) * block.hidden + channel + i % 2 * 8 + 2 * t + e)
+        halves[plane, : len(found)] = found
+
+    def by_lane(table: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.moveaxis(table.reshape(planes, -1, 4, *table.shape[2:]), 2, 3))
+
+    return by_lane(halves), by_lane(floats)
+
+
+def fragments(
+    block: Block, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any, project: Any, project_bias: Any
+) -> Any:
+    """The alone_size(block) words, uint32, of parameters in float16 as they are stored (NHWC); a bias may be None."""
+    if are_shapes_only():
+        return cuda.empty(alone_size(block), np.uint32)  # of a plan
+
+    def flat(array: Any, length: int = 0) -> np.ndarray:
+        return np.zeros(length, np.float16) if array is None else cuda.asnumpy(array).reshape(-1)
+
+    every = np.concatenate([
+        np.zeros(1, np.float16), flat(expand), flat(expand_bias, block.hidden), flat(depthwise),
+        flat(depthwise_bias, block.hidden), flat(project),
+    ])  # fmt: skip
+    halves, floats = _table(block)
+    as_floats = every[floats].astype(np.float32).view(np.uint32)
+    ordered = np.where(floats > 0, as_floats, every[halves].view(np.uint32)[..., 0])
+    bias = np.zeros(ceil_div(block.outputs, 4) * 4, np.float32)
+    bias[: block.outputs] = flat(project_bias, block.outputs)
+    return cuda.asarray(np.concatenate([ordered.reshape(-1), bias.view(np.uint32)]))
