@@ -346,12 +346,17 @@ def network_peers(recorded: Results) -> str:
     marks = _Marks()
     program = {r["run"]: recorded.runs[r["run"]].get("commit") for r in found}
     now = {(r["implementation"], r["precision"], r["batch"], program[r["run"]]) for r in found if r["mode"] == "hot"}
+    is_outdated = _is_outdated(recorded)
     earlier = {  # ids of records of another program than that of the same calls over hot buffers, or of ours' newest
         id(r): recorded.runs[r["run"]]["date"]
         for r in found
-        if r["mode"] != "hot" and (r["implementation"], r["precision"], r["batch"], program[r["run"]]) not in now
-        and any(one[:3] == (r["implementation"], r["precision"], r["batch"]) for one in now)
-    } | {id(r): recorded.runs[r["run"]]["date"] for r in _outdated(recorded, found)}  # fmt: skip
+        if is_outdated(r)
+        or (
+            r["mode"] != "hot"
+            and (r["implementation"], r["precision"], r["batch"], program[r["run"]]) not in now
+            and any(one[:3] == (r["implementation"], r["precision"], r["batch"]) for one in now)
+        )
+    }
     heads = ["", "layout", "arithmetic", "launched from", *_batches(BATCHES), "error", "against float64"]
     parts = [
         (title, heads, _peers([r for r in found if class_of(r) == name], marks, own, earlier), 4)
@@ -445,15 +450,19 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
     return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
 
 
-def _outdated(recorded: Results, records: Iterable[Record]) -> list[Record]:
-    """Of the records of ours over hot buffers those of an earlier program than the newest one of their precision."""
+def _is_outdated(recorded: Results) -> Callable[[Record], bool]:
+    """Whether a record of ours is of another program than the newest one over hot buffers, of its precision."""
     age = {run: i for i, run in enumerate(recorded.runs)}
-    own = [r for r in records if r["implementation"] == "ours" and r["mode"] == "hot"]
-    found: list[Record] = []
-    for group in grouped(own, "precision").values():
-        newest = recorded.runs[max((r["run"] for r in group), key=lambda run: age[run])]
-        found += [r for r in group if recorded.runs[r["run"]].get("commit") != newest.get("commit")]
-    return found
+    newest: dict[str, str] = {}  # precision → run
+    for r in results.find(recorded, suite="network", case=NETWORK, implementation="ours", mode="hot"):
+        run = newest.setdefault(r["precision"], r["run"])
+        newest[r["precision"]] = max(run, r["run"], key=lambda run: age[run])
+
+    def is_outdated(r: Record) -> bool:
+        run = newest.get(r["precision"]) if r["implementation"] == "ours" else None
+        return run is not None and recorded.runs[run].get("commit") != recorded.runs[r["run"]].get("commit")
+
+    return is_outdated
 
 
 class Beside:
@@ -462,9 +471,7 @@ class Beside:
     def __init__(self, recorded: Results) -> None:
         self._recorded, self._marks = recorded, _Marks()
         self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
-        outdated = _outdated(recorded, results.find(recorded, suite="network", case=NETWORK))
-        self._outdated = {id(r): recorded.runs[r["run"]]["date"] for r in outdated}
-        self._older: dict[str, None] = {}
+        self._is_outdated, self._older = _is_outdated(recorded), dict[str, None]()
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
@@ -479,18 +486,18 @@ class Beside:
                 f"{ROWS[r['implementation']]}, {precision}, batch {r['batch']}: {us(before)} µs"
                 f" ({self._recorded.runs[run]['date']})"
             ] = None
-        older = self._outdated.get(id(rival.record))
-        if older:
-            self._older[older] = None
-        marks = APART * apart + "‡" * (rival.earlier is not None) + OTHER_PROGRAM * bool(older)
+        outdated = self._is_outdated(rival.record)
+        if outdated:
+            self._older[self._recorded.runs[rival.record["run"]]["date"]] = None
+        marks = APART * apart + "‡" * (rival.earlier is not None) + OTHER_PROGRAM * outdated
         return us(rival.us) + marks + self._marks(rival.record)
 
     def footnotes(self) -> list[str]:
         """The paragraphs below the tables."""
         notes = [NOT_BESIDE] if self.apart else []
         if self._earlier:
-            also = ", or in TF32, whose errors are of the same size" if self._in_tf32 else ""
-            notes.append(f"‡ Shorter in another run{also}: {'; '.join(self._earlier)}.")
+            also = ", or in TF32, whose errors are as large as those of fp16" if self._in_tf32 else ""
+            notes.append(f"‡ The same library was faster in another run{also}: {'; '.join(self._earlier)}.")
         return notes + _of_other_programs(self._older) + self._marks.footnotes()
 
 
@@ -623,15 +630,18 @@ def network_single(recorded: Results) -> str:
     heads = ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"]
     dates: dict[str, None] = {}
 
-    def other(found: Record | None, r: Record) -> str:
-        """The time of a record beside r, marked if it is not of the program that r is of."""
-        if found is None:
-            return DASH
-        now, then = recorded.runs[r["run"]], recorded.runs[found["run"]]
-        if then.get("commit") == now.get("commit"):
-            return us(found["median_us"])
+    is_outdated = _is_outdated(recorded)
+
+    def marked(text: str, found: Record, r: Record) -> str:
+        """A time of a record beside r, marked if it is not of the program that r is of, or not of ours' newest."""
+        then = recorded.runs[found["run"]]
+        if text == DASH or (then.get("commit") == recorded.runs[r["run"]].get("commit") and not is_outdated(found)):
+            return text
         dates[then["date"]] = None
-        return us(found["median_us"]) + OTHER_PROGRAM
+        return text + OTHER_PROGRAM
+
+    def other(found: Record | None, r: Record) -> str:
+        return DASH if found is None else marked(us(found["median_us"]), found, r)
 
     for error_class in CLASSES:
         at = {batch: race(recorded, error_class, batch) for batch in SINGLE_BATCHES}
@@ -649,8 +659,9 @@ def network_single(recorded: Results) -> str:
                 if not (rotating or from_host or "lone_us" in r):
                     continue
                 used += [one for one in (r, rotating, from_host) if one]
-                times = [us(r["median_us"])]
-                times += [other(rotating, r), _single(r, "cold_us"), _single(r, "lone_us"), other(from_host, r)]
+                times = [other(r, r)]
+                single = (marked(_single(r, name), r, r) for name in ("cold_us", "lone_us"))
+                times += [other(rotating, r), *single, other(from_host, r)]
                 rows[error_class].append([shown, str(batch), arithmetic([r]), *times, exact_error([r])])
     if not used:
         return NOT_YET
@@ -660,8 +671,8 @@ def network_single(recorded: Results) -> str:
         " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
         " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
         " calls in a row, without idle gaps, each with copies of the pictures, which already have the precision and the"
-        " layout, to the card and of the logits back. The first, the cold and the lone times are of one process; the"
-        " other two columns are of one process each."
+        " layout, to the card and of the logits back. In a row, the first, the cold and the lone times are of one"
+        " process; each of the other two is of another one."
         f" {ERROR}"
     )
     blocks = [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()]
@@ -710,17 +721,18 @@ def network_called(recorded: Results) -> str:
         return NOT_YET
     rows = []
     dates: set[str] = set()
+    is_outdated = _is_outdated(recorded)
 
     def cell(r: Record | None, graph: Record | None) -> str:
-        """The time of a record, over the graph's if both are of the same program; else it is marked."""
-        if (
-            r is None
-            or graph is None
-            or recorded.runs[r["run"]].get("commit") == recorded.runs[graph["run"]].get("commit")
-        ):
-            return _times(r, graph)
+        """The time of a record, over the graph's if both are of the same program; marked if not of the newest one."""
+        if r is None:
+            return DASH
+        commits = {recorded.runs[one["run"]].get("commit") for one in (r, graph) if one is not None}
+        text = _times(r, graph if len(commits) == 1 else None)
+        if not is_outdated(r):
+            return text
         dates.add(recorded.runs[r["run"]]["date"])
-        return us(r["median_us"]) + OTHER_PROGRAM
+        return text + OTHER_PROGRAM
 
     for precision in ("fp32", "fp16"):
         for name, best in found.items():

@@ -252,7 +252,7 @@ def test_the_headline_is_of_one_process_per_column(path):
         ["ours", "FMA", "–", "–", "–", "5,000", "–"],
     ]
     assert text.endswith(
-        f"{tables.NOT_BESIDE}\n\n‡ Shorter in another run: cuDNN, layer by layer, fp32, batch 1: 70.0 µs"
+        f"{tables.NOT_BESIDE}\n\n‡ The same library was faster in another run: cuDNN, layer by layer, fp32, batch 1: 70.0 µs"
         " (2031-02-03); XLA (JAX), fp32, batch 1: 900 µs (2031-02-03).\n\n¹ torch.compile: in haste."
     )
 
@@ -297,7 +297,7 @@ def test_what_tf32_does_faster_than_fp16_is_a_footnote(path):
         shown = text(results.load(path))
         assert "| 400‡ |" in shown
         assert (
-            "‡ Shorter in another run, or in TF32, whose errors are of the same size: PyTorch, CUDA graph, tf32, batch"
+            "‡ The same library was faster in another run, or in TF32, whose errors are as large as those of fp16: PyTorch, CUDA graph, tf32, batch"
             " 1: 370 µs (2031-02-03)." in shown
         )
 
