@@ -252,8 +252,8 @@ def test_the_headline_is_of_one_process_per_column(path):
         ["ours", "FMA", "–", "–", "–", "5,000", "–"],
     ]
     assert text.endswith(
-        f"{tables.NOT_BESIDE}\n\n‡ The same library was faster in another run: cuDNN, layer by layer, fp32, batch 1: 70.0 µs"
-        " (2031-02-03); XLA (JAX), fp32, batch 1: 900 µs (2031-02-03).\n\n¹ torch.compile: in haste."
+        f"{tables.NOT_BESIDE}\n\n‡ The same library was faster in another run: cuDNN, layer by layer, fp32, batch 1:"
+        " 70.0 µs (2031-02-03); XLA (JAX), fp32, batch 1: 900 µs (2031-02-03).\n\n¹ torch.compile: in haste."
     )
 
 
@@ -297,9 +297,24 @@ def test_what_tf32_does_faster_than_fp16_is_a_footnote(path):
         shown = text(results.load(path))
         assert "| 400‡ |" in shown
         assert (
-            "‡ The same library was faster in another run, or in TF32, whose errors are as large as those of fp16: PyTorch, CUDA graph, tf32, batch"
-            " 1: 370 µs (2031-02-03)." in shown
+            "‡ The same library was faster in another run, or in TF32, whose errors are as large as those of fp16:"
+            " PyTorch, CUDA graph, tf32, batch 1: 370 µs (2031-02-03)." in shown
         )
+
+
+def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
+    """Of a precision the newest run's commit decides; what was timed beside the earlier program has no mark of it."""
+    older = [network("ours", 110.0, batch=8), network("cudnn", 290.0, batch=8, ratios=to_ours(2.6))]
+    runs = [*older, network("ours", 60.0)], [network("ours", 90.0, "fp32", error=1e-6)]
+    saved(path, *runs)
+    assert tables.OTHER_PROGRAM not in tables.headline(results.load(path))
+    faster = H200 | {"commit": "facade", "date": "2031-02-04"}
+    saved(path, *runs, (faster, [network("ours", 50.0), network("cudnn", 170.0, ratios=to_ours(3.4))]))
+    text, note = tables.headline(results.load(path)), "§ Measured on 2031-02-03, with an earlier version"
+    lines = [row for row in rows(text) if row[0] in ("ours", "cuDNN, layer by layer")]
+    assert [row[2:4] for row in lines[:3]] == [["90.0", "–"], ["50.0", "110§"], ["170", "290"]] and note in text
+    assert "| **110§** |" in tables.network_peers(results.load(path))
+    assert tables.OTHER_PROGRAM not in tables.headline_short(results.load(path))
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
