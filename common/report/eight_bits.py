@@ -15,7 +15,7 @@ from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Tile
 from .results import Record, Results, find
-from .tables import NETWORK, card_and_date
+from .tables import NETWORK, card_and_date, is_outdated
 
 NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
 FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
@@ -46,8 +46,16 @@ def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
     }
 
 
+def earlier(recorded: Results) -> set[int]:
+    """The batch sizes at which an earlier version of the engine took fp16's time."""
+    outdated = is_outdated(recorded)
+    return {batch for batch, r in _of(recorded, "network", "fp16", mode="hot").items() if outdated(r)}
+
+
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:
     """By batch size in int8: the times of ours in int8 and in fp16, their ratio, ONNX Runtime's time, mJ of an image.
+
+    metered_us: the times of the two networks whose energies these are.
 
     Both times of ours are of one process, where they were timed in turn, if its record has their ratio. Both energies
     are of one process, metered in turn.
@@ -70,6 +78,7 @@ def rows(recorded: Results) -> Iterator[dict[str, Any]]:
             "onnxruntime_us": theirs[batch]["median_us"] if batch in theirs else None,
             "mj": energy8[batch]["mj_per_image"] if batch in energy8 else None,
             "fp16_mj": energy16[batch]["mj_per_image"] if batch in energy16 else None,
+            "metered_us": tuple(of[batch]["time_us"] for of in (energy8, energy16) if batch in of),
         }
 
 
@@ -93,6 +102,10 @@ def table(recorded: Results) -> None:
     for row in found:
         cells = (f"{shown(row[name], columns[name][1]):>{len(columns[name][0]) + 3}}" for name in kept)
         print(f"{row['batch']:>5}" + "".join(cells))
+    for row in found:
+        if len(row["metered_us"]) == 2:
+            us8, us16 = row["metered_us"]
+            print(f"The networks that were metered at batch {row['batch']}: int8 {us8:,.0f} µs, fp16 {us16:,.0f} µs.")
     unknown = [f"{row['batch']}" for row in found if row["mj"] is None]
     energies = f"energy in int8 at batch {', '.join(unknown)}"
     missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]

@@ -71,7 +71,8 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
     """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
 
     Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its
-    confidence interval; †: cuDNN's was timed in another process than ours. Batches without both are left out.
+    confidence interval; †: cuDNN's was timed in another process than ours. Batches without both are left out, and
+    those where the two ratios are of two versions of our engine.
     """
     found, apart = {}, False
     for error_class, precision in CLASSES.items():
@@ -80,6 +81,9 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             sides = (results.find(recorded, suite="network", implementation=name, **keys) for name in ("ours", "cudnn"))
             ours, theirs = map(results.fastest, sides)
             if ours is None or theirs is None or "cudnn" not in column:
+                continue
+            commits = {recorded.runs[r["run"]].get("commit") for r in (ours, column["ours"].record)}
+            if len(commits) > 1:
                 continue
             one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
             ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]

@@ -346,11 +346,11 @@ def network_peers(recorded: Results) -> str:
     marks = _Marks()
     program = {r["run"]: recorded.runs[r["run"]].get("commit") for r in found}
     now = {(r["implementation"], r["precision"], r["batch"], program[r["run"]]) for r in found if r["mode"] == "hot"}
-    is_outdated = _is_outdated(recorded)
+    outdated = is_outdated(recorded)
     earlier = {  # ids of records of another program than that of the same calls over hot buffers, or of ours' newest
         id(r): recorded.runs[r["run"]]["date"]
         for r in found
-        if is_outdated(r)
+        if outdated(r)
         or (
             r["mode"] != "hot"
             and (r["implementation"], r["precision"], r["batch"], program[r["run"]]) not in now
@@ -450,7 +450,7 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
     return {name: found[name].us for name in IMPLEMENTATIONS if name in found}
 
 
-def _is_outdated(recorded: Results) -> Callable[[Record], bool]:
+def is_outdated(recorded: Results) -> Callable[[Record], bool]:
     """Whether a record of ours is of another program than the newest one over hot buffers, of its precision."""
     age = {run: i for i, run in enumerate(recorded.runs)}
     newest: dict[str, str] = {}  # precision → run
@@ -458,11 +458,11 @@ def _is_outdated(recorded: Results) -> Callable[[Record], bool]:
         run = newest.setdefault(r["precision"], r["run"])
         newest[r["precision"]] = max(run, r["run"], key=lambda run: age[run])
 
-    def is_outdated(r: Record) -> bool:
+    def outdated(r: Record) -> bool:
         run = newest.get(r["precision"]) if r["implementation"] == "ours" else None
         return run is not None and recorded.runs[run].get("commit") != recorded.runs[r["run"]].get("commit")
 
-    return is_outdated
+    return outdated
 
 
 class Beside:
@@ -471,7 +471,7 @@ class Beside:
     def __init__(self, recorded: Results) -> None:
         self._recorded, self._marks = recorded, _Marks()
         self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
-        self._is_outdated, self._older = _is_outdated(recorded), dict[str, None]()
+        self._is_outdated, self._older = is_outdated(recorded), dict[str, None]()
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
@@ -630,12 +630,12 @@ def network_single(recorded: Results) -> str:
     heads = ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"]
     dates: dict[str, None] = {}
 
-    is_outdated = _is_outdated(recorded)
+    outdated = is_outdated(recorded)
 
     def marked(text: str, found: Record, r: Record) -> str:
         """A time of a record beside r, marked if it is not of the program that r is of, or not of ours' newest."""
         then = recorded.runs[found["run"]]
-        if text == DASH or (then.get("commit") == recorded.runs[r["run"]].get("commit") and not is_outdated(found)):
+        if text == DASH or (then.get("commit") == recorded.runs[r["run"]].get("commit") and not outdated(found)):
             return text
         dates[then["date"]] = None
         return text + OTHER_PROGRAM
@@ -721,7 +721,7 @@ def network_called(recorded: Results) -> str:
         return NOT_YET
     rows = []
     dates: set[str] = set()
-    is_outdated = _is_outdated(recorded)
+    outdated = is_outdated(recorded)
 
     def cell(r: Record | None, graph: Record | None) -> str:
         """The time of a record, over the graph's if both are of the same program; marked if not of the newest one."""
@@ -729,7 +729,7 @@ def network_called(recorded: Results) -> str:
             return DASH
         commits = {recorded.runs[one["run"]].get("commit") for one in (r, graph) if one is not None}
         text = _times(r, graph if len(commits) == 1 else None)
-        if not is_outdated(r):
+        if not outdated(r):
             return text
         dates.add(recorded.runs[r["run"]]["date"])
         return text + OTHER_PROGRAM

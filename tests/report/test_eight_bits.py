@@ -55,12 +55,26 @@ def test_both_energies_are_of_one_process(capsys):
     keys = {"case": tables.NETWORK, "batch": 256, "run": "a", "layout": "NHWC", "launch": "graph"}
     timed = {**keys, "suite": "network", "mode": "hot", "implementation": "ours", "median_us": 80.0}
     metered = [
-        {**keys, "suite": "energy", "implementation": name, "precision": precision, "mj_per_image": mj}
-        for name, precision, mj in (("ours", "int8", 1.5), ("ours-fp16", "int8", 2.0), ("ours", "fp16", 9.0))
+        {**keys, "suite": "energy", "implementation": name, "precision": precision, "mj_per_image": mj, "time_us": us}
+        for name, precision, mj, us in (
+            ("ours", "int8", 1.5, 81.0),
+            ("ours-fp16", "int8", 2.0, 92.0),
+            ("ours", "fp16", 9.0, 7.0),
+        )
     ]
     runs = {"a": {"card": "a card", "date": "2026-01-01"}}
     found = Results(runs, [{**timed, "precision": "int8"}, {**timed, "precision": "fp16"}, *metered])
     (row,) = eight_bits.rows(found)
     assert (row["mj"], row["fp16_mj"]) == (1.5, 2.0)
     eight_bits.table(found)
-    assert "energy" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "energy" not in said and "metered at batch 256: int8 81 µs, fp16 92 µs" in said
+
+
+def test_a_time_of_fp16_that_an_earlier_version_took_is_known():
+    keys = {"suite": "network", "case": tables.NETWORK, "implementation": "ours", "precision": "fp16", "mode": "hot"}
+    runs = {name: {"card": "a card", "date": "2026-01-01", "commit": name} for name in ("older", "newer")}
+    found = [
+        {**keys, "batch": n, "run": run, "median_us": 9.0} for n, run in ((8, "older"), (1, "newer"), (32, "older"))
+    ]
+    assert eight_bits.earlier(Results(runs, found)) == {8, 32}
