@@ -158,9 +158,9 @@ def _bare(text: str) -> str:
 
 
 def no_term(one: Bold) -> bool:
-    """Whether bold text is allowed without a row: FIXED, a number, a sentence, or a paragraph's first words."""
+    """Whether bold text is allowed without a row: FIXED, a number with marks, a sentence, first words of a paragraph."""
     text = one.text
-    if text.rstrip(".:") in FIXED or re.fullmatch(r"[\d.,–%×/ -]+|Exercise \d+\.?", text):
+    if text.rstrip(".:") in FIXED or re.fullmatch(r"[\d.,–%×/ -]+[†‡§]*|Exercise \d+\.?", text):
         return True
     long, upper = len(text.split()) > 2, re.match(r"[a-zß-ÿ]", text) is None
     if text.endswith((".", "?", "!", ":")):
