@@ -158,7 +158,7 @@ def _bare(text: str) -> str:
 
 
 def no_term(one: Bold) -> bool:
-    """Whether bold text is allowed without a row: FIXED, a number with marks, a sentence, first words of a paragraph."""
+    """Whether bold text needs no row: FIXED, a number with marks, a sentence, or the first words of a paragraph."""
     text = one.text
     if text.rstrip(".:") in FIXED or re.fullmatch(r"[\d.,–%×/ -]+[†‡§]*|Exercise \d+\.?", text):
         return True
