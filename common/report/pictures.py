@@ -96,4 +96,4 @@ def texts() -> dict[str, Callable[[], str]]:
     lines: dict[str, Callable[[], str]]
     lines = {f"picture-{name.partition('.')[0]}": functools.partial(line, name, recorded) for name in PICTURES}
     lines["whole-over-sum"] = functools.partial(race.whole_over_sum, recorded)
-    return lines | {"whole-twice": functools.partial(race.whole_twice, recorded)}
+    return lines | {"whole-beside-sum": functools.partial(race.whole_beside_sum, recorded)}

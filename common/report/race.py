@@ -152,13 +152,9 @@ def whole_over_sum(recorded: Results) -> str:
     return f"{100 * max(more):.0f} %"
 
 
-def whole_twice(recorded: Results) -> str:
-    """The whole engine, a kernel per step, in fp16 at batch 1: the medians of the two newest runs, in words."""
-    keys: dict[str, Any] = {"suite": "network", "case": STEP_BY_STEP, "implementation": "ours", "launch": "graph"}
-    found = results.fastest(results.find(recorded, precision="fp16", batch=1, mode="hot", **keys))
-    if found is None or "previous_median_us" not in found:
-        return tables.NOT_YET
-    return " and ".join(f"{us:.0f}" for us in sorted((found["median_us"], found["previous_median_us"]))) + " µs"
+def whole_beside_sum(recorded: Results) -> str:
+    """By how much the whole engine and the sum of its steps differ, at most, over all batches, as a percentage."""
+    return f"{100 * max(abs(row.ratios['ours'] - 1) for row in sums(recorded) if 'ours' in row.ratios):.0f} %"
 
 
 def peers(recorded: Results) -> list[tuple[str, list[float | None]]]:

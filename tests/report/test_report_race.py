@@ -45,12 +45,14 @@ def test_the_faster_layout_counts_and_every_layer_weighs_the_same(made):
     assert race.steps(made, "cudnn", "fp16", 1, layout="NHWC")["expand a"]["median_us"] == 16.0
 
 
-def test_two_runs_of_the_whole_stand_beside_each_other(tmp_path):
-    first, second = ([network("ours", us) | {"case": race.STEP_BY_STEP}] for us in (128.2, 119.7))
-    saved(tmp_path / "one", first)
-    assert race.whole_twice(results.load(tmp_path / "one")) == tables.NOT_YET
-    saved(tmp_path / "two", first, second)
-    assert race.whole_twice(results.load(tmp_path / "two")) == "120 and 128 µs"
+def test_the_whole_beside_the_sum_is_the_largest_difference_up_or_down(monkeypatch):
+    rows = [
+        SimpleNamespace(batch=batch, ratios=ratios)
+        for batch, ratios in [(1, {"cudnn": 1.3}), (32, {"ours": 1.02, "cudnn": 1.2}), (256, {"ours": 0.93})]
+    ]
+    monkeypatch.setattr(race, "sums", lambda recorded: rows)
+    assert race.whole_beside_sum(SimpleNamespace()) == "7 %"
+    assert race.whole_over_sum(SimpleNamespace()) == "30 %"
 
 
 def test_whether_both_times_are_of_one_process_is_said(made, monkeypatch):
