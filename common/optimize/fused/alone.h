@@ -41,14 +41,6 @@ struct AloneBounds {  // of expand, whose lower one is 0, depthwise, project
     float low[3], high[3];
 };
 
-// Neighbours of a lane's pixels: wrong left of 0 and right of 15.
-__device__ __forceinline__ unsigned from_left(unsigned odd, int lane) {
-    return __shfl_sync(0xffffffffu, odd, (lane + 28) % 32);
-}
-__device__ __forceinline__ unsigned from_right(unsigned even, int lane) {
-    return __shfl_sync(0xffffffffu, even, (lane + 4) % 32);
-}
-
 constexpr int ALONE_COLUMNS = 14;  // outputs of a row
 
 template <class S> struct AloneSizes {
@@ -90,8 +82,8 @@ template <class S> struct AloneSizes {
 };
 
 // The depthwise convolution of 8·NB channels, a row of hidden pixels after the other: `put` and then `add` of its rows
-// of taps ky, 2 first. Between two of them the sums of an output row that is over may be read.
-template <int ST, int NB> struct AloneDepthwise {
+// of taps ky, 2 first. Between two of them the sums of an output row that is over may be read. Outputs are OUT rows.
+template <int ST, int NB, int OUT> struct AloneDepthwise {
     float acc[3][NB][4];        // of outputs, by their row % 3
     unsigned two[NB][4];        // of the row that was put: under two taps
     unsigned thirds[NB][2][2];  // under the third one, of an even and of an odd row
@@ -108,10 +100,10 @@ template <int ST, int NB> struct AloneDepthwise {
             for (int i = 0; i < ST * 2; ++i)
                 v[i / 2][i % 2] =
                     min_halves(pack_relu(d[i / 2][h][i % 2 * 2], d[i / 2][h][i % 2 * 2 + 1]), bound[i / 2][i % 2]);
-            const unsigned right = from_right(v[0][0], lane);
+            const unsigned right = right_of(v[0][0], lane);
             unsigned(&third)[2] = thirds[h][Y % 2];
             if (ST == 1) {
-                two[h][0] = from_left(v[0][1], lane), two[h][1] = v[0][0], two[h][2] = v[0][1], two[h][3] = right;
+                two[h][0] = left_of(v[0][1], lane), two[h][1] = v[0][0], two[h][2] = v[0][1], two[h][3] = right;
                 third[0] = v[0][0] & every, third[1] = v[0][1] & every;  // copies, made once
             } else {
                 two[h][0] = v[0][0], two[h][1] = v[0][1], two[h][2] = v[ST - 1][0], two[h][3] = v[ST - 1][1];
@@ -119,10 +111,14 @@ template <int ST, int NB> struct AloneDepthwise {
             }
         }
     }
+    // Whether an output lies under row ky of taps at row Y: a compiler keeps products of which nobody reads the sums.
+    __host__ __device__ static constexpr bool is_needed(int y, int ky) {
+        return y >= ky && (y - ky) % ST == 0 && (y - ky) / ST < OUT;
+    }
     // Of row Y, under two taps of row ky of taps.
     template <int Y>
     __device__ __forceinline__ void add(int ky, const unsigned (&taps)[NB][12], const float (&bias)[NB][4]) {
-        if (Y >= ky && (Y - ky) % ST == 0)
+        if (is_needed(Y, ky))
 #pragma unroll
             for (int h = 0; h < NB; ++h) {
                 float(&sum)[4] = acc[(Y - ky) / ST % 3][h];
@@ -134,7 +130,7 @@ template <int ST, int NB> struct AloneDepthwise {
     template <int Y> __device__ __forceinline__ void add_thirds(const unsigned (&taps)[NB][12]) {
 #pragma unroll
         for (int ky = 2; ky >= 1; --ky)
-            if (Y >= ky && (Y - ky) % ST == 0)
+            if (is_needed(Y, ky))
 #pragma unroll
                 for (int h = 0; h < NB; ++h) {
                     float(&sum)[4] = acc[(Y - ky) / ST % 3][h];
@@ -250,7 +246,7 @@ template <class S> struct Alone {
         float (&sums)[S::STRIP][NO][4];
         unsigned taps[2][12];
         float bias[2][4];
-        AloneDepthwise<ST, 2> depthwise;
+        AloneDepthwise<ST, 2, S::STRIP> depthwise;
         unsigned a[2][ST][G::K_STEPS][4];
         float hidden[ST][2][4];
 
@@ -495,7 +491,7 @@ template <class S> struct Alone {
         const unsigned *pixels, *ends;  // of this lane, at place 0
         __half* staged;
         int place;  // in the ring, of the pair whose second row is the first one of the next row of hidden pixels
-        AloneDepthwise<1, 4> depthwise;
+        AloneDepthwise<1, 4, 1 << 30> depthwise;  // its rows come six by six
         unsigned a[2][4];
         float hidden[1][4][4];
 

@@ -29,3 +29,11 @@ __device__ __forceinline__ void store_bounded(__half* row, const float (&d)[2][4
     stmatrix_x4(row, {bounded_halves(d[0][0], d[0][1], low, high), bounded_halves(d[0][2], d[0][3], low, high),
                       bounded_halves(d[1][0], d[1][1], low, high), bounded_halves(d[1][2], d[1][3], low, high)});
 }
+
+// What lies to the left of a lane's even pixel and to the right of its odd one. Wrong left of 0 and right of 15.
+template <class V> __device__ __forceinline__ V left_of(V odd, int lane) {
+    return __shfl_sync(0xffffffffu, odd, (lane + 28) % 32);
+}
+template <class V> __device__ __forceinline__ V right_of(V even, int lane) {
+    return __shfl_sync(0xffffffffu, even, (lane + 4) % 32);
+}

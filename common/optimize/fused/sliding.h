@@ -23,14 +23,6 @@
 
 template <class S> constexpr int SEGMENT = S::STRIDE == 1 ? 14 : 7;  // columns of outputs of a warp
 
-// What lies to the left of a lane's even pixel and to the right of its odd one. Wrong left of 0 and right of 15.
-template <class V> __device__ __forceinline__ V left_of(V odd, int lane) {
-    return __shfl_sync(0xffffffffu, odd, (lane + 28) % 32);
-}
-template <class V> __device__ __forceinline__ V right_of(V even, int lane) {
-    return __shfl_sync(0xffffffffu, even, (lane + 4) % 32);
-}
-
 // The taps of a plane's channels that a lane needs, and how it adds a row of hidden pixels to the outputs acc that need
 // it. y: of the rows that the outputs need, from their first one on. SUMS: how many times 4 a row of them is in a lane.
 template <class S> struct TapsOfHalves {
