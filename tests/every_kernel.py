@@ -350,6 +350,9 @@ def launch_sliding_int8() -> int:
         (Int8Block(9, 14, 3, 24, 8, 1, True, 17, 28), Int8Tile(4, 14, 1, 16, 2, 2, chained=True, pixel_warps=2)),
         (Int8Block(7, 7, 24, 96, 72), Int8Tile(7, 7, 1, 32, 7, 4, 2, chained=True, pixel_warps=2, split=3)),
         (Int8Block(9, 7, 16, 64, 16, 2), Int8Tile(2, 4, 1, 16, 1, 2, chained=True, pixel_warps=2, split=4)),
+        (Int8Block(9, 28, 24, 48, 24), Int8Tile(4, 14, 1, 16, 4, 3, alone=True)),
+        (Int8Block(5, 14, 40, 32, 40), Int8Tile(1, 14, 1, 16, 1, 2, alone=True)),
+        (Int8Block(9, 56, 16, 32, 32, 2), Int8Tile(2, 14, 1, 16, 2, 4, alone=True)),
     )
     if cuda.backend() == "gpu" and cuda.compute_capability() < 90:  # has no clusters
         cases = tuple((block, tile) for block, tile in cases if tile.split == 1)

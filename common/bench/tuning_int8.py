@@ -79,7 +79,7 @@ class Arrays:
         adds = block.expand and block.stride == 1 and block.channels == block.outputs
         scales = int8.residual_scales((0.9, ZERO), (1.1, ZERO), (1.3, ZERO))
         self.residual = {"residual": self.x, "residual_scales": scales} if adds else {}
-        self.slid: Slid | None = None  # of chained tiles, made for the first one
+        self.slid: Slid | None = None  # of tiles that slide, made for the first one
         self.hidden = [
             layouts.empty((batch, block.hidden, *size), np.dtype(np.int8), "NHWC")
             for size in ((block.height, block.width), block.out_size)
@@ -121,7 +121,7 @@ class Arrays:
 
     def fused(self, tile: Int8Tile) -> Any:
         """The launch of the block as one kernel."""
-        if tile.chained and self.slid is None:
+        if tile.slides and self.slid is None:
             self.slid = Slid(self.expand, self.depthwise, self.project, self.block.stride)
         more = self.residual | ({} if self.picture is None else {"scale": SCALE})
         with kernels.recorded(self.programmatic) as launches:

@@ -20,7 +20,7 @@ from .features import missing
 from .generate import architecture
 from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
-KERNEL, SLIDING = "inverted_residual_int8", "sliding_int8"
+KERNEL, SLIDING, ALONE = "inverted_residual_int8", "sliding_int8", "alone_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 UNIT = 8  # channels are multiples of it
@@ -45,7 +45,7 @@ class Int8Convolution:
 
 
 class Slid:
-    """The weights of a block as sliding_int8.cu takes them.
+    """The weights of a block as sliding_int8.cu and alone_int8.cu take them.
 
     slow: how many hidden channels are requantized in two steps (kernels/one_step.py).
     """
@@ -79,10 +79,66 @@ class Slid:
         self._taps <<= (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
         weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
         flat = weight.reshape(len(weight), -1)
-        self._project = flat[:, order]
+        self._project, self._end = flat[:, order], project
         of_codes = LOW * flat.sum(axis=1, dtype=np.int64)
         self.project_bias = cuda.asarray((of_codes if bias is None else of_codes + bias).astype(np.int32))
         self._stages: dict[int, Any] = {}
+        self._alone: Any = None
+
+    def alone(self) -> Any:
+        """What alone_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
+        if self._alone is None:
+            self._alone = cuda.asarray(
+                np.concatenate([*map(self._plane, self._firsts(PLANE)), self._ends_of_project()])
+            )
+        return self._alone
+
+    def _plane(self, first: int) -> Any:
+        """The words of PLANE hidden channels: of each lane, four at a time, then ends of lanes with the same t."""
+        assert self._expand is not None
+        g, t, e = (part.reshape(32, -1)[:, :4] for part in np.broadcast_arrays(*np.ogrid[:8, :4, :4]))
+        deep = self._expand.shape[1]
+        expand = np.pad(self._expand, ((0, 0), (0, -deep % 32)))
+        of_half = [first + 4 * (g // 2) + 2 * half + g % 2 for half in range(2)]  # column g of a product
+        words = [
+            _bytes(expand[of_half[half], k + 4 * t + e])
+            for step in range(0, deep, 32) for half in range(2) for k in range(step, min(step + 32, deep), 16)
+        ]  # fmt: skip
+        on_diagonal = g[:, 0] // 2 == t[:, 0]
+        words += [
+            np.where(on_diagonal, self._taps[of_half[half][:, 0], ky, i], 0)
+            for half in range(2) for ky in range(3) for i in range(2)
+        ]  # fmt: skip
+        outputs = len(self._project)
+        for eight in range(outputs // 8):
+            words.append(_bytes(self._project[_outputs_of(eight, outputs)[g], first + 4 * t + e]))
+        made = np.zeros((-(-len(words) // 4) * 4, 32), np.uint32)
+        made[: len(words)] = words
+        ends = self._ends[:, first : first + PLANE]
+        halves = ends.reshape(6, 4, 2, 1, 2)  # [end][t][half][twice][channel]
+        of_lanes = [
+            part
+            for i in (0, 3)
+            for part in (*(np.tile(halves[i, :, half], (1, 2, 1)) for half in range(2)), ends[i + 1], ends[i + 2])
+        ]
+        return np.concatenate([made.reshape(-1, 4, 32).transpose(0, 2, 1).ravel(), *map(_words, of_lanes)])
+
+    def _ends_of_project(self) -> Any:
+        part = self._end
+        if not part.small:
+            raise ValueError(f"{ALONE}: takes small sums of project")
+        weight, bias, multiplier = map(_on_host, (part.weight, part.bias, part.multiplier))
+        given = weight.reshape(len(weight), -1), bias, multiplier, part.zero_point, True
+        made, right = one_step(*given)
+        groups = np.arange(len(right)) // PLANE  # which end alike
+        fast = np.array([right[groups == group].all() for group in groups])
+        ends = np.where(fast, made, two_steps(*given)).astype(np.int32)
+        # sums of two outputs of a lane begin at them, twice: of pixels 2g and 2g + 1
+        begins = [
+            np.tile(ends[0][_outputs_of(eight, len(right))].reshape(4, 1, 2), (1, 2, 1))
+            for eight in range(len(right) // 8)
+        ]
+        return np.concatenate([*map(_words, begins), _words(ends[1:])])
 
     def stages(self, size: int) -> Any:
         """The bytes of all stages with slices of so many hidden channels, on the device."""
@@ -112,6 +168,22 @@ class Slid:
         made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
         made += [rows(self._ends[:, some], 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
         return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
+
+
+def _outputs_of(eight: int, outputs: int) -> Any:
+    """The output channels of the eight columns of a product of alone_int8.cu: of each 16 channels a lane has four."""
+    column, pair = np.arange(8), eight // 2 * 16
+    return pair + (column // 2 * 4 + eight % 2 * 2 + column % 2 if pair + 8 < outputs else column)
+
+
+def _words(array: Any) -> Any:
+    """int32 numbers as words."""
+    return np.ascontiguousarray(array, np.int32).view(np.uint32).ravel()
+
+
+def _bytes(array: Any) -> Any:
+    """The four bytes of each row of an int8 array (lanes, 4) as a word."""
+    return np.ascontiguousarray(array.astype(np.int8)).view(np.uint32).ravel()
 
 
 def _deep(weight: Any) -> Any:
@@ -149,12 +221,13 @@ def inverted_residual_int8(
     a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. slid: Slid of the convolutions, for a chained tile; default: it is made here. Requires sm_80.
-    scale: of a stem's x that has real numbers, float32 or float16, which become codes as by kernels.quantize with
-    input_zero_point; it must be one that `divides` takes. programmatic: as in inverted_residual.
+    tile: default `rule`. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
+    Requires sm_80. scale: of a stem's x that has real numbers, float32 or float16, which become codes as by
+    kernels.quantize with input_zero_point; it must be one that `divides` takes. programmatic: as in
+    inverted_residual.
     C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
-    invalid, if no tile fits the card, or if the tile is chained and Slid refuses.
+    invalid, if no tile fits the card, or if the tile slides and Slid refuses.
     """
     if scale is None:
         n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
@@ -202,6 +275,8 @@ def inverted_residual_int8(
         tile = rule(block, n, chained=stem)
     if stem and tile is not None and not tile.chained:
         raise ValueError(f"{KERNEL}: a stem's block needs a chained tile, got {tile}")
+    if tile is not None and tile.alone and (problem := block.alone_problem(tile)):
+        raise ValueError(f"{KERNEL}: {problem}")
     if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
         raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
@@ -217,26 +292,30 @@ def inverted_residual_int8(
             for v in (layouts.as_stored(part.weight), end.bias, end.multiplier)]  # fmt: skip
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    small = [_small(part) for part in (expand, depthwise, project)]
-    if residual is not None:  # bounds are of the sum; the product's codes are all of int8
-        small[2] = _small(dataclasses.replace(project, bounds=(LOW, HIGH)))
-        small[2] += small[2] and tuple(project.bounds) == (LOW, HIGH)
+    small = [_small(part) for part in (expand, depthwise)] + [_small_project(project, residual is not None)]
+    if tile.alone and not small[2]:
+        raise ValueError(f"{ALONE}: takes small sums of project that fill int8")
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
-    name = SLIDING if tile.chained else KERNEL
-    if tile.chained:
-        odd = any(part.zero_point % 2 for part in (expand, depthwise) if part is not None)
+    name = ALONE if tile.alone else SLIDING if tile.chained else KERNEL
+    if tile.slides:
+        by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
+        odd = any(part.zero_point % 2 for part in by_step if part is not None)
         switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
         switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
-    if tile.chained:
+    if tile.slides:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
-        weights = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
-        numbers = (n, zero, zero if expand is None else hidden_end[0] - LOW, *ends[-1].numbers, *real)
+        weights = [slid.alone()] if tile.alone else [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
+        hidden_zero = zero if expand is None else hidden_end[0] - LOW
+        numbers = (
+            (n, hidden_zero, *ends[-1].numbers) if tile.alone else (n, zero, hidden_zero, *ends[-1].numbers, *real)
+        )
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
-    kernel = prepared(f"{KERNEL}/{'sliding' if tile.chained else 'fused'}", build, programmatic)
+    kind = "alone" if tile.alone else "sliding" if tile.chained else "fused"
+    kernel = prepared(f"{KERNEL}/{kind}", build, programmatic)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
     kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=block.shared(tile))
@@ -264,6 +343,19 @@ def divides(scale: float) -> bool:
 def _small(part: Int8Convolution | None) -> int:
     """SMALL of requantize.h for a convolution."""
     return int(part is not None and part.small and tuple(part.bounds) == (LOW, HIGH))
+
+
+def _small_project(project: Int8Convolution, adds: bool) -> int:
+    """The same for project; 2 if also the sum with a residual fills int8."""
+    full = tuple(project.bounds) == (LOW, HIGH)
+    if not adds:
+        return _small(project)
+    return _small(dataclasses.replace(project, bounds=(LOW, HIGH))) * (1 + full)  # bounds are of the sum
+
+
+def suits_single_warps(project: Int8Convolution, adds: bool) -> bool:
+    """Whether alone_int8.cu takes this project; adds: whether a residual is added, whose sum has project's bounds."""
+    return _small_project(project, adds) > 0
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

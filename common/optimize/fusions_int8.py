@@ -11,10 +11,10 @@ from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
-from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8
+from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8, suits_single_warps
 from .fusions import is_depthwise, is_pointwise, is_stem
 from .head_int8 import MOST_ROWS, Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
-from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of
+from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of, rule
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
 Int8Choice = Callable[[Int8Block, int], Int8Tile | None]
@@ -140,7 +140,9 @@ class IntegerBlock(OfRules):
         tile: Int8Tile | None = step.tile
         slid: Slid | None = None
         assert tile is not None
-        if tile.chained:
+        if tile.alone and not suits_single_warps(ends["project"], bool(more)):
+            tile = rule(step.block, step.input_shapes[0][0], chained=True)
+        if tile is not None and tile.slides:
             try:
                 slid = Slid(ends.get("expand"), ends["depthwise"], ends["project"], step.block.stride)
             except ValueError:  # sums that are not small, or clamped: what the choice of a tile cannot know

@@ -39,13 +39,14 @@
 // One barrier a slice: dw has two buffers, project works a slice behind.
 #include "epilogue_int8.h"
 #include "grid.h"
+#include "one_step.h"
 #include "unit.h"
 
 #ifndef SMALL_PROJECT
 #define SMALL_PROJECT 0  // see requantize.h
 #endif
 #ifndef ODD
-#define ODD 1
+#define ODD 1  // see one_step.h
 #endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
@@ -108,20 +109,6 @@ __device__ __forceinline__ int place_of(int o) {
 __device__ __forceinline__ int output_at(int place) {
     const int i = place % SEGMENT;
     return STRIDE == 2 ? place : place - i + i % FIRST * 2 + i / FIRST;
-}
-
-// Sums of two channels (columns) of two pixels (rows) to a register of codes + 128.
-struct End {
-    float multiplier[2], offset[2];
-};
-template <bool EXACT> __device__ __forceinline__ int code_of(int sum, float multiplier, float offset) {
-    const float x = __int_as_float(sum);
-    if constexpr (!EXACT) return __float_as_int(fma_of_small(x, multiplier, offset));
-    // sum · 2^-100; · multiplier, rounded; to units of 2^-149, rounded; the zero point
-    const float product = __fmul_rn(__fadd_rn(x, -0x1.8p-77f), multiplier);
-    // ties go to the even sum · multiplier, which is the even code only if the zero point is even
-    if constexpr (!ODD) return __float_as_int(fma_of_small(product, 0x1p-109f, offset));
-    return __float_as_int(fma_of_small(fma_of_small(product, 0x1p-109f, 0.0f), 1.0f, offset));
 }
 
 // A real number as a code: clamp(round(v / scale) + zero point), quantize's bits. The quotient is rounded once: v ·
@@ -290,7 +277,7 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
 #pragma unroll
             for (int e = 0; e < 8; ++e)
                 v[e / 4][e % 4] =
-                    code_of<EXACT>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2], of_dw[e / 4].offset[e % 2]);
+                    code_of<EXACT, ODD>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2], of_dw[e / 4].offset[e % 2]);
             stmatrix_x2(to + r * down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
                                         pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
         };
@@ -315,8 +302,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
                         int v[4];
 #pragma unroll
                         for (int e = 0; e < 4; ++e)
-                            v[e] = code_of<EXACT>(sums[half][e], of_hidden[half].multiplier[e % 2],
-                                                  of_hidden[half].offset[e % 2]);
+                            v[e] = code_of<EXACT, ODD>(sums[half][e], of_hidden[half].multiplier[e % 2],
+                                                       of_hidden[half].offset[e % 2]);
                         four = pack_unsigned(v[0], v[1], v[2], v[3]);
                     } else four = __byte_perm(sums[0][0], sums[0][1], half ? 0x7632 : 0x5410);
                     here[f][half] = (four & real) | (spot.zeros & ~real);

@@ -30,6 +30,9 @@ from .generate import ceil_div
 from .tiles import machine
 
 SUMS = 64  # most int32 sums of project per thread
+ALONE_SUMS = 112  # the same of alone_int8
+ALONE_REGISTERS = 120, 132  # of a lane of alone_int8 besides the sums, by stride
+ALONE_STRIPS = (1, 2, 4, 5, 7, 8)  # which candidates have
 REGISTERS = 64 * 1024  # of a multiprocessor
 SHIPPED = Path(__file__).with_name("tiles_int8.json")
 
@@ -43,6 +46,8 @@ class Int8Tile:
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
     pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks
     of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
+    alone: by alone_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by itself, `blocks` blocks to a
+    multiprocessor, each of which takes one tile after the other.
     """
 
     tile_h: int
@@ -56,6 +61,15 @@ class Int8Tile:
     pixel_warps: int = 1
     blocks: int = 1
     split: int = 1
+    alone: bool = False
+
+    @property
+    def slides(self) -> bool:
+        """Whether its kernel takes the weights of blocks_int8.Slid."""
+        return self.chained or self.alone
+
+
+ALONE_COLUMNS = 14  # of outputs that a warp of alone_int8 takes
 
 
 def row_bytes(channels: int) -> int:
@@ -98,7 +112,39 @@ class Int8Block:
     def blocks(self, tile: Int8Tile, batch: int) -> int:
         """Thread blocks of a launch."""
         rows, columns = self.out_size
+        if tile.alone:
+            return min(ceil_div(batch * self.items(tile), tile.warps), tile.blocks * cuda.multiprocessors())
         return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images) * tile.split
+
+    def items(self, tile: Int8Tile) -> int:
+        """Items of an image, of which a warp of alone_int8 takes one at a time."""
+        rows, columns = self.out_size
+        return ceil_div(rows, tile.strip) * ceil_div(columns, ALONE_COLUMNS)
+
+    def words(self) -> int:
+        """Words of a lane for 16 hidden channels: WORDS of alone_int8.cu."""
+        steps, rest = ceil_div(self.deep, 32), self.deep % 32
+        return ceil_div(4 * steps - (2 if 0 < rest <= 16 else 0) + 12 + self.outputs // 8, 4) * 4
+
+    def alone_problem(self, tile: Int8Tile) -> str | None:
+        """Why alone_int8.cu cannot compute the block with this tile, but for memory, in words; None if it can."""
+        rows, columns = self.out_size
+        if not self.expand or self.stem_h or self.hidden % 16:
+            return f"single warps need a 1×1 expand, to a multiple of 16 hidden channels, got {self}"
+        if columns % ALONE_COLUMNS or self.width != columns * self.stride:
+            return f"single warps need outputs of {ALONE_COLUMNS}·n columns, got {self}"
+        if (tile.tile_h, tile.tile_w, tile.images, tile.slice, tile.split) != (tile.strip, ALONE_COLUMNS, 1, 16, 1):
+            return f"single warps take strip × {ALONE_COLUMNS} outputs of 1 image, 16 channels at a time, got {tile}"
+        if tile.chained or not 1 <= tile.strip <= rows + 2:
+            return f"a strip of single warps has 1 to {rows + 2} rows, got {tile}"
+        if self.item_bytes(tile) < tile.strip * 16 * self.outputs:
+            return f"outputs must fit where x was for single warps, got {self} and {tile}"
+        return None
+
+    def item_bytes(self, tile: Int8Tile) -> int:
+        """Bytes of x of an item of alone_int8."""
+        rows = (tile.strip - 1) * self.stride + 3
+        return rows * 16 * self.stride * ceil_div(self.channels, 16) * 16
 
     def slices(self, tile: Int8Tile) -> int:
         """The most slices of hidden channels that a thread block takes."""
@@ -115,6 +161,8 @@ class Int8Block:
     def registers(self, tile: Int8Tile) -> int:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        if tile.alone:
+            return ALONE_REGISTERS[self.stride - 1] + self.sums(tile)
         if tile.chained:
             slides, sums = weights + (96 if self.stride == 1 else 100), self.sums(tile)
             # of a single slice they are not needed at the same time
@@ -124,6 +172,8 @@ class Int8Block:
     def resident(self, tile: Int8Tile) -> int:
         """Thread blocks that a multiprocessor can hold at once."""
         by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
+        if tile.alone:
+            return min(by_memory, REGISTERS // (min(255, ceil_div(self.registers(tile), 8) * 8) * 32 * tile.warps))
         if tile.chained:  # the compiler uses the registers that it may
             return min(by_memory, REGISTERS // (min(168, self.registers(tile)) * 32 * tile.warps), 64 // tile.warps)
         return min(by_memory, REGISTERS // (self.registers(tile) * 32 * tile.warps), 2048 // (32 * tile.warps))
@@ -132,6 +182,9 @@ class Int8Block:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:
             return self._shared_of_sliding(tile)
+        if tile.alone:
+            weights = 16 * (self.hidden // 16 * (8 * self.words() + 32) + self.outputs)
+            return weights + 2 * tile.warps * self.item_bytes(tile)
         columns = self.out_size[1]
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
         real_words = ceil_div(self.width + 1 if tile.tile_w >= columns else in_w, 4)
@@ -163,6 +216,8 @@ class Int8Block:
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
+        if tile.alone:
+            return tile.strip * self.outputs // 2
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
         group = output_group(self.outputs) if tile.chained else 32
         return group // 2 * pixels * ceil_div(ceil_div(self.outputs, group), tile.warps_n)
@@ -184,6 +239,9 @@ class Counts:
     longer 16 channels take that are requantized in two steps, of which a block is taken to have 16. product:
     cycles of a tensor core for an mma of 32 bytes. mail: what a warp waits for the sums of a cluster, in instructions.
     fetched: bytes of weights that come to a multiprocessor per cycle, fitted to blocks at batch 1.
+    Of alone_int8: alone_row, per row of hidden pixels of 16 channels, and alone_pixels, per 16 of them; alone_output,
+    per row of outputs, besides project; plane, per 16 channels; stored, per row of outputs and 8 channels; alone_item;
+    cycles of an instruction, of a warp alone and of one of several on a scheduler.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -203,6 +261,14 @@ class Counts:
     product: float = 6.4
     mail: int = 300
     fetched: int = 21
+    alone_row: int = 8
+    alone_pixels: int = 15
+    alone_output: int = 19
+    plane: int = 45
+    stored: int = 18
+    alone_item: int = 200
+    alone_latency: float = 3.0
+    shared_latency: float = 2.2
 
 
 COUNTS = Counts()
@@ -210,6 +276,8 @@ COUNTS = Counts()
 
 def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts = COUNTS) -> float:
     """The predicted clock cycles of a launch: of the multiprocessor with the most blocks; infinite if none fits."""
+    if tile.alone:
+        return _of_single_warps(block, tile, batch, counts)
     if tile.chained:
         return _together(block, tile, batch, *_sliding(block, tile, counts))
     pixels_in, pixels_out = block.pixels(tile)
@@ -277,6 +345,23 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     return max(issued_all, tensor) / 4, waited
 
 
+def _of_single_warps(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:
+    """The clock cycles of the warps that take the most items."""
+    rows, stride = (tile.strip - 1) * block.stride + 3, block.stride
+    a_row = counts.alone_row + stride * (counts.alone_pixels + 3 * ceil_div(block.channels, 32))
+    of_outputs = tile.strip * (counts.alone_output + block.outputs // 8)
+    issued = block.hidden // 16 * (rows * a_row + of_outputs + counts.plane) + counts.alone_item
+    issued += tile.strip * counts.stored * block.outputs // 8
+    launched, processors = batch * block.items(tile), cuda.multiprocessors()
+    at_once = min(tile.blocks, ceil_div(launched, processors * tile.warps))  # thread blocks of a multiprocessor
+    sharing = ceil_div(min(tile.warps * at_once, launched), 4)
+    turns = ceil_div(launched, tile.warps * at_once * processors)
+    weights = (block.shared(tile) - 2 * tile.warps * block.item_bytes(tile)) / counts.fetched
+    return (
+        turns * issued * max(counts.alone_latency, counts.shared_latency * sharing) + weights * at_once + counts.start
+    )
+
+
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
     """All tiles that fit on the card, the fastest by `predicted_cycles` first."""
     return list(_candidates(block, batch, cuda.multiprocessors(), cuda.shared_memory()))
@@ -287,7 +372,7 @@ def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
     taken: list[Int8Tile] = []
     alike: Counter[Any] = Counter()
     for tile in candidates(block, batch):
-        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained
+        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained, tile.alone
         if len(taken) < most and alike[kind] < 2:
             alike[kind] += 1
             taken.append(tile)
@@ -314,7 +399,7 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
             spills = block.registers(tile) * 32 * warps > REGISTERS
             if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
                 found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
-    for tile in _sliding_tiles(block, batch):
+    for tile in itertools.chain(_sliding_tiles(block, batch), _alone_tiles(block, batch)):
         found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
     found.sort(key=lambda one: one[:2])
     return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
@@ -347,6 +432,17 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
                         yield replace(tile, blocks=min(resident, 4))
 
 
+def _alone_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
+    """The tiles of alone_int8 that fit."""
+    for strip, warps, blocks in itertools.product(ALONE_STRIPS, (2, 3, 4, 6, 8, 10, 12), (1, 2, 3, 4)):
+        tile = Int8Tile(strip, ALONE_COLUMNS, 1, 16, strip, warps, blocks=blocks, alone=True)
+        if warps * blocks > 12 or block.alone_problem(tile) or block.sums(tile) > ALONE_SUMS:
+            continue
+        fits = block.shared(tile) <= cuda.shared_memory() and block.resident(tile) >= blocks
+        if fits and batch * block.items(tile) > (blocks - 1) * warps * cuda.multiprocessors():
+            yield tile
+
+
 def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
     """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few are busy."""
     slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
@@ -356,8 +452,12 @@ def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
 
 
 def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:
-    """The tile with the least predicted time; None if no tile fits. chained: only tiles of this kind."""
-    return next((tile for tile in candidates(block, batch) if chained in (None, tile.chained)), None)
+    """The tile with the least predicted time; None if no tile fits. chained: only tiles that are, or that are not.
+
+    None of single warps: what they are given the host puts in order first, which a network does once (`chosen_int8`).
+    """
+    tiles = (tile for tile in candidates(block, batch) if not tile.alone)
+    return next((tile for tile in tiles if chained in (None, tile.chained)), None)
 
 
 # ---- Measured tiles
@@ -373,7 +473,7 @@ def key_of(block: Int8Block) -> str:
 @functools.cache
 def sources() -> str:
     """A digest of the kernels and the headers, whose tiles are measured."""
-    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu")
+    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu")
     files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
@@ -393,7 +493,8 @@ def _read(path: Path) -> dict[str, Any]:
             if int(batch) < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
             for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
-                if type(n) is not (bool if name == "chained" else int) or (name != "chained" and n < 1):
+                kind = bool if name in ("chained", "alone") else int
+                if type(n) is not kind or (kind is int and n < 1):
                     raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
     return content
 

@@ -44,6 +44,10 @@ INT8_SLIDING = (
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(8, 14, 1, 32, 2, 2, chained=True)),
     (Int8Block(112, 112, 32, 32, 16, expand=False), Int8Tile(8, 14, 1, 32, 2, 2, chained=True)),
 )
+INT8_ALONE = (
+    (Int8Block(56, 56, 24, 144, 24), Int8Tile(7, 14, 1, 16, 7, alone=True)),
+    (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 14, 1, 16, 4, alone=True)),
+)
 
 
 def kernel_files():
@@ -59,6 +63,8 @@ def kernel_files():
         found[blocks_int8.SOURCE] = [blocks_int8.options(*INT8_BLOCK)]
         sliding = blocks_int8.SOURCE.with_name(f"{blocks_int8.SLIDING}.cu")
         found[sliding] = [blocks_int8.options(*block) for block in INT8_SLIDING]
+        alone = blocks_int8.SOURCE.with_name(f"{blocks_int8.ALONE}.cu")
+        found[alone] = [blocks_int8.options(*block) for block in INT8_ALONE]
         few_rows = blocks_int8.SOURCE.with_name(f"{head_int8.FEW_ROWS}.cu")
         found[few_rows] = [head_int8.few_rows_options(n, 1280) for n in (1, 32)]
         head = blocks_int8.SOURCE.with_name(f"{head_int8.KERNEL}.cu")

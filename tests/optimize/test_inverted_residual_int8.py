@@ -27,11 +27,12 @@ CASES = [
     (Int8Block(5, 7, 40, 40, 24, 2, expand=False), None, 1),
     (Int8Block(6, 9, 16, 200, 24), Int8Tile(3, 8, 1, 96, strip=3, warps=6), 1),  # slices of 96, a tail of 8
     (Int8Block(7, 7, 40, 136, 16, 2), Int8Tile(4, 4, 4, 128, strip=4, warps=8, warps_n=1), 6),  # 4 images, a tail of 2
-    *only_all([(Int8Block(14, 14, 64, 384, 64), None, 2), (Int8Block(14, 14, 96, 576, 160, 2), None, 1)]),
+    *only_all([(Int8Block(14, 14, 64, 384, 64), None, 2)]),
 ]
+OF_LARGE_SUMS = only_all([(Int8Block(14, 14, 96, 576, 160, 2), None, 1)])  # of project, with the weights drawn here
 
 
-@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+@pytest.mark.parametrize(("block", "tile", "batch"), [*CASES, *OF_LARGE_SUMS])
 def test_it_is_its_three_convolutions(rng, block, tile, batch):
     x, zero = drawn(rng, batch, block.channels, block.height, block.width), -19
     parts = block_of(rng, block, zero)

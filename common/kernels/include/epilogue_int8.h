@@ -83,6 +83,18 @@ __device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Outpu
     }
     return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
 }
+// Four codes of a product and four of a residual, added. FULL: the sum is clamped to −128 … 127.
+template <bool FULL> __device__ __forceinline__ unsigned add_words(unsigned product, unsigned residual, const Output& to) {
+    if constexpr (FULL) return add_four(product, residual, to);
+    int v[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+        const int a = byte_of(product, e), b = byte_of(residual, e);
+        v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+                              : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
+    }
+    return pack(v[0], v[1], v[2], v[3]);
+}
 template <int SMALL, int N>
 __device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N], const float (&m)[N], const signed char* residual, int left,
                                              const Output& to) {
@@ -97,18 +109,7 @@ __device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N]
     if (residual) {
         more.all = __ldg((const typename Bytes<N>::type*)residual);
 #pragma unroll
-        for (int i = 0; i < N / 4; ++i)
-            if constexpr (SMALL == 2) out.words[i] = add_four(out.words[i], more.words[i], to);
-            else {
-                int v[4];
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    const int a = byte_of(out.words[i], e), b = byte_of(more.words[i], e);
-                    v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
-                                          : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
-                }
-                out.words[i] = pack(v[0], v[1], v[2], v[3]);
-            }
+        for (int i = 0; i < N / 4; ++i) out.words[i] = add_words<SMALL == 2>(out.words[i], more.words[i], to);
     }
     *(typename Bytes<N>::type*)y = out.all;
 }
