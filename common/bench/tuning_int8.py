@@ -1,6 +1,7 @@
 """Search of the fastest tiles for the int8 blocks of a network on this card: python -m common tune --dtype int8."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +109,14 @@ class Arrays:
                 given = {"input_zero_point": ZERO, "zero_point": ZERO, "out": self.hidden[0]}
                 x = kernels.conv2d_int8(x, *self._of(self.expand), 2, 1, **given)  # type: ignore[arg-type]
             elif self.expand is not None:
-                x = kernels.pointwise_int8(x, *self._of(self.expand), zero_point=ZERO, out=self.hidden[0])
+                given = {"zero_point": ZERO, "out": self.hidden[0], "small": self.expand.small}
+                x = kernels.pointwise_int8(x, *self._of(self.expand), **given)  # type: ignore[arg-type]
             x = kernels.depthwise_int8(
                 x, *self._of(self.depthwise), stride, 1, input_zero_point=ZERO, zero_point=ZERO, out=self.hidden[1]
             )
-            kernels.pointwise_int8(x, *self._of(self.project), zero_point=ZERO, out=self.out, **self.residual)
+            kernels.pointwise_int8(
+                x, *self._of(self.project), zero_point=ZERO, out=self.out, small=self.project.small, **self.residual
+            )
         return list(launches)
 
     @staticmethod
@@ -195,7 +199,8 @@ def tune(
     every: list[FoundInt8] = []
     for batch in batches:
         results = []
-        for block in blocks_of(model, batch):
+        blocks = blocks_of(model, batch)
+        for block in blocks:  # which grows
             found = search_block(block, batch, tried, timer)
             if found is None:
                 console.print(f"{key_of(block)}: [red]no candidate was right[/]")
@@ -203,6 +208,8 @@ def tune(
             for text in found.wrong:
                 console.print(f"{key_of(block)}: left out: {escape(text)}", soft_wrap=True)
             results.append(found)
+            if found.tile is None and block.expand and not block.stem_h:  # what can still be one kernel
+                blocks.append(replace(block, channels=block.hidden, expand=False))
         every += results
         console.print(driver.table([_shown(found) for found in results], 2, f"batch {batch}, int8"))
         for path in (None, *([save_to] if save_to else [])):

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 
 BYTES = 128  # of a tensor map
-_FORMATS = {"float16": 6, "float32": 7}  # CUtensorMapDataType
+_FORMATS = {"int8": 0, "float16": 6, "float32": 7}  # CUtensorMapDataType
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 
 class TensorMap:
     """A matrix in memory and the box of it that one bulk copy brings: an argument for `const TensorMap` of a kernel.
 
-    matrix: a contiguous array with two axes, float16 or float32, whose rows are multiples of 16 bytes. box: (rows,
-    columns) of a copy, at most 256 each, and at most 128 bytes per row. Rows of 128 bytes are swizzled: the 16-byte
-    pieces of row r are exchanged by an XOR with r mod 8. Where the matrix ends a copy brings zeros.
+    matrix: a contiguous array with two axes, int8, float16 or float32, whose rows are multiples of 16 bytes.
+    box: (rows, columns) of a copy, at most 256 each, and at most 128 bytes per row. Rows of 128 bytes are swizzled:
+    the 16-byte pieces of row r are exchanged by an XOR with r mod 8. Where the matrix ends a copy brings zeros.
     The map keeps the matrix alive. ValueError if the matrix or the box is not as said.
     """
 
     def __init__(self, matrix: Any, box: tuple[int, int]) -> None:
         if matrix.ndim != 2 or not matrix.flags.c_contiguous or matrix.dtype.name not in _FORMATS:
-            raise ValueError("a tensor map needs a contiguous float16 or float32 matrix")
+            raise ValueError("a tensor map needs a contiguous int8, float16 or float32 matrix")
         item = matrix.dtype.itemsize
         address = matrix.ctypes.data if isinstance(matrix, np.ndarray) else matrix.data.ptr
         if matrix.shape[1] * item % 16 or address % 16 or 0 in matrix.shape:

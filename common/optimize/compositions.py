@@ -19,9 +19,10 @@ from ..network.registry import Fusion
 from ..topology.graph import Graph
 from .features import missing
 from .fusions import Choice, FewRows, InvertedResidual, PersistentPool, PointwisePool, WholeNetwork
-from .fusions_int8 import IntegerBlock, IntegerFewRows, IntegerHead
+from .fusions_int8 import Int8Choice, IntegerBlock, IntegerFewRows, IntegerHead
 from .generate import Block, Tile
 from .tiles import chosen, rule
+from .tiles_int8 import chosen_int8
 
 
 def always(block: Block, batch: int, dtype: str) -> Tile | None:
@@ -42,6 +43,7 @@ class Composition:
                   blocks, a head and linear layers, and tiles for them fit
     pooled        without `head`: whether the last 1×1 convolution and its pool are one kernel for many images, if
                   the card has it, see PersistentPool
+    fuse_int8     the Int8Choice of the tile of each block of a quantized network, if `fuse` is not None
     """
 
     name: str
@@ -50,6 +52,7 @@ class Composition:
     head: bool = True
     persistent: bool = False
     pooled: bool = False
+    fuse_int8: Int8Choice = chosen_int8
 
     @property
     def passes(self) -> tuple[Fusion, ...]:
@@ -66,7 +69,7 @@ class Composition:
         """The passes of a quantized network, after its rules: its blocks, and its head with the mean, as one kernel."""
         if self.fuse is None or missing("fused blocks"):
             return ()
-        return IntegerBlock(), IntegerHead(), IntegerFewRows()
+        return IntegerBlock(self.fuse_int8), IntegerHead(), IntegerFewRows()
 
     @property
     def overlaps(self) -> bool:

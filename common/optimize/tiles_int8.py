@@ -267,8 +267,8 @@ class Counts:
     plane: int = 45
     stored: int = 18
     alone_item: int = 200
-    alone_latency: float = 3.0
-    shared_latency: float = 2.2
+    alone_latency: float = 1.5
+    shared_latency: float = 1.1
 
 
 COUNTS = Counts()

@@ -292,7 +292,7 @@ class IntegerKernelBackend(KernelBackend):
         zero = call.named["input_zero_point"]
         plain = (layer.kernel_size, layer.stride, layer.padding) == ((1, 1), (1, 1), ((0, 0), (0, 0)))
         if plain and layer.groups == 1:
-            return self.run("pointwise_int8", x, *call.args, **end)
+            return self.run("pointwise_int8", x, *call.args, **end, small=step.output in self.small)
         if layer.groups == layer.in_channels == layer.out_channels:
             return self.run("depthwise_int8", x, *call.args, **window, input_zero_point=zero, **end)
         return self.run("conv2d_int8", x, *call.args, **window, groups=layer.groups, input_zero_point=zero, **end)

@@ -1,4 +1,6 @@
-"""Tiles for rungs 8 and 9, "persistent" and "persistent_halves": which are possible, and their order by arithmetic.
+"""Tiles for rungs 8 and 9, "persistent" and "persistent_halves", and for "persistent" of pointwise_int8.
+
+Which are possible, and their order by arithmetic:
 
     candidates(12544, 160, 960)     tiles for 12,544 pixels, 160 input and 960 output channels, the best estimate first
     cycles(tile, 12544, 160, 960)   the estimate: clock cycles of the multiprocessor with most tiles
@@ -6,7 +8,8 @@
 
 A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
 bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
-8_persistent.cu. `itemsize` is 2 for rung 8 and 4 for rung 9, whose weights are pairs of halves: the bytes of floats.
+8_persistent.cu. `itemsize` is 2 for rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and
+1 in int8.
 The estimate counts what a multiprocessor multiplies, reads and stores. It orders candidates, and is not to be believed
 as a time.
 """
@@ -25,7 +28,7 @@ WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
 NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
 MOST_STAGES = 8
 MOST_KEPT = 2048  # channels of weights that stay: an mbarrier for each slice of them
-SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves
+SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves, 128 int8
 ROWS_OUT = 16 * 64 * 2  # bytes of shared memory through which a warp stores
 BARRIERS = 1024  # bytes for the mbarriers
 # Where sums leave less of a thread's registers, the assembler spills: 192×192 in fp16 has 96 sums of 152 registers.
@@ -35,8 +38,9 @@ SUMS, OTHERS = 0.62, 72  # the most of them, for fp16; so many registers besides
 # first candidate is near the fastest.
 READ_BYTES, STORED_BYTES = 32, 24
 START_CYCLES = 2500  # until the first slice is there
-KEPT_CYCLES = {2: 420, 4: 800}  # more of them until the weights that stay are there, by bytes per element
+KEPT_CYCLES = {1: 420, 2: 420, 4: 800}  # more of them until the weights that stay are there, by bytes per element
 TILE_CYCLES = 240  # of each tile, beside its products: waits at mbarriers, addresses
+REQUANTIZED = 16  # int8 outputs
 SPLIT_CYCLES = 190  # of 32 floats of each row, from the slice's arrival to its first product
 
 
@@ -65,7 +69,7 @@ def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2)
         most = checks.blocks(across * down, blocks)
     rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
     rows += slices * tile["BN"] if tile["KEEP"] else 0
-    shared = rows * SLICE + BARRIERS + (consumers * 4 * ROWS_OUT if itemsize == 2 else 0)
+    shared = rows * SLICE + BARRIERS + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
     return Size(blocks, (consumers + 1) * 128, shared, most)
 
 
@@ -75,14 +79,14 @@ def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int =
         return f"tile must have {', '.join(NAMES)}, got {', '.join(tile)}"
     consumers = tile["TEAMS"] * tile["BM"] // 64
     needed = size(tile, p, c, o, pooled, itemsize).shared if tile["BM"] > 0 < tile["BN"] and tile["TEAMS"] > 0 else 0
-    widths = WIDTHS if itemsize == 2 else WIDTHS_OF_HALVES
+    widths = WIDTHS_OF_HALVES if itemsize == 4 else WIDTHS
     registers = _registers(consumers)
-    sums = tile["BN"] * itemsize // 4  # of a thread; rung 9 has those of the last slice as well
+    sums = tile["BN"] * max(itemsize, 2) // 4  # of a thread; rung 9 has those of the last slice as well
     found = (
         (tile["BN"] in widths, f"BN must be one of {widths}"),
         (tile["BM"] in (64, 128, 192, 256), "BM must be 64, 128, 192 or 256"),
         (tile["TEAMS"] in (1, 2) and consumers <= 4, "TEAMS must be 1 or 2, with at most 256 pixels together"),
-        (sums <= (SUMS * registers if itemsize == 2 else registers - OTHERS), f"a thread has {registers} registers"),
+        (sums <= (registers - OTHERS if itemsize == 4 else SUMS * registers), f"a thread has {registers} registers"),
         (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
         (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
         (not tile["KEEP"] or c <= MOST_KEPT, f"KEEP is for at most {MOST_KEPT} channels, of {c}"),
@@ -108,17 +112,19 @@ def _registers(consumers: int) -> int:
 
 def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> float:
     """An estimate of the time of the block with most tiles, for the order of candidates. pooled: as of size."""
-    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 16)
-    # a wgmma of 64×BN×16 takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from shared memory
+    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 32 if itemsize == 1 else 16)
+    row = steps * 16 * max(itemsize, 2)  # bytes
+    # a wgmma of 64×BN×16, in int8 of ×32, takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from
+    # shared memory
     multiply = bm // 64 * steps * max(bn / 2, bn / 4 + 16)
     if itemsize == 4:  # three of them, pixels in registers; every two steps a warpgroup splits floats and adds sums
         multiply = steps * max(bm // 64 * 3 * bn / 2, 3 * bn / 2 + (SPLIT_CYCLES + bn / 2) / 2)
-    read = steps * 16 * itemsize * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
+    read = row * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
     # of a pool a warp's shuffles, about 3/4 of one per sum and 32 lanes
-    store = bm * bn / 64 if pooled else bm * bn * itemsize / STORED_BYTES
+    store = bm * bn / 64 if pooled else bm * bn * (itemsize / STORED_BYTES if itemsize > 1 else 1 / REQUANTIZED)
     start: float = START_CYCLES
     if tile["KEEP"]:
-        start += KEPT_CYCLES[itemsize] + steps * 16 * itemsize * bn / READ_BYTES
+        start += KEPT_CYCLES[itemsize] + row * bn / READ_BYTES
     most = size(tile, p, c, o, pooled, itemsize).most
     if tile["TEAMS"] == 1:
         return start + most * (max(multiply, read) + store + TILE_CYCLES)

@@ -15,9 +15,10 @@ from .. import int8_arguments as arguments
 from .. import vectors
 from ..int8 import HIGH, LOW
 from ..ladder import Ladder, Rung
+from ..pointwise import persistent
 
 # A block computes BM×BN of the output (pixels, O), a thread of dp4a TM×TN of it, a warp of tensor_cores WM×WN; in
-# streaming a warp computes 16·TM pixels at a time. BK: channels per slice.
+# streaming a warp computes 16·TM pixels at a time. BK: channels per slice. persistent: see pointwise/persistent.py.
 ladder = Ladder(
     __file__,
     {
@@ -39,6 +40,11 @@ ladder = Ladder(
             arguments.DTYPE,
             ("NHWC",),
         ),
+        "persistent": Rung(
+            {"BM": 64, "BN": 96, "TEAMS": 2, "STAGES": 8, "KEEP": 1, "DEPTH": 3, "SMALL_SUMS": 0}, arguments.DTYPE,
+            ("NHWC",),
+            target="sm_90a",
+        ),
     },
 )  # fmt: skip
 
@@ -48,6 +54,7 @@ TILES = (
     (64, 32, 16, 32),
 )  # fmt: skip  # BM, BN, WM, WN
 SLICES = (32, 64, 128)  # BK
+PERSISTENT_CHANNELS = 64  # at least so many for "persistent": with fewer, other rungs are as fast on an H200
 
 Tile = Mapping[str, Any]
 
@@ -96,7 +103,18 @@ def _streaming(t: Tile, m: Product) -> Launch:
     return Launch((checks.blocks(m.O, t["BN"]), blocks), 32 * t["WARPS"], checks.blocks(m.C, 64) * pieces * 512)
 
 
-GEOMETRY = {"naive": _naive, "dp4a": _dp4a, "tensor_cores": _tensor_cores, "streaming": _streaming}
+def _persistent(t: Tile, m: Product) -> Launch:
+    size = persistent.size(t, m.P, m.C, m.O, itemsize=1)
+    return Launch((size.blocks,), size.threads, size.shared)
+
+
+GEOMETRY = {
+    "naive": _naive,
+    "dp4a": _dp4a,
+    "tensor_cores": _tensor_cores,
+    "streaming": _streaming,
+    "persistent": _persistent,
+}
 
 
 # ---- Choice of rung and tiles: the rules of pointwise in fp16 at the same bytes per row, not yet fitted to a card
@@ -106,9 +124,10 @@ def _best(m: Product) -> list[str]:
     """Preferred rungs, fastest first."""
     if cuda.backend() == "simulator":  # barriers and tiles are slow on a CPU
         return ["naive"]
+    first = ["persistent"] if m.C >= PERSISTENT_CHANNELS and m.C % 16 == m.O % 16 == 0 else []
     if m.C <= 192 and (m.O <= 32 or m.O > m.C) and m.P >= 25_000:
-        return ["streaming", "tensor_cores", "dp4a"]
-    return ["tensor_cores", "dp4a"]
+        return [*first, "streaming", "tensor_cores", "dp4a"]
+    return [*first, "tensor_cores", "dp4a"]
 
 
 def _tensor_cores_tile(m: Product) -> dict[str, int]:
@@ -150,6 +169,8 @@ def pointwise_int8(
     residual_first: bool = False,
     out: Any = None,
     variant: str | None = None,
+    tile: Tile | None = None,
+    small: bool = False,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc = weight · x + bias: a 1×1 convolution in int8.
 
@@ -158,9 +179,11 @@ def pointwise_int8(
     zero_point, bounds (low, high): of out; ReLU6 is int8.bounds("relu6", …). residual: as out, or None, with
     residual_scales (scale_a, scale_b, shift) and residual_offset, 0 or for a uint8 model 128: then out = int8.add of
     the product, requantized with zero_point and without bounds, and the residual, within bounds; residual_first: of the
-    residual and the product, in this order, which the rounding of a float32 sum depends on. Source: int8.py.
-    Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
-    variant is invalid.
+    residual and the product, in this order, which the rounding of a float32 sum depends on. tile: for variant
+    "persistent", one of pointwise.persistent.candidates with itemsize 1 instead of the first. small:
+    whether int8.small_sums holds, with which variant "persistent" needs fewer instructions. Source: int8.py.
+    Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option, variant
+    or tile is invalid.
     """
     n, c, h, w = arguments.nhwc("x", x, (None,) * 4).shape
     o = checks.array("weight", weight, (None, c, 1, 1), dtypes=arguments.INT8).shape[0]
@@ -171,7 +194,12 @@ def pointwise_int8(
     )  # fmt: skip
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier, residual=residual)
-    _launch(x, weight, out, Product(n * h * w, c, o), checked, variant, "signed char", (n, c, o, h * w))
+    product = Product(n * h * w, c, o)
+    if tile is not None:
+        problem = persistent.problem(tile, product.P, c, o, itemsize=1)
+        if variant != "persistent" or problem:
+            raise ValueError(f"tile: {problem}" if problem else f'tile needs variant "persistent", got {variant!r}')
+    _launch(x, weight, out, product, checked, variant, "signed char", (n, c, o, h * w), tile, small)
     return out
 
 
@@ -208,9 +236,9 @@ def linear_int8(
 
 def _launch(
     x: Any, weight: Any, out: Any, product: Product, end: arguments.Epilogue, variant: str | None, out_t: str,
-    sizes: tuple[int, ...],
+    sizes: tuple[int, ...], chosen_tile: Tile | None = None, small: bool = False,
 ) -> None:  # fmt: skip
-    """Choose rung and tile, and launch. sizes: N, C, O, pixels per image."""
+    """Choose rung and tile, and launch. sizes: N, C, O, pixels per image. chosen_tile, small: of rung "persistent"."""
     variant = ladder.choose(variant, x.dtype, "NHWC", best=_best(product))
     tile = ladder.tile(variant) | {"out_t": out_t}
     if variant == "streaming":
@@ -219,9 +247,17 @@ def _launch(
             variant, tile = "tensor_cores", ladder.tile("tensor_cores") | {"out_t": out_t}
         else:
             tile |= chosen
+    if variant == "persistent" and not _suits_tensor_maps(x, weight, out, end.residual, product):
+        variant, tile = "tensor_cores", ladder.tile("tensor_cores") | {"out_t": out_t}
     if variant == "tensor_cores":
         tile |= _tensor_cores_tile(product)
-    if variant != "naive":
+    if variant == "persistent":
+        tile |= chosen_tile or persistent.candidates(product.P, product.C, product.O, 1, itemsize=1)[0]
+        tile["DEPTH"], full = checks.blocks(product.C, 32), end.bounds == (LOW, HIGH)
+        tile["SMALL_SUMS"] = int(small and (full or end.residual is not None)) * (
+            1 + (full and end.residual is not None)
+        )
+    elif variant != "naive":
         tile["VECTOR"] = vectors.vector_width(x, weight, row=product.C)
         tile["VECTOR"] = tile["VECTOR"] if tile["VECTOR"] >= 4 else 1
         tile["PIECE"] = end.piece(out, product.O)
@@ -230,4 +266,14 @@ def _launch(
     cuda.allow_shared(kernel, launch.shared)
     arrays = (x, weight, end.bias, end.multiplier, end.residual, out)
     stored = (array if array is None else layout.as_stored(array) for array in arrays)
-    kernel(launch.grid, (launch.threads,), (*stored, *sizes, *end.numbers), shared_mem=launch.shared)
+    args = (*stored, *sizes, *end.numbers)
+    if variant == "persistent":
+        rows = (args[0].reshape(-1, product.C), args[1].reshape(product.O, -1))
+        args = (*persistent.tensor_maps(tile, *rows), *args[2:])
+    kernel(launch.grid, (launch.threads,), args, shared_mem=launch.shared)
+
+
+def _suits_tensor_maps(x: Any, weight: Any, out: Any, residual: Any, m: Product) -> bool:
+    """Whether rung "persistent" can compute it: int8 outputs, and rows that begin at multiples of 16 bytes."""
+    given = [array for array in (x, weight, out, residual) if array is not None]
+    return out.dtype == np.int8 and m.C % 16 == m.O % 16 == 0 and not any(vectors.address(a) % 16 for a in given)
