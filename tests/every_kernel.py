@@ -335,11 +335,34 @@ def launch_int8() -> int:
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))
         launches += 1
-    return launches + launch_sliding_int8() + launch_head_int8()
+    return launches + launch_sliding_int8() + launch_head_int8() + launch_persistent_int8()
+
+
+def launch_persistent_int8() -> int:
+    """pointwise_int8's rung of tensor maps, with its kinds of tiles; returns how many launches."""
+    if cuda.backend() == "gpu" and cuda.compute_capability() != 90:
+        return 0
+    names = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
+    tiles = ((64, 32, 1, 2, 0), (64, 96, 2, 3, 1), (128, 160, 1, 2, 0))
+    for small, numbers in enumerate(tiles):
+        x, weight = int8_checks.drawn(drawn, 3, 160, 9, 7), int8_checks.drawn(drawn, 176, 160, 1, 1)
+        zero, bias, multiplier = int8_checks.constants(drawn, weight)
+        residual, more = int8_checks.drawn(drawn, 3, 176, 9, 7), {"zero_point": zero}
+        more |= {"residual_scales": int8.residual_scales((0.9, zero), (1.1, 6), (1.3, -2))}
+        given = int8_checks.nhwc(weight), cuda.asarray(bias), cuda.asarray(multiplier)
+        out = kernels.pointwise_int8(
+            int8_checks.nhwc(x), *given, **more, residual=int8_checks.nhwc(residual), variant="persistent",
+            tile=dict(zip(names, numbers, strict=True)), small=small > 0,
+        )  # fmt: skip
+        int8_checks.same(out, int8.conv2d(x, weight, bias, multiplier, residual=residual, **more))
+    return len(tiles)
 
 
 def launch_sliding_int8() -> int:
-    """The block in int8 whose hidden channels slide through registers, in all its forms; returns how many launches."""
+    """The block in int8 whose hidden channels slide through registers, in all its forms; returns how many launches.
+
+    And the one of single warps.
+    """
     cases = (
         (Int8Block(10, 28, 24, 72, 24), Int8Tile(4, 28, 1, 48, 4, 3, chained=True)),
         (Int8Block(9, 17, 16, 32, 40), Int8Tile(4, 14, 1, 32, 2, 4, 2, chained=True, pixel_warps=2)),
