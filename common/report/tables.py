@@ -451,7 +451,7 @@ def network_times(recorded: Results, precision: str, batch: int) -> dict[str, fl
 
 
 def is_outdated(recorded: Results) -> Callable[[Record], bool]:
-    """Whether a record of ours is of another program than the newest one over hot buffers, of its precision."""
+    """Whether a record of ours is of an earlier program than the newest one over hot buffers, of its precision."""
     age = {run: i for i, run in enumerate(recorded.runs)}
     newest: dict[str, str] = {}  # precision → run
     for r in results.find(recorded, suite="network", case=NETWORK, implementation="ours", mode="hot"):
@@ -460,7 +460,9 @@ def is_outdated(recorded: Results) -> Callable[[Record], bool]:
 
     def outdated(r: Record) -> bool:
         run = newest.get(r["precision"]) if r["implementation"] == "ours" else None
-        return run is not None and recorded.runs[run].get("commit") != recorded.runs[r["run"]].get("commit")
+        if run is None or age[r["run"]] >= age[run]:
+            return False
+        return recorded.runs[run].get("commit") != recorded.runs[r["run"]].get("commit")
 
     return outdated
 
