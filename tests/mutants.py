@@ -82,6 +82,8 @@ INT8_PRODUCTS = "tests/kernels/test_kernels_pointwise_int8.py"
 INT8_WINDOWS = "tests/kernels/test_kernels_conv2d_int8.py"
 INT8_BLOCK = "tests/optimize/test_inverted_residual_int8.py"
 INT8_SLIDING = "tests/optimize/test_sliding_int8.py"
+INT8_ALONE = "tests/optimize/test_alone_int8.py"
+INT8_PERSISTENT = "tests/kernels/test_pointwise_int8_persistent.py"
 
 MUTANTS = [
     # ---- Kernels in int8
@@ -178,6 +180,34 @@ MUTANTS = [
     Mutant(
         "int8-picture-quotient", "common/optimize/sliding_int8.cu", "__fmaf_rn(left, to.inverse, about)", "about",
         "a picture's numbers are multiplied by 1 / scale, not divided by the scale", f"{INT8_SLIDING} -k picture",
+    ),
+    Mutant(
+        "int8-alone-neighbour", "common/optimize/alone_int8.cu", "__byte_perm(v[0], next, 0x5432)",
+        "__byte_perm(v[0], next, 0x7632)", "every second output has a wrong pixel under its middle tap",
+        f"{INT8_ALONE} -k convolutions",
+    ),
+    Mutant(
+        "int8-alone-border", "common/optimize/alone_int8.cu",
+        "const bool inside = known || (unsigned)(row + y) < H;", "const bool inside = true;",
+        "hidden pixels above and below the image are those of pixels that are 0", f"{INT8_ALONE} -k convolutions",
+    ),
+    Mutant(
+        "int8-alone-last-eight", "common/optimize/alone_int8.cu", "(16 * pair + 8 < O ? 4 : 2) * t", "4 * t",
+        "of the last eight outputs a lane takes others than its two", f"{INT8_ALONE} -k convolutions",
+    ),
+    Mutant(
+        "int8-alone-roundings", "common/optimize/alone_int8.cu", "const bool one = ends[16 * pair] < 1;",
+        "const bool one = true;", "outputs that take two roundings take one", f"{INT8_ALONE} -k roundings",
+    ),
+    Mutant(
+        "int8-persistent-exchange", f"{KERNELS}/pointwise_int8/5_persistent.cu", "__byte_perm(mine, other, 0x3276)",
+        "__byte_perm(mine, other, 0x7632)", "two lanes put their outputs of a pixel in the wrong order",
+        f"{INT8_PERSISTENT} -k model",
+    ),
+    Mutant(
+        "int8-persistent-begin", f"{KERNELS}/pointwise_int8/5_persistent.cu",
+        "acc[j][3] = begin<SMALL_SUMS>(two.y)", "acc[j][3] = begin<SMALL_SUMS>(two.x)",
+        "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
         "int8-head-columns", "common/optimize/head_int8.cu", "if (tile < PER && pixel < PIXELS)", "if (tile < PER)",
@@ -401,7 +431,7 @@ MUTANTS = [
         "an infinite pixel takes the bits of all others in its tile", f"{BLOCK} -k finite",
     ),
     Mutant(
-        "sliding-left", "common/optimize/fused/sliding.h",
+        "sliding-left", "common/optimize/fused/numbers.h",
         "odd, (lane + 28) % 32", "odd, lane",
         "to the left of an even pixel lies its odd neighbour to the right", f"{BLOCK} -k hidden_channels",
     ),
