@@ -11,6 +11,7 @@ from common import cuda, cudnn, kernels, topology
 from common.bench.operators import operators, work_of
 from common.bench.peers import Model
 from common.draw import card
+from common.measure import timeline
 from common.measure.roofline import Peaks, Work, bound, roof_us, share
 from common.network.compare import TOLERANCES
 from common.network.steps import fuse
@@ -309,3 +310,12 @@ def test_a_recorded_timeline_is_as_long_as_its_network_takes():
         assert set(lanes) >= {"PyTorch, eager", "PyTorch, CUDA graph", "cuDNN, CUDA graph"}, (precision, batch)
         for r in found:
             assert r["start_us"] + r["us"] < 20 * r["untraced_us"]
+
+
+def test_the_timeline_is_older_than_the_times_of_the_network_and_ours_is_faster_since():
+    found = results.find(CONTENT, suite="timeline", precision="fp16", batch=1)
+    dates = {CONTENT.runs[r["run"]]["date"] for r in found}
+    for name, lane in (("torch-eager", "PyTorch, eager"), ("ours", "ours, with all fusions")):
+        newest = best(name, "fp16", 1)
+        assert max(dates) < CONTENT.runs[newest["run"]]["date"]
+        assert newest["median_us"] < timeline.span(measuring.lanes(found)[lane])

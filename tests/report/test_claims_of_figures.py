@@ -24,6 +24,19 @@ def test_eager_times_do_not_grow_with_the_batch():
     assert max(few) < 1.15 * min(few) and eager(256) > 2 * max(few)
 
 
+def test_the_eager_times_of_one_line_mix_runs_and_those_at_batch_32_are_of_two_gpus_at_once():
+    keys = {"implementation": "cudnn", "precision": "fp16", "launch": "eager", "mode": "hot", "layout": "NHWC"}
+    of = {b: results.one(RECORDED, suite="network", case=tables.NETWORK, batch=b, **keys) for b in tables.BATCHES}
+    assert len({r["run"] for r in of.values()}) > 1 and len({r["previous_run"] for r in of.values()}) > 1
+    changes = {b: abs(math.log(r["median_us"] / r["previous_median_us"])) for b, r in of.items()}
+    assert max(changes, key=changes.__getitem__) == 32
+    runs = [RECORDED.runs[of[32][key]] for key in ("run", "previous_run")]
+    assert runs[0]["uuid"] != runs[1]["uuid"] and runs[0]["date"] == runs[1]["date"]
+    assert min(of[32]["median_us"], of[32]["previous_median_us"]) > 1.2 * of[8]["median_us"]
+    graph = results.one(RECORDED, suite="network", case=tables.NETWORK, batch=32, **keys | {"launch": "graph"})
+    assert graph["median_us"] < of[32]["previous_median_us"]
+
+
 def test_eager_pytorch_takes_forty_times_as_long_as_ours():
     found = tables.network_times(RECORDED, "fp16", 1)
     assert max(found, key=found.__getitem__) == "torch-eager" and 37 < found["torch-eager"] / found["ours"] < 45
