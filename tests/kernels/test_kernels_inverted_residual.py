@@ -303,6 +303,13 @@ def test_clusters_grow_until_the_card_is_full(monkeypatch):
     assert launches("cluster", Shape(1, 16, 7, 7, 96, 160, 1, 2))[0].switches["SPLIT"] == 2  # two slices
 
 
+def test_one_late_block_has_four_tiles_at_rung_3_and_two_at_rung_4(monkeypatch):
+    monkeypatch.setattr(cuda, "shared_memory", lambda: 232_448)
+    found = [launches(variant, Shape(1, 160, 7, 7, 960, 160, 1, 4, True))[0] for variant in ("halo", "slices")]
+    tiles = [(one.switches["TILE_H"], one.switches["TILE_W"], one.blocks) for one in found]
+    assert tiles == [(4, 4, 4), (4, 8, 2)], "06/5, section 9, says so"
+
+
 # ---- What does not fit
 
 
