@@ -276,8 +276,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
             int v[2][4];
 #pragma unroll
             for (int e = 0; e < 8; ++e)
-                v[e / 4][e % 4] =
-                    code_of<EXACT, ODD>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2], of_dw[e / 4].offset[e % 2]);
+                v[e / 4][e % 4] = code_of<EXACT, ODD>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2],
+                                                      of_dw[e / 4].offset[e % 2]);
             stmatrix_x2(to + r * down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
                                         pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
         };
