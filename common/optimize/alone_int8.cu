@@ -22,7 +22,8 @@
 //     taps         (0, 1)              (none, 2)                      (0, 1)                (2, none)
 //
 //   The last one is the next lane's. Requantization is as in sliding_int8.cu: an fma and half an instruction a number;
-//   channels that take more lie together (one_step.h).
+//   channels that take more lie together (one_step.h). At stride 2 more of a row's numbers are requantized for each
+//   output, and sliding_int8.cu is faster on an H200.
 #include "epilogue_int8.h"
 #include "grid.h"
 #include "one_step.h"
@@ -119,6 +120,7 @@ struct Weights {
         else mma_bytes<true>(d, a, b);
     }
 };
+
 // Four sums of two channels of two pixels as codes + 128, and the sums of the channels' second eight.
 template <bool EXACT>
 __device__ __forceinline__ unsigned codes(int a, int b, int c, int d, const End& ab, const End& cd) {
