@@ -2,6 +2,8 @@
 
 import pytest
 
+from common.lab import left
+from common.measure.roofline import Peaks, arithmetic_us
 from common.report import eight_bits, results, tables
 from common.report.results import Results
 
@@ -17,6 +19,18 @@ def test_fused_bytes_are_halved_by_codes():
     assert eight_bits.fused_bytes(256, 2) == pytest.approx(2 * eight_bits.fused_bytes(256, 1), rel=0.01)
     shares = eight_bits.shares_of_bytes(results.load(tables.CARD))
     assert all(halves < us for us, halves, _ in shares.values())
+
+
+def test_bytes_and_products_alone_explain_less_than_half_of_the_time_in_fp16():
+    recorded = results.load(tables.CARD)
+    peaks = Peaks.recorded(recorded)
+    share = {}
+    for batch, (us, halves, _) in eight_bits.shares_of_bytes(recorded).items():
+        products = sum(arithmetic_us(work, "fp16", peaks) for work in left.work("fp16", batch))
+        share[batch] = products / us
+        assert halves + products < us / 2, "notebook 15: less than half of the time"
+    assert 0.22 < share[256] < 0.28, "notebook 15: a quarter of the time"
+    assert share[256] == max(share.values()), "notebook 15: a smaller share at the other sizes"
 
 
 def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
