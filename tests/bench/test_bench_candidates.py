@@ -1,7 +1,9 @@
 """The suite "candidates" and the oracle made of its records: what is timed, what is recorded, what a search may ask."""
 
+import dataclasses
 import io
 import itertools
+import statistics
 
 import pytest
 from rich.console import Console
@@ -13,7 +15,7 @@ from common.cuda.device import as_if
 from common.cuda.graphs import NoGpu
 from common.lab import oracle
 from common.optimize import search
-from common.optimize.generate import Block
+from common.optimize.generate import Block, Tile
 from common.optimize.tiles import Problem
 from common.report import results
 
@@ -64,6 +66,19 @@ def test_records_come_back_as_an_oracle(content):
     one.forget()
     assert one.asked == 0 and one.curve() == []
     assert one.separate_us == 10.0 and one.of > 5
+
+
+def test_neighbours_in_a_sample_differ_in_several_fields():
+    """Notebook 06/8 says so of the tiles that hill climbing asks for."""
+    for batch in (1, 256):
+        one = oracle.of(suite.BLOCKS["14×14"], "fp16", batch).sample()
+        fields = [field.name for field in dataclasses.fields(Tile)]
+        apart = [
+            sum(getattr(tile, field) != getattr(other, field) for field in fields)
+            for tile in one.tiles
+            for other in one.near(tile)
+        ]
+        assert statistics.median(apart) >= 3
 
 
 def test_a_new_run_of_a_block_replaces_all_of_its_tiles(content):
