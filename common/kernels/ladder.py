@@ -112,7 +112,7 @@ class Ladder:
             return ARITHMETIC["3xtf32" if three else precision]
         text = self.source(variant)
         if precision == "int8":
-            return ARITHMETIC["int8"] if "mma_s8(" in text else INT8_ON_ALUS
+            return ARITHMETIC["int8"] if any(word in text for word in ("mma_s8(", "wgmma_s8<")) else INT8_ON_ALUS
         if precision == "fp16":
             on_tensor_cores = any(word in text for word in ("mma_f16(", "wgmma<", *EITHER))
             return ARITHMETIC["fp16"] if on_tensor_cores else FP16_ON_FMA

@@ -9,6 +9,7 @@ from common import cuda, kernels
 from common.kernels import int8
 from common.kernels.pointwise import persistent
 from common.kernels.traced import trace_call
+from common.measure.roofline import ARITHMETIC
 
 pytestmark = pytest.mark.skipif(
     cuda.backend() == "gpu" and cuda.compute_capability() != 90, reason="wgmma is of sm_90a alone"
@@ -74,6 +75,10 @@ def test_what_tensor_maps_do_not_take_another_rung_computes():
     """Channels that are no multiple of 16."""
     _, x, weight, zero, bias, multiplier = drawn_case((2, 24, 5, 5, 40))
     same(run(x, weight, bias, multiplier, zero_point=zero), int8.conv2d(x, weight, bias, multiplier, zero_point=zero))
+
+
+def test_its_products_are_those_of_tensor_cores():
+    assert kernels.arithmetic("pointwise_int8", "persistent", "int8") == ARITHMETIC["int8"]
 
 
 def test_errors():
