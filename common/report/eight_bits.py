@@ -15,7 +15,7 @@ from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Tile
 from .results import Record, Results, find
-from .tables import NETWORK, card_and_date, is_outdated
+from .tables import NETWORK, card_and_date, fp16_beside_int8, is_outdated
 
 NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
 FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
@@ -60,7 +60,7 @@ def rows(recorded: Results) -> Iterator[dict[str, Any]]:
     Both times of ours are of one process, where they were timed in turn, if its record has their ratio. Both energies
     are of one process, metered in turn.
     """
-    fp16 = _of(recorded, "network", "fp16", mode="hot")
+    fp16, beside = _of(recorded, "network", "fp16", mode="hot"), fp16_beside_int8(recorded)
     energy8 = _of(recorded, "energy", "int8")
     energy16 = {r["batch"]: r for r in find(recorded, suite="energy", implementation="ours-fp16", precision="int8")}
     theirs = {
@@ -68,8 +68,7 @@ def rows(recorded: Results) -> Iterator[dict[str, Any]]:
         for r in find(recorded, suite="network", case=NETWORK, implementation="onnxruntime-cuda", precision="int8")
     }
     for batch, r in sorted(_of(recorded, "network", "int8", mode="hot").items()):
-        beside = r.get("ratios", {}).get("ours-fp16")
-        other = r["median_us"] / beside["median"] if beside else fp16[batch]["median_us"] if batch in fp16 else None
+        other = beside[batch][0] if batch in beside else fp16[batch]["median_us"] if batch in fp16 else None
         yield {
             "batch": batch,
             "us": r["median_us"],

@@ -467,6 +467,15 @@ def is_outdated(recorded: Results) -> Callable[[Record], bool]:
     return outdated
 
 
+def fp16_beside_int8(recorded: Results) -> dict[int, tuple[float, str]]:
+    """By batch size (µs, run) of ours in fp16 as it was timed in turn with ours in int8, whose record has their ratio."""
+    found = {}
+    for r in results.find(recorded, suite="network", case=NETWORK, implementation="ours", precision="int8", mode="hot"):
+        if ratio := r.get("ratios", {}).get("ours-fp16"):
+            found[r["batch"]] = r["median_us"] / ratio["median"], r["run"]
+    return found
+
+
 class Beside:
     """Cells of Rivals, and the footnotes that they need."""
 
@@ -474,6 +483,7 @@ class Beside:
         self._recorded, self._marks = recorded, _Marks()
         self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
         self._is_outdated, self._older = is_outdated(recorded), dict[str, None]()
+        self._since = dict[int, tuple[float, str]]()  # where fp16's time is older: what it took later, beside int8
 
     def time(self, rival: Rival | None) -> str:
         """Its µs with marks; a dash for None."""
@@ -491,6 +501,7 @@ class Beside:
         outdated = self._is_outdated(rival.record)
         if outdated:
             self._older[self._recorded.runs[rival.record["run"]]["date"]] = None
+            self._note_later(rival.record)
         marks = APART * apart + "‡" * (rival.earlier is not None) + OTHER_PROGRAM * outdated
         return us(rival.us) + marks + self._marks(rival.record)
 
@@ -500,7 +511,18 @@ class Beside:
         if self._earlier:
             also = ", or in TF32, whose errors are as large as those of fp16" if self._in_tf32 else ""
             notes.append(f"‡ The same library was faster in another run{also}: {'; '.join(self._earlier)}.")
-        return notes + _of_other_programs(self._older) + self._marks.footnotes()
+        notes += _of_other_programs(self._older)
+        if self._since:
+            shown = " and ".join(f"{us(time)} µs at batch {batch}" for batch, (time, _) in sorted(self._since.items()))
+            date = max(self._recorded.runs[run]["date"] for _, run in self._since.values())
+            notes[-1] += f" Timed in turn with int8 on {date}, ours in fp16 took {shown}."
+        return notes + self._marks.footnotes()
+
+    def _note_later(self, r: Record) -> None:
+        age = list(self._recorded.runs)
+        later = fp16_beside_int8(self._recorded).get(r["batch"]) if r["precision"] == "fp16" else None
+        if later is not None and age.index(later[1]) > age.index(r["run"]):
+            self._since[r["batch"]] = later
 
 
 def _times_ours(rival: Rival | None) -> str:

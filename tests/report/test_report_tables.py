@@ -315,6 +315,12 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     assert [row[2:4] for row in lines[:3]] == [["90.0", "–"], ["50.0", "110§"], ["170", "290"]] and note in text
     assert "| **110§** |" in tables.network_peers(results.load(path))
     assert tables.OTHER_PROGRAM not in tables.headline_short(results.load(path))
+    later = "Timed in turn with int8 on 2031-02-05, ours in fp16 took 100 µs at batch 8."
+    assert later not in text
+    beside = {"ours-fp16": {"to": "ours-fp16 fp16 NHWC latency graph", "median": 1.2, "low": 1.19, "high": 1.21}}
+    codes = [network("ours", 120.0, "int8", batch=8, ratios=beside), network("ours", 70.0, "int8", ratios=beside)]
+    saved(path, *runs, (faster, [network("ours", 50.0)]), (H200 | {"commit": "c0de", "date": "2031-02-05"}, codes))
+    assert later in tables.headline(results.load(path))  # and no word of batch 1, whose time is no older one
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
