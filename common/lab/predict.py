@@ -19,6 +19,7 @@ from . import progress
 
 # Relative tolerance within which a guess counts as right, or as a slip's number. Integers below EXACT must be equal.
 WITHIN, EXACT = 0.02, 1000
+LINE = "line"  # a unit: the number names a line of code, so no factor says how far off a guess is
 COLUMNS = 95  # as wide as JupyterLab shows a line beside its file browser
 
 
@@ -41,7 +42,7 @@ def predict(
 
     name      of the prediction, the same in `reveal`
     guess     a finite number; with `choices` one of them; with `order` a list of its items in the guessed order
-    unit      of the number: "blocks", "µs", "bytes"
+    unit      of the number: "blocks", "µs", "bytes"; "line": the number of a line of code
 
     Raises NotImplementedError while the guess is `...`, TypeError for a guess that is not a number where one is
     expected, ValueError for one that is not finite, not among `choices` or not an ordering of `order`.
@@ -81,7 +82,7 @@ def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> Non
     if kept.get("truth") != value:
         progress.update(lambda data: data["predictions"][name].update(truth=value))
     first = f"Your guess: {_formatted(guess, unit)}."
-    second = f"The answer: {_formatted(value, unit)}; {_verdict(guess, value)}."
+    second = f"The answer: {_formatted(value, unit)}; {_verdict(guess, value, unit)}."
     print(first, second, sep=" " if len(first) + len(second) < COLUMNS else "\n")
     slip = None if _near(guess, value) else _slip(guess, slips or {})
     if slip:
@@ -91,8 +92,10 @@ def reveal(name: str, value: Any, slips: Mapping[Any, str] | None = None) -> Non
 def ratio(entry: Mapping[str, Any]) -> float | None:
     """guess / value of a recorded prediction; None if it is not revealed, not a finite number, zero or of another sign.
 
-    None as well for a quotient beyond what a float holds.
+    None as well for the number of a line, and for a quotient beyond what a float holds.
     """
+    if entry.get("unit") == LINE:
+        return None
     guess: Any = entry.get("guess")
     value: Any = entry.get("truth")
     if not (_is_number(guess) and _is_number(value)):
@@ -119,6 +122,8 @@ def _expected(unit: str, choices: Sequence[str] | None, order: Sequence[str] | N
         return "(a list, in order, of " + ", ".join(map(repr, order)) + ")"
     if unit in ("×", "times"):
         return "(a factor)"
+    if unit == LINE:
+        return "(the number of a line)"
     counted = unit[:1].isalpha() and not unit.startswith(("of ", "per "))
     return f"(a number of {unit})" if counted else f"(a number: … {unit})" if unit else "(a number)"
 
@@ -154,7 +159,7 @@ def _formatted(value: Any, unit: str) -> str:
         value = f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
     elif isinstance(value, int) and not isinstance(value, bool):
         value = f"{value:,}"
-    return f"{value} {unit}".rstrip()
+    return f"{LINE} {value}" if unit == LINE else f"{value} {unit}".rstrip()
 
 
 def _is_number(value: Any) -> bool:
@@ -169,10 +174,12 @@ def _near(guess: Any, value: Any) -> bool:
     return bool(abs(guess - value) <= WITHIN * abs(value))
 
 
-def _verdict(guess: Any, value: Any) -> str:
+def _verdict(guess: Any, value: Any, unit: str) -> str:
     """How far off a guess is, in words."""
     if guess == value:
         return "exactly right"
+    if unit == LINE:
+        return "not the line that you guessed"
     if isinstance(value, list):
         pairs = list(combinations(value, 2))
         kept = sum(guess.index(first) < guess.index(second) for first, second in pairs)

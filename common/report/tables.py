@@ -468,7 +468,7 @@ def is_outdated(recorded: Results) -> Callable[[Record], bool]:
 
 
 def fp16_beside_int8(recorded: Results) -> dict[int, tuple[float, str]]:
-    """By batch size (µs, run) of ours in fp16 as it was timed in turn with ours in int8, whose record has their ratio."""
+    """By batch size (µs, run) of ours in fp16, timed in turn with ours in int8, whose record has their ratio."""
     found = {}
     for r in results.find(recorded, suite="network", case=NETWORK, implementation="ours", precision="int8", mode="hot"):
         if ratio := r.get("ratios", {}).get("ours-fp16"):

@@ -34,6 +34,20 @@ def test_a_guess_beside_the_value(capsys, work):
     assert kept == {"blocks": {"chapter": "01_topology", "guess": 19, "unit": "blocks", "truth": 17}}
 
 
+def test_a_line_of_code_is_named_and_no_factor_of_it(capsys, work):
+    with pytest.raises(NotImplementedError, match=r"\(the number of a line\)$"):
+        check.predict("bug", unit="line")
+    check.predict("bug", 6, unit="line")
+    check.reveal("bug", 5, slips={6: "it reads what line 5 wrote"})
+    assert printed(capsys) == [
+        "Your guess: line 6. It is locked; run the next cell.",
+        "Your guess: line 6. The answer: line 5; not the line that you guessed.",
+        "it reads what line 5 wrote",
+    ]
+    kept = json.loads((work / "progress.json").read_text())["predictions"]["bug"]
+    assert predict.how_far_off(kept) is None
+
+
 def test_no_line_is_wider_than_jupyterlab_shows(capsys):
     check.predict("n", 21.7, unit="million multiply-adds of all convolutions")
     check.reveal("n", 10.8, slips={21.7: "word " * 40 + "\nsecond line"})
