@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from int8_checks import drawn, modelled, nhwc, poisoned, same
-from test_sliding_int8 import image_of, parts_of
+from int8_checks import drawn, modelled, nhwc, same
+from test_sliding_int8 import compared, image_of, parts_of
 from tiers import long
 
 from common import cuda
-from common.kernels import int8
 from common.kernels.traced import trace_call
 from common.optimize import blocks_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, inverted_residual_int8
@@ -42,21 +41,7 @@ CASES = [
 @pytest.mark.parametrize("zero", [37, -128])
 @pytest.mark.parametrize(("block", "tile", "batch"), CASES, ids=str)
 def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
-    x = image_of(rng, block, batch)
-    parts, there = parts_of(rng, block, zero)
-    if zero == -128:
-        parts, there = ([part and replace(part, zero_point=-128) for part in some] for some in (parts, there))
-    given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
-    want = modelled(x, parts, block.stride, zero)
-    out = poisoned(*want.shape)
-    inverted_residual_int8(nhwc(x), *there, **given, out=out)
-    same(out, want)
-    residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
-    if zero == 37:
-        parts[2], there[2] = replace(parts[2], bounds=(-100, 90)), replace(there[2], bounds=(-100, 90))
-    more = {"residual_scales": scales, "residual_first": block.stride == 2}
-    want = modelled(x, parts, block.stride, zero, residual=residual, **more)
-    same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), **more), want)
+    compared(rng, block, tile, batch, zero)
 
 
 @pytest.mark.parametrize(("block", "tile", "batch"), [CASES[0], CASES[5]], ids=str)

@@ -59,9 +59,11 @@ def parts_of(rng, block, zero):
     return parts, there
 
 
-@pytest.mark.parametrize("zero", [37, -128])
-@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
-def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
+def compared(rng, block, tile, batch, zero):
+    """Compare a block with its three convolutions, without a residual and with one; (x, parts, there, given, residual).
+
+    given: the arguments of the last call, besides x, the convolutions and the residual.
+    """
     x = image_of(rng, block, batch)
     parts, there = parts_of(rng, block, zero)
     if zero == -128:
@@ -77,9 +79,16 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
     more = {"residual_scales": scales, "residual_first": block.stride == 2}
     want = modelled(x, parts, block.stride, zero, residual=residual, **more)
     same(inverted_residual_int8(nhwc(x), *there, **given, residual=nhwc(residual), **more), want)
-    offset = given | more | {"residual_offset": 128}
+    return x, parts, there, given | more, residual
+
+
+@pytest.mark.parametrize("zero", [37, -128])
+@pytest.mark.parametrize(("block", "tile", "batch"), CASES)
+def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
+    x, parts, there, given, residual = compared(rng, block, tile, batch, zero)
+    more = {name: given[name] for name in ("residual_scales", "residual_first")}
     want = modelled(x, parts, block.stride, zero, residual=residual, **more, residual_offset=128)
-    same(inverted_residual_int8(nhwc(x), *there, **offset, residual=nhwc(residual)), want)
+    same(inverted_residual_int8(nhwc(x), *there, **given, residual_offset=128, residual=nhwc(residual)), want)
 
 
 PICTURES = ("float32", "float16")
