@@ -327,9 +327,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     wait_for_inputs();  // until here nothing depends on the kernel before
     if (index < all) fetch(x, index, mine, lane);
     cp_async_commit();
+    launch_dependents();
     cp_async_wait<1>();
     __syncthreads();  // the weights are there
-    launch_dependents();
     for (int turn = 0; index < all; index += step, turn ^= 1) {
         signed char* const x_here = mine + turn * X;
         const Item item(index);

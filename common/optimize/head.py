@@ -125,6 +125,7 @@ pointwise_pool(const {t}* __restrict__ x, const {t}* __restrict__ weight, const 
     Walk slices, images;
     head.place(blockIdx.x, gridDim.x, N, slices, images);
     head.prefetch(w, slices.first);
+    launch_dependents();  // the linear layer may come and fetch its weights
     wait_for_inputs();    // until here nothing depends on the kernel before
     head.run(x, w, y, N, slices, images, Nothing());
 }}

@@ -81,6 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
     wait_for_inputs();  // until here nothing depends on the kernel before
     if (start < N) fetch<PIXELS>(images, x + start * (PIXELS * C), PIXELS);
     else cp_async_commit();
+    launch_dependents();
     cp_async_wait<1>();
     __syncthreads();  // the weights are here
     unsigned a[M][K_STEPS][4];
@@ -101,7 +102,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
     for (int n = start; n < N; n += step, stage ^= 1) {
         cp_async_wait<0>();
         __syncthreads();  // this image is here, and all have read the one before
-        if (n == start) launch_dependents();
         if (n + step < N) fetch<PIXELS>(images + (1 - stage) * X_SIZE, x + (n + step) * (PIXELS * C), PIXELS);
         const signed char* const image = images + stage * X_SIZE;
         int acc[M][PER][4];

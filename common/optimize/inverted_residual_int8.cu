@@ -161,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + m * ROW1 + k), from ? from + k : x, from ? C - k : 0);
     }
     cp_async_commit();
+    launch_dependents();  // what follows may come and fetch its weights: behind this tile's x, and no later
     int acc[TILES_M][GROUPS][4][4];
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
@@ -180,7 +181,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int first = slice * SLICE;
         cp_async_wait<0>();
         __syncthreads();  // this slice's weights are here, and all have read the slice before
-        if (slice == 0) launch_dependents();  // what follows may come and fetch its weights
         if (slice + 1 < SLICES) fetch_slice(slice + 1);
 
         if constexpr (EXPAND) {  // a warp takes 16 channels, and 32 pixels at a time

@@ -414,6 +414,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                                    inside ? C - k : 0);
     }
     cp_async_commit();
+    launch_dependents();  // what follows may come and fetch its weights: behind this tile's x, and no later
 
     int acc[TILES_M][GROUPS][GROUP / 8][4];
     const auto begin_sums = [&] {
@@ -484,7 +485,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     if constexpr (OWN == 1) {  // sums that begin only now take no registers before
         arrived();
-        launch_dependents();  // what follows may come and fetch its weights
         slide_slice(0);
         __syncthreads();
         begin_sums();
@@ -494,7 +494,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
         for (int turn = 0; turn <= own; ++turn) {
             arrived();
-            if (turn == 0) launch_dependents();
             if (turn + 1 < own) fetch_slice(turn + 1);
             if (turn < own) slide_slice(turn);
             if (turn > 0) project_slice(turn - 1);

@@ -327,9 +327,9 @@ template <class S> struct Alone {
         wait_for_inputs();
         if (index < all) fetch(x, index, mine);
         cp_async_commit();
+        launch_dependents();
         cp_async_wait<1>();
         __syncthreads();  // the weights are there
-        launch_dependents();
         // those who wait for each other take as many turns
         for (int turn = 0, first = G::PARTS == 1 ? index : blockIdx.x * G::SLOTS; first < all; first += step) {
             __half* const here = mine + (S::BUFFERS > 1 ? turn * G::X : 0);

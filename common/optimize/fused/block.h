@@ -124,6 +124,8 @@ template <class S, class Crew = OneTile<S>> struct Fused {
             wait_for_inputs();
             if (busy) fetch(image, x, spot);
         }
+        // What follows may come and fetch its weights: behind this tile's x, which is waited for, and no later.
+        if (is_last) launch_dependents();
         if constexpr (G::MEASURES) {
             if (busy) image.measure(at);
             __syncthreads();
@@ -147,7 +149,6 @@ template <class S, class Crew = OneTile<S>> struct Fused {
                     if (busy) split_x(at, w);
                 __syncthreads();
                 if (is_first) after();
-                if (is_last) launch_dependents();  // what follows may come and fetch its weights
             }
             if constexpr (S::EXPAND != NONE && !S::CHAINED)
                 if (busy) expand(at, now, w);
