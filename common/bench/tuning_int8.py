@@ -1,7 +1,7 @@
 """Search of the fastest tiles for the int8 blocks of a network on this card: python -m common tune --dtype int8."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,13 +149,35 @@ class Arrays:
         return bool((layouts.flat(self.out) == self.expected).all())
 
 
-def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None = None) -> FoundInt8 | None:
-    """Compile, check and time `tried` tiles, a `shortlist`, beside the separate kernels; None if no tile is right.
+@dataclass(frozen=True)
+class TimedInt8:
+    """Tiles of a block timed on a card: µs of each whose bits are right, of the rule's and of the separate kernels."""
 
-    timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
+    us: dict[Int8Tile, float]
+    separate_us: float
+    rule_us: float
+    wrong: tuple[str, ...] = ()
+
+
+def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None = None) -> FoundInt8 | None:
+    """The fastest of `tried` tiles, a `shortlist`, beside the separate kernels; as time_tiles."""
+    timed = time_tiles(block, batch, tried, timer)
+    if timed is None:
+        return None
+    best = min(timed.us, key=lambda tile: timed.us[tile])
+    return FoundInt8(block, batch, best, timed.us[best], timed.separate_us, timed.rule_us, timed.wrong)
+
+
+def time_tiles(
+    block: Int8Block, batch: int, tried: int, timer: Timer | None = None, further: Sequence[Int8Tile | None] = ()
+) -> TimedInt8 | None:
+    """Compile, check and time `tried` tiles, a `shortlist`, and further ones, beside the separate kernels.
+
+    None if no tile is right. timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
     """
     arrays, wrong = Arrays(block, batch), []
-    able: dict[str, Int8Tile] = {str(tile): tile for tile in shortlist(block, batch, tried)}
+    tiles = dict.fromkeys([*shortlist(block, batch, tried), *(tile for tile in further if tile)])
+    able: dict[str, Int8Tile] = {str(tile): tile for tile in tiles}
     launches: dict[str, Any] = {}
     prepared = {name: arrays.fused(tile) for name, tile in able.items()}
     kernels.compile_together(prepared.values())
@@ -180,9 +202,8 @@ def search_block(block: Int8Block, batch: int, tried: int, timer: Timer | None =
             launch()
 
     us = (timer or search.medians)({**launches, SEPARATE: separate})
-    best = min(launches, key=lambda name: us[name])
-    first = next(iter(launches))
-    return FoundInt8(block, batch, able[best], us[best], us[SEPARATE], us[first], tuple(wrong))
+    times = {able[name]: us[name] for name in launches}
+    return TimedInt8(times, us[SEPARATE], next(iter(times.values())), tuple(wrong))
 
 
 def tune(
@@ -217,12 +238,19 @@ def tune(
     return every
 
 
+def describe(tile: Int8Tile | None) -> str:
+    """A tile in words."""
+    if tile is None:
+        return "separate kernels"
+    kind = "single warps, " * tile.alone + "chained, " * tile.chained
+    more = f" × {tile.images} images" * (tile.images > 1) + f", clusters of {tile.split}" * (tile.split > 1)
+    return f"{kind}{tile.tile_h}×{tile.tile_w}{more}, {tile.slice} channels, strips of {tile.strip}, {tile.warps} warps"
+
+
 def _shown(found: FoundInt8) -> dict[str, str]:
-    t = found.best
-    more = f" × {t.images} images" * (t.images > 1) + ("" if found.tile else "; separate kernels are faster")
     return {
         "block": key_of(found.block),
-        "tile": f"{t.tile_h}×{t.tile_w}{more}, {t.slice} channels, strips of {t.strip}, {t.warps} warps",
+        "tile": describe(found.best) + ("" if found.tile else "; separate kernels are faster"),
         "measured µs": f"{found.us:,.2f}", "rule's µs": f"{found.rule_us:,.2f}",
         "separate µs": f"{found.separate_us:,.2f}", "gain": f"{found.separate_us / found.us:.2f}×",
     }  # fmt: skip

@@ -5,6 +5,7 @@ and one of large thread blocks leaves the next one no room to start early. This 
 replaces the tile of one block, measures the whole network, and keeps what makes that faster: coordinate descent.
 
     trials = Trials(model, "fp16", 8)          the network with tiles of one's choice; checks and times it
+                                               (of int8: tuning_network_int8.Int8Trials)
     for trial in descend(trials, candidates, timer, seconds=60):
         ...                                    every tile tried; what was kept is in trials.tiles
 """
@@ -31,12 +32,13 @@ from ..network import Network
 from ..network.backends import Kernels
 from ..network.compare import TOLERANCES, relative_error
 from ..optimize import cost, generate, search, tiles
-from ..optimize.compositions import LATENCY, THROUGHPUT
+from ..optimize.compositions import LATENCY, THROUGHPUT, Composition
 from ..optimize.generate import Block, Geometry, Tile
 from ..optimize.tiles import Found, Problem, describe
 from .candidates import DTYPES, UNFUSED, text_of, tile_of
 from .network import THROUGHPUT_FROM
 from .operators import pictures
+from .peers import INT8
 from .tuning import check_search, problem_of
 
 SECONDS = 60.0  # for one dtype and batch
@@ -47,6 +49,7 @@ HOPELESS = 0.02  # share that it may lose and yet be tried again after other blo
 WARM_UP_US = 3_000.0  # before the samples of a program: the one before it has warmed the card
 SAMPLES = 30  # of a program, per measurement
 CHECKED = 8  # different pictures in a batch
+SPOILED = 99  # what integers are overwritten with before a check
 FIELDS = ("precision", "batch", "block", "tile", "us", "before_us", "verdict")  # of the file of trials
 
 KEPT, SLOWER, WRONG, FAILED = "kept", "slower", "wrong", "failed"
@@ -60,50 +63,64 @@ Times = Mapping[tuple[str, str], Sequence[tuple[int, float, Tile]]]  # (dtype, b
 class Trials:
     """A network at one batch size whose programs have the tiles in `tiles`, at first those that networks use.
 
+    Blocks and tiles are those of optimize.generate; Int8Trials has its own.
+
     used: the blocks of the last program, and how often it has each. Of a block without a tile, the last two layers are
     a block as well, so `tiles` grows.
     """
 
     def __init__(self, model: Any, dtype: str, batch: int) -> None:
         self.dtype, self.batch = dtype, batch
-        self.tiles: dict[Block, Tile | None] = {}
-        self.used: Counter[Block] = Counter()
-        self._changes: Mapping[Block, Tile | None] = {}
-        like = LATENCY if batch < THROUGHPUT_FROM else THROUGHPUT
-        target = Kernels(dtype=dtype, layout="NHWC", optimize=dataclasses.replace(like, fuse=self._tile))
-        network = Network(model, target, replay=False)
+        self.tiles: dict[Any, Any] = {}
+        self.used: Counter[Any] = Counter()
+        self._changes: Mapping[Any, Any] = {}
+        network = self.network(model, LATENCY if batch < THROUGHPUT_FROM else THROUGHPUT)
         self._runner, self._shape = network.runner, (batch, *network.input_shape[1:])
         folded, _ = self._runner.folded(self._shape)  # once: to read the file takes as long as all the rest
         self._runner.graph = lambda _: self._runner.rewritten(folded)
         self._x = cuda.asarray(pictures(min(batch, CHECKED), self._shape[1:]))
         self._expected: np.ndarray | None = None
 
+    def network(self, model: Any, like: Composition) -> Network:
+        """The network, composed like that, whose tiles `_tile` chooses."""
+        target = Kernels(dtype=self.dtype, layout="NHWC", optimize=dataclasses.replace(like, fuse=self._tile))
+        return Network(model, target, replay=False)
+
     def problem(self, block: Block) -> Problem:
         """What tiles of a block are for."""
         return problem_of(block, self.batch, DTYPES[self.dtype])
 
-    def _tile(self, block: Block, batch: int, dtype: str) -> Tile | None:
+    def of_network(self, block: Any, batch: int, *of: str) -> Any:
+        """The tile that networks use. of: the dtype."""
+        return tiles.chosen(block, batch, of[0], self.problem(block).arithmetic)
+
+    def _tile(self, block: Any, batch: int, *of: str) -> Any:
         self.used[block] += 1
         if block in self._changes:
             return self._changes[block]
         if block not in self.tiles:
-            self.tiles[block] = tiles.chosen(block, batch, dtype, self.problem(block).arithmetic)
+            self.tiles[block] = self.of_network(block, batch, *of)
         return self.tiles[block]
 
+    @property
+    def tolerance(self) -> float:
+        """The relative error that a program's logits may have, measured from the first one's."""
+        return TOLERANCES[self.dtype]
+
     @contextlib.contextmanager
-    def _changed(self, changes: Mapping[Block, Tile | None]) -> Iterator[None]:
+    def _changed(self, changes: Mapping[Any, Any]) -> Iterator[None]:
         self._changes, self.used = changes, Counter()
         try:
             yield
         finally:
             self._changes = {}
 
-    def program(self, changes: Mapping[Block, Tile | None]) -> Any:
+    def program(self, changes: Mapping[Any, Any]) -> Any:
         """A new program, with these tiles in place of those in `tiles`; compiled, but not yet run."""
         with self._changed(changes):
             return self._runner.program(self._shape, arena=True)
 
-    def blocks(self, changes: Mapping[Block, Tile | None]) -> list[Block]:
+    def blocks(self, changes: Mapping[Any, Any]) -> list[Any]:
         """The blocks that such a program would have."""
         with self._changed(changes):
             self._runner.plan(self._shape)
@@ -112,7 +129,7 @@ class Trials:
     def error(self, program: Any) -> float:
         """‖out − expected‖ / ‖expected‖ of a program; expected: what the first one computed. NaN if it left gaps."""
         for array in program.buffers.values():
-            array[...] = np.nan  # what the last program left there is right
+            array[...] = np.nan if array.dtype.kind == "f" else SPOILED  # what the last program left there is right
         for start in range(0, self.batch, CHECKED):
             program.input[start : start + CHECKED] = self._x[: self.batch - start]
         program.launch()
@@ -121,7 +138,7 @@ class Trials:
             self._expected = out
         return relative_error(out, self._expected)
 
-    def by_time(self, used: Mapping[Block, int]) -> list[Block]:
+    def by_time(self, used: Mapping[Any, int]) -> list[Any]:
         """Blocks, with how often a program has each, in the order of their predicted time, the longest first."""
         card = cuda.multiprocessors(), cuda.shared_memory()
 
@@ -132,6 +149,51 @@ class Trials:
             return cost.predicted(block, tile, itemsize, self.batch, *card)
 
         return sorted(used, key=lambda block: -used[block] * us(block))
+
+    def compiled(self, times: Times, most: int) -> Callable[[Any], list[Any]]:
+        """A function that returns the candidates of a block, compiled; those of the blocks of now are compiled here."""
+
+        @functools.cache
+        def some(block: Block) -> list[Tile | None]:
+            return candidates(self.problem(block), times, most)
+
+        def compiled(block: Block) -> list[Tile | None]:
+            compile_ahead({self.problem(block): some(block)})
+            return some(block)
+
+        blocks = self.blocks({})
+        compile_ahead({self.problem(block): some(block) for block in blocks})
+        self.program(dict.fromkeys(blocks))  # compiles the separate kernels
+        return compiled
+
+    def named(self, block: Any) -> str:
+        """A block in words."""
+        return str(block)
+
+    def described(self, tile: Any) -> str:
+        """A tile in words."""
+        return describe(tile)
+
+    def text(self, tile: Any) -> str:
+        """A tile as in the file of trials."""
+        return text_of(tile)
+
+    def keep(self, trial: "Trial", save_to: Path | None, timer: search.Timer | None = None) -> Sequence[str]:
+        """Cache the tile of a trial, and keep it in the further file; with its time alone, which these files state.
+
+        Returns why it could not be kept, if it is wrong alone or fails.
+        """
+        fused = trial.tile or trial.before
+        assert fused is not None  # one of the two differs from "separate kernels"
+        problem = self.problem(trial.block)
+        alone = search.time_tiles(problem, [fused], timer)
+        for tile, us in alone.us.items():
+            card = cuda.multiprocessors(), cuda.shared_memory()
+            predicted = cost.predicted(problem.block, tile, problem.itemsize, problem.batch, *card)
+            found = Found(problem, trial.tile, us, alone.unfused_us, predicted, tile, 1)
+            for path in (None, *([save_to] if save_to else [])):
+                tiles.remember([found], path)
+        return *alone.wrong, *alone.failed
 
 
 # ---- Candidates
@@ -194,9 +256,9 @@ class Trial:
     what was wrong.
     """
 
-    block: Block
-    tile: Tile | None
-    before: Tile | None
+    block: Any
+    tile: Any
+    before: Any
     us: float
     before_us: float
     verdict: str
@@ -211,7 +273,7 @@ def medians(launches: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def descend(
-    trials: Trials, some: Callable[[Block], Sequence[Tile | None]], timer: search.Timer = medians,
+    trials: Trials, some: Callable[[Any], Sequence[Any]], timer: search.Timer = medians,
     seconds: float = SECONDS,
 ) -> Iterator[Trial]:  # fmt: skip
     """Yield each trial; the tiles that are kept go to trials.tiles. Ends after a pass without a win, or the seconds.
@@ -222,7 +284,7 @@ def descend(
     best, used = trials.program({}), trials.used
     trials.error(best)
     best_us = timer({"best": best.launch})["best"]
-    hopeless: set[tuple[Block, Tile | None]] = set()
+    hopeless: set[tuple[Any, Any]] = set()
     won = True
     while won:
         won = False
@@ -242,9 +304,7 @@ def descend(
                 yield trial
 
 
-def _tried(
-    trials: Trials, block: Block, tile: Tile | None, best: Any, best_us: float, timer: search.Timer
-) -> tuple[Trial, Any]:
+def _tried(trials: Trials, block: Any, tile: Any, best: Any, best_us: float, timer: search.Timer) -> tuple[Trial, Any]:
     """(the trial, its program): kept if it is right, close to the best, and then faster by GAIN twice beside that."""
     made = functools.partial(Trial, block, tile, trials.tiles[block])
     try:
@@ -253,7 +313,7 @@ def _tried(
     except Exception as problem:  # errors of the driver have no common base class; the next tile can be tried
         cuda.synchronize()  # raises if no kernel can be launched any more
         return made(np.nan, best_us, FAILED, " ".join(str(problem).split())[:300]), None
-    if not error <= TOLERANCES[trials.dtype]:  # also NaN
+    if not error <= trials.tolerance:  # also NaN
         return made(np.nan, best_us, WRONG, f"a relative error of {error:.1e}"), None
     us = timer({"tried": program.launch})["tried"]
     if us > (1 + CLOSE) * best_us:
@@ -277,83 +337,72 @@ def tune(
     """Search tiles within a network (ONNX ModelProto or path), and cache each that is kept when it is found.
 
     seconds: for each dtype and batch, compilation included. tried: candidates of a block. save_to: a further file for
-    the tiles. times: a file of the suite "candidates", whose fastest tiles are tried. trials_to: a CSV file that gets a
-    row per trial, at once. timer: as for search.search. Errors as of tuning.tune.
+    the tiles. times: a file of the suite "candidates", whose fastest tiles are tried, but not of int8, whose tiles are
+    timed first. trials_to: a CSV file that gets a row per trial, at once. timer: as for search.search. Errors as of
+    tuning.tune.
     """
     console = console or Console(highlight=False)
-    if wrong := [dtype for dtype in dtypes if dtype not in DTYPES]:
-        raise ValueError(f"dtype within a network must be one of {', '.join(DTYPES)}, got {wrong[0]!r}")
+    if wrong := [dtype for dtype in dtypes if dtype not in (*DTYPES, INT8)]:
+        raise ValueError(f"dtype must be one of {', '.join((*DTYPES, INT8))}, got {wrong[0]!r}")
+    if save_to and INT8 in dtypes and len(set(dtypes)) > 1:
+        raise ValueError("--save-to: the tiles of int8 have a file of their own, tune --dtype int8 alone")
     check_search(batches, tried, timer)
     known = read_times(times) if times else {}
     every: list[Trial] = []
     for dtype in dtypes:
         for batch in batches:
             start = perf_counter()
-            trials = Trials(model, dtype, batch)
+            trials = _trials(model, dtype, batch, tried, console, timer)
             with console.status("compiling"):
-                some = _compiled(trials, known, tried)
+                some = trials.compiled(known, tried)
             left = seconds - (perf_counter() - start)
             console.print(f"batch {batch}, {dtype}: {left:.0f} of {seconds:.0f} s are left after compilation")
             found: list[Trial] = []
             for trial in descend(trials, some, timer or medians, left):
                 found.append(trial)
                 if trials_to is not None:
-                    _note(trial, dtype, batch, trials_to)
+                    _note(trial, trials, trials_to)
                 if trial.verdict == KEPT:
-                    _keep(trial, trials.problem(trial.block), save_to, console, timer)
+                    _keep(trial, trials, save_to, console, timer)
                 elif trial.more:
-                    console.print(f"{trial.block}: {trial.verdict}: {escape(trial.more)}", soft_wrap=True)
+                    console.print(f"{trials.named(trial.block)}: {trial.verdict}: {escape(trial.more)}", soft_wrap=True)
             _show(found, dtype, batch, perf_counter() - start, console)
             every += found
     return every
 
 
-def _compiled(trials: Trials, times: Times, most: int) -> Callable[[Block], list[Tile | None]]:
-    """A function that returns the candidates of a block, compiled; those of the blocks of now are compiled here."""
+def _trials(
+    model: Any, dtype: str, batch: int, tried: int, console: Console, timer: search.Timer | None
+) -> Trials:  # fmt: skip
+    if dtype != INT8:
+        return Trials(model, dtype, batch)
+    from .tuning_network_int8 import Int8Trials
 
-    @functools.cache
-    def some(block: Block) -> list[Tile | None]:
-        return candidates(trials.problem(block), times, most)
-
-    def compiled(block: Block) -> list[Tile | None]:
-        compile_ahead({trials.problem(block): some(block)})
-        return some(block)
-
-    blocks = trials.blocks({})
-    compile_ahead({trials.problem(block): some(block) for block in blocks})
-    trials.program(dict.fromkeys(blocks))  # compiles the separate kernels
-    return compiled
+    return Int8Trials(model, batch, tried, timer, console)
 
 
-def _note(trial: Trial, dtype: str, batch: int, path: Path) -> None:
+def _note(trial: Trial, trials: Trials, path: Path) -> None:
     """Append a row to the file of trials; with its names of columns if it is new."""
     new = not path.exists()
     with path.open("a", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         if new:
             rows.writerow(FIELDS)
-        tile = UNFUSED if trial.tile is None else text_of(trial.tile)
+        tile = UNFUSED if trial.tile is None else trials.text(trial.tile)
         us = [f"{number:.2f}" for number in (trial.us, trial.before_us)]
-        rows.writerow([dtype, batch, trial.block, tile, *us, f"{trial.verdict} {trial.more}".strip()])
+        verdict = f"{trial.verdict} {trial.more}".strip()
+        rows.writerow([trials.dtype, trials.batch, trials.named(trial.block), tile, *us, verdict])
 
 
 def _keep(
-    trial: Trial, problem: Problem, save_to: Path | None, console: Console, timer: search.Timer | None
+    trial: Trial, trials: Trials, save_to: Path | None, console: Console, timer: search.Timer | None
 ) -> None:  # fmt: skip
-    """Cache the tile of a trial, and keep it in the further file; with its time alone, which these files state."""
-    fused = trial.tile or trial.before
-    assert fused is not None  # one of the two differs from "separate kernels"
-    times, change = f"{trial.before_us:,.2f} → {trial.us:,.2f} µs", f"{describe(trial.before)} → {describe(trial.tile)}"
-    console.print(f"{times}: {trial.block}: {change}", soft_wrap=True)
-    alone = search.time_tiles(problem, [fused], timer)
-    for text in (*alone.wrong, *alone.failed):
-        console.print(f"{trial.block}: not kept on disk: alone {escape(text)}", soft_wrap=True)
-    for tile, us in alone.us.items():
-        card = cuda.multiprocessors(), cuda.shared_memory()
-        predicted = cost.predicted(problem.block, tile, problem.itemsize, problem.batch, *card)
-        found = Found(problem, trial.tile, us, alone.unfused_us, predicted, tile, 1)
-        for path in (None, *([save_to] if save_to else [])):
-            tiles.remember([found], path)
+    """Tell of a tile that is kept, and keep it on disk."""
+    times = f"{trial.before_us:,.2f} → {trial.us:,.2f} µs"
+    change = f"{trials.described(trial.before)} → {trials.described(trial.tile)}"
+    console.print(f"{times}: {trials.named(trial.block)}: {change}", soft_wrap=True)
+    for text in trials.keep(trial, save_to, timer):
+        console.print(f"{trials.named(trial.block)}: not kept on disk: alone {escape(text)}", soft_wrap=True)
 
 
 def _show(found: Sequence[Trial], dtype: str, batch: int, seconds: float, console: Console) -> None:

@@ -535,7 +535,10 @@ def chosen_int8(block: Int8Block, batch: int) -> Int8Tile | None:
 
 @dataclass(frozen=True)
 class FoundInt8:
-    """What a search measured: the best tile in µs, the separate kernels in µs, wrong tiles in words."""
+    """What a search measured: the best tile in µs, the separate kernels in µs, wrong tiles in words.
+
+    fuse: whether networks are to use the tile; None: if it is faster than the separate kernels, each timed alone.
+    """
 
     block: Int8Block
     batch: int
@@ -544,11 +547,13 @@ class FoundInt8:
     separate_us: float
     rule_us: float
     wrong: tuple[str, ...] = ()
+    fuse: bool | None = None
 
     @property
     def tile(self) -> Int8Tile | None:
-        """The best tile, or None if separate kernels are faster, which read and write the hidden tensors."""
-        return self.best if self.us <= self.separate_us else None
+        """The best tile, or None for separate kernels, which read and write the hidden tensors."""
+        fuse = self.us <= self.separate_us if self.fuse is None else self.fuse
+        return self.best if fuse else None
 
 
 def remember(founds: Iterable[FoundInt8], path: Path | None = None) -> Path:

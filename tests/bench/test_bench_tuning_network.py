@@ -14,14 +14,17 @@ from rich.console import Console
 from tiers import long
 
 from common import cuda, topology, weights
-from common.bench import tuning_network
+from common.bench import tuning_network, tuning_network_int8
 from common.bench.candidates import UNFUSED, text_of
+from common.bench.tuning_int8 import TimedInt8
 from common.bench.tuning_network import FAILED, KEPT, SLOWER, WRONG, Trials, candidates, descend, read_times
+from common.bench.tuning_network_int8 import FASTEST, Alone, Int8Trials
 from common.cuda.graphs import NoGpu
 from common.network import Network
-from common.optimize import search, tiles
+from common.optimize import search, tiles, tiles_int8
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.tiles import Found, Problem
+from common.optimize.tiles_int8 import Int8Block, Int8Tile, key_of
 
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks need a card of sm_80")
 
@@ -55,7 +58,7 @@ class Program:
 class Stub:
     """Two blocks, A twice; as Trials."""
 
-    dtype = "fp16"
+    dtype, tolerance = "fp16", 4e-3
 
     def __init__(self, wrong=(), failing=()):
         self.tiles, self.used = {A: LARGE, B: LARGE}, Counter()
@@ -269,11 +272,71 @@ def test_a_search_on_the_simulator(cache, said, monkeypatch, tmp_path):
     assert again.tiles[better] == other[better] != again.tiles[broken]
 
 
-def test_what_cannot_be_searched(said):
-    with pytest.raises(ValueError, match="dtype within a network must be one of fp32, fp16, got 'int8'"):
-        tuning_network.tune(model(), (1,), ("int8",), console=said)
+def test_what_cannot_be_searched(said, tmp_path):
+    with pytest.raises(ValueError, match="dtype must be one of fp32, fp16, int8, got 'tf32'"):
+        tuning_network.tune(model(), (1,), ("tf32",), console=said)
+    with pytest.raises(ValueError, match="the tiles of int8 have a file of their own"):
+        tuning_network.tune(model(), (1,), ("int8", "fp16"), save_to=tmp_path / "tiles.json", console=said)
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
         tuning_network.tune(model(), (0,), ("fp16",), console=said)
     if cuda.backend() != "gpu":
         with pytest.raises(NoGpu):
             tuning_network.tune(model(), (1,), ("fp16",), console=said)
+
+
+# A quantized network
+
+
+def test_candidates_in_int8_are_the_fastest_alone_and_separate_kernels():
+    tiles = [Int8Tile(7, 7, warps=n) for n in range(1, 10)]
+    us = {tile: 10.0 + i for i, tile in enumerate(reversed(tiles))}  # the last one is the fastest
+    close = list(us)[:3]  # of the nine, those within a quarter of it
+    assert Alone.of(TimedInt8(us, 50.0, 10.0)).candidates == [*close, None]
+    assert Alone.of(TimedInt8(us, 11.5, 10.0)).candidates == [*close[:2], None, close[2]]
+    many = {tile: 10.0 + i / 100 for i, tile in enumerate(tiles)}
+    assert Alone.of(TimedInt8(many, 50.0, 10.0)).candidates == [*tiles[:FASTEST], None]
+    assert Alone.of(None).candidates == [None]
+
+
+@long
+def test_a_search_in_int8_on_the_simulator(said, monkeypatch, tmp_path):
+    """With a stand-in for the clock: separate kernels are kept though slower alone; other bits are wrong."""
+    cache, kept, rows = (tmp_path / name for name in ("tiles.json", "kept.json", "trials.csv"))
+    monkeypatch.setattr(tiles_int8, "cache_path", lambda: cache)
+    first = Int8Trials(model(), 1, 1)
+    blocks = first.blocks({})
+    assert sum(first.used.values()) == 17 and all(isinstance(block, Int8Block) for block in blocks)
+    split, broken = blocks[-2], blocks[4]
+    other = next(tile for tile in tiles_int8.shortlist(broken, 1, 3) if tile != first.tiles[broken])
+
+    def timed(block, batch, tried, timer, further):
+        tiles = {first.tiles.get(block, further[0]): 5.0} | ({other: 6.0} if block == broken else {})
+        return TimedInt8(tiles, 6.0 if block == split else 50.0, 5.0)
+
+    def timer(launches):
+        return {name: us(launch.__self__.steps) for name, launch in launches.items()}
+
+    def us(steps):
+        fused = {step.block: step.tile for step in steps if hasattr(step, "block")}
+        return 100.0 - 10.0 * (split not in fused) - 10.0 * (fused.get(broken) == other)
+
+    def program(self, changes, made=Int8Trials.program):
+        result = made(self, changes)
+        if changes.get(broken) == other:
+            result._launches = result._launches[:-1]
+        return result
+
+    monkeypatch.setattr(tuning_network_int8, "time_tiles", timed)
+    monkeypatch.setattr(Int8Trials, "program", program)
+    trials = tuning_network.tune(model(), (1,), ("int8",), 600, 1, kept, None, rows, said, timer)
+    verdicts = {(trial.block, trial.tile): trial.verdict for trial in trials}
+    assert verdicts[split, None] == KEPT and verdicts[broken, other] == WRONG
+    assert all(verdict != KEPT for key, verdict in verdicts.items() if key != (split, None))
+    for path in (cache, kept):
+        found = json.loads(path.read_text(encoding="utf-8"))["found"]
+        assert found == {key_of(split): {"1": {"tile": None, "us": 5.0, "separate_us": 6.0, "rule_us": 5.0}}}
+    written = list(csv.DictReader(rows.open(encoding="utf-8")))
+    assert {row["precision"] for row in written} == {"int8"} and written[0]["block"] in map(key_of, blocks)
+    assert f"100.00 → 90.00 µs: {key_of(split)}:" in said.file.getvalue()
+    assert "→ separate kernels" in said.file.getvalue()
+    assert tiles_int8.chosen_int8(split, 1) is None  # what networks use from now on
