@@ -82,11 +82,13 @@ template <class S> struct Head {
     }
 
     template <int ROWS> __device__ __forceinline__ static void fetch(T* to, const T* array, int start, int rows) {
-#pragma unroll 1
+        int row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+#pragma unroll 8
         for (int i = threadIdx.x; i < ROWS * CHUNKS; i += THREADS) {
-            const int row = i / CHUNKS, c = i % CHUNKS * E;
-            const bool inside = row < rows && c < S::C;
-            cp_async_16(to + row * ROW + c, array + (inside ? (start + row) * S::C + c : 0), inside);
+            const bool inside = row < rows && (C_PADDED == S::C || chunk * E < S::C);
+            cp_async_16(to + row * ROW + chunk * E, array + (inside ? (start + row) * S::C + chunk * E : 0), inside);
+            row += THREADS / CHUNKS, chunk += THREADS % CHUNKS;  // without a division
+            if (THREADS % CHUNKS && chunk >= CHUNKS) chunk -= CHUNKS, ++row;
         }
         cp_async_commit();
     }

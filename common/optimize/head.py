@@ -96,16 +96,16 @@ def head_shape(name: str, head: Head, tile: HeadTile, dtype: str) -> str:
 
 def head_rule(head: Head, batch: int, itemsize: int, multiprocessors: int, shared_memory: int) -> HeadTile:
     """A tile for a head: narrow slices of output channels for small batches, wide and persistent ones for large."""
-    p = min(4, ceil_div(head.pixels, 16))
+    p = min(2, ceil_div(head.pixels, 16))
     if batch * ceil_div(head.outputs, 16) <= 2 * multiprocessors:
         # each thread block reads an entire image in any case
-        return HeadTile(16, 1, p, 8 // p if 8 % p == 0 else 2, 1, batch)
+        return HeadTile(16, 1, p, 8 // p, 1, batch)
     for channels, c, stages in ((128, 4, 2), (64, 4, 2), (64, 4, 1), (32, 2, 1), (16, 1, 1)):
-        tile = HeadTile(channels, c, min(2, p), 1, stages)
+        tile = HeadTile(channels, c, p, 1, stages)
         if HeadGeometry(head, tile, itemsize).problem(shared_memory) is None:
             beside = multiprocessors // HeadGeometry(head, tile, itemsize).slices
-            return HeadTile(channels, c, min(2, p), 1, stages, max(1, min(beside, batch)))
-    return HeadTile(16, 1, min(2, p), 1)
+            return HeadTile(channels, c, p, 1, stages, max(1, min(beside, batch)))
+    return HeadTile(16, 1, p, 1)
 
 
 def head_source(head: Head, tile: HeadTile, dtype: str) -> str:
@@ -125,9 +125,8 @@ pointwise_pool(const {t}* __restrict__ x, const {t}* __restrict__ weight, const 
     Walk slices, images;
     head.place(blockIdx.x, gridDim.x, N, slices, images);
     head.prefetch(w, slices.first);
-    launch_dependents();  // the linear layer may come and fetch its weights
     wait_for_inputs();    // until here nothing depends on the kernel before
-    head.run(x, w, y, N, slices, images, Nothing());
+    head.run(x, w, y, N, slices, images, [] {{ launch_dependents(); }});  // the linear layer fetches its weights
 }}
 """
 
