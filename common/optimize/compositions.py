@@ -6,7 +6,8 @@
 
 Both fuse the blocks for which `chosen` returns a tile, and use programmatic dependent launch (PDL), which shortens the
 gap between kernels. "latency" also fuses the head, which saves a launch; for large batches the fused head's matrix
-product is slower than the separate one. Features that the card lacks are not used: see `features`.
+product is slower than the separate one, and "throughput" fuses it with Hopper's product instead, up to 64 images.
+Features that the card lacks are not used: see `features`.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class Composition:
                   few rows, see head.py
     persistent    whether to launch the network as one kernel, see persistent.py; ignored unless the network consists of
                   blocks, a head and linear layers, and tiles for them fit
-    pooled        without `head`: whether the last 1×1 convolution and its pool are one kernel for many images, if
-                  the card has it, see PersistentPool
+    pooled        without `head`: whether the last 1×1 convolution and its pool are one kernel, and the linear layer
+                  uses the kernel for few rows, where these take so many images: see PersistentPool and FewRows
     fuse_int8     the Int8Choice of the tile of each block of a quantized network, if `fuse` is not None
     """
 
@@ -62,7 +63,7 @@ class Composition:
         blocks = () if self.fuse is None else (InvertedResidual(self.fuse),)
         if self.head:
             return (*blocks, PointwisePool(), FewRows())
-        return (*blocks, PersistentPool()) if self.pooled else blocks
+        return (*blocks, PersistentPool(), FewRows()) if self.pooled else blocks
 
     @property
     def integer_passes(self) -> tuple[Fusion, ...]:
@@ -98,4 +99,4 @@ class Composition:
 
 
 LATENCY = Composition("latency", programmatic=True)
-THROUGHPUT = Composition("throughput", programmatic=True, head=False)
+THROUGHPUT = Composition("throughput", programmatic=True, head=False, pooled=True)

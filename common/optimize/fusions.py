@@ -6,7 +6,7 @@ fuse(graph, InvertedResidual(choose), PointwisePool())      the steps of a graph
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..network.operators import kernel_of
 from ..network.registry import Arrays, Fusion, Match, Part, Step, as_step, first, register
 from ..network.steps import ConvStep
 from ..topology import layers as kinds
-from . import head
+from . import few_rows, head
 from .blocks import inverted_residual
 from .generate import Block, Geometry, Tile
 from .tiles import chosen
@@ -228,15 +228,18 @@ class PointwisePool(Fusion):
 
 @register
 class PersistentPool(PointwisePool):
-    """The same by rung 8 of pointwise, whose tiles are images: for many images, fp16, sm_90."""
+    """The same by rung 8 of pointwise, whose tiles are images, up to MOST images: fp16, sm_90."""
 
     name = "persistent-pool"
+    MOST: ClassVar[int] = 64
 
     def condition(self, match: Match) -> bool | str:
         if _dtype(match) != "float16":
             return "the persistent kernel takes fp16"
         if cuda.backend() == "gpu" and cuda.compute_capability() != 90:
             return f"the persistent kernel needs sm_90, this card is sm_{cuda.compute_capability()}"
+        if (images := match.graph.input_shape[0]) > self.MOST:
+            return f"{images} images, at most {self.MOST}: beyond, tiles that are not filled cost more than a launch"
         return _replaced(match) or bool(self._tiles(first(match["convolution"]))) or "no tile fits"
 
     @staticmethod
@@ -252,7 +255,7 @@ class PersistentPool(PointwisePool):
 
 @register
 class FewRows(Fusion):
-    """A linear layer for at most head.MOST_ROWS images, by a kernel specialized for few rows."""
+    """A linear layer for at most head.most_rows images, by a kernel specialized for few rows."""
 
     name = "few-rows"
     pattern = (Part("linear", kinds.Linear),)
@@ -260,8 +263,11 @@ class FewRows(Fusion):
     def condition(self, match: Match) -> bool | str:
         layer, rows = match["linear"], match.graph.input_shape[0]
         itemsize, shared = _itemsize(match), cuda.shared_memory()
+        if rows > head.most_rows(_dtype(match)):
+            return f"{rows} rows, at most {head.most_rows(_dtype(match))} are few"
         if rows > head.MOST_ROWS:
-            return f"{rows} rows, at most {head.MOST_ROWS} are few"
+            problem = few_rows.problem(rows, layer.in_features, layer.out_features, itemsize)
+            return _replaced(match) or problem or True
         linear = head.Linear(layer.in_features, layer.out_features)
         tile = head.linear_rule(linear, itemsize, cuda.multiprocessors(), shared)
         return _replaced(match) or head.LinearGeometry(linear, tile, itemsize).problem(shared) or True

@@ -11,9 +11,10 @@ from ..network.registry import Arrays, Match, Part, Step, register
 from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
+from . import few_rows
 from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8, suits_single_warps
 from .fusions import is_depthwise, is_pointwise, is_stem
-from .head_int8 import MOST_ROWS, Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
+from .head_int8 import Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of, rule
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
@@ -233,9 +234,7 @@ class IntegerFewRows(OfRules):
         layer: Any = match["linear"].parts["linear"]
         if match.target is not None and match.target.replaces("linear_int8"):
             return "one of its operators has a rung of its own"
-        if match.graph.input_shape[0] > MOST_ROWS or layer.in_features % 16 or layer.in_features > 4096:
-            return f"the kernel takes up to {MOST_ROWS} images, and inputs in multiples of 16, up to 4096"
-        return True
+        return few_rows.problem(match.graph.input_shape[0], layer.in_features, layer.out_features, 1) or True
 
     def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         call = run.calls[step.parts["linear"].output]

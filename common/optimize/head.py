@@ -14,6 +14,7 @@ from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
 from ..kernels.pointwise import ladder, persistent
+from . import few_rows as on_tensor_cores
 from .generate import TYPES, ceil_div, compiled, literal
 
 
@@ -284,7 +285,12 @@ few_rows(const {t}* __restrict__ x, const {t}* __restrict__ weight, const {t}* _
 """
 
 
-MOST_ROWS = 4  # images; for more, a tiled matrix product is faster
+MOST_ROWS = 4  # images of a kernel without tensor cores; for more, in float32, a tiled matrix product is faster
+
+
+def most_rows(dtype: Any) -> int:
+    """The most images that few_rows takes in a dtype."""
+    return on_tensor_cores.MOST_ROWS if np.dtype(dtype) == np.float16 else MOST_ROWS
 
 
 @cuda.operator
@@ -299,19 +305,23 @@ def few_rows(
 ) -> Any:
     """out = x · weightᵀ + bias for few rows of x, as torch.nn.functional.linear. Requires sm_80.
 
-    x: (N, K), N at most MOST_ROWS. weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32
-    or float16, accumulated in float32. programmatic: as in inverted_residual. tile: default: linear_rule.
+    x: (N, K), N at most MOST_ROWS; of float16 at most few_rows.MOST_ROWS, on tensor cores if more than MOST_ROWS.
+    weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32 or float16, accumulated in
+    float32. programmatic: as in inverted_residual. tile: of the kernel without tensor cores; default: linear_rule.
     Returns out. ValueError and TypeError name the argument that does not fit.
     """
     n, k = checks.array("x", x, (None, None)).shape
-    if n > MOST_ROWS:
-        raise ValueError(f"x must have at most {MOST_ROWS} rows, got {n}; kernels.linear takes more")
+    if n > most_rows(x.dtype):
+        raise ValueError(f"x must have at most {most_rows(x.dtype)} rows, got {n}; kernels.linear takes more")
     o = checks.array("weight", weight, (None, k), like=x).shape[0]
     if bias is not None:
         checks.array("bias", bias, (o,), like=x)
     out = checks.output(out, (n, o), like=x)
     checks.apart(out, x=x, weight=weight, bias=bias)
     linear, dtype = Linear(k, o), np.dtype(x.dtype).name
+    if n > MOST_ROWS:
+        on_tensor_cores.launch(x, weight, bias, None, out, programmatic)
+        return out
     tile = tile or linear_rule(linear, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())
     geometry = LinearGeometry(linear, tile, x.dtype.itemsize)
     if problem := geometry.problem(cuda.shared_memory()):

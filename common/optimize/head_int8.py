@@ -1,6 +1,6 @@
 """The end of a quantized network: a 1×1 convolution and the mean over its pixels as one launch, and the linear layer.
 
-pointwise_pool_int8 is head_int8.cu, few_rows_int8 is few_rows_int8.cu.
+pointwise_pool_int8 is head_int8.cu, few_rows_int8 is few_rows.cu.
 """
 
 import functools
@@ -17,10 +17,11 @@ from ..kernels import int8_arguments as arguments
 from ..kernels import vectors
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.ladder import header_options, prepared
+from . import few_rows
 from .blocks_int8 import Int8Convolution
 from .generate import architecture, ceil_div
 
-KERNEL, FEW_ROWS = "head_int8", "few_rows_int8"
+KERNEL = "head_int8"
 UNIT = 8  # input channels are a multiple of it
 WEIGHTS, PIXELS = 96, 8  # most registers of a thread for weights; most tiles of 8 pixels of a warp
 
@@ -112,7 +113,7 @@ def pointwise_pool_int8(
     if any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
         raise ValueError(f"{KERNEL}: x and weight must begin at multiples of {vectors.WIDEST} bytes")
     small = int(convolution.small and tuple(convolution.bounds) == (LOW, HIGH))
-    build = functools.partial(_compiled, KERNEL, head_options(tile, h * w, c, o, small), cuda.backend())
+    build = functools.partial(_compiled, head_options(tile, h * w, c, o, small), cuda.backend())
     kernel = prepared(f"{KERNEL}/{tile.channels}_channels", build, programmatic)
     shared = tile.shared(h * w, c)
     cuda.allow_shared(kernel, shared)
@@ -130,18 +131,14 @@ def head_options(tile: Int8HeadTile, pixels: int, c: int, o: int, small_sums: in
     return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 
 
-MOST_ROWS = 64  # images; for more, a tiled matrix product is faster
-MOST_WARPS = 10  # of a thread block, which share the products of a sum
-
-
 @cuda.operator
 def few_rows_int8(
     x: Any, weight: Any, bias: Any, multiplier: Any, *, out: Any = None, programmatic: bool = False
 ) -> Any:
     """out = kernels.linear_int8(x, weight, bias, multiplier, to_float=True), bit for bit, for few rows of x.
 
-    x: (N, K) int8, N at most MOST_ROWS, K a multiple of 16; weight: (O, K) int8; bias: (O,) int32 or None; multiplier:
-    (O,) float32; out: (N, O) float32. programmatic: as in inverted_residual. Requires sm_80.
+    x: (N, K) int8, N at most few_rows.MOST_ROWS, K a multiple of 16; weight: (O, K) int8; bias: (O,) int32 or None;
+    multiplier: (O,) float32; out: (N, O) float32. programmatic: as in inverted_residual. Requires sm_80.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape does not fit.
     """
     n, k = checks.array("x", x, (None, None), dtypes=arguments.INT8).shape
@@ -150,41 +147,18 @@ def few_rows_int8(
     out = cuda.empty((n, o), np.float32) if out is None else out
     checks.array("out", out, (n, o), dtypes=arguments.FLOAT32)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier)
-    if n > MOST_ROWS:
-        raise ValueError(f"x must have at most {MOST_ROWS} rows, got {n}; kernels.linear_int8 takes more")
-    if k % vectors.WIDEST or any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
-        raise ValueError(f"rows of x and weight must begin at multiples of {vectors.WIDEST} bytes, got {k} columns")
-    pieces = ceil_div(k, 64)
-    warps, tiles = _few_rows_tile(n, k)
-    build = functools.partial(_compiled, FEW_ROWS, few_rows_options(n, k), cuda.backend())
-    kernel = prepared(f"{FEW_ROWS}/{tiles}_tiles", build, programmatic)
-    shared = 512 * warps * ceil_div(pieces, warps) * (2 + tiles)
-    if shared > cuda.shared_memory():
-        raise ValueError(f"x must have fewer columns, got {k}")
-    cuda.allow_shared(kernel, shared)
-    grid = ceil_div(o, 16), ceil_div(n, 8 * tiles)
-    kernel(grid, (32 * warps,), (x, weight, end.bias, end.multiplier, out, n, o), shared_mem=shared)
+    if n > few_rows.MOST_ROWS:
+        raise ValueError(f"x must have at most {few_rows.MOST_ROWS} rows, got {n}; kernels.linear_int8 takes more")
+    few_rows.launch(x, weight, end.bias, end.multiplier, out, programmatic)
     return out
 
 
-def _few_rows_tile(n: int, k: int) -> tuple[int, int]:
-    """(warps, tiles of 8 images) of a thread block of few_rows_int8.cu."""
-    pieces = ceil_div(k, 64)
-    return ceil_div(pieces, ceil_div(pieces, MOST_WARPS)), min(4, ceil_div(n, 8))
-
-
-def few_rows_options(n: int, k: int) -> tuple[str, ...]:
-    """The compiler's options of few_rows_int8.cu for n rows of k columns."""
-    warps, tiles = _few_rows_tile(n, k)
-    return (*header_options(), f"-DINPUTS={k}", f"-DWARPS={warps}", f"-DTILES={tiles}")
-
-
-def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """(source, options) of a kernel, KERNEL or FEW_ROWS, for cubin.build_all. given: the options, without a card's."""
-    return Path(__file__).with_name(f"{name}.cu").read_text(encoding="utf-8"), (*given, *architecture())
+def job(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """(source, options) of the kernel, for cubin.build_all. given: the options, without a card's."""
+    return Path(__file__).with_name(f"{KERNEL}.cu").read_text(encoding="utf-8"), (*given, *architecture())
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(name: str, given: tuple[str, ...], backend: str) -> Any:
-    source, options = job(name, given)
-    return cuda.RawKernel(source, name, options=options)
+def _compiled(given: tuple[str, ...], backend: str) -> Any:
+    source, options = job(given)
+    return cuda.RawKernel(source, KERNEL, options=options)

@@ -15,7 +15,7 @@ from tiers import ALL
 
 from common import check, cuda
 from common.kernels.ladder import INCLUDE
-from common.optimize import blocks_int8, head_int8
+from common.optimize import blocks_int8, few_rows, head_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +65,7 @@ def kernel_files():
         found[sliding] = [blocks_int8.options(*block) for block in INT8_SLIDING]
         alone = blocks_int8.SOURCE.with_name(f"{blocks_int8.ALONE}.cu")
         found[alone] = [blocks_int8.options(*block) for block in INT8_ALONE]
-        few_rows = blocks_int8.SOURCE.with_name(f"{head_int8.FEW_ROWS}.cu")
-        found[few_rows] = [head_int8.few_rows_options(n, 1280) for n in (1, 32)]
+        found[few_rows.SOURCE] = [few_rows.options(n, 1280, 1000, t) for n in (1, 32) for t in ("int8", "float16")]
         head = blocks_int8.SOURCE.with_name(f"{head_int8.KERNEL}.cu")
         found[head] = [head_int8.head_options(head_int8.Int8HeadTile(m, 4), 49, 320, 1280) for m in (1, 2)]
     for path in sorted(ROOT.glob("[0-9]*_*/**/*.cu")) + sorted((ROOT / "common").rglob("*.cu")):

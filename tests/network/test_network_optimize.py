@@ -496,7 +496,9 @@ def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
     x = rng.standard_normal((3, *graph_of(digits).input_shape[1:]), dtype=np.float32)
     net = Network(digits, "kernels", dtype="fp16", optimize=pooled)
     kinds = [step.fusion.name for step in net.program(x.shape).steps if getattr(step, "fusion", None)]
-    assert kinds[-1] == "persistent-pool"
+    assert kinds[-2:] == ["persistent-pool", "few-rows"]
+    *_, pool, linear = net.runner.plan((65, *x.shape[1:])).steps  # too many
+    assert pool.title == "GlobalAveragePool" and linear.title == "Linear(1280, 10)"
     assert relative_error(cuda.asnumpy(net(cuda.asarray(x))), run_onnxruntime(digits, x)) <= TOLERANCES["fp16"]
     plain = Network(digits, "kernels", dtype="fp32", optimize=pooled).program(x.shape).steps
     assert not any(isinstance(step, PoolStep) for step in plain)

@@ -122,10 +122,25 @@ def test_linear_against_float64(rng, dtype, tile, n, k, o):
     agrees(without, x.astype(np.float64) @ weight.astype(np.float64).T, k)
 
 
+@pytest.mark.parametrize(("n", "k", "o"), [(5, 1280, 40), (8, 24, 10), (17, 704, 16), (64, 80, 33)])
+def test_halves_of_more_rows_on_tensor_cores(rng, n, k, o):
+    x, weight, bias = (draw(rng, *shape, dtype=np.float16) for shape in ((n, k), (o, k), (o,)))
+    out = cuda.full((n, o), np.nan, np.float16)
+    with cuda.guarded():
+        few_rows(*map(cuda.asarray, (x, weight, bias)), out=out)
+    agrees(out, x.astype(np.float64) @ weight.astype(np.float64).T + bias.astype(np.float64), k)
+    without = few_rows(cuda.asarray(x), cuda.asarray(weight))
+    agrees(without, x.astype(np.float64) @ weight.astype(np.float64).T, k)
+
+
 def test_linear_names_what_does_not_fit():
     x, weight = cuda.zeros((5, 8)), cuda.zeros((3, 8))
     with pytest.raises(ValueError, match="at most 4 rows, got 5"):
         few_rows(x, weight)
+    with pytest.raises(ValueError, match="at most 64 rows, got 65"):
+        few_rows(cuda.zeros((65, 8), np.float16), weight.astype(np.float16))
+    with pytest.raises(ValueError, match="must be multiples of 16 bytes, got 12 columns"):
+        few_rows(cuda.zeros((5, 12), np.float16), cuda.zeros((3, 12), np.float16))
     with pytest.raises(ValueError, match="K must be a multiple of 4, got 7"):
         few_rows(cuda.zeros((1, 7)), cuda.zeros((3, 7)))
     with pytest.raises(TypeError, match="weight must be float32"):

@@ -95,7 +95,7 @@ def test_few_rows_are_a_linear_layer(rng, n, k, o):
 def test_what_few_rows_are_not(rng):
     _, bias, multiplier = constants(rng, drawn(rng, 8, 24))
     there = [cuda.asarray(one) for one in (drawn(rng, 2, 24), drawn(rng, 8, 24), bias, multiplier)]
-    with pytest.raises(ValueError, match="rows of x and weight must begin at multiples of 16 bytes, got 24 columns"):
+    with pytest.raises(ValueError, match="rows of x and weight must be multiples of 16 bytes, got 24 columns"):
         few_rows_int8(*there)
     many = [cuda.asarray(one) for one in (drawn(rng, 65, 32), drawn(rng, 8, 32))]
     with pytest.raises(ValueError, match=r"x must have at most 64 rows, got 65; kernels\.linear_int8 takes more"):
