@@ -455,7 +455,7 @@ def test_profiles(digits, rng):
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
-    assert len(rows) == 20 and all(row.fits for row in rows)
+    assert len(rows) == (19 if dtype == "fp16" else 20) and all(row.fits for row in rows)
     assert rows[1].allowed > 0 and (dtype == "fp16" or rows[1].allowed == 1e-6 * math.sqrt(8 + 9 + 48))
 
 
