@@ -5,8 +5,8 @@
     Network(model, optimize=Composition("mine", fuse=my_choice))
 
 Both fuse the blocks for which `chosen` returns a tile, and use programmatic dependent launch (PDL), which shortens the
-gap between kernels. "latency" also fuses the head, which saves a launch; for large batches the fused head's matrix
-product is slower than the separate one, and "throughput" fuses it with Hopper's product instead, up to 64 images.
+gap between kernels. Both fuse the last 1×1 convolution and its pool for 8 to 64 images, with Hopper's matrix product,
+which saves a launch; "latency" also for other numbers, with a kernel whose product is slower for large batches.
 Features that the card lacks are not used: see `features`.
 """
 
@@ -62,7 +62,7 @@ class Composition:
             return ()
         blocks = () if self.fuse is None else (InvertedResidual(self.fuse),)
         if self.head:
-            return (*blocks, PointwisePool(), FewRows())
+            return (*blocks, PersistentPool(), PointwisePool(), FewRows())
         return (*blocks, PersistentPool(), FewRows()) if self.pooled else blocks
 
     @property

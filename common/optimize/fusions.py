@@ -228,9 +228,10 @@ class PointwisePool(Fusion):
 
 @register
 class PersistentPool(PointwisePool):
-    """The same by rung 8 of pointwise, whose tiles are images, up to MOST images: fp16, sm_90."""
+    """The same by rung 8 of pointwise, whose tiles are images, for LEAST to MOST of them: fp16, sm_90."""
 
     name = "persistent-pool"
+    LEAST: ClassVar[int] = 8
     MOST: ClassVar[int] = 64
 
     def condition(self, match: Match) -> bool | str:
@@ -238,8 +239,11 @@ class PersistentPool(PointwisePool):
             return "the persistent kernel takes fp16"
         if cuda.backend() == "gpu" and cuda.compute_capability() != 90:
             return f"the persistent kernel needs sm_90, this card is sm_{cuda.compute_capability()}"
-        if (images := match.graph.input_shape[0]) > self.MOST:
+        images = match.graph.input_shape[0]
+        if images > self.MOST:
             return f"{images} images, at most {self.MOST}: beyond, tiles that are not filled cost more than a launch"
+        if images < self.LEAST:
+            return f"{images} images, at least {self.LEAST}: of fewer, head.h computes each in more thread blocks"
         return _replaced(match) or bool(self._tiles(first(match["convolution"]))) or "no tile fits"
 
     @staticmethod

@@ -455,7 +455,7 @@ def test_profiles(digits, rng):
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
-    assert len(rows) == (19 if dtype == "fp16" else 20) and all(row.fits for row in rows)
+    assert len(rows) == 20 and all(row.fits for row in rows)
     assert rows[1].allowed > 0 and (dtype == "fp16" or rows[1].allowed == 1e-6 * math.sqrt(8 + 9 + 48))
 
 
@@ -493,7 +493,7 @@ def test_the_block_of_steps_says_what_they_compute(rng):
 def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
     """In fp16 only: the products of an image are averaged where they are made, and never stored."""
     pooled = Composition("pooled", head=False, pooled=True)
-    x = rng.standard_normal((3, *graph_of(digits).input_shape[1:]), dtype=np.float32)
+    x = rng.standard_normal((8, *graph_of(digits).input_shape[1:]), dtype=np.float32)
     net = Network(digits, "kernels", dtype="fp16", optimize=pooled)
     kinds = [step.fusion.name for step in net.program(x.shape).steps if getattr(step, "fusion", None)]
     assert kinds[-2:] == ["persistent-pool", "few-rows"]
