@@ -30,7 +30,6 @@ from .head import (
     Linear,
     LinearGeometry,
     LinearTile,
-    head_rule,
     head_shape,
     linear_rule,
     linear_shape,
@@ -228,7 +227,7 @@ def _phases(
     itemsize = np.dtype(dtype).itemsize
     if isinstance(layer, Head):
         assert tile is None or isinstance(tile, HeadTile)
-        return [(2.0, made) for made in _of_head(layer, tile, batch, blocks, shared, itemsize, warps)]
+        return [(2.0, made) for made in _of_head(layer, tile, shared, itemsize, warps)]
     if isinstance(layer, Linear):
         assert tile is None or isinstance(tile, LinearTile)
         rule = tile or linear_rule(layer, itemsize, blocks, shared // 2, warps)
@@ -311,11 +310,8 @@ def _with_registers(block: Block, tile: Tile, geometry: Geometry, itemsize: int,
     return None
 
 
-def _of_head(
-    head: Head, tile: HeadTile | None, batch: int, blocks: int, shared: int, itemsize: int, warps: int
-) -> list[Phase]:
-    rule = head_rule(head, batch, itemsize, blocks, shared)
-    p = max(n for n in (1, 2, 4) if n <= rule.warps_p and warps % n == 0)
+def _of_head(head: Head, tile: HeadTile | None, shared: int, itemsize: int, warps: int) -> list[Phase]:
+    p = max(n for n in (1, 2, 4) if n <= ceil_div(head.pixels, 16) and warps % n == 0)
     found = []
     for one in [tile] if tile else [HeadTile(16, 1, p, warps // p)]:
         geometry = HeadGeometry(head, one, itemsize)
