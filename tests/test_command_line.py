@@ -306,8 +306,8 @@ def test_tuning(run, monkeypatch, tmp_path):
 
 
 def test_tuning_within_the_network(run, monkeypatch, tmp_path):
-    from common.bench import tuning_network
-    from common.bench.tuning_network import KEPT, WRONG, Trial
+    from common.bench import tuning_in_network
+    from common.bench.tuning_in_network import KEPT, WRONG, Trial
 
     given, verdicts = [], [KEPT]
 
@@ -315,7 +315,7 @@ def test_tuning_within_the_network(run, monkeypatch, tmp_path):
         given.append(arguments)
         return [Trial(None, None, None, 1.0, 2.0, verdict) for verdict in verdicts]
 
-    monkeypatch.setattr(tuning_network, "tune", tune)
+    monkeypatch.setattr(tuning_in_network, "tune", tune)
     paths = [tmp_path / name for name in ("tiles.json", "candidates.csv", "trials.csv")]
     options = ("--save-to", paths[0], "--times", paths[1], "--trials", paths[2])
     assert run("tune", "--in-network", 30, "--batch", 8, "--dtype", "fp16", "--tried", 4, *options).exit_code == 0

@@ -265,15 +265,15 @@ def tune(
     on disk for this card, driver and version of the kernels. Exit status 1 if a candidate computed the wrong thing, 2
     without a GPU.
     """
-    from ..bench import tuning, tuning_int8, tuning_network
+    from ..bench import tuning, tuning_in_network, tuning_int8
     from ..network import DTYPES
 
     model, batches = _model(onnx, weights), tuple(batch or tuning.BATCHES)
     floats = tuple(one for one in dtype or DTYPES if one != "int8")
     if in_network is not None:
         wanted = tuple(dtype or DTYPES)
-        done = tuning_network.tune(model, batches, wanted, in_network, tried, save_to, times, trials)
-        if any(trial.verdict == tuning_network.WRONG for trial in done):
+        done = tuning_in_network.tune(model, batches, wanted, in_network, tried, save_to, times, trials)
+        if any(trial.verdict == tuning_in_network.WRONG for trial in done):
             print("Some candidates computed the wrong thing: see above.", file=sys.stderr)
             raise typer.Exit(1)
         return

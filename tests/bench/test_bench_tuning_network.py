@@ -14,7 +14,7 @@ from rich.console import Console
 from tiers import long
 
 from common import cuda, topology, weights
-from common.bench import tuning_network, tuning_network_int8
+from common.bench import tuning_in_network, tuning_network, tuning_network_int8
 from common.bench.candidates import UNFUSED, text_of
 from common.bench.tuning_int8 import TimedInt8
 from common.bench.tuning_network import FAILED, KEPT, SLOWER, WRONG, Trials, candidates, descend, read_times
@@ -256,7 +256,7 @@ def test_a_search_on_the_simulator(cache, said, monkeypatch, tmp_path):
     monkeypatch.setattr(tuning_network, "candidates", some)
     monkeypatch.setattr(Trials, "program", program)
     kept, rows = tmp_path / "kept.json", tmp_path / "trials.csv"
-    trials = tuning_network.tune(model(), (2,), ("fp16",), 600, 2, kept, None, rows, said, timer)
+    trials = tuning_in_network.tune(model(), (2,), ("fp16",), 600, 2, kept, None, rows, said, timer)
     assert {trial.block: trial.verdict for trial in trials} == {better: KEPT, broken: WRONG}
     for path in (cache, kept):
         found = json.loads(path.read_text(encoding="utf-8"))["found"]["float16"]
@@ -274,14 +274,14 @@ def test_a_search_on_the_simulator(cache, said, monkeypatch, tmp_path):
 
 def test_what_cannot_be_searched(said, tmp_path):
     with pytest.raises(ValueError, match="dtype must be one of fp32, fp16, int8, got 'tf32'"):
-        tuning_network.tune(model(), (1,), ("tf32",), console=said)
+        tuning_in_network.tune(model(), (1,), ("tf32",), console=said)
     with pytest.raises(ValueError, match="the tiles of int8 have a file of their own"):
-        tuning_network.tune(model(), (1,), ("int8", "fp16"), save_to=tmp_path / "tiles.json", console=said)
+        tuning_in_network.tune(model(), (1,), ("int8", "fp16"), save_to=tmp_path / "tiles.json", console=said)
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
-        tuning_network.tune(model(), (0,), ("fp16",), console=said)
+        tuning_in_network.tune(model(), (0,), ("fp16",), console=said)
     if cuda.backend() != "gpu":
         with pytest.raises(NoGpu):
-            tuning_network.tune(model(), (1,), ("fp16",), console=said)
+            tuning_in_network.tune(model(), (1,), ("fp16",), console=said)
 
 
 # A quantized network
@@ -328,7 +328,7 @@ def test_a_search_in_int8_on_the_simulator(said, monkeypatch, tmp_path):
 
     monkeypatch.setattr(tuning_network_int8, "time_tiles", timed)
     monkeypatch.setattr(Int8Trials, "program", program)
-    trials = tuning_network.tune(model(), (1,), ("int8",), 600, 1, kept, None, rows, said, timer)
+    trials = tuning_in_network.tune(model(), (1,), ("int8",), 600, 1, kept, None, rows, said, timer)
     verdicts = {(trial.block, trial.tile): trial.verdict for trial in trials}
     assert verdicts[split, None] == KEPT and verdicts[broken, other] == WRONG
     assert all(verdict != KEPT for key, verdict in verdicts.items() if key != (split, None))

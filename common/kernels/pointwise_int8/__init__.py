@@ -117,7 +117,7 @@ GEOMETRY = {
 }
 
 
-# ---- Choice of rung and tiles: the rules of pointwise in fp16 at the same bytes per row, not yet fitted to a card
+# ---- Choice of rung and tiles: the rules of pointwise in fp16 at the same bytes per row
 
 
 def _best(m: Product) -> list[str]:
