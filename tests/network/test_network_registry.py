@@ -242,7 +242,8 @@ def test_the_graph_after_each_pass(swishing):
         assert graph.output_shape == net.graph.output_shape and graph.macs == net.graph.macs
         assert str(graph).count("\n") == len(graph) + 5
     digits = list(Network(weights.model("digits"), optimize="latency").stages((1, 3, 96, 96)))
-    assert [name for name, _ in digits[2:]] == ["epilogue", "inverted-residual", "pointwise-pool", "few-rows"]
+    made = ["epilogue", "inverted-residual", "persistent-pool", "pointwise-pool", "few-rows"]
+    assert [name for name, _ in digits[2:]] == made
     sizes = [len(graph) for _, graph in digits]
     assert sizes == sorted(sizes, reverse=True) and sizes[1:3] == [99, 54] and digits[0][1].input_shape[2:] == (96, 96)
 
