@@ -210,6 +210,20 @@ MUTANTS = [
         "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
+        "few-rows-images", "common/optimize/few_rows.cu", "if (o >= O || n >= N) continue;", "if (o >= O) continue;",
+        "logits of no image are written", "tests/optimize/test_head.py -k more_rows",
+    ),
+    Mutant(
+        "few-rows-halves", "common/optimize/few_rows.cu",
+        "P::add(acc[j], {a.z, b.z, a.w, b.w}, {column.z, column.w});",
+        "P::add(acc[j], {a.z, b.z, a.w, b.w}, {column.x, column.y});",
+        "half of the products are with the other half of x", "tests/optimize/test_head.py -k more_rows",
+    ),
+    Mutant(
+        "few-rows-bias", "common/optimize/few_rows.cu", "bias ? (P::Sum)bias[o] : 0", "bias ? (P::Sum)bias[o0] : 0",
+        "all outputs of a block have its first one's bias", "tests/optimize/test_head.py -k more_rows",
+    ),
+    Mutant(
         "int8-head-columns", "common/optimize/head_int8.cu", "if (tile < PER && pixel < PIXELS)", "if (tile < PER)",
         "columns of no pixel count in the mean", "tests/optimize/test_head_int8.py",
     ),
