@@ -86,22 +86,24 @@ def test_notebooks_take_turns_unless_they_have_changed(monkeypatch):
     assert all((Path(__file__).parents[1] / folder).is_dir() for folder in tiers.NOTEBOOKS)
 
 
-def test_a_notebook_has_changed_if_the_source_of_a_cell_has(tmp_path):
-    def commit(name, source, output, **metadata):
+def test_a_notebook_has_changed_if_its_code_has(tmp_path):
+    def commit(name, source, output, text="text", **metadata):
         cell = {"cell_type": "code", "source": [source], "outputs": [output]}
-        (tmp_path / name).write_text(json.dumps({"cells": [cell], "metadata": metadata}))
+        cells = [{"cell_type": "markdown", "source": [text]}, cell]
+        (tmp_path / name).write_text(json.dumps({"cells": cells, "metadata": metadata}))
 
     def git(*arguments):
         who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
         subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
     git("init", "-q")
-    for name in ("same.ipynb", "edited.ipynb", "gone.ipynb"):
+    for name in ("same.ipynb", "edited.ipynb", "gone.ipynb", "text.ipynb"):
         commit(name, "1 + 1", "2", records="a")
     git("add", ".")
     git("commit", "-qm", "a")
     commit("same.ipynb", "1 + 1", "two", records="b")
     commit("edited.ipynb", "1 + 2", "3", records="b")
+    commit("text.ipynb", "1 + 1", "2", "another text", records="a")
     commit("new.ipynb", "1 + 1", "2")
     (tmp_path / "gone.ipynb").unlink()
     (tmp_path / "a.py").write_text("a = 1")

@@ -9,8 +9,8 @@ Where many cases are alike and each costs much (SHARES), a run takes one part of
 commit runs the next one, COURSE_TURN=3 the part of that number, COURSE_TURN=every all of them. `make test-all` takes
 every combination.
 
-Notebooks take turns, too (NOTEBOOKS). What the last commits have changed, a notebook, a kernel, an exercise, needs no
-turn.
+Notebooks take turns, too (NOTEBOOKS). What the last commits have changed, a notebook's code, a kernel, an exercise,
+needs no turn.
 """
 
 import contextlib
@@ -146,8 +146,8 @@ def has_turn(name: str, share: int) -> bool:
 def changed_lately(root: Path = Path(__file__).parents[1], commits: int = LATELY) -> frozenset[str]:
     """The files that the last commits have changed, merged branches included, and what is not committed.
 
-    A notebook counts if the source of a cell has changed. New records change outputs of most notebooks at once, and
-    `python -m common generate --all`, which writes those, has just executed them.
+    A notebook counts if its code has changed: text alone cannot change what a cell shows. New records change outputs of
+    most notebooks at once, and `python -m common generate --all`, which writes those, has just executed them.
     """
     command = ["git", "diff", "--name-only", "--no-renames", f"HEAD~{commits}"]
     with contextlib.suppress(OSError):  # no git
@@ -156,7 +156,7 @@ def changed_lately(root: Path = Path(__file__).parents[1], commits: int = LATELY
         before = _committed([f"HEAD~{commits}:{name}" for name in notebooks], root)
         same = {
             name for name, text in zip(notebooks, before, strict=True)
-            if text is not None and _sources(text) == _sources((root / name).read_bytes())
+            if text is not None and _code(text) == _code((root / name).read_bytes())
         }  # fmt: skip
         return frozenset(names) - same
     return frozenset()
@@ -178,9 +178,9 @@ def _committed(objects: Sequence[str], root: Path) -> list[bytes | None]:
     return found
 
 
-def _sources(text: bytes) -> list[tuple[str, str]]:
-    """The kind and source of each cell of a notebook."""
-    return [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+def _code(text: bytes) -> list[str]:
+    """The source of each code cell of a notebook."""
+    return ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
 
 
 def notebook_has_turn(name: str) -> bool:
