@@ -61,7 +61,7 @@ class Int8Trials(Trials):
 
     @property
     def tolerance(self) -> float:
-        """None: every bit is to be the same."""
+        """0: every bit is to be the same."""
         return 0.0
 
     def network(self, model: Any, like: Any) -> Network:
@@ -111,14 +111,19 @@ class Int8Trials(Trials):
         return describe(tile)
 
     def keep(self, trial: Trial, save_to: Path | None, timer: Timer | None = None) -> tuple[str, ...]:
-        """Cache the tile of a trial, and keep it in the further file; with its time alone."""
+        """Cache the tile of a trial, and keep it in the further file; with its time alone.
+
+        Returns why it could not be kept, if it is wrong alone.
+        """
         timed = self._timed(trial.block).timed
         fused = trial.tile or trial.before
-        assert timed is not None and fused is not None  # one of the two differs from "separate kernels"
-        us = timed.us.get(fused, min(timed.us.values()))
+        assert fused is not None  # one of the two differs from "separate kernels"
+        if timed is None or fused not in timed.us:
+            return (f"{describe(fused)}: other bits than the separate kernels",)
         found = FoundInt8(
-            trial.block, self.batch, fused, us, timed.separate_us, timed.rule_us, fuse=trial.tile is not None
-        )
+            trial.block, self.batch, fused, timed.us[fused], timed.separate_us, timed.rule_us,
+            fuse=trial.tile is not None,
+        )  # fmt: skip
         for path in (None, *([save_to] if save_to else [])):
             remember([found], path)
         return ()

@@ -320,6 +320,8 @@ def few_rows(
     checks.apart(out, x=x, weight=weight, bias=bias)
     linear, dtype = Linear(k, o), np.dtype(x.dtype).name
     if n > MOST_ROWS:
+        if tile is not None:
+            raise ValueError(f"tile is for at most {MOST_ROWS} rows of x, got {n}")
         on_tensor_cores.launch(x, weight, bias, None, out, programmatic)
         return out
     tile = tile or linear_rule(linear, x.dtype.itemsize, cuda.multiprocessors(), cuda.shared_memory())

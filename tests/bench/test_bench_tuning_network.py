@@ -17,7 +17,7 @@ from common import cuda, topology, weights
 from common.bench import tuning_in_network, tuning_network, tuning_network_int8
 from common.bench.candidates import UNFUSED, text_of
 from common.bench.tuning_int8 import TimedInt8
-from common.bench.tuning_network import FAILED, KEPT, SLOWER, WRONG, Trials, candidates, descend, read_times
+from common.bench.tuning_network import FAILED, KEPT, SLOWER, WRONG, Trial, Trials, candidates, descend, read_times
 from common.bench.tuning_network_int8 import FASTEST, Alone, Int8Trials
 from common.cuda.graphs import NoGpu
 from common.network import Network
@@ -296,6 +296,17 @@ def test_candidates_in_int8_are_the_fastest_alone_and_separate_kernels():
     many = {tile: 10.0 + i / 100 for i, tile in enumerate(tiles)}
     assert Alone.of(TimedInt8(many, 50.0, 10.0)).candidates == [*tiles[:FASTEST], None]
     assert Alone.of(None).candidates == [None]
+
+
+@pytest.mark.parametrize("timed", [None, TimedInt8({Int8Tile(7, 7, warps=4): 5.0}, 6.0, 5.0)])
+def test_a_time_of_another_tile_is_never_kept(monkeypatch, tmp_path, timed):
+    """Separate kernels in place of a tile that is wrong alone: nothing is written, and the reason told."""
+    block, wrong = Int8Block(7, 7, 160, 960, 160), Int8Tile(7, 7, warps=8)
+    monkeypatch.setattr(tiles_int8, "cache_path", lambda: tmp_path / "tiles.json")
+    trials = Int8Trials.__new__(Int8Trials)
+    trials.batch, trials._alone = 1, {block: Alone.of(timed)}
+    (why,) = trials.keep(Trial(block, None, wrong, 1.0, 2.0, KEPT), None)
+    assert "other bits than the separate kernels" in why and not (tmp_path / "tiles.json").exists()
 
 
 @long

@@ -139,6 +139,8 @@ def test_linear_names_what_does_not_fit():
         few_rows(x, weight)
     with pytest.raises(ValueError, match="at most 64 rows, got 65"):
         few_rows(cuda.zeros((65, 8), np.float16), weight.astype(np.float16))
+    with pytest.raises(ValueError, match="tile is for at most 4 rows of x, got 5"):
+        few_rows(cuda.zeros((5, 8), np.float16), weight.astype(np.float16), tile=LinearTile())
     with pytest.raises(ValueError, match="must be multiples of 16 bytes, got 12 columns"):
         few_rows(cuda.zeros((5, 12), np.float16), cuda.zeros((3, 12), np.float16))
     with pytest.raises(ValueError, match="K must be a multiple of 4, got 7"):
