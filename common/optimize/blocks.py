@@ -12,7 +12,7 @@ from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
-from .fragments import fragments
+from .fragments import fragments, pair_fragments
 from .generate import WARPGROUP_SLICE, Block, Geometry, Tile, WarpgroupSizes
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
@@ -107,7 +107,7 @@ def inverted_residual(
     if problem := geometry.problem(cuda.shared_memory()):
         raise ValueError(f"inverted_residual {block}: {problem}")
     further: tuple[Any, ...] = ()
-    if geometry.halves:
+    if geometry.halves and not tile.alone:
         expand, project, further = _halves(block, expand, project, input_bound)
     if (tile.warpgroups or tile.alone) and not adds_x:
         raise ValueError(
@@ -123,9 +123,13 @@ def inverted_residual(
     if geometry.warpgroups is not None:
         stored = _of_warpgroups(geometry.warpgroups, block, *stored)
     elif tile.alone:
-        if vectors.vector_width(stored[0], stored[-1]) < 8:
+        if vectors.vector_width(stored[0], stored[-1]) * x.dtype.itemsize < 16:
             raise ValueError(f"inverted_residual {block}: x and out must begin at a multiple of 16 bytes, single warps")
-        stored = (stored[0], fragments(block, *stored[1:7]), stored[-1])
+        if geometry.halves:
+            words, further = pair_fragments(block, _finite(input_bound), *stored[1:7])
+        else:
+            words = fragments(block, *stored[1:7])
+        stored = (stored[0], words, stored[-1])
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)
     return out
@@ -154,11 +158,17 @@ def _halves(block: Block, expand: Any, project: Any, input_bound: float | None) 
         expand, expand_scale = split_weights(in_taps(expand))
         input_bound = 0.0  # it measures
     elif expand is not None:
-        if input_bound is None or not 0 <= input_bound < math.inf:
-            raise ValueError(
-                "input_bound must be a finite magnitude that no element of x exceeds, for a tile of arithmetic"
-                f' "halves", got {input_bound}'
-            )
+        input_bound = _finite(input_bound)
         expand, expand_scale = split_weights(expand)
     project, project_scale = split_weights(project)
     return expand, project, scales(block, input_bound or 0.0, expand_scale, project_scale)
+
+
+def _finite(input_bound: float | None) -> float:
+    """The bound. ValueError if there is none."""
+    if input_bound is None or not 0 <= input_bound < math.inf:
+        raise ValueError(
+            "input_bound must be a finite magnitude that no element of x exceeds, for a tile of arithmetic"
+            f' "halves", got {input_bound}'
+        )
+    return input_bound

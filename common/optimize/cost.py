@@ -434,7 +434,7 @@ def alone_candidates(
         for stages in (1,) if stem else ALONE_BUFFERS:
             tile = Tile(
                 strip, ALONE_COLUMNS, 1, 16, 1, strip, 0, stages, warps, items, blocks=blocks, persistent=blocks,
-                alone=True,
+                arithmetic="halves" if itemsize == 4 else "tf32x3", alone=True,
             )  # fmt: skip
             g = Geometry(block, tile, itemsize)
             if g.problem(shared_memory) or resident_blocks(g, shared_memory, blocks) < blocks:

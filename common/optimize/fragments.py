@@ -1,6 +1,8 @@
-"""A block's weights in the order in which the lanes of fused/alone.h read them: fragments of mma, 16 bytes of a lane.
+"""A block's weights in the order in which the lanes of fused/alone.h and fused/alone_pairs.h read them.
 
-fragments(block, expand, expand_bias, …)      one array of 32-bit words, for the kernel's parameter `fragments`
+fragments(block, expand, expand_bias, …)                     one array of 32-bit words: fragments of mma, 16 bytes of a
+                                                             lane, for the kernel's parameter `fragments`
+pair_fragments(block, input_bound, expand, expand_bias, …)   the same of floats, as pairs of halves; and the scales
 """
 
 import functools
@@ -10,7 +12,9 @@ import numpy as np
 
 from .. import cuda
 from ..cuda.arrays import are_shapes_only
+from ..kernels.pair_of_halves import scale_of, split
 from .generate import Block, alone_size, alone_steps, alone_words, ceil_div
+from .split_weights import scales
 
 # Taps of a lane's words, by stride: two of each row, the third ones of two rows as they follow, that of the last row,
 # one that is read in vain, and those of two rows in the other order.
@@ -99,3 +103,44 @@ def fragments(
     bias = np.zeros(ceil_div(block.outputs, 4) * 4, np.float32)
     bias[: block.outputs] = flat(project_bias, block.outputs)
     return cuda.asarray(np.concatenate([ordered.reshape(-1), bias.view(np.uint32)]))
+
+
+def pair_fragments(
+    block: Block, input_bound: float, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any, project: Any,
+    project_bias: Any,
+) -> tuple[Any, tuple[np.float32, ...]]:  # fmt: skip
+    """(words, scales) of parameters in float32 as they are stored (NHWC); a bias may be None.
+
+    words: alone_size(block, 4) of them, uint32. scales: five powers of two, see split_weights.scales. input_bound: no
+    element of x is larger in magnitude.
+    """
+    size = alone_size(block, 4)
+    if are_shapes_only():
+        return cuda.empty(size, np.uint32), scales(block, input_bound, 1.0, 1.0)  # of a plan
+
+    def flat(array: Any, length: int) -> np.ndarray:
+        return np.zeros(length, np.float32) if array is None else cuda.asnumpy(array).reshape(-1)
+
+    def parts(array: Any, columns: int, *shape: int) -> tuple[np.ndarray, float]:
+        """((2, *shape), scale): high and low halves of a matrix, with zeros up to so many columns."""
+        matrix = cuda.asnumpy(array).reshape(len(array), -1)
+        scale = scale_of(float(np.abs(matrix).max(initial=0)))
+        padded = np.pad(matrix, ((0, 0), (0, columns - matrix.shape[1])))
+        return np.stack(split(padded, scale)).reshape(2, *shape), scale
+
+    planes, steps, eights = block.hidden // 16, alone_steps(block), block.outputs // 8
+    # of the channels of a product: k = 8·b + 2·t + e, of lane 4g + t
+    first, expand_scale = parts(expand, 16 * steps, planes, 2, 8, steps, 2, 4, 2)  # part, plane, h, g, step, b, t, e
+    last, project_scale = parts(project, block.hidden, eights, 8, planes, 2, 4, 2)  # part, n, g, plane, b, t, e
+    first = first.transpose(1, 4, 2, 3, 6, 0, 5, 7).reshape(planes, 2 * steps, 8, 4, 2, 2, 2)
+    last = last.transpose(3, 1, 2, 5, 0, 4, 6)  # plane, n, g, t, part, b, e
+    numbers = scales(block, input_bound, expand_scale, project_scale)
+    dw = numbers[3]
+    rows = [*(flat(depthwise, 0).reshape(-1, 9).T * dw), flat(expand_bias, block.hidden)]
+    rows.append(flat(depthwise_bias, block.hidden) * dw)
+    table = np.stack(rows).reshape(11, planes, 2, 4, 2).transpose(1, 0, 3, 2, 4)  # plane, row, t, h, e
+    bias = np.zeros(ceil_div(block.outputs, 4) * 4, np.float32)
+    bias[: block.outputs] = flat(project_bias, block.outputs)
+    halves = np.ascontiguousarray(np.concatenate([first, last], axis=1))
+    words = [part.reshape(-1).view(np.uint32) for part in (halves, np.ascontiguousarray(table), bias)]
+    return cuda.asarray(np.concatenate(words)), numbers

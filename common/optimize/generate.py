@@ -3,7 +3,8 @@
 block = Block(height=14, width=14, channels=64, hidden=384, outputs=64, stride=1)
 tile = Tile(tile_h=14, tile_w=14)
 source(block, tile, "float16")            CUDA C++ that includes fused/block.h, or for a tile with warpgroups
-                                          fused/warpgroups.h, of single warps fused/alone.h, and defines the sizes
+                                          fused/warpgroups.h, of single warps fused/alone.h or alone_pairs.h, and
+                                          defines the sizes
 Geometry(block, tile, 2).shared           bytes of shared memory, computed as in the header
 """
 
@@ -115,8 +116,9 @@ class Tile:
     arithmetic       of float32: "tf32x3", a product as three of TF32 numbers, or "halves", as three of halves, for
                      inputs with a bound, and for a stem, which measures its own; float16 has one arithmetic and leaves
                      this aside
-    alone            fused/alone.h: a warp computes an item, strip × 14 outputs, by itself, in float16, of a pointwise
-                     expand or MobileNetV2's stem that is clamped below at 0. tile_h is strip, tile_w 14, slice 16;
+    alone            fused/alone.h, or for float32 with "halves" fused/alone_pairs.h: a warp computes an item,
+                     strip × 14 outputs, by itself, of a pointwise expand that is clamped below at 0, in float16 also
+                     of MobileNetV2's stem. tile_h is strip, tile_w 14, slice 16;
                      pixel_warps: items of a thread block at a time, whose hidden channels warps / pixel_warps warps
                      share; stages: buffers for an item's x, 1 or 2; vector, expand_m and project_n are left aside; a
                      residual is x; `blocks` thread blocks per multiprocessor loop over all items
@@ -282,9 +284,12 @@ def alone_words(block: Block) -> int:
     return ceil_div(4 * alone_steps(block) + 24 + biases + 2 * (block.outputs // 8), 4) * 4
 
 
-def alone_size(block: Block) -> int:
-    """Words of all hidden channels, and of project's bias: ALL_WORDS of the header."""
-    return block.hidden // 16 * alone_words(block) * 32 + ceil_div(block.outputs, 4) * 4
+def alone_size(block: Block, itemsize: int = 2) -> int:
+    """Words of all hidden channels, and of project's bias: ALL_WORDS of alone.h, 4 · ALL of alone_pairs.h."""
+    of_plane = 32 * alone_words(block)
+    if itemsize == 4:  # a lane's fragments of both products; of four lanes 9 taps and 2 biases of four channels
+        of_plane = 4 * (32 * (2 * alone_steps(block) + block.outputs // 8) + 4 * 11)
+    return block.hidden // 16 * of_plane + ceil_div(block.outputs, 4) * 4
 
 
 class AloneSizes:
@@ -293,22 +298,29 @@ class AloneSizes:
     sums: registers of a lane for the outputs of an item. parts: warps that share an item's hidden channels.
     """
 
-    def __init__(self, block: Block, tile: Tile) -> None:
-        self.block, self.tile, stride = block, tile, block.stride
+    def __init__(self, block: Block, tile: Tile, itemsize: int) -> None:
+        self.block, self.tile, self.itemsize, stride = block, tile, itemsize, block.stride
         out_h, out_w = block.out_size
         self.stem = block.expand == "stem"
         self.rows = (tile.strip - 1) * stride + 3
         self.items = ceil_div(out_w, ALONE_COLUMNS) * ceil_div(out_h, max(1, tile.strip))
-        self.x = 0 if self.stem else self.rows * 16 * stride * block.channels  # halves
+        self.x = 0 if self.stem else self.rows * 16 * stride * block.channels  # elements
         self.sums = 8 if self.stem else tile.strip * block.outputs // 2
         self.parts = tile.warps // tile.pixel_warps
-        of_item = _STEM_WARP if self.stem else tile.stages * self.x * 2
+        of_item = _STEM_WARP if self.stem else tile.stages * self.x * itemsize
         added = tile.warps * 64 * tile.strip * block.outputs if self.parts > 1 else 0
-        self.shared = 4 * alone_size(block) + tile.pixel_warps * of_item + added
+        self.shared = 4 * alone_size(block, itemsize) + tile.pixel_warps * of_item + added
 
     def problems(self) -> Iterator[str]:
         """Why the tile is not possible but for shared memory, in words."""
         b, t, stem = self.block, self.tile, self.stem
+        if self.itemsize == 4:
+            if t.arithmetic != "halves":
+                yield f'single warps multiply floats as pairs of halves, arithmetic "halves", got {t.arithmetic!r}'
+            if stem:
+                yield "a stem of single warps is of float16"
+            if not all(map(math.isfinite, b.bounds[1])):
+                yield f'arithmetic "halves" needs a bounded depthwise convolution, got bounds {b.bounds[1]}'
         if b.expand not in ("pointwise", "stem"):
             yield f'single warps need a "pointwise" expand or a "stem", got "{b.expand}"'
         if b.stride not in ((1,) if stem else (1, 2)):
@@ -346,7 +358,7 @@ class AloneSizes:
             yield f"strip + 2 must be a multiple of {_STEM_ROWS} for a stem of single warps, got strip {t.strip}"
         if self.sums > ALONE_SUMS:
             yield f"strip · outputs / 2 must be at most {ALONE_SUMS} registers, got {self.sums}"
-        if not stem and self.x < t.strip * 16 * b.outputs:
+        if self.itemsize == 2 and not stem and self.x < t.strip * 16 * b.outputs:
             yield f"y must fit where x was: {t.strip * 16 * b.outputs} elements into {self.x}"
 
 
@@ -409,7 +421,7 @@ class Geometry:
         self.sums *= ceil_div(self.o_padded // 16, tile.project_n)  # registers per thread for the sums of y
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
         self.warpgroups = WarpgroupSizes(block, tile) if tile.warpgroups else None
-        self.alone = AloneSizes(block, tile) if tile.alone else None
+        self.alone = AloneSizes(block, tile, itemsize) if tile.alone else None
         for other in (self.warpgroups, self.alone):
             if other is not None:
                 self.shared = other.shared
@@ -437,8 +449,6 @@ class Geometry:
 
     def _problems(self, shared_memory: int) -> Iterator[str]:
         if self.alone is not None:
-            if self.itemsize != 2:
-                yield "single warps multiply float16 alone"
             yield from self.alone.problems()
         elif self.warpgroups is not None:
             if self.itemsize != 2:
@@ -572,7 +582,7 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     ALONE_PARAMETERS.
     """
     if tile.alone:
-        return _source_of_single_warps(block, tile)
+        return _source_of_single_warps(block, tile, dtype)
     if tile.warpgroups:
         return _source_of_warpgroups(block, tile)
     scales = SCALES if arithmetic(tile, dtype) == ARITHMETICS["halves"] else ()
@@ -638,19 +648,24 @@ extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, 1)
 
 
 ALONE_PARAMETERS = """
-    const __half* __restrict__ x, const uint4* __restrict__ fragments, __half* __restrict__ y, int N"""
+    const {T}* __restrict__ x, const uint4* __restrict__ fragments, {T}* __restrict__ y, int N"""
 
 
-def _source_of_single_warps(block: Block, tile: Tile) -> str:
+def _source_of_single_warps(block: Block, tile: Tile, dtype: str) -> str:
+    pairs = dtype == "float32"
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
-    flags = {"STEM": block.expand == "stem", "ADDS_X": block.adds_input}
+    flags = ({} if pairs else {"STEM": block.expand == "stem"}) | {"ADDS_X": block.adds_input}
     sizes = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1], "STRIP": tile.strip,
         "THREADS": 32 * tile.warps, "PARTS": tile.warps // tile.pixel_warps, "BUFFERS": tile.stages,
     }  # fmt: skip
+    parameters, kind, further = ALONE_PARAMETERS.format(T=TYPES[dtype]), "Alone", ""
+    if pairs:
+        parameters += ",\n" + wrapped(f"float {name}" for name in SCALES)
+        kind, further = "AlonePairs", f", {{{', '.join(SCALES)}}}"
     return f"""// requires: sm_80
-#include "fused/alone.h"
+#include "fused/{"alone_pairs" if pairs else "alone"}.h"
 
 struct Shape {{  // {block}
     static constexpr bool {", ".join(f"{name} = {str(value).lower()}" for name, value in flags.items())};
@@ -658,12 +673,12 @@ struct Shape {{  // {block}
 }};
 
 extern "C" __global__ void __launch_bounds__({32 * tile.warps}, {tile.blocks})
-{KERNEL}({ALONE_PARAMETERS}) {{
+{KERNEL}({parameters}) {{
     extern __shared__ uint4 shared[];
     const AloneBounds bounds = {{
         {{{lows}}},
         {{{highs}}}}};
-    Alone<Shape> block(shared, fragments, bounds);
+    {kind}<Shape> block(shared, fragments, bounds{further});
     block.run(x, y, N);
 }}
 """

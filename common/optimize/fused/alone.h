@@ -34,32 +34,19 @@
 // A stem takes all its 32 hidden channels at once: no sums wait, and the strip may be as high as the image. Its rows of
 // pixels come one pair after the other into a ring. Under a row of taps 9 numbers lie side by side, one before them.
 #pragma once
-#include "fused/numbers.h"
+#include "fused/items.h"
 #include "grid.h"
 
-struct AloneBounds {  // of expand, whose lower one is 0, depthwise, project
-    float low[3], high[3];
-};
-
-constexpr int ALONE_COLUMNS = 14;  // outputs of a row
-
-template <class S> struct AloneSizes {
-    static constexpr int ST = S::STRIDE, C = S::C, O = S::O, WARPS = S::THREADS / 32;
-    static constexpr int PARTS = S::PARTS, SLOTS = WARPS / PARTS;  // warps of an item; items of a block at a time
+template <class S> struct AloneSizes : AloneItems<S> {
+    using I = AloneItems<S>;
+    static constexpr int ST = I::ST, C = I::C, O = I::O, PARTS = I::PARTS, ROWS = I::ROWS, PX = I::PX;
+    static constexpr int PLANES = I::PLANES, NO = I::NO;
     static constexpr bool STEM = S::STEM;
-    static constexpr int OUT_H = (S::H - 1) / ST + 1, OUT_W = (S::W - 1) / ST + 1;
-    static constexpr int SEGMENTS = ceil_div(OUT_W, ALONE_COLUMNS), STRIPS = ceil_div(OUT_H, S::STRIP);
-    static constexpr int ITEMS = SEGMENTS * STRIPS;                     // of an image
-    static constexpr int ROWS = (S::STRIP - 1) * ST + 3, PX = 16 * ST;  // hidden pixels of an item
-    static constexpr int PLANES = S::HIDDEN / 16, NO = O / 8;
 
     // x of an item, in shared memory: rows of PX pixels, every 2·ST-th one side by side; pieces of 16 bytes of eight
     // pixels that are read at once are exchanged so that they lie in all banks
     static constexpr int CHUNKS = C / 8;
     static constexpr bool EXCHANGES = CHUNKS == 2 || CHUNKS == 4 || CHUNKS == 8;
-    __host__ __device__ static constexpr unsigned place(unsigned q) {
-        return ST == 1 ? q % 2 * 8 + q / 2 : (q % 2 * 2 + q / 2 % 2) * 8 + q / 4;
-    }
     __host__ __device__ static constexpr unsigned exchanged(unsigned index, unsigned piece) {
         return EXCHANGES ? piece ^ index / (8 / CHUNKS) % CHUNKS : piece;
     }
@@ -75,8 +62,8 @@ template <class S> struct AloneSizes {
     static constexpr int ROW = 66, PAIR = 2 * ROW, PAIRS = 8, RING = PAIRS * PAIR, STAGED = 128, CONSTANTS = 4;
     static constexpr int OF_SLOT = STEM ? 2 * (RING + STAGED + CONSTANTS) : S::BUFFERS * X;  // halves
     static constexpr int SUMS = S::STRIP * NO * 32;                                          // float4, of a warp
-    static_assert(S::HIDDEN % 16 == 0 && O % 8 == 0 && (STEM || C % 8 == 0), "channels");
-    static_assert(WARPS % PARTS == 0 && PARTS <= PLANES && (!STEM || PARTS == 1), "parts");
+    static_assert(STEM || C % 8 == 0, "channels");
+    static_assert(!STEM || PARTS == 1, "parts");
     static_assert(STEM || X >= S::STRIP * 16 * O, "y is put where x was");
     static_assert(!STEM || (PLANES == 2 && O == 16 && ROWS % 6 == 0), "stem");
 };
@@ -144,6 +131,7 @@ template <int ST, int NB, int OUT> struct AloneDepthwise {
 
 template <class S> struct Alone {
     using G = AloneSizes<S>;
+    using Item = typename G::Item;
     static constexpr int ST = G::ST, C = G::C, O = G::O, NO = G::NO;
 
     const uint4* fragments;
@@ -185,17 +173,6 @@ template <class S> struct Alone {
             for (int e = 0; e < 4; ++e) bias[first + h][e] = __uint_as_float(words[G::DW_BIAS_0 + 4 * h + e]);
         }
     }
-
-    struct Item {
-        int image, ox, oy;
-        __device__ __forceinline__ explicit Item(int index) {
-            image = (unsigned)index / G::ITEMS;
-            const unsigned rest = index - image * G::ITEMS;
-            oy = rest / G::SEGMENTS, ox = (rest - oy * G::SEGMENTS) * ALONE_COLUMNS, oy *= S::STRIP;
-        }
-        __device__ __forceinline__ int x0() const { return ox * ST - 1; }
-        __device__ __forceinline__ int y0() const { return oy * ST - 1; }
-    };
 
     // What a lane gives project: 16 channels of its outputs, clamped.
     __device__ __forceinline__ void clamped(unsigned (&a)[4], const float (&first)[4], const float (&second)[4]) const {
@@ -314,12 +291,6 @@ template <class S> struct Alone {
         }
     };
 
-    // All warps of an item have come here: one, or PARTS of them and those of the block's other items.
-    __device__ __forceinline__ static void meet() {
-        if constexpr (G::PARTS == 1) __syncwarp();
-        else __syncthreads();
-    }
-
     __device__ __forceinline__ void run_items(const __half* x, __half* y, int N) {
         const int all = N * G::ITEMS, step = gridDim.x * G::SLOTS;
         int index = blockIdx.x * G::SLOTS + slot;
@@ -335,7 +306,7 @@ template <class S> struct Alone {
             __half* const here = mine + (S::BUFFERS > 1 ? turn * G::X : 0);
             const bool busy = G::PARTS == 1 || index < all, more = index + step < all;
             cp_async_wait<0>();
-            meet();
+            G::meet();
             if (S::BUFFERS > 1) {
                 if (more) fetch(x, index + step, mine + (turn ^ 1) * G::X);
                 cp_async_commit();
@@ -344,13 +315,13 @@ template <class S> struct Alone {
             float sums[S::STRIP][NO][4];
             if (busy) compute(sums, item, here);
             if (G::PARTS > 1 && busy) give_sums(sums);
-            meet();  // nobody reads x any more
+            G::meet();  // nobody reads x any more
             if constexpr (G::PARTS == 1) put_sums(sums, here);
             else if (busy) add_sums(here);
-            meet();
+            G::meet();
             if (busy) copy_out(y, item, here);
             if (S::BUFFERS == 1) {
-                meet();
+                G::meet();
                 if (more) fetch(x, index + step, mine);
                 cp_async_commit();
             }
