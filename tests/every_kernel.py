@@ -205,11 +205,17 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
         made += [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2 or t.chained]
     elif cuda.backend() == "simulator" or cuda.compute_capability() == 90:
         made += warpgroup_blocks()
-    return made + (single_warp_blocks() if dtype == np.float16 else [])
+    alone = single_warp_blocks()
+    if dtype == np.float32:
+        return made + [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in alone if b.expand == "pointwise"]
+    return made + alone + [(b, dataclasses.replace(t, streams=True)) for b, t in alone if b.expand == "pointwise"]
 
 
 def single_warp_blocks() -> list[tuple[Block, Tile]]:
-    """Tiles of single warps: all ways in which x lies in shared memory, both strides, stems of one strip and of two."""
+    """Tiles of single warps: all ways in which x lies in shared memory, both strides, stems of one strip and of two.
+
+    Of the last block but the stems, two warps share an item.
+    """
 
     def tile(strip: int, stages: int = 1) -> Tile:
         return Tile(
@@ -223,6 +229,7 @@ def single_warp_blocks() -> list[tuple[Block, Tile]]:
         (Block(6, 28, 64, 32, 16), tile(2, 2)),
         (Block(8, 28, 16, 32, 24, 2), tile(2, 2)),
         (Block(7, 31, 24, 48, 32, 2), tile(3)),
+        (Block(7, 14, 96, 48, 24), dataclasses.replace(tile(1), pixel_warps=1)),
         (stem, tile(4)),
         (stem, tile(10)),
     ]
@@ -261,7 +268,7 @@ def launch_fused(dtype: type) -> int:
         taps = {"pointwise": 1, "stem": 3, "none": 0}[block.expand]
         expand = nhwc(block.hidden, block.channels, taps, taps, scale=0.1) if taps else None
         loops = tile.persistent or (tile.warpgroups > 0 and tile.split == 1)
-        at_once = tile.warps if tile.alone else 1
+        at_once = tile.pixel_warps if tile.alone else 1
         grid = loops * at_once * cuda.multiprocessors()  # of thread blocks, or warps, that take two tiles and more
         images = max(3, -(-5 * grid // (2 * Geometry(block, tile, np.dtype(dtype).itemsize).tiles)))
         x = nhwc(images, *block.input_shape)

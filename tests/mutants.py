@@ -507,13 +507,39 @@ MUTANTS = [
     ),
     Mutant(
         "alone-next-item", "common/optimize/fused/alone.h",
-        "if (S::BUFFERS == 1) {\n                meet();", "if (S::BUFFERS == 1) {",
+        "if (S::BUFFERS == 1) {\n                G::meet();", "if (S::BUFFERS == 1) {",
         "the next item's x comes where other lanes still read y", f"{ALONE} -k walk",
     ),
     Mutant(
         "alone-parts", "common/optimize/fused/alone.h",
         "if (G::PARTS > 1 && part > 0) two = make_float2(0, 0);", "",
         "each of the warps that share an item adds project's bias", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "alone-streams", "common/optimize/fused/alone.h",
+        "                __syncwarp();  // its room is free\n", "",
+        "the next weights come where other lanes still read these", f"{ALONE} -k access",
+    ),
+    Mutant(
+        "alone-diagonal", "common/optimize/fused/alone.h",
+        "g % 2 ? 0x3244 : 0x4432", "g % 2 ? 0x4432 : 0x3244",
+        "a tap stands beside the diagonal", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "pairs-low", "common/optimize/fused/alone_pairs.h",
+        "if (product == 0) mma_f16(parts[n], a_low, {of.x, of.y}, zero);",
+        "if (product == 0) mma_f16(parts[n], a_low, {of.z, of.w}, zero);",
+        "the low halves of dw meet those of project", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "pairs-scale", "common/optimize/fused/alone_pairs.h",
+        "w.low[1] *= scales.dw, w.high[1] *= scales.dw;", "w.low[1] *= scales.dw;",
+        "dw, which is scaled, is clamped to its bound without the scale", f"{ALONE} -k bounds",
+    ),
+    Mutant(
+        "pairs-right", "common/optimize/fused/alone_pairs.h",
+        "return i + kx == 3 ? right[h][c] :", "return i + kx == 3 ? values[0][h][c] :",
+        "at stride 2 the last tap lies on the lane's own pixel", f"{ALONE} -k kind",
     ),
     Mutant(
         "stem-warps", "common/optimize/fused/image.h",

@@ -95,7 +95,7 @@ class Trials:
         if block in self._changes:
             return self._changes[block]
         if block not in self.tiles:
-            self.tiles[block] = self.of_network(block, batch, *of)
+            self.tiles[block] = self.of_network(block, self.batch, *of)  # batch: 1 while the network is read
         return self.tiles[block]
 
     @property

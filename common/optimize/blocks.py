@@ -128,7 +128,7 @@ def inverted_residual(
         if geometry.halves:
             words, further = pair_fragments(block, _finite(input_bound), *stored[1:7])
         else:
-            words = fragments(block, *stored[1:7])
+            words = fragments(block, *stored[1:7], streams=tile.streams)
         stored = (stored[0], words, stored[-1])
     grid = geometry.grid(n, cuda.multiprocessors())
     kernel((grid,), (32 * tile.warps,), (*stored, n, *further), shared_mem=geometry.shared)

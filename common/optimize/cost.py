@@ -83,13 +83,17 @@ WARPGROUP_ROW = 130.0  # cycles of a row of hidden pixels that a warp convolves,
 WARPGROUP_BATCH = 64  # images, at least, for which they are candidates
 WARPGROUP_OUTPUTS = 196  # outputs of an image, at most
 
-# Tiles of single warps, instructions of a warp; fitted to 80 times of batches 1 to 256
-ALONE_ROW, ALONE_STEP, ALONE_FRAGMENT = 7, 8, 3  # of a row of hidden pixels; of 16 of them; of 16 channels of expand
-ALONE_OUTPUT, ALONE_PLANE = 26, 25  # of a row of outputs, besides project; of 16 hidden channels
-ALONE_STORED, ALONE_ITEM = 40, 150  # of a row of outputs stored; of an item
-ALONE_ADDED, ALONE_MEETING = 4, 60  # where warps share an item: of 8 channels of a row of outputs; of an item
+# Tiles of single warps, instructions of a warp, by itemsize; fitted to 80 times of batches 1 to 256 in float16, and 415 in
+# float32 as pairs of halves
+ALONE_ROW, ALONE_STEP = {4: 7, 2: 7}, {4: 38, 2: 8}  # of a row of hidden pixels; of 16 of them
+ALONE_FRAGMENT = {4: 15, 2: 3}  # of 16 channels of expand
+ALONE_OUTPUT, ALONE_EIGHT = {4: 122, 2: 26}, {4: 12, 2: 1}  # of a row of outputs; of 8 channels of project
+ALONE_PLANE = {4: 15, 2: 25}  # of 16 hidden channels
+ALONE_STORED, ALONE_ITEM = {4: 108, 2: 40}, {4: 82, 2: 150}  # of a row of outputs stored; of an item
+ALONE_ADDED, ALONE_MEETING = {4: 6, 2: 4}, 60  # where warps share an item: of 8 channels of a row of outputs; of an item
 ALONE_STEM_ROW = 140  # of a row of hidden pixels of a stem
-ALONE_CYCLES, ALONE_SHARED_CYCLES = 3.0, 2.4  # of an instruction: of a warp alone; of one of several on a scheduler
+# cycles of an instruction: of a warp alone; of one of several on a scheduler
+ALONE_CYCLES, ALONE_SHARED_CYCLES = {4: 2.0, 2: 3.0}, {4: 1.6, 2: 2.4}
 ALONE_STRIPS = (1, 2, 4, 7)  # which candidates have
 ALONE_SHARED_BATCH = 32  # images, at most, for which several warps share an item
 ALONE_STEM_STRIPS = (4, 10, 16, 28)
@@ -254,20 +258,22 @@ def _predicted_of_warpgroups(g: Geometry, batch: int, multiprocessors: int) -> f
 
 def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, blocks: int) -> float:
     assert g.alone is not None
-    block, tile, stride, rows = g.block, g.tile, g.block.stride, g.alone.rows
+    block, tile, stride, rows, size = g.block, g.tile, g.block.stride, g.alone.rows, g.itemsize
     if g.alone.stem:
-        issue = rows * ALONE_STEM_ROW + ALONE_ITEM
+        issue = rows * ALONE_STEM_ROW + ALONE_ITEM[size]
     else:
-        a_row = ALONE_ROW + stride * (ALONE_STEP + ALONE_FRAGMENT * ceil_div(block.channels, 16))
-        plane = rows * a_row + tile.strip * (ALONE_OUTPUT + block.outputs // 8) + ALONE_PLANE
-        issue = ceil_div(block.hidden // 16, g.alone.parts) * plane + tile.strip * ALONE_STORED + ALONE_ITEM
+        a_row = ALONE_ROW[size] + stride * (ALONE_STEP[size] + ALONE_FRAGMENT[size] * ceil_div(block.channels, 16))
+        an_output = ALONE_OUTPUT[size] + ALONE_EIGHT[size] * (block.outputs // 8)
+        plane = rows * a_row + tile.strip * an_output + ALONE_PLANE[size]
+        issue = ceil_div(block.hidden // 16, g.alone.parts) * plane
+        issue += tile.strip * ALONE_STORED[size] + ALONE_ITEM[size]
         if g.alone.parts > 1:
-            issue += ALONE_ADDED * tile.strip * block.outputs // 8 + ALONE_MEETING
+            issue += ALONE_ADDED[size] * tile.strip * block.outputs // 8 + ALONE_MEETING
     launched, at_a_time = batch * g.alone.items, tile.pixel_warps
     at_once = min(blocks, ceil_div(launched, multiprocessors * at_a_time))  # thread blocks of a multiprocessor
     sharing = ceil_div(min(tile.warps * at_once, launched * g.alone.parts), SCHEDULERS)
-    an_item = issue * max(ALONE_CYCLES, ALONE_SHARED_CYCLES * sharing)
-    weights = 4 * alone_size(block) * at_once / L2_BYTES
+    an_item = issue * max(ALONE_CYCLES[size], ALONE_SHARED_CYCLES[size] * sharing)
+    weights = 4 * alone_size(block, size, tile.streams) * at_once / L2_BYTES
     # weights are on their way before the kernel in front has ended: no START
     cycles = ceil_div(launched, at_a_time * at_once * multiprocessors) * an_item + LATENCY + weights
     return cycles / CLOCK_GHZ / 1000
@@ -431,10 +437,11 @@ def alone_candidates(
         warps = items * parts
         if not 3 <= warps * blocks <= 12 or (parts > 1 and (stem or batch > ALONE_SHARED_BATCH)):
             continue
-        for stages in (1,) if stem else ALONE_BUFFERS:
+        streaming = (False, True) if itemsize == 2 and not stem and batch <= ALONE_SHARED_BATCH else (False,)
+        for stages, streams in itertools.product((1,) if stem else ALONE_BUFFERS, streaming):
             tile = Tile(
                 strip, ALONE_COLUMNS, 1, 16, 1, strip, 0, stages, warps, items, blocks=blocks, persistent=blocks,
-                arithmetic="halves" if itemsize == 4 else "tf32x3", alone=True,
+                arithmetic="halves" if itemsize == 4 else "tf32x3", alone=True, streams=streams,
             )  # fmt: skip
             g = Geometry(block, tile, itemsize)
             if g.problem(shared_memory) or resident_blocks(g, shared_memory, blocks) < blocks:
@@ -528,7 +535,7 @@ def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:
-        kind = tile.warpgroups > 0, tile.alone
+        kind = tile.warpgroups > 0, tile.alone, tile.streams
         others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split, kind), set())
         if len(others) < 2 and (tile.slice, tile.warps) not in others:
             others.add((tile.slice, tile.warps))

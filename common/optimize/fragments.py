@@ -35,6 +35,33 @@ def _column_of_stem(k: int) -> int:
 
 
 @functools.lru_cache(maxsize=32)
+def _streamed(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """As _table, of weights that stream, (planes, words, 2) and (planes, words): fragments, then what is there once."""
+    halves, floats = _table(block)
+    words, planes = alone_words(block), block.hidden // 16
+    in_order = np.moveaxis(halves, 3, 2).reshape(planes, words, 32, 2)  # [plane][word][lane][half]
+    steps, eights = 4 * alone_steps(block), block.outputs // 8
+    project = steps + 40  # behind two biases and 24 taps
+    fours = ceil_div(steps + 2 * eights, 4)
+    products = np.zeros((planes, 4 * fours, 32, 2), np.int32)
+    products[:, :steps], products[:, steps : steps + 2 * eights] = (
+        in_order[:, :steps], in_order[:, project : project + 2 * eights]
+    )  # fmt: skip
+    products = np.moveaxis(products.reshape(planes, fours, 4, 32, 2), 2, 3).reshape(planes, -1, 2)
+    of_floats = np.moveaxis(floats, 3, 2).reshape(planes, words, 32)
+    biases = [of_floats[:, first + i // 2 * 4 + i % 2, :4] for first in (steps, steps + 32) for i in range(4)]
+    biases = np.stack(biases, axis=1).reshape(planes, 2, 4, 4).transpose(0, 1, 3, 2).reshape(planes, 32)
+    lanes, odd = 4 * np.arange(8) + np.arange(8) // 2, np.arange(8) % 2  # which hold the diagonal's elements
+    taps = in_order[:, steps + 8 : steps + 32].reshape(planes, 2, 12, 32, 2)[:, :, :, lanes, odd]  # plane, h, tap, g
+    taps = taps.transpose(0, 1, 3, 2).reshape(planes, -1, 2)
+    none = np.zeros((planes, 32, 2), np.int32)
+    return (
+        np.concatenate([products, none, taps], axis=1),
+        np.concatenate([np.zeros(products.shape[:2], np.int32), biases, np.zeros(taps.shape[:2], np.int32)], axis=1),
+    )
+
+
+@functools.lru_cache(maxsize=32)
 def _table(block: Block) -> tuple[np.ndarray, np.ndarray]:
     """(halves, floats): of each word the places of its two halves, or of a float, among all parameters; 0: zero.
 
@@ -84,11 +111,15 @@ def _table(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fragments(
-    block: Block, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any, project: Any, project_bias: Any
-) -> Any:
-    """The alone_size(block) words, uint32, of parameters in float16 as they are stored (NHWC); a bias may be None."""
+    block: Block, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any, project: Any, project_bias: Any,
+    *, streams: bool = False,
+) -> Any:  # fmt: skip
+    """The alone_size(block, 2, streams) words, uint32, of parameters in float16 as they are stored (NHWC).
+
+    A bias may be None.
+    """
     if are_shapes_only():
-        return cuda.empty(alone_size(block), np.uint32)  # of a plan
+        return cuda.empty(alone_size(block, 2, streams), np.uint32)  # of a plan
 
     def flat(array: Any, length: int = 0) -> np.ndarray:
         return np.zeros(length, np.float16) if array is None else cuda.asnumpy(array).reshape(-1)
@@ -97,7 +128,7 @@ def fragments(
         np.zeros(1, np.float16), flat(expand), flat(expand_bias, block.hidden), flat(depthwise),
         flat(depthwise_bias, block.hidden), flat(project),
     ])  # fmt: skip
-    halves, floats = _table(block)
+    halves, floats = (_streamed if streams else _table)(block)
     as_floats = every[floats].astype(np.float32).view(np.uint32)
     ordered = np.where(floats > 0, as_floats, every[halves].view(np.uint32)[..., 0])
     bias = np.zeros(ceil_div(block.outputs, 4) * 4, np.float32)

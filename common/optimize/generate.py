@@ -122,6 +122,8 @@ class Tile:
                      pixel_warps: items of a thread block at a time, whose hidden channels warps / pixel_warps warps
                      share; stages: buffers for an item's x, 1 or 2; vector, expand_m and project_n are left aside; a
                      residual is x; `blocks` thread blocks per multiprocessor loop over all items
+    streams          of `alone` in float16: a warp has 16 hidden channels' weights in shared memory and asks for the next
+                     ones while it computes; else a thread block has all of them
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
                      4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and
@@ -146,6 +148,7 @@ class Tile:
     chained: bool = False
     warpgroups: int = 0
     alone: bool = False
+    streams: bool = False
 
 
 def arithmetic(tile: Tile, dtype: str) -> str:
@@ -284,9 +287,14 @@ def alone_words(block: Block) -> int:
     return ceil_div(4 * alone_steps(block) + 24 + biases + 2 * (block.outputs // 8), 4) * 4
 
 
-def alone_size(block: Block, itemsize: int = 2) -> int:
+def alone_plane(block: Block) -> int:
+    """Words of 16 hidden channels whose weights stream: PLANE of the header."""
+    return ceil_div(4 * alone_steps(block) + 2 * (block.outputs // 8), 4) * 128 + 128
+
+
+def alone_size(block: Block, itemsize: int = 2, streams: bool = False) -> int:
     """Words of all hidden channels, and of project's bias: ALL_WORDS of alone.h, 4 · ALL of alone_pairs.h."""
-    of_plane = 32 * alone_words(block)
+    of_plane = alone_plane(block) if streams else 32 * alone_words(block)
     if itemsize == 4:  # a lane's fragments of both products; of four lanes 9 taps and 2 biases of four channels
         of_plane = 4 * (32 * (2 * alone_steps(block) + block.outputs // 8) + 4 * 11)
     return block.hidden // 16 * of_plane + ceil_div(block.outputs, 4) * 4
@@ -309,7 +317,10 @@ class AloneSizes:
         self.parts = tile.warps // tile.pixel_warps
         of_item = _STEM_WARP if self.stem else tile.stages * self.x * itemsize
         added = tile.warps * 64 * tile.strip * block.outputs if self.parts > 1 else 0
-        self.shared = 4 * alone_size(block, itemsize) + tile.pixel_warps * of_item + added
+        weights = alone_size(block, itemsize)
+        if tile.streams:  # a plane of each warp
+            weights = tile.warps * alone_plane(block) + ceil_div(block.outputs, 4) * 4
+        self.shared = 4 * weights + tile.pixel_warps * of_item + added
 
     def problems(self) -> Iterator[str]:
         """Why the tile is not possible but for shared memory, in words."""
@@ -319,6 +330,8 @@ class AloneSizes:
                 yield f'single warps multiply floats as pairs of halves, arithmetic "halves", got {t.arithmetic!r}'
             if stem:
                 yield "a stem of single warps is of float16"
+            if t.streams:
+                yield "weights stream to single warps in float16 alone"
             if not all(map(math.isfinite, b.bounds[1])):
                 yield f'arithmetic "halves" needs a bounded depthwise convolution, got bounds {b.bounds[1]}'
         if b.expand not in ("pointwise", "stem"):
@@ -354,6 +367,8 @@ class AloneSizes:
             yield f"at most {most} single warps can share {b.hidden} hidden channels, got {self.parts}"
         if t.stages not in ALONE_BUFFERS or (stem and t.stages != 1):
             yield f"stages must be 1{'' if stem else ' or 2'} for single warps, got {t.stages}"
+        if stem and t.streams:
+            yield "a stem's weights do not stream"
         if stem and self.rows % _STEM_ROWS:
             yield f"strip + 2 must be a multiple of {_STEM_ROWS} for a stem of single warps, got strip {t.strip}"
         if self.sums > ALONE_SUMS:
@@ -456,6 +471,8 @@ class Geometry:
             yield from self.warpgroups.problems()
         else:
             yield from self._problems_of_warps()
+        if self.tile.streams and self.alone is None:
+            yield "weights stream to single warps alone"
         if self.shared > shared_memory:
             yield f"needs {self.shared:,} bytes of shared memory, there are {shared_memory:,}"
 
@@ -654,7 +671,7 @@ ALONE_PARAMETERS = """
 def _source_of_single_warps(block: Block, tile: Tile, dtype: str) -> str:
     pairs = dtype == "float32"
     lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
-    flags = ({} if pairs else {"STEM": block.expand == "stem"}) | {"ADDS_X": block.adds_input}
+    flags = ({} if pairs else {"STEM": block.expand == "stem", "STREAMS": tile.streams}) | {"ADDS_X": block.adds_input}
     sizes = {
         "H": block.height, "W": block.width, "C": block.channels, "HIDDEN": block.hidden, "O": block.outputs,
         "STRIDE": block.stride, "INPUT_H": block.image[0], "INPUT_W": block.image[1], "STRIP": tile.strip,

@@ -268,7 +268,7 @@ def _read(path: Path) -> dict[str, Any]:
                     if (arithmetic := tile.pop("arithmetic")) != allowed:
                         raise ValueError(f"a tile's arithmetic for {kind} must be {allowed}, got {arithmetic!r}")
                     for name, n in tile.items():
-                        least = 0 if name in ("vector", "persistent", "chained", "warpgroups", "alone") else 1
+                        least = 0 if name in ("vector", "persistent", "chained", "warpgroups", "alone", "streams") else 1
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content
@@ -408,6 +408,7 @@ def describe(tile: Tile | None) -> str:
         "chained" if tile.chained else "",
         f"{tile.warpgroups} warpgroups" if tile.warpgroups else "",
         "single warps" if tile.alone else "",
+        "streaming weights" if tile.streams else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]

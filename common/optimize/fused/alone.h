@@ -13,6 +13,9 @@
 // their weights. The host has put these in order (fragments.py), so that a lane reads what it needs 16 bytes at a time.
 // Compared with block.h: no barrier, dw is never stored, and project's operands are read once a strip.
 //
+// Where weights STREAM, they are not all in shared memory: a warp has room for 16 hidden channels of them, and asks for
+// the next ones when it has read these to its registers.
+//
 // Where there are fewer items than warps, PARTS warps share one: each takes every PARTS-th 16 hidden channels, and at
 // the end they add up their sums in shared memory. All threads of a block then meet, three times an item.
 //
@@ -41,14 +44,14 @@ template <class S> struct AloneSizes : AloneItems<S> {
     using I = AloneItems<S>;
     static constexpr int ST = I::ST, C = I::C, O = I::O, PARTS = I::PARTS, ROWS = I::ROWS, PX = I::PX;
     static constexpr int PLANES = I::PLANES, NO = I::NO;
-    static constexpr bool STEM = S::STEM;
+    static constexpr bool STEM = S::STEM, STREAMS = S::STREAMS;
 
     // x of an item, in shared memory: rows of PX pixels, every 2·ST-th one side by side; pieces of 16 bytes of eight
     // pixels that are read at once are exchanged so that they lie in all banks
     static constexpr int CHUNKS = C / 8;
-    static constexpr bool EXCHANGES = CHUNKS == 2 || CHUNKS == 4 || CHUNKS == 8;
+    static constexpr int EXCHANGED = CHUNKS % 8 == 0 ? 8 : CHUNKS % 4 == 0 ? 4 : CHUNKS % 2 == 0 ? 2 : 1;
     __host__ __device__ static constexpr unsigned exchanged(unsigned index, unsigned piece) {
-        return EXCHANGES ? piece ^ index / (8 / CHUNKS) % CHUNKS : piece;
+        return piece ^ index / (8 / EXCHANGED) % EXCHANGED;
     }
     static constexpr int X_ROW = PX * C, X = STEM ? 0 : ROWS * X_ROW;  // halves
 
@@ -56,14 +59,19 @@ template <class S> struct AloneSizes : AloneItems<S> {
     static constexpr int K_STEPS = STEM ? 2 : ceil_div(C, 16);
     static constexpr int BIAS_0 = 4 * K_STEPS, TAPS_0 = BIAS_0 + (STEM ? 0 : 8), DW_BIAS_0 = TAPS_0 + 24;
     static constexpr int PROJECT_0 = DW_BIAS_0 + 8, WORDS = ceil_div(PROJECT_0 + 2 * NO, 4) * 4;
-    static constexpr int FRAGMENTS = PLANES * WORDS * 32, ALL_WORDS = FRAGMENTS + ceil_div(O, 4) * 4;
+    // where weights stream, a plane is fragments of both products, then its biases and taps once, and each warp has room
+    // for one of its planes
+    static constexpr int PRODUCTS = 4 * K_STEPS + 2 * NO, FOURS = ceil_div(PRODUCTS, 4), TABLE = 128;
+    static constexpr int PLANE = FOURS * 128 + TABLE;
+    static constexpr int FRAGMENTS = STREAMS ? I::WARPS * PLANE : PLANES * WORDS * 32;
+    static constexpr int ALL_WORDS = FRAGMENTS + ceil_div(O, 4) * 4;
 
     // of a stem's ring, in words: a row is 8 bytes of each lane, of which 26 bring what is needed
     static constexpr int ROW = 66, PAIR = 2 * ROW, PAIRS = 8, RING = PAIRS * PAIR, STAGED = 128, CONSTANTS = 4;
     static constexpr int OF_SLOT = STEM ? 2 * (RING + STAGED + CONSTANTS) : S::BUFFERS * X;  // halves
     static constexpr int SUMS = S::STRIP * NO * 32;                                          // float4, of a warp
     static_assert(STEM || C % 8 == 0, "channels");
-    static_assert(!STEM || PARTS == 1, "parts");
+    static_assert(!STEM || (PARTS == 1 && !STREAMS), "parts");
     static_assert(STEM || X >= S::STRIP * 16 * O, "y is put where x was");
     static_assert(!STEM || (PLANES == 2 && O == 16 && ROWS % 6 == 0), "stem");
 };
@@ -134,7 +142,7 @@ template <class S> struct Alone {
     using Item = typename G::Item;
     static constexpr int ST = G::ST, C = G::C, O = G::O, NO = G::NO;
 
-    const uint4* fragments;
+    const uint4 *fragments, *from;  // from: in global memory
     const float* bias;
     __half* mine;  // of this warp's item
     float4* sums_of_slot;
@@ -142,7 +150,7 @@ template <class S> struct Alone {
     int lane, g, t, warp, slot, part;
     unsigned every;  // all bits, which no compiler knows
 
-    __device__ __forceinline__ Alone(void* shared, const uint4* from, const AloneBounds& w) : w(w) {
+    __device__ __forceinline__ Alone(void* shared, const uint4* from, const AloneBounds& w) : from(from), w(w) {
         lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
         slot = warp / G::PARTS, part = warp % G::PARTS;
@@ -150,8 +158,57 @@ template <class S> struct Alone {
         __half* const items = (__half*)((unsigned*)shared + G::ALL_WORDS);
         mine = items + slot * G::OF_SLOT;
         sums_of_slot = (float4*)(items + G::SLOTS * G::OF_SLOT) + slot * (G::PARTS * G::SUMS) + lane;
-        for (int i = threadIdx.x; i < G::ALL_WORDS / 4; i += S::THREADS) cp_async_16((uint4*)shared + i, from + i);
+        if constexpr (G::STREAMS) {
+            const uint4* const last = from + G::PLANES * (G::PLANE / 4);
+            for (int i = threadIdx.x; i < ceil_div(O, 4); i += S::THREADS) cp_async_16((uint4*)bias + i, last + i);
+            fragments += warp * (G::PLANE / 4);
+            bring(part);
+        } else {
+            for (int i = threadIdx.x; i < G::ALL_WORDS / 4; i += S::THREADS) cp_async_16((uint4*)shared + i, from + i);
+            cp_async_commit();
+        }
+    }
+
+    // A plane of streaming weights, into this warp's room.
+    __device__ __forceinline__ void bring(int plane) const {
+        const uint4* const first = from + plane * (G::PLANE / 4) + lane;
+#pragma unroll
+        for (int i = 0; i <= G::FOURS; ++i) cp_async_16((uint4*)fragments + i * 32 + lane, first + i * 32);
         cp_async_commit();
+    }
+    // Its words, as get_words has them. A lane that holds an element of a diagonal takes it out of eight channels' taps.
+    __device__ __forceinline__ void get_streamed(unsigned (&words)[G::WORDS]) const {
+        unsigned products[4 * G::FOURS];
+#pragma unroll
+        for (int i = 0; i < G::FOURS; ++i) {
+            const uint4 four = fragments[i * 32 + lane];
+            products[4 * i] = four.x, products[4 * i + 1] = four.y;
+            products[4 * i + 2] = four.z, products[4 * i + 3] = four.w;
+        }
+#pragma unroll
+        for (int i = 0; i < 4 * G::K_STEPS; ++i) words[i] = products[i];
+#pragma unroll
+        for (int i = 0; i < 2 * NO; ++i) words[G::PROJECT_0 + i] = products[4 * G::K_STEPS + i];
+        const uint4* const table = fragments + G::FOURS * 32;
+#pragma unroll
+        for (int which = 0; which < 2; ++which) {
+            const uint4 four = table[which * 4 + t];
+            const unsigned of[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+            for (int i = 0; i < 8; ++i) words[(which ? G::DW_BIAS_0 : G::BIAS_0) + i] = of[i / 4 * 2 + i % 2];
+        }
+        // selectors of __byte_perm: bytes 4 … 7 are zero
+        const unsigned even = g / 2 != t ? 0x4444 : g % 2 ? 0x1044 : 0x4410;
+        const unsigned odd = g / 2 != t ? 0x4444 : g % 2 ? 0x3244 : 0x4432;
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+#pragma unroll
+            for (int i = 0; i < 3; ++i) {
+                const uint2 taps = ((const uint2*)(table + 8))[(h * 8 + g) * 3 + i];
+                unsigned* const four = words + G::TAPS_0 + 12 * h + 4 * i;
+                four[0] = __byte_perm(taps.x, 0, even), four[1] = __byte_perm(taps.x, 0, odd);
+                four[2] = __byte_perm(taps.y, 0, even), four[3] = __byte_perm(taps.y, 0, odd);
+            }
     }
 
     __device__ __forceinline__ void get_words(unsigned (&words)[G::WORDS], int plane) const {
@@ -357,10 +414,18 @@ template <class S> struct Alone {
 #pragma unroll 1
         for (int plane = part; plane < G::PLANES; plane += G::PARTS) {
             unsigned words[G::WORDS];
-            get_words(words, plane);
+            if constexpr (G::STREAMS) {
+                get_streamed(words);
+                __syncwarp();  // its room is free
+                bring(plane + G::PARTS < G::PLANES ? plane + G::PARTS : part);
+            } else get_words(words, plane);
             Strip strip{*this, words, bound, here + lane % 16 * C, item.y0(), sums};
             get_taps(strip.taps, strip.bias, 0, words);
             strip.template step<0>();
+            if constexpr (G::STREAMS) {
+                cp_async_wait<0>();
+                __syncwarp();
+            }
         }
     }
 
