@@ -113,6 +113,18 @@ def test_notebooks_in_the_order_of_their_numbers(course):
     assert names == [*(f"01_x/{number}_n.ipynb" for number in range(11)), "02_y/1_n.ipynb"]
 
 
+def test_a_notebook_with_a_letter_is_read_after_the_one_of_its_number(course):
+    first = (course / "01_x/9_n.ipynb").read_text()
+    (course / "01_x/9b_n.ipynb").write_text(first.replace("# 1. T9_n", "# 9b. T9b"))
+    assert links.run(check=False, root=course)
+    names = [path.name for path in links.notebooks(course)]
+    assert names[8:12] == ["8_n.ipynb", "9_n.ipynb", "9b_n.ipynb", "10_n.ipynb"]
+    assert last_cell(course / "01_x/9b_n.ipynb") == (
+        "← [9 T9_n](9_n.ipynb) · [chapter 01](README.md) · [10 T10_n](10_n.ipynb) →"
+    )
+    assert last_cell(course / "01_x/10_n.ipynb").startswith("← [9b T9b](9b_n.ipynb)")
+
+
 def test_an_appendix_is_read_after_another_chapter(course, monkeypatch):
     monkeypatch.setattr(links, "APPENDICES", {"appendix_a.ipynb": "02_y"})
     first = course / "01_x/1_n.ipynb"

@@ -9,6 +9,7 @@ import pytest
 
 from common.lab import online
 from common.report import cells as shown
+from common.report import tables
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(REPOSITORY.glob("[0-9][0-9]_*/*.ipynb"))
@@ -107,6 +108,16 @@ def complaints(notebook) -> list[str]:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_notebook(path):
     assert complaints(json.loads(path.read_text(encoding="utf-8"))) == []
+
+
+def test_pages_state_the_minutes_of_their_notebooks():
+    """In the last column of a row that begins with a link to one, where that is a number."""
+    row = re.compile(r"^\| \[[^\]]*\]\(([^)/]+\.ipynb)\) .*\| (\d+)(?: min)? \|$", re.MULTILINE)
+    pages = list(REPOSITORY.glob("[0-9][0-9]_*/README.md"))
+    rows = [(page.parent / found[1], int(found[2])) for page in pages for found in row.finditer(page.read_text())]
+    assert len(rows) > 20
+    for notebook, stated in rows:
+        assert stated == tables.minutes(notebook), notebook
 
 
 def test_every_chapter_has_a_readme():

@@ -1,13 +1,12 @@
 def recomputed_pixels(height, width, stride, tile_h, tile_w):
-    """How often a fused kernel computes each hidden pixel, on average: 1.0 if no tile repeats
-    another one's.
+    """How many hidden pixels a fused kernel computes, over how many the image has.
 
     height, width: of the hidden channels, which a 3×3 depthwise convolution with padding 1 and
-    this stride reads. A thread block computes tile_h × tile_w output pixels; blocks cover all
-    of the output, the last ones stick out. For its tile a block computes every hidden pixel
-    that the windows of the tile touch, the whole rectangle, also where it sticks out of the
-    image. But where a tile is as high as the output it computes the `height` rows that there
-    are, and no others; and where it is as wide, the `width` columns.
+    this stride reads. A thread block computes tile_h × tile_w output pixels; tiles cover all
+    of the output, the last ones may reach beyond it. For its tile a thread block computes the
+    whole rectangle of hidden pixels that the windows of the tile read, also what lies outside
+    the image. But where a tile is as high as the output it computes the `height` rows that
+    there are, and no others; and where it is as wide, the `width` columns.
     """
     # BEGIN SOLUTION
     # write: how often a hidden pixel is computed on average

@@ -121,8 +121,8 @@ FILES: dict[str, EngineFile] = {
     "kernels/hard_swish.cu": _kernel("hard_swish", "05_network/6_your_own_network", 5),
     "kernels/conv_hard_swish.cu": _kernel("conv_hard_swish", "05_network/6_your_own_network", 5),
     "kernels/depthwise_hard_swish.cu": _kernel("depthwise_hard_swish", "05_network/6_your_own_network", 5),
-    "kernels/block.cu": _kernel("block", "06_optimize/5_fusion", 6),
+    "kernels/block.cu": _kernel("block", "06_optimize/5b_your_fused_block", 6),
     "blocks.py": EngineFile(
-        6, "06_optimize/5_fusion.ipynb", _BLOCKS, ("graph.py", "weights.py", "plan.py", "engine.py")
+        6, "06_optimize/5b_your_fused_block.ipynb", _BLOCKS, ("graph.py", "weights.py", "plan.py", "engine.py")
     ),
 }  # fmt: skip

@@ -10,6 +10,7 @@ A notebook without a number is an appendix of its chapter. APPENDICES says after
 import json
 import re
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from ..report import generated
@@ -17,7 +18,7 @@ from ..report.results import course
 
 TAG = "navigation"
 APPENDICES = {"appendix_engines_and_plans.ipynb": "04_kernels"}  # by file name: the chapter after which it is read
-_TITLE = re.compile(r"^# (?:\d+\. )?(?P<title>[^:\n]+)", re.MULTILINE)
+_TITLE = re.compile(r"^# (?:\d+[a-z]?\. )?(?P<title>[^:\n]+)", re.MULTILINE)
 
 
 def notebooks(root: Path | None = None) -> list[Path]:
@@ -30,15 +31,16 @@ def read_with(path: Path) -> str:
     return APPENDICES.get(path.name, path.parent.name)
 
 
-def place(path: Path) -> tuple[str, float]:
+def place(path: Path) -> tuple[str, float, str]:
     """A key that sorts notebooks in the order in which they are read."""
     number = _number(path)
-    return read_with(path), float("inf") if number is None else number
+    digits = (number or "").rstrip(ascii_lowercase)
+    return read_with(path), int(digits) if digits else float("inf"), number or ""
 
 
-def _number(path: Path) -> int | None:
-    first = path.name.split("_")[0]
-    return int(first) if first.isdigit() else None
+def _number(path: Path) -> str | None:
+    first = path.name.split("_")[0]  # "5", or "5b", which follows it
+    return first if re.fullmatch(r"\d+[a-z]?", first) else None
 
 
 def title(path: Path) -> str:

@@ -14,7 +14,7 @@ from .milestones import CHAPTERS
 
 Week = dict[str, tuple[int | str, ...]]  # a chapter's number and the numbers of its notebooks
 
-# by length in weeks; "appendix" is chapter 03's
+# by length in weeks; "appendix" is chapter 03's, "5b" follows notebook 5
 PLANS: dict[int, tuple[Week, ...]] = {
     4: ({"03": (0,), "04": (1,)}, {"04": (2, 3)}, {"04": (4, 5)}, {"04": (6, 11)}),
     8: (
@@ -39,7 +39,7 @@ PLANS: dict[int, tuple[Week, ...]] = {
         {"03": ("appendix",), "04": (13,), "05": (1,)},
         {"05": (2, 3, 4)},
         {"05": (5, 6), "06": (1, 2)},
-        {"06": (3, 4, 5)},
+        {"06": (3, 4, 5, "5b")},
         {"06": (6, 7, 8, 9)},
         {"06": (10, 11, 12, 13)},
         {"06": (14, 15, 16, 17)},

@@ -83,14 +83,17 @@ WARPGROUP_ROW = 130.0  # cycles of a row of hidden pixels that a warp convolves,
 WARPGROUP_BATCH = 64  # images, at least, for which they are candidates
 WARPGROUP_OUTPUTS = 196  # outputs of an image, at most
 
-# Tiles of single warps, instructions of a warp, by itemsize; fitted to 80 times of batches 1 to 256 in float16, and 415 in
-# float32 as pairs of halves
+# Tiles of single warps, instructions of a warp, by itemsize; fitted to 80 times of batches 1 to 256 in float16, and to
+# 415 in float32, of pairs of halves
 ALONE_ROW, ALONE_STEP = {4: 7, 2: 7}, {4: 38, 2: 8}  # of a row of hidden pixels; of 16 of them
 ALONE_FRAGMENT = {4: 15, 2: 3}  # of 16 channels of expand
 ALONE_OUTPUT, ALONE_EIGHT = {4: 122, 2: 26}, {4: 12, 2: 1}  # of a row of outputs; of 8 channels of project
 ALONE_PLANE = {4: 15, 2: 25}  # of 16 hidden channels
 ALONE_STORED, ALONE_ITEM = {4: 108, 2: 40}, {4: 82, 2: 150}  # of a row of outputs stored; of an item
-ALONE_ADDED, ALONE_MEETING = {4: 6, 2: 4}, 60  # where warps share an item: of 8 channels of a row of outputs; of an item
+ALONE_ADDED, ALONE_MEETING = (
+    {4: 6, 2: 4},
+    60,
+)  # where warps share an item: of 8 channels of a row of outputs; of an item
 ALONE_STEM_ROW = 140  # of a row of hidden pixels of a stem
 # cycles of an instruction: of a warp alone; of one of several on a scheduler
 ALONE_CYCLES, ALONE_SHARED_CYCLES = {4: 2.0, 2: 3.0}, {4: 1.6, 2: 2.4}

@@ -122,8 +122,8 @@ class Tile:
                      pixel_warps: items of a thread block at a time, whose hidden channels warps / pixel_warps warps
                      share; stages: buffers for an item's x, 1 or 2; vector, expand_m and project_n are left aside; a
                      residual is x; `blocks` thread blocks per multiprocessor loop over all items
-    streams          of `alone` in float16: a warp has 16 hidden channels' weights in shared memory and asks for the next
-                     ones while it computes; else a thread block has all of them
+    streams          of `alone` in float16: a warp has 16 hidden channels' weights in shared memory and asks for the
+                     next ones while it computes; else a thread block has all of them
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
                      4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and

@@ -268,7 +268,9 @@ def _read(path: Path) -> dict[str, Any]:
                     if (arithmetic := tile.pop("arithmetic")) != allowed:
                         raise ValueError(f"a tile's arithmetic for {kind} must be {allowed}, got {arithmetic!r}")
                     for name, n in tile.items():
-                        least = 0 if name in ("vector", "persistent", "chained", "warpgroups", "alone", "streams") else 1
+                        least = (
+                            0 if name in ("vector", "persistent", "chained", "warpgroups", "alone", "streams") else 1
+                        )
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content

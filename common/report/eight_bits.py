@@ -15,7 +15,7 @@ from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Tile
 from .results import Record, Results, find
-from .tables import NETWORK, card_and_date, fp16_beside_int8, is_outdated
+from .tables import NETWORK, card_and_date, fp16_beside_int8
 
 NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
 FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
@@ -44,12 +44,6 @@ def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
         batch: (r["median_us"], *(1e6 * fused_bytes(batch, size) / rate for size in (2, 1)))
         for batch, r in sorted(found.items())
     }
-
-
-def earlier(recorded: Results) -> set[int]:
-    """The batch sizes at which an earlier version of the engine took fp16's time."""
-    outdated = is_outdated(recorded)
-    return {batch for batch, r in _of(recorded, "network", "fp16", mode="hot").items() if outdated(r)}
 
 
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:

@@ -71,10 +71,10 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
     """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
 
     Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its
-    confidence interval; †: cuDNN's was timed in another process than ours. Batches without both are left out, and
-    those where the two ratios are of two versions of our engine.
+    confidence interval; †: cuDNN's was timed in another process than ours; §: ours, from host to host, is of another
+    version of our engine than on the card. Batches without both are left out.
     """
-    found, apart = {}, False
+    found, apart, older = {}, False, False
     for error_class, precision in CLASSES.items():
         for batch, column in columns(recorded, error_class, batches).items():
             keys = {"case": tables.HOST, "precision": precision, "batch": batch}
@@ -83,20 +83,22 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             if ours is None or theirs is None or "cudnn" not in column:
                 continue
             commits = {recorded.runs[r["run"]].get("commit") for r in (ours, column["ours"].record)}
-            if len(commits) > 1:
-                continue
+            mark = tables.OTHER_PROGRAM if len(commits) > 1 else ""
+            older |= bool(mark)
             one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
             ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
             found[precision, batch] = ratio, times_ours(column, "cudnn")
             apart |= one is None
             interval = f" ({one['low']:.3f} – {one['high']:.3f})" if one else ""
             print(
-                f"{f'{precision}, batch {batch}':<17} ours {tables.us(ours['median_us']):>6} µs,"
+                f"{f'{precision}, batch {batch}':<17} ours {tables.us(ours['median_us']) + mark:>6} µs,"
                 f" cuDNN {tables.us(theirs['median_us']) + ('' if one else tables.APART):>7} µs:"
                 f" {ratio:.2f}×{interval}, on the card {found[precision, batch][1]:.2f}×"
             )
     if apart:
         print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
+    if older:
+        print(f"{tables.OTHER_PROGRAM} another version of our engine than on the card")
     return found
 
 

@@ -309,6 +309,15 @@ def test_a_time_of_another_tile_is_never_kept(monkeypatch, tmp_path, timed):
     assert "other bits than the separate kernels" in why and not (tmp_path / "tiles.json").exists()
 
 
+def test_a_search_in_int8_begins_with_the_tiles_of_its_batch_size(monkeypatch):
+    """A quantized network is first rewritten for one picture, whatever the batch."""
+    seen = []
+    monkeypatch.setattr(tuning_network_int8, "chosen_int8", lambda block, batch: seen.append(batch))
+    trials = Int8Trials(model(), 4, 1)
+    trials.blocks({})
+    assert len(trials.tiles) == len(seen) > 5 and set(seen) == {4}
+
+
 @long
 def test_a_search_in_int8_on_the_simulator(said, monkeypatch, tmp_path):
     """With a stand-in for the clock: separate kernels are kept though slower alone; other bits are wrong."""

@@ -253,7 +253,10 @@ def test_what_is_not_written_is_named(opened):
     (place / "kernels" / "block.cu").unlink()
     engine.open_engine(lambda: place)
     (place / "blocks.py").write_text(own("blocks.py"))
-    assert "your engine has no kernels/block.cu yet: 06_optimize/5_fusion.ipynb writes it" in judge(6, RESIDUALS).flaw
+    assert (
+        "your engine has no kernels/block.cu yet: 06_optimize/5b_your_fused_block.ipynb writes it"
+        in judge(6, RESIDUALS).flaw
+    )
 
 
 # Every kernel the learner's own
@@ -267,7 +270,9 @@ def test_kernels_of_the_course_are_named(opened):
         (place / "kernels" / f"{name}.cu").write_text(engine.reference_text(f"kernels/{name}.cu"))
     (flaw,) = judging.not_own(launched)
     assert flaw.startswith(NOT_YET + "block and pool are the course's")
-    assert "06_optimize/5_fusion.ipynb writes kernels/block.cu" in flaw and 'use_own("kernels/block")' in flaw
+    assert (
+        "06_optimize/5b_your_fused_block.ipynb writes kernels/block.cu" in flaw and 'use_own("kernels/block")' in flaw
+    )
     (place / "kernels" / "add.cu").write_text(engine.reference_text("kernels/add.cu"))  # which nothing launches
     assert judging.not_own(["conv", "gemm"]) == []
 

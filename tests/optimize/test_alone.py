@@ -1,4 +1,4 @@
-"""Tiles of single warps (common/optimize/fused/alone.h, alone_pairs.h): a warp computes its outputs of a block alone."""
+"""Tiles of single warps (common/optimize/fused/alone.h, alone_pairs.h): a warp computes outputs of a block alone."""
 
 import dataclasses
 import math

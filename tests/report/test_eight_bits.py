@@ -83,12 +83,3 @@ def test_both_energies_are_of_one_process(capsys):
     eight_bits.table(found)
     said = capsys.readouterr().out
     assert "energy" not in said and "metered at batch 256: int8 81 µs, fp16 92 µs" in said
-
-
-def test_a_time_of_fp16_that_an_earlier_version_took_is_known():
-    keys = {"suite": "network", "case": tables.NETWORK, "implementation": "ours", "precision": "fp16", "mode": "hot"}
-    runs = {name: {"card": "a card", "date": "2026-01-01", "commit": name} for name in ("older", "newer")}
-    found = [
-        {**keys, "batch": n, "run": run, "median_us": 9.0} for n, run in ((8, "older"), (1, "newer"), (32, "older"))
-    ]
-    assert eight_bits.earlier(Results(runs, found)) == {8, 32}
