@@ -43,14 +43,13 @@ def _streamed(block: Block) -> tuple[np.ndarray, np.ndarray]:
     steps, eights = 4 * alone_steps(block), block.outputs // 8
     project = steps + 40  # behind two biases and 24 taps
     fours = ceil_div(steps + 2 * eights, 4)
-    products = np.zeros((planes, 4 * fours, 32, 2), np.int32)
-    products[:, :steps], products[:, steps : steps + 2 * eights] = (
-        in_order[:, :steps], in_order[:, project : project + 2 * eights]
-    )  # fmt: skip
-    products = np.moveaxis(products.reshape(planes, fours, 4, 32, 2), 2, 3).reshape(planes, -1, 2)
+    of_lanes = np.zeros((planes, 4 * fours, 32, 2), np.int32)
+    of_lanes[:, :steps] = in_order[:, :steps]
+    of_lanes[:, steps : steps + 2 * eights] = in_order[:, project : project + 2 * eights]
+    products = np.moveaxis(of_lanes.reshape(planes, fours, 4, 32, 2), 2, 3).reshape(planes, -1, 2)
     of_floats = np.moveaxis(floats, 3, 2).reshape(planes, words, 32)
-    biases = [of_floats[:, first + i // 2 * 4 + i % 2, :4] for first in (steps, steps + 32) for i in range(4)]
-    biases = np.stack(biases, axis=1).reshape(planes, 2, 4, 4).transpose(0, 1, 3, 2).reshape(planes, 32)
+    by_channel = [of_floats[:, first + i // 2 * 4 + i % 2, :4] for first in (steps, steps + 32) for i in range(4)]
+    biases = np.stack(by_channel, axis=1).reshape(planes, 2, 4, 4).transpose(0, 1, 3, 2).reshape(planes, 32)
     lanes, odd = 4 * np.arange(8) + np.arange(8) // 2, np.arange(8) % 2  # which hold the diagonal's elements
     taps = in_order[:, steps + 8 : steps + 32].reshape(planes, 2, 12, 32, 2)[:, :, :, lanes, odd]  # plane, h, tap, g
     taps = taps.transpose(0, 1, 3, 2).reshape(planes, -1, 2)
