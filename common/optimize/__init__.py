@@ -4,8 +4,8 @@ What is where:
 
     generate            blocks, tiles, and the source of a kernel for a block and a tile, with every size a constant
     fused/              an inverted-residual block on one multiprocessor, in CUDA C++: block.h, warpgroups.h with
-                        Hopper's wgmma, alone.h for single warps; blocks.py launches it. The ladder in
-                        common/kernels/inverted_residual leads to block.h in eight steps
+                        Hopper's wgmma, alone.h for single warps, alone_pairs.h the same for floats; blocks.py launches
+                        it. The ladder in common/kernels/inverted_residual leads to block.h in eight steps
     fragments           weights in the order in which the lanes of single warps read them
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu, alone_int8.cu and their launcher

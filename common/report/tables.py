@@ -705,7 +705,7 @@ def network_single(recorded: Results) -> str:
 
 
 def cards(every: Sequence[Results]) -> str:
-    """All cards with records, one column each: peaks, and the times of ours and of the best other row."""
+    """All cards with records, one column each: peaks, and the times of ours and of the fastest library."""
     rows: dict[str, list[str]] = {}
     shown = [recorded for recorded in every if recorded.runs]
     if not shown:
@@ -728,7 +728,7 @@ def cards(every: Sequence[Results]) -> str:
                 what = f"ours, batch {batch}, error up to {largest}, µs"
                 cell = DASH if own is None else f"{us(own.us)} ({arithmetic([own.record])}, {error_of(own.record):.0e})"
                 rows.setdefault(what, []).append(cell)
-                other = f"best other row, batch {batch}, error up to {largest}, µs"
+                other = f"fastest library, batch {batch}, error up to {largest}, µs"
                 name = "" if best is None else IMPLEMENTATIONS[best.record["implementation"]]
                 rows.setdefault(other, []).append(DASH if best is None else f"{us(best.us)} ({name})")
     heads = ["", *(next(iter(recorded.runs.values()))["card"] for recorded in shown)]

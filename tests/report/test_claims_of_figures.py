@@ -86,7 +86,7 @@ def _fastest(precision, layout):
     return [r["implementation"] for r in best.values()]
 
 
-@pytest.mark.parametrize(("precision", "batch"), itertools.product(["fp32", "fp16"], [1, 32]))
+@pytest.mark.parametrize(("precision", "batch"), list(itertools.product(["fp32", "fp16"], [1, 32])))
 def test_the_chain_is_of_one_run_and_its_fastest_rung_near_the_engine_of_the_tables(precision, batch):
     """Chapter 06's page, notebooks 3, 6 and 9; its engine is an earlier one, at most a fifth slower."""
     chain = results.find(RECORDED, suite="network", case=f"{tables.NETWORK}, chain", precision=precision, batch=batch)

@@ -268,7 +268,7 @@ def test_cards_stand_side_by_side(tmp_path):
     lines = rows(tables.cards(results.every(tmp_path)))
     assert lines[0] == ["", "Made Up 9000", "NVIDIA H200"] and all(len(line) == 3 for line in lines)
     assert ["ours, batch 1, error up to 1e-02, µs", "9.00 (FMA, 1e-03)", "61.3 (FMA, 2e-04)"] in lines
-    assert ["best other row, batch 1, error up to 1e-02, µs", "–", "98.0 (cuDNN, layer by layer)"] in lines
+    assert ["fastest library, batch 1, error up to 1e-02, µs", "–", "98.0 (cuDNN, layer by layer)"] in lines
     assert tables.cards([]) == NOT_YET
 
 

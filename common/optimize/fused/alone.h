@@ -59,7 +59,7 @@ template <class S> struct AloneSizes : AloneItems<S> {
     static constexpr int K_STEPS = STEM ? 2 : ceil_div(C, 16);
     static constexpr int BIAS_0 = 4 * K_STEPS, TAPS_0 = BIAS_0 + (STEM ? 0 : 8), DW_BIAS_0 = TAPS_0 + 24;
     static constexpr int PROJECT_0 = DW_BIAS_0 + 8, WORDS = ceil_div(PROJECT_0 + 2 * NO, 4) * 4;
-    // where weights stream, a plane is fragments of both products, then its biases and taps once, and each warp has room
+    // where weights stream, a plane is fragments of both products, then its biases and taps once; each warp has room
     // for one of its planes
     static constexpr int PRODUCTS = 4 * K_STEPS + 2 * NO, FOURS = ceil_div(PRODUCTS, 4), TABLE = 128;
     static constexpr int PLANE = FOURS * 128 + TABLE;
@@ -176,7 +176,7 @@ template <class S> struct Alone {
         for (int i = 0; i <= G::FOURS; ++i) cp_async_16((uint4*)fragments + i * 32 + lane, first + i * 32);
         cp_async_commit();
     }
-    // Its words, as get_words has them. A lane that holds an element of a diagonal takes it out of eight channels' taps.
+    // Its words, as get_words has them. A lane with an element of a diagonal takes it out of eight channels' taps.
     __device__ __forceinline__ void get_streamed(unsigned (&words)[G::WORDS]) const {
         unsigned products[4 * G::FOURS];
 #pragma unroll

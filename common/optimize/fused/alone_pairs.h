@@ -11,8 +11,8 @@
 //     shared, ldmatrix
 //
 // What differs from alone.h: each of the two products is three (pair_of_halves.h), whose sums begin at 0 and are added
-// by FMA; x is taken apart by the warp that reads it, where it lies; the depthwise convolution multiplies floats by FMA,
-// as three products with a diagonal matrix take longer; y is written from the registers, 32 bytes of four lanes.
+// by FMA; x is taken apart by the warp that reads it, where it lies; the depthwise convolution multiplies floats by
+// FMA, as three products with a diagonal matrix take longer; y is written from the registers, 32 bytes of four lanes.
 //
 // A lane's hidden values, of each eight channels: pixels 2g and 2g + 1 (stride 2: of outputs 2g and 2g + 1 the even and
 // the odd pixel), channels 2t and 2t + 1. The other pixels that its outputs need are those of the lanes four away.

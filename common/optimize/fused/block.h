@@ -36,7 +36,7 @@
 //             chained.h, sliding.h     expand and depthwise in registers
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
 // warpgroups.h is another way to compute the same, with Hopper's wgmma: for halves and many images. alone.h is a third
-// one, for halves and many pixels: no warp waits for another one.
+// one, for halves and many pixels: no warp waits for another one; alone_pairs.h is the same for floats.
 #pragma once
 #include "fused/chained.h"
 #include "fused/cluster_sum.h"
