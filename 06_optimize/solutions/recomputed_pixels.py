@@ -1,5 +1,5 @@
 def recomputed_pixels(height, width, stride, tile_h, tile_w):
-    """How many hidden pixels a fused kernel computes, over how many the image has.
+    """The number of hidden pixels that a fused kernel computes, divided by the image's number.
 
     height, width: of the hidden channels, which a 3×3 depthwise convolution with padding 1 and
     this stride reads. A thread block computes tile_h × tile_w output pixels; tiles cover all
