@@ -61,13 +61,14 @@ def test_a_file_defines_one_kernel_called_as_the_operator(path):
 @operators
 def test_all_rungs_have_the_same_parameters(operator):
     """Names, order and types, so that the diff between two rungs is the lesson. A tensor map stands for its matrix."""
+    types = {"scalar_t": "float", "acc_t": "float", "out_t": "signed char"}
+    rungs = [
+        declarations(path.read_text(), types)[operator].parameters for path in FILES if path.parent.name == operator
+    ]
+    matrices = {p.name: p.type for parameters in rungs for p in parameters if p.type}
     lists = {
-        tuple(
-            (p.name, *((p.type, p.pointer) if p.type else ("float32", True)))
-            for p in declarations(path.read_text(), {"scalar_t": "float", "acc_t": "float"})[operator].parameters
-        )
-        for path in FILES
-        if path.parent.name == operator
+        tuple((p.name, *((p.type, p.pointer) if p.type else (matrices[p.name], True))) for p in parameters)
+        for parameters in rungs
     }
     assert len(lists) == 1
 

@@ -11,12 +11,13 @@ from engine import engine, graph, plan, weights
 def is_block(expand, depthwise, project, readers):
     """Whether one launch of the kernel block can compute these three steps.
 
-    Each step reads the output of the one before. readers: {tensor: how many steps read it};
-    the network's output counts as read once more.
+    Called for any three steps of which each reads the output of the one before; they need not
+    be convolutions. readers: {tensor: how many steps read it}; the network's output counts as
+    read once more.
     """
     kernels = [step.kernel for step in (expand, depthwise, project)]
     ops = [[layer.op for layer in step.layers] for step in (expand, depthwise, project)]
-    window = depthwise.layers[0]  # window.attributes has "stride" and "padding"
+    window = depthwise.layers[0]  # of a convolution: attributes has "stride" and "padding"
     # BEGIN SOLUTION
     # write: True if kernels, ops, window, readers and the residual are those of a block
     wide = ["Conv2d", "ReLU6"]
