@@ -5,6 +5,7 @@ rivals.draw(recorded)      the same as bars, one panel per batch and class of er
 rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
 """
 
+import itertools
 import textwrap
 from collections.abc import Sequence
 
@@ -19,22 +20,26 @@ CLASSES = {"single": "fp32", "half": "fp16"}  # of tables.CLASSES; ours' precisi
 def columns(
     recorded: Results, error_class: str, batches: Sequence[int] = BATCHES
 ) -> dict[int, dict[str, tables.Rival]]:
-    """By batch: the Rivals of a class of errors, by implementation, ours first; batches without ours are left out."""
-    found = {batch: tables.race(recorded, error_class, batch) for batch in batches}
+    """By batch: the Rivals of a class of errors in ours' precision, by implementation; without ours no batch."""
+    found = {batch: tables.race(recorded, error_class, batch, CLASSES[error_class]) for batch in batches}
     return {batch: column for batch, column in found.items() if "ours" in column}
 
 
 def times_ours(column: dict[str, tables.Rival], name: str) -> float:
     """How many times ours' time an implementation takes: from one process where it can be, else of two medians."""
-    ratio = column[name].ratio
-    return float(ratio["median"]) if ratio else column[name].us / column["ours"].us
+    return _times(column[name], column["ours"].us)
+
+
+def _times(one: tables.Rival, ours_us: float) -> float:
+    return float(one.ratio["median"]) if one.ratio else one.us / ours_us
 
 
 def show(recorded: Results) -> None:
     """Print µs and times ours of every implementation; below it what multiplies, and the error against float64.
 
     Ratios that were taken in one process have their confidence intervals below them.
-    †: not of ours' process, so the ratio is one of two medians. ‡: another run was faster, or TF32 where this is fp16.
+    †: not of ours' process, so the ratio is one of two medians. ‡: another run was faster. A library that was faster in
+    TF32 than in fp16 has a row of each.
     """
     beside = tables.Beside(recorded)
     for error_class, precision in CLASSES.items():
@@ -43,18 +48,20 @@ def show(recorded: Results) -> None:
             continue
         print(f"{tables.CLASSES[error_class][1]} (ours: {precision})")
         print(f"{'µs per batch':<24}" + "".join(f"{f'batch {batch}':>22}" for batch in by_batch))
-        for name, words in tables.ROWS.items():
-            if not any(name in column for column in by_batch.values()):
+        in_tf32 = tables.race_in_tf32(recorded, by_batch) if error_class == "half" else {}
+        for (name, words), of in itertools.product(tables.ROWS.items(), (by_batch, in_tf32)):
+            if not any(name in column for column in of.values()):
                 continue
             cells, intervals, records = [], [], []
-            for column in by_batch.values():
+            for batch, column in of.items():
                 one = column.get(name)
                 if one is None:
                     cells.append(tables.DASH)
                     intervals.append("")
                     continue
                 records.append(one.record)
-                times = "" if name == "ours" else f" {times_ours(column, name):>7.2f}×"
+                ours = by_batch[batch]["ours"].us
+                times = "" if name == "ours" else f" {_times(one, ours):>7.2f}×"
                 cells.append(beside.time(one) + times)
                 intervals.append(f"({one.ratio['low']:.3f} – {one.ratio['high']:.3f})" if one.ratio else "")
             print(f"  {words:<22}" + "".join(f"{cell:>22}" for cell in cells))

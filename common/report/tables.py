@@ -5,6 +5,7 @@ NOT_YET if the records that it needs are missing, unless it says otherwise.
 """
 
 import functools
+import itertools
 import json
 import math
 import re
@@ -323,9 +324,26 @@ def rivals(records: Iterable[Record]) -> dict[str, Rival]:
     return found
 
 
-def race(recorded: Results, error_class: str, batch: int) -> dict[str, Rival]:
-    """The Rivals of one of CLASSES at a batch size, over all layouts, ways to launch, and kinds of arithmetic."""
-    return rivals(r for r in _of_network(recorded, mode="hot", batch=batch) if class_of(r) == error_class)
+def race(recorded: Results, error_class: str, batch: int, precision: str | None = None) -> dict[str, Rival]:
+    """The Rivals of one of CLASSES at a batch size, over all layouts and ways to launch.
+
+    precision: of one alone; without it, of all in the class.
+    """
+    keys = {"mode": "hot", "batch": batch} | ({} if precision is None else {"precision": precision})
+    return rivals(r for r in _of_network(recorded, **keys) if class_of(r) == error_class)
+
+
+def race_in_tf32(recorded: Results, batches: Iterable[int]) -> dict[int, dict[str, Rival]]:
+    """By batch: Rivals in TF32 among "half", of the libraries that are clearly faster in it, or not timed in fp16."""
+    by_batch = {batch: race(recorded, "half", batch, "tf32") for batch in batches}
+    usual = {batch: race(recorded, "half", batch, NAMED["half"]) for batch in by_batch}
+    shown = {
+        name
+        for batch, column in by_batch.items()
+        for name, one in column.items()
+        if name not in usual[batch] or one.us < (1 - CLEARLY) * usual[batch][name].us
+    }
+    return {batch: {name: one for name, one in column.items() if name in shown} for batch, column in by_batch.items()}
 
 
 def network_peers(recorded: Results) -> str:
@@ -541,12 +559,13 @@ def headline(recorded: Results) -> str:
         return NOT_YET
     beside, parts, every = Beside(recorded), [], []
     for error_class, (_, title) in CLASSES.items():
-        columns = [race(recorded, error_class, batch) for batch in BATCHES]
+        columns = [race(recorded, error_class, batch, NAMED.get(error_class)) for batch in BATCHES]
         if not any("ours" in column for column in columns):
             continue
+        in_tf32 = race_in_tf32(recorded, BATCHES).values() if error_class == "half" else ()
         times, ratios = [], []
-        for name in dict.fromkeys(HEADLINE):
-            chosen = [column.get(name) if "ours" in column else None for column in columns]
+        for name, of in itertools.product(dict.fromkeys(HEADLINE), (columns, in_tf32)):
+            chosen = [column.get(name) if "ours" in own else None for own, column in zip(columns, of, strict=False)]
             records = [one.record for one in chosen if one is not None]
             if not records:
                 continue
@@ -653,17 +672,14 @@ def network_single(recorded: Results) -> str:
     rows: dict[str, list[list[str]]] = {name: [] for name in CLASSES}
     used: list[Record] = []
     heads = ["", "batch", "arithmetic", "back to back", "rotating", "cold L2", "lone", "host to host", "error"]
-    dates: dict[str, None] = {}
-
-    outdated = is_outdated(recorded)
+    versions, outdated = _Versions(recorded), is_outdated(recorded)
 
     def marked(text: str, found: Record, r: Record) -> str:
         """A time of a record beside r, marked if it is not of the program that r is of, or not of ours' newest."""
         then = recorded.runs[found["run"]]
         if text == DASH or (then.get("commit") == recorded.runs[r["run"]].get("commit") and not outdated(found)):
             return text
-        dates[then["date"]] = None
-        return text + OTHER_PROGRAM
+        return text + versions.mark(found)
 
     def other(found: Record | None, r: Record) -> str:
         return DASH if found is None else marked(us(found["median_us"]), found, r)
@@ -701,7 +717,7 @@ def network_single(recorded: Results) -> str:
         f" {ERROR}"
     )
     blocks = [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()]
-    return _text(intro, blocks, _of_other_programs(dates))
+    return versions.named(_text(intro, blocks, []))
 
 
 def cards(every: Sequence[Results]) -> str:
@@ -745,8 +761,7 @@ def network_called(recorded: Results) -> str:
     if not any(others):
         return NOT_YET
     rows = []
-    dates: set[str] = set()
-    outdated = is_outdated(recorded)
+    versions, outdated = _Versions(recorded), is_outdated(recorded)
 
     def cell(r: Record | None, graph: Record | None) -> str:
         """The time of a record, over the graph's if both are of the same program; marked if not of the newest one."""
@@ -754,10 +769,7 @@ def network_called(recorded: Results) -> str:
             return DASH
         commits = {recorded.runs[one["run"]].get("commit") for one in (r, graph) if one is not None}
         text = _times(r, graph if len(commits) == 1 else None)
-        if not outdated(r):
-            return text
-        dates.add(recorded.runs[r["run"]]["date"])
-        return text + OTHER_PROGRAM
+        return text + versions.mark(r) if outdated(r) else text
 
     for precision in ("fp32", "fp16"):
         for name, best in found.items():
@@ -770,13 +782,41 @@ def network_called(recorded: Results) -> str:
     compared = "; in brackets over the graph alone" if any("(" in text for row in rows for text in row[2:-1]) else ""
     intro = f"{provenance(recorded, used)}. Microseconds per batch, median, calls back to back{compared}. {ERROR}"
     table = markdown(["", "arithmetic", *_batches(BATCHES), "error"], rows, 2)
-    return "\n\n".join([intro, table, *_of_other_programs(dates)])
+    return versions.named("\n\n".join([intro, table]))
 
 
 def _of_other_programs(dates: Iterable[str]) -> list[str]:
     """The note below a table with marks of another program; none without dates."""
     named = " and ".join(sorted(set(dates)))
     return [f"{OTHER_PROGRAM} Measured on {named}, with an earlier version of this repository."] if named else []
+
+
+class _Versions:
+    """Marks of the runs of earlier programs, one mark per program: § of the newest, then §², §³; and their note."""
+
+    def __init__(self, recorded: Results) -> None:
+        self._recorded, self._runs = recorded, set[str]()
+
+    def mark(self, r: Record) -> str:
+        """A place for the mark of a record's run, which `named` fills in."""
+        self._runs.add(r["run"])
+        return f"{OTHER_PROGRAM}{{{self._program(r['run'])}}}"
+
+    def _program(self, run: str) -> str:
+        found = self._recorded.runs[run]
+        return f"{found.get('commit')}, {found['date']}"
+
+    def named(self, text: str) -> str:
+        """The text with its marks, and the note below it."""
+        marks: dict[str, str] = {}
+        for run in reversed([run for run in self._recorded.runs if run in self._runs]):
+            marks.setdefault(self._program(run), OTHER_PROGRAM + "¹²³⁴⁵⁶⁷⁸⁹"[len(marks)] * (len(marks) > 0))
+        for program, mark in marks.items():
+            text = text.replace(f"{OTHER_PROGRAM}{{{program}}}", mark)
+        if len(marks) < 2:
+            return "\n\n".join([text, *_of_other_programs(self._recorded.runs[run]["date"] for run in self._runs)])
+        dates = ", ".join(f"{mark} of {program.rpartition(', ')[2]}" for program, mark in marks.items())
+        return f"{text}\n\nMeasured with earlier versions of this repository, the newest first: {dates}."
 
 
 def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:
@@ -900,12 +940,16 @@ def energy(recorded: Results) -> str:
         " Runtime in fp32 where that was not taken. Bold is the least of a column."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
+    versions, outdated = _Versions(recorded), is_outdated(recorded)
     heads = ["", "arithmetic"]
     heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")] + ["error"]
     found = [{**r, "class": class_of(r)} for r in found]
     least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "class", "batch").items()}
     cells: tuple[Callable[[Record], str], ...] = (
-        lambda r: _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["class"], r["batch"]]),
+        lambda r: (
+            _bold(us(r["mj_per_image"]) + marks(r), r["mj_per_image"] == least[r["class"], r["batch"]])
+            + (versions.mark(r) if outdated(r) else "")
+        ),
         lambda r: f"{us(r['mj_low'])} – {us(r['mj_high'])}",
         lambda r: us(r["gross_mj"]),
     )
@@ -919,7 +963,7 @@ def energy(recorded: Results) -> str:
         ], 2)
         for name, (_, title) in CLASSES.items()
     ]  # fmt: skip
-    return _text(intro, parts, marks.footnotes())
+    return versions.named(_text(intro, parts, marks.footnotes()))
 
 
 def energy_ratio(recorded: Results) -> str:

@@ -286,20 +286,21 @@ def test_the_short_headline_is_a_part_of_the_headline(path):
     assert "A dash: not measured" in text and f"{tables.ERROR} {tables.SIZES}" in text
 
 
-def test_what_tf32_does_faster_than_fp16_is_a_footnote(path):
+def test_what_tf32_does_faster_than_fp16_is_a_row_or_a_footnote(path):
     """Both have errors of one size: a class, and so a table, in which a library may be faster in the other one."""
-    saved(
-        path,
-        [network("ours", 60.0), network("torch-graph", 400.0, ratios=to_ours(6.67))],
-        [network("torch-graph", 370.0, "tf32")],
+    fp16 = [network("ours", 60.0), network("torch-graph", 400.0, ratios=to_ours(6.67)), network("cudnn", 200.0)]
+    tf32 = [network("torch-graph", 370.0, "tf32", arithmetic=ARITHMETIC["tf32"]), network("cudnn", 199.0, "tf32")]
+    saved(path, fp16, [*tf32, network("torch-graph", 900.0, "tf32", batch=8, arithmetic=ARITHMETIC["tf32"])])
+    shown = [row[:4] for row in rows(tables.headline(results.load(path))) if row[1] in ("FMA", "TF32")]
+    assert shown == [
+        ["ours", "FMA", "60.0", "–"], ["cuDNN, layer by layer", "FMA", "200", "–"],
+        ["PyTorch, CUDA graph", "FMA", "400", "–"], ["PyTorch, CUDA graph", "TF32", "370†", "–"],
+    ]  # fmt: skip
+    shown = tables.headline_short(results.load(path))
+    assert (
+        "‡ The same library was faster in another run, or in TF32, whose errors are as large as those of fp16:"
+        " PyTorch, CUDA graph, tf32, batch 1: 370 µs (2031-02-03)." in shown
     )
-    for text in (tables.headline, tables.headline_short):
-        shown = text(results.load(path))
-        assert "| 400‡ |" in shown
-        assert (
-            "‡ The same library was faster in another run, or in TF32, whose errors are as large as those of fp16:"
-            " PyTorch, CUDA graph, tf32, batch 1: 370 µs (2031-02-03)." in shown
-        )
 
 
 def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
@@ -321,6 +322,16 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     codes = [network("ours", 120.0, "int8", batch=8, ratios=beside), network("ours", 70.0, "int8", ratios=beside)]
     saved(path, *runs, (faster, [network("ours", 50.0)]), (H200 | {"commit": "c0de", "date": "2031-02-05"}, codes))
     assert later in tables.headline(results.load(path))  # and no word of batch 1, whose time is no older one
+
+
+def test_times_of_two_earlier_programs_have_two_marks(path):
+    older, newer = (H200 | {"date": f"2031-02-{day}", "commit": f"fade{day}"} for day in ("04", "05"))
+    turned = network("ours", 80.0, mode="rotating"), network("ours", 90.0, mode="rotating", batch=32)
+    now = [network("ours", 50.0), network("ours", 60.0, batch=32)]
+    saved(path, [turned[0]], (older, [turned[1]]), (newer, now))
+    text = tables.network_single(results.load(path))
+    assert [row[4] for row in rows(text)[2:]] == ["80.0§²", "90.0§"]
+    assert text.endswith("versions of this repository, the newest first: § of 2031-02-04, §² of 2031-02-03.")
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
