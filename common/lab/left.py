@@ -4,9 +4,12 @@ errors(recorded)                     of each engine: its largest error, and the 
 roof("fp16", 256, peaks, whole=True)   µs at least, with every block one kernel; whole=False: a kernel per layer
 blocks("fp16", 256, peaks)           [Rest]: each block as tuned, its roof, the roof of its layers
 profiled(recorded, "fp16", 256)      rows of the profiler, one per different kernel
+strips(block, "fp16", 256)           recorded pairs of tiles that differ only in `strip`, with their times
 conflicts(block, tile)               by the simulator: wavefronts of shared memory, and those that conflicts add
 """
 
+import dataclasses
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -23,6 +26,7 @@ from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Block, Geometry, Tile
 from ..report import results, tables
 from ..report.results import Record, Results
+from . import oracle
 
 ROOFS = {"fp32": "3xfp16", "fp16": "fp16"}  # what multiplies in our fused blocks, by precision
 DTYPES, ITEMSIZES = {"fp32": "float32", "fp16": "float16"}, {"fp32": 4, "fp16": 2}
@@ -122,6 +126,20 @@ class Shared(NamedTuple):
 
     wavefronts: int
     conflicts: float
+
+
+def strips(block: Block, precision: str, batch: int) -> list[tuple[Tile, Tile, float, float]]:
+    """Recorded pairs of tiles that differ only in `strip`: (shorter strips, longer strips, µs, µs).
+
+    Only tiles whose depthwise convolution runs on tensor cores.
+    """
+    one = oracle.recorded(str(block), precision, batch)
+    alike: dict[Tile, list[Tile]] = {}
+    for tile in sorted(one.tiles, key=lambda tile: tile.strip):
+        if not tile.vector:
+            alike.setdefault(dataclasses.replace(tile, strip=1), []).append(tile)
+    pairs = (pair for same in alike.values() for pair in itertools.combinations(same, 2))
+    return [(short, long, one.ask(short), one.ask(long)) for short, long in pairs]
 
 
 def conflicts(block: Block, tile: Tile) -> Shared:
