@@ -10,7 +10,8 @@ def tile_us(n):
     weights, inputs, outputs: bytes. Per clock cycle, each of the 132 multiprocessors does
     about 1,000 multiply-adds on tensor cores (expand, project) or 60 in the depthwise layer,
     and gets 40 bytes from L2. A thread block waits about 1,000 cycles for its first bytes, and
-    100 in each slice. With fewer than 8 warps it computes more slowly. 1 µs is 1,750 cycles.
+    100 in each slice. With w < 8 warps, a thread block that has a multiprocessor for itself
+    computes 8 / w times as long. 1 µs is 1,750 cycles.
     """
     # BEGIN SOLUTION
     # write: waves × cycles of a wave
@@ -18,6 +19,6 @@ def tile_us(n):
     sharing = min(n["resident"], math.ceil(n["launched"] / 132))
     computing = (n["expand"] + n["project"]) / 1000 + n["depthwise"] / 60
     loading = (n["weights"] + n["inputs"] + n["outputs"]) / 40
-    alone = max(computing * 8 / n["warps"], loading) + 1000 + 100 * n["slices"]
+    alone = max(computing * 8 / min(8, n["warps"]), loading) + 1000 + 100 * n["slices"]
     return waves * max(sharing * max(computing, loading), alone) / 1750
     # END SOLUTION

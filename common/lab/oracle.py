@@ -5,7 +5,7 @@
     oracle = of(block, "fp16", 256)             recorded if there is a record, else computed
     oracle.source                   where its µs come from, in words
     oracle.tiles                    the tiles that can be asked for
-    oracle.sample()                 the same with those tiles alone that were drawn at random
+    oracle.sample()                 the same with a random sample of all candidates alone
     oracle.ask(tile)                its µs; counted
     oracle.near(tile)               the tiles that differ least from it
     oracle.curve()                  the best µs so far after 1, 2, 3, … questions
@@ -165,9 +165,22 @@ def recorded(block: str, precision: str, batch: int, content: Results | None = N
     [separate] = [r for r in found if "order" not in r]
     ranked = sorted(rows, key=lambda r: r["order"])
     us: Mapping[Tile, float] = {tile_of(r["implementation"]): r["us"] for r in ranked}
-    drawn = [tile_of(r["implementation"]) for r in ranked if r["order"] > separate["ranked"]]
     source = f"µs recorded: {tables.card_and_date(content, rows)}"
-    return Oracle(list(us), us.__getitem__, list(us), drawn, source, separate["us"], separate["of"])
+    drawn = _drawn([r["order"] for r in ranked], separate["ranked"], separate["of"])
+    sample = [tile for tile, r in zip(us, ranked, strict=True) if r["order"] in drawn]
+    return Oracle(list(us), us.__getitem__, list(us), sample, source, separate["us"], separate["of"])
+
+
+def _drawn(orders: Sequence[int], ranked: int, of: int) -> set[int]:
+    """Those of the recorded places in the ranking that are a random sample of all `of` places.
+
+    Behind the `ranked` first ones, all that were recorded: those were drawn at random. Of the first ones, which were
+    all recorded, as large a share.
+    """
+    behind = [order for order in orders if order > ranked]
+    first = [order for order in orders if order <= ranked]
+    share = len(behind) / max(of - ranked, 1)
+    return {*behind, *random.Random(0).sample(first, min(round(share * len(first)), len(first)))}
 
 
 def _grid(block: Block) -> Iterator[Tile]:
