@@ -506,8 +506,8 @@ MUTANTS = [
         "a row of a stem's pixels is read before it has come", f"{ALONE} -k kind",
     ),
     Mutant(
-        "alone-next-item", "common/optimize/fused/alone.h",
-        "if (S::BUFFERS == 1) {\n                G::meet();", "if (S::BUFFERS == 1) {",
+        "alone-next-item", "common/optimize/fused/items.h",
+        "if (G::BUFFERS == 1) {\n            G::meet();", "if (G::BUFFERS == 1) {",
         "the next item's x comes where other lanes still read y", f"{ALONE} -k walk",
     ),
     Mutant(

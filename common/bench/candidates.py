@@ -78,8 +78,9 @@ def chosen(problem: Problem, ranked: int, drawn: int) -> tuple[list[Candidate], 
     The `drawn` random ones are drawn from behind the `ranked` first, with SEED.
     """
     clusters = cuda.compute_capability() >= 90
-    card = cuda.multiprocessors(), cuda.shared_memory()
-    every = list(dict.fromkeys(cost.ranked(problem.block, problem.batch, problem.itemsize, *card, clusters)))
+    card = cuda.multiprocessors(), cuda.shared_memory(), clusters
+    ranking = cost.ranked(problem.block, problem.batch, problem.itemsize, *card, problem.arithmetic)
+    every = list(dict.fromkeys(ranking))
     behind = range(ranked, len(every))
     places = sorted(random.Random(SEED).sample(behind, min(drawn, len(behind))))
     first = [Candidate(tile, i, False) for i, tile in enumerate(every[:ranked], start=1)]

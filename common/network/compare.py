@@ -18,9 +18,12 @@ from .reference import run_layer
 from .registry import Step, terms
 from .steps import fuse
 
-# Largest allowed ‖out − ref‖ / ‖ref‖ of a network's output, by arithmetic
-# (int8: of a quantized network, some numbers of which are a step of their scale off, on every backend)
-TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3, "int8": 1e-2}
+# Largest allowed ‖out − ref‖ / ‖ref‖ of a network's output, by arithmetic; of a quantized network:
+#   int8        exact sums of integers, rounded as the reference rounds them; seldom a number is a step of its scale off
+#   fake int8   floats, rounded to the same steps. Of a sum that is nearly half-way between two steps its own rounding
+#               decides, and from there on all is rounded differently: two such outputs are as far apart as either is
+#               from the network in float, 2 to 6 % for MobileNetV2
+TOLERANCES = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3, "int8": 1e-2, "fake int8": 1e-1}
 TOLERANCE = TOLERANCES["fp32"]
 
 # The same of one step on the reference's inputs; for fp32 multiplied by the root of the number of terms
@@ -130,7 +133,9 @@ def compare(
             if backend != "cudnn" or backends is not None:
                 raise
             continue
-        arithmetic = "int8" if is_quantized(net.graph) else net.arithmetic
+        arithmetic = net.arithmetic
+        if is_quantized(net.graph):
+            arithmetic = "fake int8" if backend == "torch" else "int8"
         net(*calls[0])  # compiles, allocates the buffers
         errors, same, close, times = [], 0, 0, []
         for call, wanted in zip(calls, expected, strict=True):

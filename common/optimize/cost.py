@@ -431,9 +431,11 @@ def warpgroup_candidates(
 
 
 def alone_candidates(
-    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool, arithmetic: str
 ) -> Iterator[Tile]:
-    """All tiles of single warps that fit and may be fast. Arguments as of `candidates`."""
+    """All tiles of single warps that fit and may be fast; of floats with "halves" alone. Arguments as of `ranked`."""
+    if itemsize == 4 and arithmetic != "halves":
+        return
     stem = block.expand == "stem"
     shapes = itertools.product(ALONE_STEM_STRIPS if stem else ALONE_STRIPS, (1, 2, 4, 8), (1, 2), (1, 2, 3, 4, 6, 9))
     for strip, items, blocks, parts in shapes:
@@ -518,16 +520,22 @@ def _ways(g: Geometry) -> list[_Way]:
 
 
 def ranked(
-    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool = True
-) -> list[Tile]:
-    """The candidates, sorted by predicted time, the shortest first. Arguments as of `candidates`."""
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool = True,
+    arithmetic: str = "tf32x3",
+) -> list[Tile]:  # fmt: skip
+    """The candidates, sorted by predicted time, the shortest first.
+
+    arithmetic: what floats are multiplied with, as of Tile; tiles that are for either have "tf32x3". Other arguments as
+    of `candidates`.
+    """
 
     def key(tile: Tile) -> float:
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
     card = multiprocessors, shared_memory, clusters
-    kinds = candidates, chained_candidates, warpgroup_candidates, alone_candidates
-    return sorted(itertools.chain(*(of(block, batch, itemsize, *card) for of in kinds)), key=key)
+    kinds = candidates, chained_candidates, warpgroup_candidates
+    every = itertools.chain(*(of(block, batch, itemsize, *card) for of in kinds))
+    return sorted([*every, *alone_candidates(block, batch, itemsize, *card, arithmetic)], key=key)
 
 
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:

@@ -142,9 +142,8 @@ def most_promising(problem: Problem, tried: int) -> list[Tile]:
 @functools.lru_cache(maxsize=4096)
 def _most_promising(problem: Problem, tried: int, processors: int, memory: int, clusters: bool) -> list[Tile]:
     of_rule = rule(problem.block, problem.batch, problem.itemsize)
-    every = cost.ranked(problem.block, problem.batch, problem.itemsize, processors, memory, clusters)
-    if problem.dtype == "float32" and problem.arithmetic != "halves":
-        every = [tile for tile in every if not tile.alone]  # of floats they are of pairs of halves
+    card = processors, memory, clusters
+    every = cost.ranked(problem.block, problem.batch, problem.itemsize, *card, problem.arithmetic)
     kept = shipped(problem.block, problem.batch, problem.dtype, problem.arithmetic)
     shortest = [*cost.shortlist(every, tried), *(tile for tile in (of_rule, kept) if tile)]
     tiles = dict.fromkeys(dataclasses.replace(tile, arithmetic=problem.arithmetic) for tile in shortest)

@@ -2,7 +2,7 @@
 
 words, scale = split_weights(project)            scale: the power of two that the weights are multiplied by
 words, scale = split_weights(in_taps(expand))    of a stem
-scales(block, 2.7, expand_scale, project_scale)  the five numbers that fused/arithmetic.h calls Scales
+scales(block, 2.7, expand_scale, project_scale)  the five numbers of fused/scales.h
 """
 
 from typing import Any

@@ -363,13 +363,16 @@ def test_generated_lines_fit_on_a_screen():
 def test_candidates_fit_and_are_tried():
     """By a search; the rule, which a search may not follow, does not choose one."""
     early = Block(56, 56, 24, 144, 24, residual=True)
-    every = list(cost.alone_candidates(early, 256, 2, *H200, True))
+    every = list(cost.alone_candidates(early, 256, 2, *H200, True, "tf32x3"))
     assert every and len(set(every)) == len(every)
     assert all(Geometry(early, tile, 2).problem(H200[1]) is None for tile in every)
     assert set(every) <= set(cost.ranked(early, 256, 2, *H200))
     assert not any(tile.streams for tile in every)  # all weights fit, and are read once
-    assert {tile.streams for tile in cost.alone_candidates(early, 8, 2, *H200, True)} == {False, True}
-    assert {tile.arithmetic for tile in cost.alone_candidates(early, 256, 4, *H200, True)} == {"halves"}
+    assert {tile.streams for tile in cost.alone_candidates(early, 8, 2, *H200, True, "tf32x3")} == {False, True}
+    pairs = list(cost.alone_candidates(early, 256, 4, *H200, True, "halves"))
+    assert {tile.arithmetic for tile in pairs} == {"halves"}
+    assert {tile for tile in cost.ranked(early, 256, 4, *H200, arithmetic="halves") if tile.alone} == set(pairs)
+    assert not any(tile.alone for tile in cost.ranked(early, 256, 4, *H200))
     with as_if(90, *H200):
         for problem in (tiles.Problem(early, 256, "float16"), tiles.Problem(early, 256, "float32", "halves")):
             tried = search.most_promising(problem, 12)

@@ -286,8 +286,9 @@ def test_random_blocks_with_ranked_tiles(data):
         data.draw(st.sampled_from([1, 2])),
     )  # fmt: skip
     batch, dtype = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([np.float32, np.float16]))
+    arithmetic = data.draw(st.sampled_from(["tf32x3", "halves"]))
     clusters = cuda.backend() == "simulator" or cuda.compute_capability() >= 90
-    every = cost.ranked(block, batch, np.dtype(dtype).itemsize, 4, cuda.shared_memory(), clusters)
+    every = cost.ranked(block, batch, np.dtype(dtype).itemsize, 4, cuda.shared_memory(), clusters, arithmetic)
     if every:
         check(np.random.default_rng(0), block, batch, dtype, every[data.draw(st.integers(0, len(every) - 1))])
 

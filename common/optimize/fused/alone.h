@@ -38,21 +38,14 @@
 // pixels come one pair after the other into a ring. Under a row of taps 9 numbers lie side by side, one before them.
 #pragma once
 #include "fused/items.h"
-#include "grid.h"
 
-template <class S> struct AloneSizes : AloneItems<S> {
-    using I = AloneItems<S>;
+template <class S> struct AloneSizes : AloneItems<S, S::C / 8> {
+    using I = AloneItems<S, S::C / 8>;
     static constexpr int ST = I::ST, C = I::C, O = I::O, PARTS = I::PARTS, ROWS = I::ROWS, PX = I::PX;
     static constexpr int PLANES = I::PLANES, NO = I::NO;
     static constexpr bool STEM = S::STEM, STREAMS = S::STREAMS;
 
-    // x of an item, in shared memory: rows of PX pixels, every 2·ST-th one side by side; pieces of 16 bytes of eight
-    // pixels that are read at once are exchanged so that they lie in all banks
-    static constexpr int CHUNKS = C / 8;
-    static constexpr int EXCHANGED = CHUNKS % 8 == 0 ? 8 : CHUNKS % 4 == 0 ? 4 : CHUNKS % 2 == 0 ? 2 : 1;
-    __host__ __device__ static constexpr unsigned exchanged(unsigned index, unsigned piece) {
-        return piece ^ index / (8 / EXCHANGED) % EXCHANGED;
-    }
+    // x of an item, in shared memory: rows of PX pixels
     static constexpr int X_ROW = PX * C, X = STEM ? 0 : ROWS * X_ROW;  // halves
 
     // words of a lane for 16 channels, as in fragments.py
@@ -69,7 +62,6 @@ template <class S> struct AloneSizes : AloneItems<S> {
     // of a stem's ring, in words: a row is 8 bytes of each lane, of which 26 bring what is needed
     static constexpr int ROW = 66, PAIR = 2 * ROW, PAIRS = 8, RING = PAIRS * PAIR, STAGED = 128, CONSTANTS = 4;
     static constexpr int OF_SLOT = STEM ? 2 * (RING + STAGED + CONSTANTS) : S::BUFFERS * X;  // halves
-    static constexpr int SUMS = S::STRIP * NO * 32;                                          // float4, of a warp
     static_assert(STEM || C % 8 == 0, "channels");
     static_assert(!STEM || (PARTS == 1 && !STREAMS), "parts");
     static_assert(STEM || X >= S::STRIP * 16 * O, "y is put where x was");
@@ -248,13 +240,13 @@ template <class S> struct Alone {
 
     // Of x of an item, this warp's part of the rows, into `to`.
     __device__ __forceinline__ void fetch(const __half* x, int index, __half* to) const {
-        constexpr int P = G::PX * G::CHUNKS, U = P % 32 ? 2 : 1, J = U * P / 32;
+        constexpr int P = G::PX * G::PIECES, U = P % 32 ? 2 : 1, J = U * P / 32;
         static_assert(U * P % 32 == 0, "pieces");
         const Item item(index);
         const int x0 = item.x0(), y0 = item.y0();
 #pragma unroll
         for (int j = 0; j < J; ++j) {
-            const unsigned i = lane + 32 * j, row = i / P, q = i % P / G::CHUNKS, piece = i % G::CHUNKS;
+            const unsigned i = lane + 32 * j, row = i / P, q = i % P / G::PIECES, piece = i % G::PIECES;
             const bool column = (unsigned)(x0 + (int)q) < S::W;
             const __half* const from = x + ((item.image * S::H + y0 + (int)row) * S::W + x0 + (int)q) * C + piece * 8;
             __half* const there = to + row * G::X_ROW + G::place(q) * C + G::exchanged(q / (2 * ST), piece) * 8;
@@ -349,41 +341,19 @@ template <class S> struct Alone {
     };
 
     __device__ __forceinline__ void run_items(const __half* x, __half* y, int N) {
-        const int all = N * G::ITEMS, step = gridDim.x * G::SLOTS;
-        int index = blockIdx.x * G::SLOTS + slot;
         every = N >= 0 ? 0xffffffffu : 0;
-        wait_for_inputs();
-        if (index < all) fetch(x, index, mine);
-        cp_async_commit();
-        launch_dependents();
-        cp_async_wait<1>();
-        __syncthreads();  // the weights are there
-        // those who wait for each other take as many turns
-        for (int turn = 0, first = G::PARTS == 1 ? index : blockIdx.x * G::SLOTS; first < all; first += step) {
-            __half* const here = mine + (S::BUFFERS > 1 ? turn * G::X : 0);
-            const bool busy = G::PARTS == 1 || index < all, more = index + step < all;
-            cp_async_wait<0>();
-            G::meet();
-            if (S::BUFFERS > 1) {
-                if (more) fetch(x, index + step, mine + (turn ^ 1) * G::X);
-                cp_async_commit();
-            }
+        const auto fetch_item = [&](int index, __half* to) { fetch(x, index, to); };
+        walk_items<G>(N, slot, mine, fetch_item, [&](int index, __half* here, bool busy) {
             const Item item(busy ? index : 0);
             float sums[S::STRIP][NO][4];
             if (busy) compute(sums, item, here);
-            if (G::PARTS > 1 && busy) give_sums(sums);
+            if (G::PARTS > 1 && busy) give_sums<G>(sums_of_slot, part, sums);
             G::meet();  // nobody reads x any more
             if constexpr (G::PARTS == 1) put_sums(sums, here);
-            else if (busy) add_sums(here);
+            else if (busy) put_parts(here);
             G::meet();
             if (busy) copy_out(y, item, here);
-            if (S::BUFFERS == 1) {
-                G::meet();
-                if (more) fetch(x, index + step, mine);
-                cp_async_commit();
-            }
-            index += step, turn ^= 1;
-        }
+        });
     }
 
     // The sums of an item's outputs, over this warp's hidden channels.
@@ -447,26 +417,13 @@ template <class S> struct Alone {
                 else stmatrix_x2(to, {v[0], v[1]});
             }
     }
-    // The same of several warps: each gives its sums to all of them, and adds up some.
-    __device__ __forceinline__ void give_sums(const float (&sums)[S::STRIP][NO][4]) const {
-#pragma unroll
-        for (int i = 0; i < S::STRIP * NO; ++i) {
-            const float(&d)[4] = sums[i / NO][i % NO];
-            sums_of_slot[part * G::SUMS + i * 32] = make_float4(d[0], d[1], d[2], d[3]);
-        }
-    }
-    __device__ __forceinline__ void add_sums(__half* here) const {
-        for (int i = part; i < S::STRIP * NO; i += G::PARTS) {
-            float d[4] = {};
-#pragma unroll
-            for (int p = 0; p < G::PARTS; ++p) {
-                const float4 more = sums_of_slot[p * G::SUMS + i * 32];
-                d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
-            }
+    // The same of several warps, of the outputs whose sums this one adds up.
+    __device__ __forceinline__ void put_parts(__half* here) const {
+        add_sums<G>(sums_of_slot, part, [&](int i, const float(&d)[4]) {
             unsigned* const to = (unsigned*)(here + (i / NO * 16 + 2 * g) * O + i % NO * 8 + 2 * t);
             to[0] = bounded_halves(d[0], d[1], w.low[2], w.high[2]);
             to[O / 2] = bounded_halves(d[2], d[3], w.low[2], w.high[2]);
-        }
+        });
     }
     __device__ __forceinline__ void copy_out(__half* y, const Item& item, const __half* here) const {
         constexpr int OF_ROW = ALONE_COLUMNS * NO, FIRST = ST == 1 ? O : 0;

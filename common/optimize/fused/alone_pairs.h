@@ -21,24 +21,15 @@
 // that its results are what is split.
 #pragma once
 #include "fused/items.h"
-#include "grid.h"
+#include "fused/scales.h"
 #include "pair_of_halves.h"
 
-struct PairScales {  // as PairOfHalves::Scales of arithmetic.h
-    float x, x_back, hidden, dw, sums;
-};
-
-template <class S> struct AlonePairSizes : AloneItems<S> {
-    using I = AloneItems<S>;
+template <class S> struct AlonePairSizes : AloneItems<S, S::C / 4> {
+    using I = AloneItems<S, S::C / 4>;
     static constexpr int C = I::C, NO = I::NO;
 
-    // x of an item, in shared memory: rows of PX pixels. 16 bytes are a piece: 4 floats; once it is split, 8 channels
-    // are a piece of high halves and one of low ones. Pieces of eight pixels that are read at once are exchanged so
-    // that they lie in all banks.
-    static constexpr int PIECES = C / 4, EXCHANGED = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : 2;
-    __host__ __device__ static constexpr unsigned exchanged(unsigned index, unsigned piece) {
-        return piece ^ index / (8 / EXCHANGED) % EXCHANGED;
-    }
+    // x of an item, in shared memory: rows of PX pixels. A piece is 4 floats; once x is split, 8 channels are a piece
+    // of high halves and one of low ones.
     static constexpr int X_ROW = I::PX * C, X = I::ROWS * X_ROW;  // floats
 
     // in 16 bytes, as in fragments.py: fragments of a lane for 16 channels, then what lanes of one t share
@@ -46,7 +37,6 @@ template <class S> struct AlonePairSizes : AloneItems<S> {
     static constexpr int EXPAND_BIAS = 9, DW_BIAS = 10, OF_PLANE = 11;  // after the taps; four of each
     static constexpr int FRAGMENTS = I::PLANES * OF_LANE * 32, TABLES = I::PLANES * OF_PLANE * 4;
     static constexpr int ALL = FRAGMENTS + TABLES + ceil_div(I::O, 4);
-    static constexpr int SUMS = S::STRIP * NO * 32;  // float4, of a warp
     static_assert(C % 8 == 0, "channels");
 };
 
@@ -318,64 +308,23 @@ template <class S> struct AlonePairs {
         }
     }
 
-    // Of several warps each gives its sums to all of them, and adds up some.
-    __device__ __forceinline__ void give_sums(const float (&sums)[S::STRIP][NO][4]) const {
-#pragma unroll
-        for (int i = 0; i < S::STRIP * NO; ++i) {
-            const float(&d)[4] = sums[i / NO][i % NO];
-            sums_of_slot[part * G::SUMS + i * 32] = make_float4(d[0], d[1], d[2], d[3]);
-        }
-    }
-    __device__ __forceinline__ void add_sums(float* y, const Item& item) const {
-        for (int i = part; i < S::STRIP * NO; i += G::PARTS) {
-            float d[4] = {};
-#pragma unroll
-            for (int p = 0; p < G::PARTS; ++p) {
-                const float4 more = sums_of_slot[p * G::SUMS + i * 32];
-                d[0] += more.x, d[1] += more.y, d[2] += more.z, d[3] += more.w;
-            }
-            store(y, item, i / NO, i % NO, d);
-        }
-    }
-
     __device__ __forceinline__ void run(const float* x, float* y, int N) {
-        const int all = N * G::ITEMS, step = gridDim.x * G::SLOTS;
-        int index = blockIdx.x * G::SLOTS + slot;
-        wait_for_inputs();
-        if (index < all) fetch(x, index, mine);
-        cp_async_commit();
-        launch_dependents();
-        cp_async_wait<1>();
-        __syncthreads();  // the weights are there
-        // those who wait for each other take as many turns
-        for (int turn = 0, first = G::PARTS == 1 ? index : blockIdx.x * G::SLOTS; first < all; first += step) {
-            float* const here = mine + (S::BUFFERS > 1 ? turn * G::X : 0);
-            const bool busy = G::PARTS == 1 || index < all, more = index + step < all;
-            cp_async_wait<0>();
-            G::meet();
-            if (S::BUFFERS > 1) {
-                if (more) fetch(x, index + step, mine + (turn ^ 1) * G::X);
-                cp_async_commit();
-            }
+        const auto fetch_item = [&](int index, float* to) { fetch(x, index, to); };
+        walk_items<G>(N, slot, mine, fetch_item, [&](int index, float* here, bool busy) {
             if (busy) split_x(here);
             G::meet();
             const Item item(busy ? index : 0);
             float sums[S::STRIP][NO][4];
             if (busy) compute(sums, item, here);
+            const auto store_item = [&](int i, const float(&d)[4]) { store(y, item, i / NO, i % NO, d); };
             if (G::PARTS > 1) {
-                if (busy) give_sums(sums);
+                if (busy) give_sums<G>(sums_of_slot, part, sums);
                 G::meet();
-                if (busy) add_sums(y, item);
+                if (busy) add_sums<G>(sums_of_slot, part, store_item);
             } else {
 #pragma unroll
-                for (int i = 0; i < S::STRIP * NO; ++i) store(y, item, i / NO, i % NO, sums[i / NO][i % NO]);
+                for (int i = 0; i < S::STRIP * NO; ++i) store_item(i, sums[i / NO][i % NO]);
             }
-            if (S::BUFFERS == 1) {
-                G::meet();  // nobody reads x any more
-                if (more) fetch(x, index + step, mine);
-                cp_async_commit();
-            }
-            index += step, turn ^= 1;
-        }
+        });
     }
 };

@@ -23,6 +23,7 @@
 // row: the address that this lane gives to ldmatrix, see `row_of_a` and `row_of_b`.
 #pragma once
 #include "fused/numbers.h"
+#include "fused/scales.h"
 #include "pair_of_halves.h"
 #include "tf32x3.h"
 
@@ -120,12 +121,7 @@ struct PairOfHalves {
     using T = float;
     static constexpr int K = 16, PIECE = 8, TERMS = 32, SLICE_TERMS = 32;
     static constexpr bool OWN_SUMS = true;
-
-    // x, dw: what they are multiplied by; x_back = 1 / x; hidden = 1 / (x · that of expand's weights), sums = 1 / (dw ·
-    // that of project's): what sums of their products are multiplied by
-    struct Scales {
-        float x, x_back, hidden, dw, sums;
-    };
+    using Scales = PairScales;
     __device__ __forceinline__ static float add(float sum, float part, float unscale) {
         return fmaf(part, unscale, sum);
     }

@@ -33,7 +33,7 @@
 //             arithmetic.h  what a product is                image.h        a stem's x, and the scale of its halves
 //             expand.h, depthwise.h, project.h    the convolutions; diagonal.h: depthwise on tensor cores
 //             geometry.h    sizes, and which pixel is where  cluster_sum.h  a tile that several blocks share
-//             chained.h, sliding.h     expand and depthwise in registers
+//             chained.h, sliding.h     expand and depthwise in registers    scales.h    of pairs of halves
 //             workspace.h   whose thread, whose memory       persistent.h   blocks one after the other in a kernel
 // warpgroups.h is another way to compute the same, with Hopper's wgmma: for halves and many images. alone.h is a third
 // one, for halves and many pixels: no warp waits for another one; alone_pairs.h is the same for floats.
