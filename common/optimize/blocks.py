@@ -12,7 +12,7 @@ from ..cuda import layout as layouts
 from ..kernels import vectors
 from ..kernels.ladder import prepared
 from . import generate
-from .fragments import fragments, pair_fragments
+from .fragments import fragments, pair_fragments, part_fragments
 from .generate import WARPGROUP_SLICE, Block, Geometry, Tile, WarpgroupSizes
 from .split_weights import in_taps, scales, split_weights
 from .tiles import chosen, rule
@@ -48,8 +48,8 @@ def inverted_residual(
     residual      of the shape and layout of out, or None
     activations   after each of the three convolutions, as in pointwise; the residual is added before the last one
     out           (N, O, OH, OW), NHWC; None: a new array
-    tile          default: `tiles.chosen`, else `tiles.rule`; none of single warps, for which the host puts the weights
-                  in order at each call (networks do it once)
+    tile          default: `tiles.chosen`, else `tiles.rule`; none of single warps or of rows, for which the host puts
+                  the weights in order at each call (networks do it once)
     input_bound   for a tile of arithmetic "halves", if expand is 1×1: no element of x is larger in magnitude. What is
                   computed from larger ones may be NaN. A stem needs none: each tile measures what it reads
     programmatic  programmatic dependent launch: the kernel may start before the previous one on the stream has ended,
@@ -59,8 +59,8 @@ def inverted_residual(
     fp32 accuracy) or float16, accumulated in float32. Channels and hidden channels must be multiples of 16 bytes, of 8
     elements with "halves", O of 4 elements. With "halves", expand and project are split when this is called: a launch
     that is recorded keeps their values. Returns out.
-    A tile with warpgroups or of single warps needs arrays that begin at multiples of 16 bytes; of single warps, the
-    weights are put in order when this is called, and a recorded launch keeps their values.
+    A tile with warpgroups, of single warps or of rows needs arrays that begin at multiples of 16 bytes; of single warps
+    and of rows, the weights are put in order when this is called, and a recorded launch keeps their values.
     ValueError and TypeError name the argument that does not fit; ValueError if no tile fits the card.
     """
     allowed = ("NHWC",)
@@ -99,7 +99,7 @@ def inverted_residual(
     adds_x = residual is None or vectors.address(residual) == vectors.address(x)
     if tile is None:
         tile = chosen(block, n, dtype)
-        if tile is None or tile.alone or (tile.warpgroups and not adds_x):
+        if tile is None or tile.orders_weights or (tile.warpgroups and not adds_x):
             tile = rule(block, n, x.dtype.itemsize)
         if tile is None:
             raise ValueError(f"inverted_residual {block}: no tile of it is possible for {dtype} on this card")
@@ -109,11 +109,11 @@ def inverted_residual(
     further: tuple[Any, ...] = ()
     if geometry.halves and not tile.alone:
         expand, project, further = _halves(block, expand, project, input_bound)
-    if (tile.warpgroups or tile.alone) and not adds_x:
-        raise ValueError(
-            f"inverted_residual {block}: {'single warps' if tile.alone else 'warpgroups'} add no residual but x"
-        )
-    variant = "alone" if tile.alone else "warpgroups" if tile.warpgroups else "cluster" if tile.split > 1 else "fused"
+    kind = tile.kind
+    if kind and not adds_x:
+        raise ValueError(f"inverted_residual {block}: {kind} add no residual but x")
+    variant = "alone" if tile.alone else "rows" if tile.rows else "warpgroups" if tile.warpgroups else ""
+    variant = variant or ("cluster" if tile.split > 1 else "fused")
     text = generate.source(block, tile, dtype, block.adds_input and adds_x)
     build = functools.partial(generate.compiled, text, generate.KERNEL)
     kernel = prepared(f"{generate.KERNEL}/{variant}", build, programmatic)
@@ -122,10 +122,12 @@ def inverted_residual(
     stored = tuple(array if array is None else layouts.as_stored(array) for array in arrays)
     if geometry.warpgroups is not None:
         stored = _of_warpgroups(geometry.warpgroups, block, *stored)
-    elif tile.alone:
+    elif tile.orders_weights:
         if vectors.vector_width(stored[0], stored[-1]) * x.dtype.itemsize < 16:
-            raise ValueError(f"inverted_residual {block}: x and out must begin at a multiple of 16 bytes, single warps")
-        if geometry.halves:
+            raise ValueError(f"inverted_residual {block}: x and out must begin at a multiple of 16 bytes, {kind}")
+        if tile.rows:
+            words = part_fragments(block, tile, *stored[1:7])
+        elif geometry.halves:
             words, further = pair_fragments(block, _finite(input_bound), *stored[1:7])
         else:
             words = fragments(block, *stored[1:7], streams=tile.streams)

@@ -15,7 +15,17 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .generate import ALONE_BUFFERS, ALONE_COLUMNS, WARPGROUPS, Block, Geometry, Tile, alone_size, ceil_div
+from .generate import (
+    ALONE_BUFFERS,
+    ALONE_COLUMNS,
+    ROWS_COLUMNS,
+    WARPGROUPS,
+    Block,
+    Geometry,
+    Tile,
+    alone_size,
+    ceil_div,
+)  # fmt: skip
 
 # ---- Constants fitted to an H200 (132 multiprocessors, 1.75 GHz). Keys of dictionaries are the itemsize.
 
@@ -100,6 +110,13 @@ ALONE_CYCLES, ALONE_SHARED_CYCLES = {4: 2.0, 2: 3.0}, {4: 1.6, 2: 2.4}
 ALONE_STRIPS = (1, 2, 4, 7)  # which candidates have
 ALONE_SHARED_BATCH = 32  # images, at most, for which several warps share an item
 ALONE_STEM_STRIPS = (4, 10, 16, 28)
+
+# Tiles of rows, cycles
+ROWS_START, ROWS_PART = 3600.0, 300.0  # of a tile; of a slice of it
+ROWS_MMA, ROWS_WAVEFRONT = 8.0, 1.0  # of a product, on a scheduler; of 128 bytes of shared memory
+ROWS_LETTER = 1.0  # of 64 bytes of sums that another thread block sends
+ROWS_TAPS = 5  # products of 8 channels of a row of outputs
+ROWS_BATCH = 64  # images, at most, for which they are candidates
 
 # Separate kernels, each measured alone
 SEPARATE_BYTES_PER_US = 23.5e3  # per multiprocessor: 3.1 TB/s on 132 of them
@@ -221,6 +238,8 @@ def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: i
         return _predicted_of_warpgroups(g, batch, multiprocessors)
     if g.alone is not None:
         return _predicted_of_single_warps(g, batch, multiprocessors, blocks)
+    if g.rows is not None:
+        return _predicted_of_rows(g, batch, multiprocessors, shared_memory)
     block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
@@ -280,6 +299,32 @@ def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, bl
     # weights are on their way before the kernel in front has ended: no START
     cycles = ceil_div(launched, at_a_time * at_once * multiprocessors) * an_item + LATENCY + weights
     return cycles / CLOCK_GHZ / 1000
+
+
+def rows_work(g: Geometry) -> tuple[float, float, float, float]:
+    """Of a tile of rows and a thread block: cycles of products, wavefronts, letters, bytes of weights."""
+    assert g.rows is not None
+    block, tile, sizes = g.block, g.tile, g.rows
+    steps, working = tile.slice // 16, sizes.eights // sizes.at_a_time
+    expand = sizes.rows_in * block.stride * (block.channels // 16)
+    hidden = working * sizes.at_a_time * (expand + ROWS_TAPS * tile.tile_h)
+    pairs, groups = block.outputs // 16, tile.tile_h // tile.strip
+    products = sizes.parts * (hidden + pairs * tile.tile_h * steps * 2) / SCHEDULERS
+    read = working * (4 * expand) + 8 * sizes.of_hidden / 64  # x by each warp; weights once
+    wavefronts = sizes.parts * (read + pairs * groups * steps * (4 + 4 * tile.strip))
+    letters = (tile.split - 1) * ceil_div(tile.tile_h * pairs, tile.split) * 16 * tile.images * block.out_size[1] / 16
+    return products, wavefronts, letters, 16.0 * sizes.parts * (sizes.of_hidden + sizes.of_project)
+
+
+def _predicted_of_rows(g: Geometry, batch: int, multiprocessors: int, shared_memory: int) -> float:
+    assert g.rows is not None
+    products, wavefronts, letters, weights = rows_work(g)
+    a_tile = ROWS_START + ROWS_PART * g.rows.parts + ROWS_LETTER * letters
+    a_tile += ROWS_MMA * products + ROWS_WAVEFRONT * wavefronts
+    clusters = max(1, multiprocessors // g.tile.split)
+    late = 0.0 if 2 * (g.shared + SHARED_RESERVED) <= shared_memory + SHARED_RESERVED else weights / L2_BYTES
+    tiles = ceil_div(batch, g.tile.images) * g.tiles
+    return (ceil_div(tiles, clusters) * a_tile + late) / CLOCK_GHZ / 1000
 
 
 def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:
@@ -455,6 +500,27 @@ def alone_candidates(
                 yield tile
 
 
+def rows_candidates(
+    block: Block, batch: int, itemsize: int, multiprocessors: int, shared_memory: int, clusters: bool
+) -> Iterator[Tile]:
+    """All tiles of rows that fit and may be fast. Arguments as of `candidates`."""
+    out_h, out_w = block.out_size
+    if itemsize != 2 or not clusters or batch > ROWS_BATCH or block.expand != "pointwise" or out_w > ROWS_COLUMNS[1]:
+        return
+    images = 2 if out_w <= ROWS_COLUMNS[2] and batch > 1 else 1
+    shapes = itertools.product((1, 2, 4), (1, 2, 4), range(1, 9), (8, 10, 12), (1, 2, 3, 4))
+    for h, near, split, warps, parts in shapes:
+        launched = ceil_div(batch, images) * ceil_div(out_h, h) * split
+        channels, rest = divmod(block.hidden, split * parts)
+        if h > out_h or rest or not multiprocessors // 6 <= launched <= 2 * multiprocessors:
+            continue
+        for stages in range(parts, 0, -1):
+            tile = Tile(h, out_w, images, channels, split, near, 0, stages, warps, persistent=1, rows=True)
+            if Geometry(block, tile, itemsize).problem(shared_memory) is None:
+                yield tile
+                break
+
+
 class _Way(NamedTuple):
     """One choice of project_n, expand_m and vector for a tile: its cost, and the registers per thread."""
 
@@ -533,7 +599,7 @@ def ranked(
         return predicted(block, tile, itemsize, batch, multiprocessors, shared_memory)
 
     card = multiprocessors, shared_memory, clusters
-    kinds = candidates, chained_candidates, warpgroup_candidates
+    kinds = candidates, chained_candidates, warpgroup_candidates, rows_candidates
     every = itertools.chain(*(of(block, batch, itemsize, *card) for of in kinds))
     return sorted([*every, *alone_candidates(block, batch, itemsize, *card, arithmetic)], key=key)
 
@@ -541,12 +607,12 @@ def ranked(
 def shortlist(tiles: Sequence[Tile], count: int) -> list[Tile]:
     """At most `count` tiles of a ranking: of each (tile_h, tile_w, images, split) the best two with other warps.
 
-    Tiles with warpgroups and of single warps are looked at apart.
+    Tiles with warpgroups, of single warps and of rows are looked at apart.
     """
     seen: dict[tuple, set] = {}
     picked = []
     for tile in tiles:
-        kind = tile.warpgroups > 0, tile.alone, tile.streams
+        kind = tile.kind, tile.streams
         others = seen.setdefault((tile.tile_h, tile.tile_w, tile.images, tile.split, kind), set())
         if len(others) < 2 and (tile.slice, tile.warps) not in others:
             others.add((tile.slice, tile.warps))

@@ -1,8 +1,9 @@
-"""A block's weights in the order in which the lanes of fused/alone.h and fused/alone_pairs.h read them.
+"""A block's weights in the order in which the lanes of fused/alone.h, alone_pairs.h and rows.h read them.
 
 fragments(block, expand, expand_bias, …)                     one array of 32-bit words: fragments of mma, 16 bytes of a
                                                              lane, for the kernel's parameter `fragments`
 pair_fragments(block, input_bound, expand, expand_bias, …)   the same of floats, as pairs of halves; and the scales
+part_fragments(block, tile, expand, expand_bias, …)          for a tile of rows: slice by slice
 """
 
 import functools
@@ -13,7 +14,7 @@ import numpy as np
 from .. import cuda
 from ..cuda.arrays import are_shapes_only
 from ..kernels.pair_of_halves import scale_of, split
-from .generate import Block, alone_size, alone_steps, alone_words, ceil_div
+from .generate import Block, RowsSizes, Tile, alone_size, alone_steps, alone_words, ceil_div
 from .split_weights import scales
 
 # Taps of a lane's words, by stride: two of each row, the third ones of two rows as they follow, that of the last row,
@@ -174,3 +175,39 @@ def pair_fragments(
     halves = np.ascontiguousarray(np.concatenate([first, last], axis=1))
     words = [part.reshape(-1).view(np.uint32) for part in (halves, np.ascontiguousarray(table), bias)]
     return cuda.asarray(np.concatenate(words)), numbers
+
+
+def part_fragments(
+    block: Block, tile: Tile, expand: Any, expand_bias: Any, depthwise: Any, depthwise_bias: Any, project: Any,
+    project_bias: Any,
+) -> Any:  # fmt: skip
+    """The words, uint32, of parameters in float16 as they are stored (NHWC), for a tile of rows; a bias may be None.
+
+    Of each slice, and of each thread block of a cluster, what hidden reads, then what project reads.
+    """
+    sizes = RowsSizes(block, tile)
+    if are_shapes_only():
+        return cuda.empty(sizes.words, np.uint32)  # of a plan
+
+    def numbers(array: Any, *shape: int) -> np.ndarray:
+        return (np.zeros(shape, np.float16) if array is None else cuda.asnumpy(array)).reshape(shape)
+
+    split, parts, eights = tile.split, sizes.parts, sizes.eights
+    steps, pairs = block.channels // 16, block.outputs // 16
+    of_eights = split, parts, eights, 8
+    # expand's fragments: split, part, eight, g; two steps, which lie side by side, b, t, e
+    first = numbers(expand, *of_eights, steps // 2, 2, 2, 4, 2).transpose(1, 0, 2, 4, 3, 7, 5, 6, 8)
+    biases = [numbers(bias, *of_eights).swapaxes(0, 1).astype(np.float32) for bias in (expand_bias, depthwise_bias)]
+    taps = numbers(depthwise, *of_eights, 9).swapaxes(0, 1)[..., [tap or 0 for tap in TAPS[block.stride]]]
+    taps[..., [i for i, tap in enumerate(TAPS[block.stride]) if tap is None]] = 0
+    of_eight = [
+        np.ascontiguousarray(part).reshape(parts, split, eights, -1).view(np.uint32) for part in (first, *biases, taps)
+    ]
+    hidden = np.concatenate(of_eight, axis=3).reshape(parts, split, -1)
+    # project's: pair, column / 2, its product, column % 2 (channels 4t, 4t + 1 and 4t + 2, 4t + 3), split, part, step,
+    # b, t, e
+    last = numbers(project, pairs, 4, 2, 2, split, parts, eights // 2, 2, 4, 2).transpose(5, 4, 0, 6, 1, 3, 8, 2, 7, 9)
+    products = np.ascontiguousarray(last).reshape(parts, split, -1).view(np.uint32)
+    bias = numbers(project_bias, block.outputs).astype(np.float32).view(np.uint32)
+    every = [hidden, products, np.broadcast_to(bias, (parts, split, len(bias)))]
+    return cuda.asarray(np.concatenate(every, axis=2).reshape(-1))

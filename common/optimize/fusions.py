@@ -153,9 +153,8 @@ class InvertedResidual(Fusion):
         if tile is None:
             return f"no tile for {block}: separate kernels are faster, or it does not fit"
         last = match["project"]
-        if (tile.warpgroups or tile.alone) and _residual(last) not in (None, match.nodes[0].inputs[0]):
-            kind = "is of single warps" if tile.alone else "has warpgroups"
-            return f"the tile for {block} {kind}, and they add no residual but the block's input"
+        if tile.kind and _residual(last) not in (None, match.nodes[0].inputs[0]):
+            return f"the tile chosen for {block} has {tile.kind}, and they add no residual but the block's input"
         return BlockStep.of(
             *match.nodes, residual=_residual(last), activation=_activation(last), fusion=self,
             parts={name: as_step(part) for name, part in match.parts.items()}, block=block, tile=tile,

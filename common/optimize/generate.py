@@ -124,6 +124,11 @@ class Tile:
                      residual is x; `blocks` thread blocks per multiprocessor loop over all items
     streams          of `alone` in float16: a warp has 16 hidden channels' weights in shared memory and asks for the
                      next ones while it computes; else a thread block has all of them
+    rows             fused/rows.h, in float16 on a card from sm_90 on: a cluster of `split` takes tile_h whole rows of
+                     outputs, of `images` images side by side, 1 or 2, at most 14 columns; of a pointwise expand that is
+                     clamped below at 0. slice: hidden channels of a thread block at a time; strip: rows that a warp
+                     projects at a time; stages: slices of weights in shared memory; vector, pixel_warps, expand_m and
+                     project_n are left aside; a residual is x; thread blocks loop over all tiles
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
                      4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and
@@ -149,6 +154,19 @@ class Tile:
     warpgroups: int = 0
     alone: bool = False
     streams: bool = False
+    rows: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What kernels are for this tile, in words: "single warps", "tiles of rows", "warpgroups"; "" for block.h."""
+        return (
+            "single warps" if self.alone else "tiles of rows" if self.rows else "warpgroups" if self.warpgroups else ""
+        )
+
+    @property
+    def orders_weights(self) -> bool:
+        """Whether the host puts the weights in the order in which lanes read them, see fragments.py."""
+        return self.alone or self.rows
 
 
 def arithmetic(tile: Tile, dtype: str) -> str:
@@ -377,6 +395,74 @@ class AloneSizes:
             yield f"y must fit where x was: {t.strip * 16 * b.outputs} elements into {self.x}"
 
 
+# ---- Tiles of rows
+
+ROWS_COLUMNS = {1: 14, 2: 7}  # outputs of a row at most, by images side by side
+ROWS_EIGHTS = 4  # of hidden channels that a warp takes at a time, at most
+ROWS_SUMS = 64  # registers of a lane for the sums of its outputs, at most
+
+
+class RowsSizes:
+    """The sizes of a tile of rows. rows_in: of x; parts: slices of a thread block; shared: bytes of a thread block.
+
+    eights: of a slice's channels; at_a_time: of them, those of a warp. passes: pairs of eight outputs that a warp
+    projects one after the other. of_hidden, of_project: 16 bytes of a slice's weights.
+    """
+
+    def __init__(self, block: Block, tile: Tile) -> None:
+        self.block, self.tile, stride = block, tile, block.stride
+        self.rows_in = (tile.tile_h - 1) * stride + 3
+        self.parts = max(1, block.hidden // (tile.split * tile.slice))
+        self.eights, pairs = tile.slice // 8, block.outputs // 16
+        self.at_a_time = max(1, ceil_div(self.eights, tile.warps))
+        self.passes = ceil_div(pairs, max(1, tile.warps // max(1, tile.tile_h // tile.strip)))
+        self.of_hidden = self.eights * (block.channels // 16 * 16 + 16)
+        self.of_project = pairs * (tile.slice // 16) * 32 + block.outputs // 4
+        x, dw = self.rows_in * 16 * stride * block.channels // 8, tile.tile_h * self.eights * 16
+        letters = (tile.split - 1) * ceil_div(tile.tile_h * pairs, tile.split) * 64
+        stages = tile.stages * (self.of_hidden + self.of_project)
+        self.shared = 16 * (tile.stages + 1 + x + dw + letters + stages)
+
+    @property
+    def words(self) -> int:
+        """32-bit words of all weights."""
+        return 4 * self.tile.split * self.parts * (self.of_hidden + self.of_project)
+
+    def problems(self) -> Iterator[str]:
+        """Why the tile is not possible but for shared memory, in words."""
+        b, t = self.block, self.tile
+        if cuda.backend() == "gpu" and cuda.compute_capability() < 90:
+            yield f"tiles of rows need a card from sm_90 on, this one is sm_{cuda.compute_capability()}"
+        if b.expand != "pointwise":
+            yield f'tiles of rows need a "pointwise" expand, got "{b.expand}"'
+        if b.stride not in (1, 2):
+            yield f"stride must be 1 or 2, got {b.stride}"
+        if b.bounds[0][0] != 0:
+            yield f"tiles of rows need an expand that is clamped below at 0, got bounds {b.bounds[0]}"
+        if b.residual and not b.adds_input:
+            yield "tiles of rows add no residual but x"
+        if t.chained or t.warpgroups or t.alone:
+            yield "tiles of rows are neither chained nor of single warps nor have warpgroups"
+        if b.channels % 32 or b.outputs % 16:
+            yield f"channels must be a multiple of 32 for tiles of rows, outputs of 16, got {b}"
+        if t.images not in ROWS_COLUMNS or b.out_size[1] > ROWS_COLUMNS[t.images]:
+            yield f"tiles of rows take {ROWS_COLUMNS[1]} columns of an image or {ROWS_COLUMNS[2]} of two, got {t}"
+        if t.tile_w != b.out_size[1] or not 1 <= t.tile_h <= b.out_size[0] + 1:
+            yield f"tiles of rows take whole rows of {b.out_size[0]}×{b.out_size[1]} outputs, got {t.tile_h}×{t.tile_w}"
+        if not 1 <= t.split <= 8:
+            yield f"split must be from 1 to 8, the blocks of a cluster, got {t.split}"
+        elif t.slice % 16 or b.hidden % (t.split * t.slice):
+            yield f"slice must be a multiple of 16, and split · slice divide {b.hidden} hidden channels, got {t.slice}"
+        if not 1 <= t.warps <= 32 or self.eights % self.at_a_time or self.at_a_time > ROWS_EIGHTS:
+            yield f"warps must take 1 to {ROWS_EIGHTS} eights each of a slice of {t.slice}, got {t.warps} warps"
+        if t.tile_h % t.strip or t.warps % (t.tile_h // t.strip):
+            yield f"strip must divide tile_h, {t.tile_h}, and the quotient {t.warps} warps, got {t.strip}"
+        if 8 * self.passes * t.strip > ROWS_SUMS:
+            yield f"a warp must have at most {ROWS_SUMS} sums of outputs, got {8 * self.passes * t.strip}"
+        if not 1 <= t.stages <= self.parts:
+            yield f"stages must be from 1 to the {self.parts} slices of a thread block, got {t.stages}"
+
+
 # ---- All tiles
 
 
@@ -437,7 +523,8 @@ class Geometry:
         self.planes = max(1, tile.slice // 16 // max(1, tile.warps // tile.pixel_warps))
         self.warpgroups = WarpgroupSizes(block, tile) if tile.warpgroups else None
         self.alone = AloneSizes(block, tile, itemsize) if tile.alone else None
-        for other in (self.warpgroups, self.alone):
+        self.rows = RowsSizes(block, tile) if tile.rows else None
+        for other in (self.warpgroups, self.alone, self.rows):
             if other is not None:
                 self.shared = other.shared
 
@@ -452,6 +539,8 @@ class Geometry:
         tiles = ceil_div(batch, self.tile.images) * self.tiles
         if self.alone is not None:
             tiles = min(ceil_div(tiles, self.tile.pixel_warps), self.tile.blocks * multiprocessors)
+        elif self.rows is not None:
+            tiles = min(tiles, max(1, multiprocessors // self.tile.split))
         elif self.warpgroups is not None and self.tile.split == 1:
             tiles = min(tiles, multiprocessors)
         elif self.tile.persistent:
@@ -465,6 +554,10 @@ class Geometry:
     def _problems(self, shared_memory: int) -> Iterator[str]:
         if self.alone is not None:
             yield from self.alone.problems()
+        elif self.rows is not None:
+            if self.itemsize != 2:
+                yield "tiles of rows are of float16"
+            yield from self.rows.problems()
         elif self.warpgroups is not None:
             if self.itemsize != 2:
                 yield "warpgroups multiply float16 alone"
@@ -595,9 +688,11 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
 
     adds_input: whether the residual is the input x, so that `residual` is not read; default: block.adds_input.
     With tile.arithmetic "halves" the kernel has the parameters SCALES as well, float, and expand and project are arrays
-    as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS, with tile.alone
-    ALONE_PARAMETERS.
+    as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS, with tile.alone or
+    tile.rows ALONE_PARAMETERS.
     """
+    if tile.rows:
+        return _source_of_rows(block, tile)
     if tile.alone:
         return _source_of_single_warps(block, tile, dtype)
     if tile.warpgroups:
@@ -697,6 +792,34 @@ extern "C" __global__ void __launch_bounds__({32 * tile.warps}, {tile.blocks})
         {{{highs}}}}};
     {kind}<Shape> block(shared, fragments, bounds{further});
     block.run(x, y, N);
+}}
+"""
+
+
+def _source_of_rows(block: Block, tile: Tile) -> str:
+    lows, highs = (", ".join(literal(bound[side]) for bound in block.bounds) for side in (0, 1))
+    sizes = {
+        "H": block.height, "W": block.width, "C": block.channels, "O": block.outputs, "STRIDE": block.stride,
+        "ROWS": tile.tile_h, "NEAR": tile.strip, "SIDE": tile.images, "SPLIT": tile.split, "WARPS": tile.warps,
+        "PART": tile.slice, "PARTS": RowsSizes(block, tile).parts, "STAGES": tile.stages,
+    }  # fmt: skip
+    cluster = f"__cluster_dims__({tile.split}, 1, 1) " if tile.split > 1 else ""
+    return f"""// requires: sm_90
+#include "fused/rows.h"
+
+struct Shape {{  // {block}
+    static constexpr bool ADDS_X = {str(block.adds_input).lower()};
+{_constants(sizes)}
+}};
+
+extern "C" __global__ void {cluster}__launch_bounds__({32 * tile.warps}, 1)
+{KERNEL}({ALONE_PARAMETERS.format(T="__half")}) {{
+    extern __shared__ uint4 shared[];
+    const AloneBounds bounds = {{
+        {{{lows}}},
+        {{{highs}}}}};
+    Rows<Shape> block(shared, fragments, N);
+    block.run(bounds, x, y);
 }}
 """
 

@@ -239,7 +239,7 @@ def _phases(
         geometry = Geometry(layer, one, itemsize)
         weights = geometry.stages * geometry.stage_bytes
         work = geometry.shared - weights - (MAILBOX if one.split > 1 else 0)
-        if one.warpgroups or one.alone or one.warps > warps or cluster % one.split or geometry.problem(shared):
+        if one.kind or one.warps > warps or cluster % one.split or geometry.problem(shared):
             continue
         tiles = ceil_div(batch, one.images) * geometry.tiles
         teams = max(1, min(warps // one.warps, ceil_div(tiles * one.split, blocks), (shared - weights) // work))

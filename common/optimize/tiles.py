@@ -35,6 +35,7 @@ from .generate import Block, Geometry, Tile, ceil_div
 
 SHIPPED = Path(__file__).with_name("tiles.json")
 KINDS = (*generate.TYPES, "float32 halves")
+MAY_BE_0 = ("vector", "persistent", "chained", "warpgroups", "alone", "streams", "rows")  # of a tile's numbers
 
 
 # ---- The rule
@@ -268,9 +269,7 @@ def _read(path: Path) -> dict[str, Any]:
                     if (arithmetic := tile.pop("arithmetic")) != allowed:
                         raise ValueError(f"a tile's arithmetic for {kind} must be {allowed}, got {arithmetic!r}")
                     for name, n in tile.items():
-                        least = (
-                            0 if name in ("vector", "persistent", "chained", "warpgroups", "alone", "streams") else 1
-                        )
+                        least = 0 if name in MAY_BE_0 else 1
                         if not isinstance(n, int) or n < least:
                             raise ValueError(f"a tile's {name} must be an integer of at least {least}, got {n!r}")
     return content
@@ -411,6 +410,7 @@ def describe(tile: Tile | None) -> str:
         f"{tile.warpgroups} warpgroups" if tile.warpgroups else "",
         "single warps" if tile.alone else "",
         "streaming weights" if tile.streams else "",
+        "rows" if tile.rows else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]
