@@ -204,7 +204,7 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
     if dtype == np.float32:
         made += [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in made if t.vector == 2 or t.chained]
     elif cuda.backend() == "simulator" or cuda.compute_capability() == 90:
-        made += warpgroup_blocks()
+        made += warpgroup_blocks() + row_blocks()
     alone = single_warp_blocks()
     if dtype == np.float32:
         return made + [(b, dataclasses.replace(t, arithmetic="halves")) for b, t in alone if b.expand == "pointwise"]
@@ -249,6 +249,24 @@ def warpgroup_blocks() -> list[tuple[Block, Tile]]:
         (tall, dataclasses.replace(four, tile_h=9, strip=7)),
         (strided, dataclasses.replace(two, tile_h=6, tile_w=5)),
         (strided, dataclasses.replace(four, tile_h=3, tile_w=5, strip=1)),
+    ]
+
+
+def row_blocks() -> list[tuple[Block, Tile]]:
+    """Tiles of rows: both strides, one image and two, one slice and several, clusters of even and odd size.
+
+    Of the second and the last block not all slices are there at a time; of the last one a warp takes several outputs.
+    """
+
+    def tile(h: int, columns: int, slice: int, *, warps: int = 4, **more: int) -> Tile:
+        return Tile(h, columns, slice=slice, vector=0, warps=warps, persistent=1, rows=True, **({"stages": 1} | more))
+
+    return [
+        (Block(6, 10, 32, 96, 32, residual=True), tile(2, 10, 48, split=2)),
+        (Block(6, 13, 64, 96, 64), tile(4, 13, 32, stages=2, strip=2)),
+        (Block(9, 28, 32, 64, 48, 2), tile(2, 14, 32, split=2, strip=2)),
+        (Block(7, 7, 96, 96, 96, residual=True), tile(2, 7, 32, split=3, images=2, strip=2, warps=6)),
+        (Block(14, 14, 32, 192, 160, 2), tile(1, 7, 32, split=3, images=2)),
     ]
 
 

@@ -56,6 +56,7 @@ class Mutant:
 
 WARPGROUPS = "tests/optimize/test_warpgroups.py"
 ALONE = "tests/optimize/test_alone.py"
+ROWS = "tests/optimize/test_rows.py"
 ADD = "tests/kernels/test_kernels_elementwise.py"
 POOL = "tests/kernels/test_kernels_pool2d.py"
 GEMM = "tests/kernels/test_kernels_gemm.py"
@@ -540,6 +541,36 @@ MUTANTS = [
         "pairs-right", "common/optimize/fused/alone_pairs.h",
         "return i + kx == 3 ? right[h][c] :", "return i + kx == 3 ? values[0][h][c] :",
         "at stride 2 the last tap lies on the lane's own pixel", f"{ALONE} -k kind",
+    ),
+    Mutant(
+        "rows-weights", "common/optimize/fused/rows.h",
+        "there[2 * stage].wait(parity);", "there[2 * stage].wait(0);",
+        "hidden reads a slice's weights before they have come", f"{ROWS} -k 'kind or walk'",
+    ),
+    Mutant(
+        "rows-free", "common/optimize/fused/rows.h",
+        "                __syncthreads();  // dw and project's weights are free\n", "",
+        "the next slice's weights come, and its dw, where others still read", f"{ROWS} -k 'access or walk'",
+    ),
+    Mutant(
+        "rows-owner", "common/optimize/fused/rows.h",
+        "if (SPLIT == 1 || (pair * ROWS + row + r) % SPLIT == rank)", "",
+        "each thread block of a cluster adds project's bias", f"{ROWS} -k kind",
+    ),
+    Mutant(
+        "rows-beside", "common/optimize/fused/rows.h",
+        "const int column = SIDE == 1 ? q : q % (8 * ST);", "const int column = q;",
+        "the second of two images side by side has no border", f"{ROWS} -k kind",
+    ),
+    Mutant(
+        "rows-missing", "common/optimize/fused/rows.h",
+        "(unsigned)y < H && image < N);", "(unsigned)y < H);",
+        "x of an image beside the last one is read, which is not there", f"{ROWS} -k 'kind or access'",
+    ),
+    Mutant(
+        "rows-next", "common/optimize/fused/rows.h",
+        "if constexpr (SPLIT > 1) cluster_sync();  // before", "if constexpr (SPLIT > 1) __syncthreads();  // before",
+        "letters of the next tile come where those of this one are still read", f"{ROWS} -k walk",
     ),
     Mutant(
         "stem-warps", "common/optimize/fused/image.h",

@@ -111,10 +111,12 @@ ALONE_STRIPS = (1, 2, 4, 7)  # which candidates have
 ALONE_SHARED_BATCH = 32  # images, at most, for which several warps share an item
 ALONE_STEM_STRIPS = (4, 10, 16, 28)
 
-# Tiles of rows, cycles
-ROWS_START, ROWS_PART = 3600.0, 300.0  # of a tile; of a slice of it
-ROWS_MMA, ROWS_WAVEFRONT = 8.0, 1.0  # of a product, on a scheduler; of 128 bytes of shared memory
-ROWS_LETTER = 1.0  # of 64 bytes of sums that another thread block sends
+# Tiles of rows, cycles; fitted to 659 times of batches 1, 8 and 32: 15 % off in the mean
+ROWS_LAUNCH, ROWS_TILE, ROWS_SLICE = 170.0, 1170.0, 740.0  # of a launch; of a tile; of a slice of it
+ROWS_STEP = 100.0  # of a row of hidden pixels, after which the next one begins
+ROWS_HIDDEN, ROWS_PROJECT = 11.5, 9.0  # of a product, of a scheduler
+ROWS_LETTER = 6.6  # of 256 bytes of sums that another thread block sends
+ROWS_WEIGHTS = 0.022  # of a byte of weights of all thread blocks, on each multiprocessor
 ROWS_TAPS = 5  # products of 8 channels of a row of outputs
 ROWS_BATCH = 64  # images, at most, for which they are candidates
 
@@ -239,7 +241,7 @@ def predicted_of(g: Geometry, batch: int, multiprocessors: int, shared_memory: i
     if g.alone is not None:
         return _predicted_of_single_warps(g, batch, multiprocessors, blocks)
     if g.rows is not None:
-        return _predicted_of_rows(g, batch, multiprocessors, shared_memory)
+        return _predicted_of_rows(g, batch, multiprocessors)
     block, tile, itemsize = g.block, g.tile, g.itemsize
     keeps_weights = tile.persistent and g.resident
     parts = _expansion(g), _depthwise(g), _projection(g)
@@ -301,30 +303,22 @@ def _predicted_of_single_warps(g: Geometry, batch: int, multiprocessors: int, bl
     return cycles / CLOCK_GHZ / 1000
 
 
-def rows_work(g: Geometry) -> tuple[float, float, float, float]:
-    """Of a tile of rows and a thread block: cycles of products, wavefronts, letters, bytes of weights."""
+def _predicted_of_rows(g: Geometry, batch: int, multiprocessors: int) -> float:
     assert g.rows is not None
     block, tile, sizes = g.block, g.tile, g.rows
-    steps, working = tile.slice // 16, sizes.eights // sizes.at_a_time
-    expand = sizes.rows_in * block.stride * (block.channels // 16)
-    hidden = working * sizes.at_a_time * (expand + ROWS_TAPS * tile.tile_h)
-    pairs, groups = block.outputs // 16, tile.tile_h // tile.strip
-    products = sizes.parts * (hidden + pairs * tile.tile_h * steps * 2) / SCHEDULERS
-    read = working * (4 * expand) + 8 * sizes.of_hidden / 64  # x by each warp; weights once
-    wavefronts = sizes.parts * (read + pairs * groups * steps * (4 + 4 * tile.strip))
-    letters = (tile.split - 1) * ceil_div(tile.tile_h * pairs, tile.split) * 16 * tile.images * block.out_size[1] / 16
-    return products, wavefronts, letters, 16.0 * sizes.parts * (sizes.of_hidden + sizes.of_project)
-
-
-def _predicted_of_rows(g: Geometry, batch: int, multiprocessors: int, shared_memory: int) -> float:
-    assert g.rows is not None
-    products, wavefronts, letters, weights = rows_work(g)
-    a_tile = ROWS_START + ROWS_PART * g.rows.parts + ROWS_LETTER * letters
-    a_tile += ROWS_MMA * products + ROWS_WAVEFRONT * wavefronts
-    clusters = max(1, multiprocessors // g.tile.split)
-    late = 0.0 if 2 * (g.shared + SHARED_RESERVED) <= shared_memory + SHARED_RESERVED else weights / L2_BYTES
-    tiles = ceil_div(batch, g.tile.images) * g.tiles
-    return (ceil_div(tiles, clusters) * a_tile + late) / CLOCK_GHZ / 1000
+    pairs, steps = block.outputs // 16, sizes.rows_in * block.stride
+    working = ceil_div(sizes.eights, sizes.at_a_time)
+    busy = min(tile.warps, pairs * (tile.tile_h // tile.strip))
+    an_eight = steps * (block.channels // 16) + ROWS_TAPS * tile.tile_h
+    hidden = ceil_div(working, SCHEDULERS) * sizes.at_a_time * an_eight
+    projected = ceil_div(busy, SCHEDULERS) * sizes.passes * tile.strip * (tile.slice // 16) * 2
+    a_slice = ROWS_SLICE + ROWS_STEP * steps + ROWS_HIDDEN * hidden + ROWS_PROJECT * projected
+    letters = (tile.split - 1) * ceil_div(tile.tile_h * pairs, tile.split) * tile.images * block.out_size[1]
+    tiles, clusters = ceil_div(batch, tile.images) * g.tiles, max(1, multiprocessors // tile.split)
+    weights = 16 * sizes.parts * (sizes.of_hidden + sizes.of_project) * min(tiles, clusters) * tile.split
+    a_tile = ROWS_TILE + sizes.parts * a_slice + ROWS_LETTER * letters
+    cycles = ROWS_LAUNCH + ceil_div(tiles, clusters) * a_tile + ROWS_WEIGHTS * weights / multiprocessors
+    return cycles / CLOCK_GHZ / 1000
 
 
 def separate(block: Block, batch: int, itemsize: int, multiprocessors: int) -> float:

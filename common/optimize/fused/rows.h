@@ -209,7 +209,7 @@ template <class S> struct Rows {
     // ---- Project: of NEAR rows 16 outputs. A lane has channels 4t … 4t + 3 of its pixels 2g and 2g + 1.
 
     __device__ __forceinline__ void project(float4 (&sums)[NEAR][2], const uint4* from, int row, int pair) const {
-        constexpr int CHAINS = NEAR == 1 ? 2 : 1;  // so that few products wait for each other
+        constexpr int CHAINS = NEAR == 1 && STEPS > 1 ? 2 : 1;  // so that few products wait for each other
         const uint2* const dw = (const uint2*)(shared + DW) + row * (EIGHTS * 32) + lane;
         const uint4* const of_pair = from + pair * (STEPS * 32) + lane;
         float d[CHAINS][NEAR][2][4];
@@ -335,6 +335,7 @@ template <class S> struct Rows {
                     if (pair >= PAIRS || (SPLIT > 1 && unit % SPLIT != rank)) continue;
 #pragma unroll
                     for (int i = 0; i < 2 * (SPLIT - 1); ++i) {
+                        if (!is_out(2 * g + i % 2)) continue;  // nobody has written there
                         const float4 more = letter(i / 2 + (i / 2 >= rank), rank, unit)[i % 2 * 32];
                         float4& sum = sums[p][r][i % 2];
                         sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
