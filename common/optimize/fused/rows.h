@@ -1,4 +1,4 @@
-// rows.h - a whole inverted-residual block by thread blocks that take rows of an image. Halves, at most 14 outputs a row.
+// rows.h - a whole inverted-residual block by thread blocks that take rows of an image: halves, 14 outputs a row.
 //
 //   Rows<S> block(shared, weights, N);      S: a struct of numbers, which generate.py writes
 //   block.run(bounds, x, y);
@@ -56,9 +56,9 @@ template <class S> struct Rows {
     int asked[2] = {}, part = 0, all;  // parts that were asked for, and that are over, of all tiles; all: of this block
     unsigned every;                    // all bits, which no compiler knows
 
-    // A row has 16 · STRIDE hidden pixels, of one image or of two, side by side: a column of the border, then those of the
-    // image. At stride 1 outputs lie where hidden pixels do; at stride 2 output o needs 2o, 2o + 1 and 2o + 2. In shared
-    // memory every 2 · STRIDE-th pixel is side by side, and pieces of 16 bytes are exchanged (alone.h).
+    // A row has 16 · STRIDE hidden pixels, of one image or of two, side by side: a column of the border, then those of
+    // the image. At stride 1 outputs lie where hidden pixels do; at stride 2 output o needs 2o, 2o + 1 and 2o + 2. In
+    // shared memory every 2 · STRIDE-th pixel is side by side, and pieces of 16 bytes are exchanged (alone.h).
     __device__ __forceinline__ static unsigned at_place(unsigned row, unsigned at, unsigned piece) {
         constexpr int PIECES = C / 8, EXCHANGED = PIECES % 8 == 0 ? 8 : 4;
         return row * X_ROW + at * C + (piece ^ at % 8 / (8 / EXCHANGED) % EXCHANGED) * 8;
@@ -74,7 +74,8 @@ template <class S> struct Rows {
     __device__ __forceinline__ static bool is_out(int o) { return column_of(o) >= 0 && column_of(o) < OUT_W; }
 
     __device__ __forceinline__ Rows(void* memory, const uint4* weights, int N)
-        : weights(weights), shared((uint4*)memory), there((Mbarrier*)memory), mail((Mailbox*)(there + 2 * S::STAGES)), N(N) {
+        : weights(weights), shared((uint4*)memory), there((Mbarrier*)memory), mail((Mailbox*)(there + 2 * S::STAGES)),
+          N(N) {
         lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
         rank = SPLIT > 1 ? (int)cluster_rank() : 0;
@@ -115,8 +116,8 @@ template <class S> struct Rows {
             const unsigned r = i / (SIDE * OF_ROW), rest = i % (SIDE * OF_ROW), side = rest / OF_ROW;
             const unsigned column = rest % OF_ROW / (C / 8), piece = i % (C / 8);
             const int y = y0 + (int)r, image = first + (int)side;
-            cp_async_16(x_here() + place(r, side * (8 * ST) + column + 1, piece), x + ((image * H + y) * W + (int)column) * C + piece * 8,
-                        (unsigned)y < H && image < N);
+            cp_async_16(x_here() + place(r, side * (8 * ST) + column + 1, piece),
+                        x + ((image * H + y) * W + (int)column) * C + piece * 8, (unsigned)y < H && image < N);
         }
         cp_async_commit();
     }
@@ -173,7 +174,8 @@ template <class S> struct Rows {
                     const int n = i % NB, p = i / NB;
                     float(&d)[4] = hidden[p][n];
                     const unsigned(&of)[4] = a[Y % 2][p][k];
-                    if (k == 0) mma_f16(d, of, {b[n][0], b[n][1]}, {first[n][0], first[n][1], first[n][0], first[n][1]});
+                    if (k == 0)
+                        mma_f16(d, of, {b[n][0], b[n][1]}, {first[n][0], first[n][1], first[n][0], first[n][1]});
                     else mma_f16(d, of, {b[n][2 * k], b[n][2 * k + 1]});
                 }
         }
@@ -320,7 +322,8 @@ template <class S> struct Rows {
                             if (owner == rank) continue;
 #pragma unroll
                             for (int i = 0; i < 2; ++i)
-                                if (is_out(2 * g + i)) mail->send(letter(rank, owner, unit) + i * 32, owner, sums[p][r][i]);
+                                if (is_out(2 * g + i))
+                                    mail->send(letter(rank, owner, unit) + i * 32, owner, sums[p][r][i]);
                         }
                 }
                 __syncthreads();  // dw and project's weights are free
