@@ -4,8 +4,8 @@ def short_list(ranked, count):
 
     ranked: tuples (name, cut, shape), the most promising first. cut: how image and channels
     are cut, (tile_h, tile_w, images, split). shape: (slice, warps). Of each cut at most two
-    candidates are taken, and those two must differ in their shape. Fewer than `count` if there
-    are no more.
+    candidates are taken, and those two must differ in slice, in warps or in both. Fewer than
+    `count` if there are no more.
     """
     # BEGIN SOLUTION
     # write: the names of the candidates worth a measurement

@@ -121,7 +121,7 @@ def fp8(recorded: Results) -> None:
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
         print(f"{f'{case}, b{batch}':<36}" + "".join(f"{text:>12}" for text in cells))
     most = max(batch for _, batch in by)
-    ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16", "ours-int8": "ours-fp16"}
+    ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16"}  # ours: int8 by mma, fp16 by wgmma
     for name, beside in ways.items():
         ratios = [
             row[name]["median_us"] / row[beside]["median_us"]

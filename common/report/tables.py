@@ -815,7 +815,10 @@ class _Versions:
             text = text.replace(f"{OTHER_PROGRAM}{{{program}}}", mark)
         if len(marks) < 2:
             return "\n\n".join([text, *_of_other_programs(self._recorded.runs[run]["date"] for run in self._runs)])
-        dates = ", ".join(f"{mark} of {program.rpartition(', ')[2]}" for program, mark in marks.items())
+        every = [program.rpartition(", ")[::2] for program in marks]
+        alike = len({date for _, date in every}) < len(every)  # versions of one day are told apart by their commit
+        said = [f"{date} (commit {commit[:8]})" if alike else date for commit, date in every]
+        dates = ", ".join(f"{mark} of {one}" for mark, one in zip(marks.values(), said, strict=True))
         return f"{text}\n\nMeasured with earlier versions of this repository, the newest first: {dates}."
 
 
@@ -937,7 +940,7 @@ def energy(recorded: Results) -> str:
         f"{provenance(recorded, found)}. Millijoules per image above idle power, by {how}: the median of {rounds}"
         " rounds in random order, the range that they and idle power leave open, and the median with idle power. Every"
         " result was checked before and after: the error is the largest of the row, against float64, or against ONNX"
-        " Runtime in fp32 where that was not taken. Bold is the least of a column."
+        " Runtime in fp32 where that was not taken. Bold is the least of a batch."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
     versions, outdated = _Versions(recorded), is_outdated(recorded)
