@@ -6,7 +6,8 @@ def climb(starts, near, ask, budget):
     all tiles near the current one, and goes to the fastest of them if that is faster than the
     current one. If none is faster, the next climb begins at the next start, known or not. The
     search ends when there are no more starts, or when a new question would exceed the budget,
-    also within a step. There is at least one start, and the budget is at least 1.
+    also within a step; what was asked until then counts. There is at least one start, and the
+    budget is at least 1.
     """
     # BEGIN SOLUTION
     # write: climb from each start, count questions, remember all µs
