@@ -43,6 +43,11 @@ template <> struct Products<__half> {
 };
 using P = Products<number_t>;
 
+// In the end a thread finishes ROUNDS sums. The i-th of all is one of four of lane i / 4 % 32: of output g or g + 8, of
+// image 2t or 2t + 1.
+constexpr int ROUNDS = ceil_div(TILES * 128, THREADS);
+__device__ __forceinline__ int output_of(int i) { return i / 4 % 32 / 4 + i % 4 / 2 * 8; }
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     few_rows(const number_t* x, const number_t* __restrict__ weight, const bias_t* __restrict__ bias,
              const float* __restrict__ multiplier, result_t* y, int N, int O) {
@@ -59,6 +64,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         cp_async_16(rows + i * THREADS, weight + (there ? o * INPUTS + k : 0), there);
     }
     cp_async_commit();
+    P::Sum biases[ROUNDS];
+#pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        const int o = o0 + output_of(threadIdx.x + round * THREADS);
+        biases[round] = bias && o < O ? (P::Sum)bias[o] : 0;
+    }
     wait_for_inputs();  // until here nothing depends on the kernel before
 #pragma unroll
     for (int i = 0; i < PER * TILES; ++i) {
@@ -84,11 +95,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         *(P::Sums*)(columns + j * THREADS) = {acc[j][0], acc[j][1], acc[j][2], acc[j][3]};
     __syncthreads();
     const P::Sum* const sums = (const P::Sum*)(shared + PER * 2 * THREADS);  // [TILES][WARPS][32][4]
-    for (int i = threadIdx.x; i < TILES * 128; i += THREADS) {  // a lane's: output g or g + 8, image 2t or 2t + 1
-        const int e = i % 4, from = i / 4 % 32;
-        const int o = o0 + from / 4 + e / 2 * 8, n = n0 + i / 128 * 8 + from % 4 * 2 + e % 2;
-        if (o >= O || n >= N) continue;
-        P::Sum sum = bias ? (P::Sum)bias[o] : 0;
+#pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        const int i = threadIdx.x + round * THREADS;
+        const int o = o0 + output_of(i), n = n0 + i / 128 * 8 + i / 4 % 4 * 2 + i % 2;
+        if (i >= TILES * 128 || o >= O || n >= N) continue;
+        P::Sum sum = biases[round];
 #pragma unroll
         for (int w = 0; w < WARPS; ++w) sum += sums[(i / 128 * WARPS + w) * 128 + i % 128];
         y[n * O + o] = (result_t)P::finish(sum, multiplier + o);

@@ -157,12 +157,24 @@ template <class S> struct Head {
                 }
             }
     }
-    // Clamped, and the sum over the pixels of this warp.
-    __device__ __forceinline__ void pool(const float (&acc)[CT][PT][2][4], const HeadWeights<T>& w, int slice) {
+    // Which channel of a slice the i-th of this thread's rows of sums is.
+    __device__ __forceinline__ int channel_of(int i) const {
+        return (warp_c + i / 2 * S::WARPS_C) * 16 + i % 2 * 8 + g;
+    }
+    __device__ __forceinline__ void get_bias(T (&bias)[CT * 2], const HeadWeights<T>& w, int slice) const {
 #pragma unroll
         for (int i = 0; i < CT * 2; ++i) {
-            const int channel = (warp_c + i / 2 * S::WARPS_C) * 16 + i % 2 * 8 + g, o = slice * S::CHANNELS + channel;
-            const float bias = w.bias && o < S::O ? (float)w.bias[o] : 0.0f;
+            const int o = slice * S::CHANNELS + channel_of(i);
+            bias[i] = w.bias && o < S::O ? w.bias[o] : (T)0.0f;
+        }
+    }
+    // Clamped, and the sum over the pixels of this warp.
+    __device__ __forceinline__ void pool(const float (&acc)[CT][PT][2][4], const HeadWeights<T>& w,
+                                         const T (&biases)[CT * 2]) {
+#pragma unroll
+        for (int i = 0; i < CT * 2; ++i) {
+            const int channel = channel_of(i);
+            const float bias = (float)biases[i];
             float sum = 0;
 #pragma unroll
             for (int j = 0; j < PT * 4; ++j) {
@@ -183,6 +195,8 @@ template <class S> struct Head {
 #pragma unroll 1
         for (int slice = slices.first; slice < SLICES && of_images.first < N; slice += slices.step) {
             if (slice != slices.first) prefetch(w, slice);
+            T bias[CT * 2];
+            get_bias(bias, w, slice);
             fetch<S::PIXELS>(images, x, of_images.first * S::PIXELS, S::PIXELS);
             int stage = 0;
 #pragma unroll 1
@@ -197,7 +211,7 @@ template <class S> struct Head {
                 float acc[CT][PT][2][4] = {};
                 multiply(images + stage * S::PIXELS * ROW, acc);
                 if constexpr (S::WARPS_K > 1) add_parts(acc);
-                if (warp_k == 0) pool(acc, w, slice);
+                if (warp_k == 0) pool(acc, w, bias);
                 __syncthreads();
                 if (S::X_STAGES == 1 && next < N) fetch<S::PIXELS>(images, x, next * S::PIXELS, S::PIXELS);
                 const int o = slice * S::CHANNELS + threadIdx.x;

@@ -52,11 +52,17 @@ template <class S> struct OneTile {  // the usual crew: all threads of a block t
     __device__ __forceinline__ static bool works(int) { return true; }
 };
 
+// The weights of expand, or if chained of both convolutions, in registers.
+template <class S, bool CHAINED, bool SLIDES> struct ExpandingOf { using type = ExpandWeights<S>; };
+template <class S> struct ExpandingOf<S, true, true> { using type = SlidingWeights<S>; };
+template <class S> struct ExpandingOf<S, true, false> { using type = ChainedWeights<S>; };
+
 template <class S, class Crew = OneTile<S>> struct Fused {
     using G = Geometry<S>;
     using T = typename S::T;
     using W = ::Weights<typename S::Arithmetic>;
     static constexpr int WORK = Workspace<S, Crew>::WORK, WEIGHTS = G::WEIGHTS, SHARED = WORK + WEIGHTS;
+    using Expanding = typename ExpandingOf<S, S::CHAINED, G::SLIDES>::type;
     static constexpr bool SPLITS = S::Arithmetic::PIECE != G::E && S::EXPAND == POINTWISE;  // x, once it is here
     static constexpr bool AHEAD = S::LOOPS && S::SPLIT == 1 && S::EXPAND != NONE;  // asks for the next tile's x
 
@@ -135,6 +141,12 @@ template <class S, class Crew = OneTile<S>> struct Fused {
         const auto fetch_next = [&] {
             if (tile + step < tiles) fetch(image, x, Spot<S>(tile + step, N));
         };
+        Expanding weights;
+        if constexpr (G::ONCE) {
+            cp_async_wait<1>();  // all but x
+            __syncthreads();
+            weights.load(at, at.stages, 0);
+        }
 #pragma unroll 1
         for (int slice = 0; slice < G::SLICES; ++slice) {
             const T* const now = at.stages + slice % G::STAGES * G::STAGE;
@@ -151,7 +163,7 @@ template <class S, class Crew = OneTile<S>> struct Fused {
                 if (is_first) after();
             }
             if constexpr (S::EXPAND != NONE && !S::CHAINED)
-                if (busy) expand(at, now, w);
+                if (busy) expand(at, now, w, weights);
             // all have read dw, and the weights before these
             if (slice > 0 || (S::WARPS_P > 1 && !S::CHAINED)) __syncthreads();
             if (!G::RESIDENT) {
@@ -159,9 +171,9 @@ template <class S, class Crew = OneTile<S>> struct Fused {
                 cp_async_commit();
             }
             if constexpr (G::SLIDES) {
-                if (busy) sliding(at, now, w, spot);
+                if (busy) sliding(at, now, w, spot, weights);
             } else if constexpr (S::CHAINED) {
-                if (busy) chained(at, now, w, spot);
+                if (busy) chained(at, now, w, spot, weights);
             } else if (busy) depthwise(at, now, w);
             if (!G::RESIDENT) cp_async_wait<G::STAGES - 2>();
             __syncthreads();

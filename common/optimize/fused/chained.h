@@ -1,7 +1,8 @@
 // chained.h - expand and depthwise of halves at stride 2 in one go: hidden channels stay in registers.
 //
-//   chained(at, slice, w, spot)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
-//                                   shared memory. A warp makes 16·PLANES channels, or WARPS_P warps share their pixels
+//   chained(at, slice, w, spot, of)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
+//                                       shared memory; of: those of a plane, loaded if ONCE. A warp makes 16·PLANES
+//                                       channels, or WARPS_P warps share their pixels
 //
 // The sums of a product that a thread holds are, as halves, what it must hold of the first operand of the next product:
 //
@@ -18,9 +19,25 @@
 #include "fused/depthwise.h"
 #include "fused/expand.h"
 
+template <class S> struct ChainedWeights {  // of a plane, in registers
+    using G = Geometry<S>;
+    Fp16::Columns weights[G::K_STEPS];
+    unsigned diagonal[2][9];
+    float hidden_bias[2][4], bias[2][4];
+
+    template <class At> __device__ __forceinline__ void load(const At& at, const __half* slice, int plane) {
+        const int channel = (at.warp_c * G::PLANES + plane) * 16;
+#pragma unroll
+        for (int k = 0; k < G::K_STEPS; ++k)
+            weights[k].load(slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + k * 16 + at.channel_of_b());
+        load_diagonals(diagonal, at.g, at.t, slice + G::W2 + channel * 9);
+        load_bias(hidden_bias, at, slice + G::B1 + channel), load_bias(bias, at, slice + G::B2 + channel);
+    }
+};
+
 template <class S, class Crew>
 __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __half* slice, const Weights<Fp16>& w,
-                                        const Spot<S>& spot) {
+                                        const Spot<S>& spot, ChainedWeights<S>& of) {
     using G = Geometry<S>;
     constexpr int ROUNDS = ceil_div(G::COLUMNS, 16), D_ROW = G::D_ROW, K_STEPS = G::K_STEPS, WARPS_P = S::WARPS_P;
     // at an even size nothing lies behind the last row and column that an output needs
@@ -29,14 +46,7 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
 #pragma unroll 1
     for (int j = 0; j < G::PLANES; ++j) {
         const int channel = (at.warp_c * G::PLANES + j) * 16;
-        Fp16::Columns weights[K_STEPS];
-#pragma unroll
-        for (int k = 0; k < K_STEPS; ++k)
-            weights[k].load(slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + k * 16 + at.channel_of_b());
-        unsigned diagonal[2][9];
-        float hidden_bias[2][4], bias[2][4];
-        load_diagonals(diagonal, at.g, at.t, slice + G::W2 + channel * 9);
-        load_bias(hidden_bias, at, slice + G::B1 + channel), load_bias(bias, at, slice + G::B2 + channel);
+        if constexpr (!G::ONCE) of.load(at, slice, j);
         // the warps of the same channels take rounds in turn, from one plane to the next
         const int first_round = (at.warp_p + j * (WARPS_P - ROUNDS % WARPS_P)) % WARPS_P;
 #pragma unroll 1
@@ -69,8 +79,8 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                     for (int k = 0; k < K_STEPS; ++k) {
                         Fp16::Rows a;
                         a.load(from + (y * G::IN_W + G::in_row(kx)) * G::X_ROW + k * 16);
-                        if (k == 0) weights[k].multiply(d, a, hidden_bias);
-                        else weights[k].multiply(d, a);
+                        if (k == 0) of.weights[k].multiply(d, a, of.hidden_bias);
+                        else of.weights[k].multiply(d, a);
                     }
 #pragma unroll
                     for (int p = 0; p < 2; ++p) {
@@ -86,7 +96,7 @@ __device__ __forceinline__ void chained(const Workspace<S, Crew>& at, const __ha
                 const unsigned two[2][4] = {{h[0][0][0], h[0][0][1], h[1][0][0], h[1][0][1]},
                                             {h[0][1][0], h[0][1][1], h[1][1][0], h[1][1][1]}};
                 const unsigned third[4] = {h[2][0][0], h[2][0][1], h[2][1][0], h[2][1][1]};
-                add_row<S::STRIDE>(acc, y, two, third, diagonal, bias);
+                add_row<S::STRIDE>(acc, y, two, third, of.diagonal, of.bias);
                 const int r = (y - 2) / S::STRIDE;
                 if (y >= 2 && r * S::STRIDE == y - 2) store_bounded(row + r * down, acc[r], w.low[1], w.high[1]);
             }

@@ -1,30 +1,42 @@
 // expand.h - hidden = clamp(x · weight + bias), zero outside of the image, which is what the depthwise pads with.
 //
-//   expand(at, slice, w)     slice: of the weights w, in shared memory. A warp makes 16·PLANES channels of its own, of
-//                            all pixels or of those of one of WARPS_P warps, MT1 tiles of 16 pixels at a time
+//   expand(at, slice, w, of)     slice: of the weights w, in shared memory; of: what the warp needs of them, loaded if
+//                                ONCE. A warp makes 16·PLANES channels of its own, of all pixels or of those of one of
+//                                WARPS_P warps, MT1 tiles of 16 pixels at a time
 //
 //     x tile, 16 pixels × K channels        weights, K × 16            hidden, 16 pixels × 16 channels
 //     ldmatrix                          ×   in registers if HELD   =   halves: a warp by stmatrix; floats: a thread 4
 #pragma once
 #include "fused/load.h"
 
+template <class S> struct ExpandWeights {  // of a warp, in registers if HELD, and the biases
+    using G = Geometry<S>;
+    typename G::A::Columns held[G::HELD ? G::K_STEPS : 1][G::PLANES];
+    float bias[G::PLANES][2][4];
+
+    template <class At> __device__ __forceinline__ void load(const At& at, const typename S::T* slice, int) {
+        const int channel = at.warp_c * G::PLANES * 16;
+        const typename S::T* const row = slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + at.channel_of_b();
+#pragma unroll
+        for (int j = 0; j < G::PLANES; ++j) {
+            load_bias(bias[j], at, slice + G::B1 + channel + j * 16);
+#pragma unroll
+            for (int k = 0; G::HELD && k < G::K_STEPS; ++k) held[k][j].load(row + j * 16 * G::X_ROW + k * G::A::K);
+        }
+    }
+};
+
 template <class S, class Crew>
 __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typename S::T* slice,
-                                       const Weights<typename S::Arithmetic>& w) {
+                                       const Weights<typename S::Arithmetic>& w, ExpandWeights<S>& of) {
     using G = Geometry<S>;
     using A = typename G::A;
     using T = typename S::T;
     constexpr int PLANES = G::PLANES, K_STEPS = G::K_STEPS, MT1 = S::MT1;
     const float low = w.low[0], high = w.high[0];
     const T* const b_row = slice + G::W1 + (at.warp_c * PLANES * 16 + at.row_of_b()) * G::X_ROW + at.channel_of_b();
-    typename A::Columns held[G::HELD ? K_STEPS : 1][PLANES];
-    float bias[PLANES][2][4];
-#pragma unroll
-    for (int j = 0; j < PLANES; ++j) {
-        load_bias(bias[j], at, slice + G::B1 + (at.warp_c * PLANES + j) * 16);
-#pragma unroll
-        for (int k = 0; G::HELD && k < K_STEPS; ++k) held[k][j].load(b_row + j * 16 * G::X_ROW + k * A::K);
-    }
+    if constexpr (!G::ONCE) of.load(at, slice, 0);
+    const auto& bias = of.bias;
     // floats are stored by the thread that has summed them, 4 neighbours at a time; of halves a warp stores a tile
     T* const to = at.hidden + at.warp_c * PLANES * G::PLANE +
                   (G::FP16 ? at.lane / 16 * G::HALF_PLANE : at.t / 2 * G::HALF_PLANE + at.t % 2 * 4);
@@ -62,7 +74,7 @@ __device__ __forceinline__ void expand(const Workspace<S, Crew>& at, const typen
                 for (int i = 0; i < MT1; ++i) a[i].load(a_row[i] + c, G::MEASURES ? G::PATCH_LOW : 4);
 #pragma unroll
                 for (int j = 0; j < PLANES; ++j)
-                    if constexpr (G::HELD) b[j] = held[k][j];
+                    if constexpr (G::HELD) b[j] = of.held[k][j];
                     else b[j].load(b_row + j * 16 * G::X_ROW + k * A::K);
 #pragma unroll
                 for (int i = 0; i < MT1; ++i) {

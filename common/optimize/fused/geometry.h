@@ -88,6 +88,9 @@ template <class S> struct Geometry {
     static constexpr int W1 = 0, W3 = S::EXPAND ? S::SLICE * X_ROW : 0, W2 = W3 + O_PADDED * D_ROW;
     static constexpr int B1 = W2 + 9 * S::SLICE, B2 = B1 + S::SLICE, STAGE = B2 + S::SLICE;
     static constexpr bool RESIDENT = SLICES <= S::STAGES;  // all of them fit: they are fetched once
+    // a thread reads the weights of expand, if chained also of depthwise, once: it does so while x is on its way
+    static constexpr bool ONCE =
+        !S::LOOPS && SLICES == 1 && S::EXPAND == POINTWISE && (S::CHAINED ? PLANES == 1 : HELD);
     static constexpr int STAGES = RESIDENT ? SLICES : S::STAGES, WEIGHTS = STAGES * STAGE * (int)sizeof(T);
     // of a cluster: quarters are 4 neighbouring channels of a pixel; a block adds up PART of them
     static constexpr int QUARTERS = PIXELS_OUT * O_PADDED / 4, PART = ceil_div(QUARTERS, S::SPLIT);

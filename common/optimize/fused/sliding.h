@@ -1,7 +1,8 @@
 // sliding.h - expand and depthwise in one go: rows of hidden channels slide through registers.
 //
-//   sliding(at, slice, w, spot)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
-//                                   shared memory. A warp makes 16·PLANES channels, or WARPS_P warps share their pixels
+//   sliding(at, slice, w, spot, of)     dw = clamp(3×3 of clamp(x · weight + bias) + bias); slice: of the weights w, in
+//                                       shared memory; of: those of a plane, loaded if ONCE. A warp makes 16·PLANES
+//                                       channels, or WARPS_P warps share their pixels
 //
 // A warp takes SEGMENT columns of outputs and walks down STRIP rows of them. Of each row, expand makes the 16 hidden
 // pixels above them, borders included. What lies to the left and to the right of a pixel is in the registers of a
@@ -105,9 +106,28 @@ template <class S> struct TapsOfFloats {
 template <class S, bool HALVES> struct TapsOf { using type = TapsOfFloats<S>; };
 template <class S> struct TapsOf<S, true> { using type = TapsOfHalves<S>; };
 
+template <class S> struct SlidingWeights {  // of a plane, in registers; those of expand if HELD
+    using G = Geometry<S>;
+    using A = typename G::A;
+    static constexpr bool HELD = G::K_STEPS * (int)sizeof(typename A::Columns) <= 160;  // bytes of a thread's registers
+    typename A::Columns held[HELD ? G::K_STEPS : 1];
+    typename TapsOf<S, G::FP16>::type taps;
+    float hidden_bias[2][4];
+
+    template <class At> __device__ __forceinline__ void load(const At& at, const typename S::T* slice, int plane) {
+        const int channel = (at.warp_c * G::PLANES + plane) * 16;
+        const typename S::T* const row = slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + at.channel_of_b();
+#pragma unroll
+        for (int k = 0; HELD && k < G::K_STEPS; ++k) held[k].load(row + k * A::K);
+        taps.load(at, slice, channel);
+        load_bias(hidden_bias, at, slice + G::B1 + channel);
+    }
+};
+
 template <class S, class Crew>
 __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const typename S::T* slice,
-                                        const Weights<typename S::Arithmetic>& w, const Spot<S>& spot) {
+                                        const Weights<typename S::Arithmetic>& w, const Spot<S>& spot,
+                                        SlidingWeights<S>& of) {
     using G = Geometry<S>;
     using A = typename G::A;
     using T = typename S::T;
@@ -117,20 +137,14 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
     constexpr int SEGMENTS = ceil_div(S::TILE_W, SEGMENT<S>), ITEMS = S::IMAGES * G::STRIPS * SEGMENTS;
     constexpr int WARPS_P = S::WARPS_P, STRIDE = S::STRIDE, ROWS = (S::STRIP - 1) * STRIDE + 3;
     using Taps = typename TapsOf<S, G::FP16>::type;
-    constexpr bool HELD = K_STEPS * (int)sizeof(typename A::Columns) <= 160;  // bytes of a thread's registers
     constexpr int DOWN = STEM_OF ? 2 * G::PATCH_ROW : G::IN_W * G::X_ROW;
     const float top = w.high[0];
 #pragma unroll 1
     for (int j = 0; j < G::PLANES; ++j) {
         const int channel = (at.warp_c * G::PLANES + j) * 16;
         const T* const b_row = slice + G::W1 + (channel + at.row_of_b()) * G::X_ROW + at.channel_of_b();
-        typename A::Columns held[HELD ? K_STEPS : 1];
-#pragma unroll
-        for (int k = 0; HELD && k < K_STEPS; ++k) held[k].load(b_row + k * A::K);
-        Taps taps;
-        float hidden_bias[2][4];
-        taps.load(at, slice, channel);
-        load_bias(hidden_bias, at, slice + G::B1 + channel);
+        if constexpr (!G::ONCE) of.load(at, slice, j);
+        const auto& hidden_bias = of.hidden_bias;
         // the warps of the same channels take items in turn, from one plane to the next
         const int first_item = (at.warp_p + j * (WARPS_P - ITEMS % WARPS_P)) % WARPS_P;
 #pragma unroll 1
@@ -173,7 +187,7 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                     for (int k = k0; k < smaller(k0 + CHUNK, K_STEPS); ++k) {
                         const int c = STEM_OF ? k * A::K / 16 * G::PATCH_ROW + k * A::K % 16 / 2 : k * A::K;
                         typename A::Columns b;
-                        if constexpr (HELD) b = held[k];
+                        if constexpr (SlidingWeights<S>::HELD) b = of.held[k];
                         else b.load(b_row + k * A::K);
                         typename A::Rows a;
                         a.load(from + y * DOWN + c, G::MEASURES ? G::PATCH_LOW : 4);
@@ -217,7 +231,7 @@ __device__ __forceinline__ void sliding(const Workspace<S, Crew>& at, const type
                 const bool inside =
                     (y > 0 && y < ROWS - 1 && G::OUT_H % S::TILE_H == 0) || (unsigned)(first_row + y) < S::H;
                 const float bounds[2] = {inside ? bound[0] : 0, inside ? bound[1] : 0};
-                taps.add(acc, y, d[y % 2], w.low[0], bounds, at.lane);
+                of.taps.add(acc, y, d[y % 2], w.low[0], bounds, at.lane);
             }
             store_row(S::STRIP - 1);
         }
