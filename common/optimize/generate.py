@@ -129,6 +129,8 @@ class Tile:
                      clamped below at 0. slice: hidden channels of a thread block at a time; strip: rows that a warp
                      projects at a time; stages: slices of weights in shared memory; vector, pixel_warps, expand_m and
                      project_n are left aside; a residual is x; thread blocks loop over all tiles
+    early            whether the next kernel may begin, and fetch its weights, before this one waits for the one before
+                     it, and not only when it has asked for its x; for kernels launched with programmatic=True
     warpgroups       2 or 4: fused/warpgroups.h, where so many groups of four warps multiply with wgmma, in float16 on a
                      card of sm_90; 0: fused/block.h. With warpgroups tile_w is the whole width, slice 64, warps
                      4 · warpgroups; several images may be split; vector, stages, pixel_warps, expand_m, project_n and
@@ -155,6 +157,7 @@ class Tile:
     alone: bool = False
     streams: bool = False
     rows: bool = False
+    early: bool = False
 
     @property
     def kind(self) -> str:
@@ -691,6 +694,14 @@ def source(block: Block, tile: Tile, dtype: str, adds_input: bool | None = None)
     as split_weights.py makes them. With tile.warpgroups its parameters are WARPGROUP_PARAMETERS, with tile.alone or
     tile.rows ALONE_PARAMETERS.
     """
+    text = _source_of(block, tile, dtype, adds_input)
+    if not tile.early:
+        return text
+    requires, rest = text.split("\n", 1)
+    return f"{requires}\n#define LAUNCHES_FIRST 1  // see grid.h\n{rest}"
+
+
+def _source_of(block: Block, tile: Tile, dtype: str, adds_input: bool | None) -> str:
     if tile.rows:
         return _source_of_rows(block, tile)
     if tile.alone:

@@ -35,7 +35,7 @@ from .generate import Block, Geometry, Tile, ceil_div
 
 SHIPPED = Path(__file__).with_name("tiles.json")
 KINDS = (*generate.TYPES, "float32 halves")
-MAY_BE_0 = ("vector", "persistent", "chained", "warpgroups", "alone", "streams", "rows")  # of a tile's numbers
+MAY_BE_0 = ("vector", "persistent", "chained", "warpgroups", "alone", "streams", "rows", "early")  # of a tile's numbers
 
 
 # ---- The rule
@@ -411,6 +411,7 @@ def describe(tile: Tile | None) -> str:
         "single warps" if tile.alone else "",
         "streaming weights" if tile.streams else "",
         "rows" if tile.rows else "",
+        "lets the next kernel begin first" if tile.early else "",
     ]
     return ", ".join(
         [f"{tile.tile_h}×{tile.tile_w}", f"{tile.slice} channels", f"{tile.warps} warps", *filter(None, more)]

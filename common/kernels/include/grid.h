@@ -9,6 +9,8 @@
 //   launch_dependents()      the next kernel, if launched with programmatic=True, may begin once all blocks have called
 //                            this or returned; before its wait it must not read what they write, nor write what they use
 //
+//   LAUNCHES_FIRST           if defined before this file is included, wait_for_inputs() lets the next kernel begin before
+//                            it waits itself, and launch_dependents() does nothing
 //   PROGRAMMATIC             whether there are such launches: from sm_90 on; elsewhere both functions do nothing
 #pragma once
 #include "cluster.h"
@@ -46,12 +48,15 @@ __device__ __forceinline__ void grid_barrier_cluster(unsigned* counter) {
 }
 
 __device__ __forceinline__ void launch_dependents() {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && !defined(LAUNCHES_FIRST)
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 __device__ __forceinline__ void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
+#ifdef LAUNCHES_FIRST
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
